@@ -1,4 +1,4 @@
-//! How far this run is from the one before it.
+//! Compares this run with the previous run.
 
 use std::path::Path;
 
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::count::Figures;
 
-/// What should be the same in another run.
+/// Figures that should be the same in another run.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Repeatable {
     pub(crate) counts: Figures,
     /// Ratios of processor time and memory.
     pub(crate) work: Figures,
-    /// Ratios of times by the clock, which whatever else runs makes longer.
+    /// Ratios of elapsed times, which other load on the machine makes longer.
     pub(crate) waits: Figures,
 }
 
-/// A line about the greatest differences to what `file` has of another run; then the file has this
-/// one's.
+/// Returns a line about the largest differences to the previous run in `file`, and writes this run
+/// to the file.
 pub(crate) fn compared(file: &Path, now: &Repeatable) -> anyhow::Result<String> {
     let before = std::fs::read(file).ok();
     let before = before.and_then(|text| serde_json::from_slice::<Repeatable>(&text).ok());
-    std::fs::write(file, serde_json::to_vec_pretty(now)?).context("keep the figures")?;
+    std::fs::write(file, serde_json::to_vec_pretty(now)?).context("write the figures")?;
     let Some(before) = before else {
-        return Ok("There was no run before this one to compare it with.".to_owned());
+        return Ok("There is no previous run for comparison.".to_owned());
     };
     let counts = farthest(&before.counts, &now.counts);
     let work = farthest(&before.work, &now.work);
     let waits = farthest(&before.waits, &now.waits);
     Ok(format!(
-        "Against the run before: counts differ by at most {counts}, ratios of processor time and \
-         memory by at most {work}, ratios of times by the clock by at most {waits}."
+        "Compared with the previous run: counts differ by at most {counts}, ratios of processor \
+        time and memory by at most {work}, ratios of elapsed times by at most {waits}."
     ))
 }
 

@@ -1,7 +1,7 @@
-//! What repeats exactly, or almost: instructions, requests and write units.
+//! Counts that repeat exactly or almost exactly: instructions, requests and write units.
 //!
-//! Valgrind counts what a process executes from its start to its end. Runs with no invocation, with
-//! one and with many of them tell start, first and each further one apart.
+//! Valgrind counts the instructions of a process from start to end. Runs with no invocation, with
+//! one and with many separate the start, the first invocation and each later one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::runtime::{Program, Running};
 use crate::stores::{Stores, Tally};
 use crate::work::{Job, catch};
 
-/// Figures by their names, such as `catcher/warm/instructions`.
+/// Figures by name, such as `catcher/warm/instructions`.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// Invocations after the first one.
@@ -26,7 +26,7 @@ const JOBS: [(&str, &str, Job); 4] = [
     ("backup-sync", "backup-sync", Job::Sweeps),
 ];
 
-/// What one run executed, and asked for after its start.
+/// The instructions of one run, and its requests after the start.
 struct Counted {
     instructions: f64,
     asked: Tally,
@@ -45,8 +45,8 @@ pub(crate) fn figures(bench: &Bench, functions: &Path, valgrind: &str) -> anyhow
     Ok(figures)
 }
 
-/// Programs that are no function of ours, at the catcher's work: start, first and each further
-/// invocation, in instructions.
+/// Counts other implementations of the catcher: the instructions of the start, the first invocation
+/// and each later one.
 pub(crate) fn of_peer(
     bench: &Bench,
     valgrind: &str,
@@ -84,7 +84,7 @@ fn note(figures: &mut Figures, title: &str, job: Job, [none, first, many]: [&Cou
     put("warm", "write units", each(|tally| tally.write_units));
 }
 
-#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+#[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 pub(crate) fn rounds(number: u64) -> f64 {
     number as f64
 }
@@ -126,12 +126,12 @@ pub(crate) fn under(program: Program, valgrind: &str, options: &str) -> Program 
     Program { command, ..program }
 }
 
-/// The line that valgrind ends with: `I refs: 1,234,567`.
+/// The last line of valgrind's output: `I refs: 1,234,567`.
 fn instructions(said: &str) -> anyhow::Result<f64> {
     let count = said
         .rsplit_once("refs:")
         .and_then(|(_, rest)| rest.lines().next());
-    let count = count.with_context(|| format!("valgrind said nothing of instructions:\n{said}"))?;
+    let count = count.with_context(|| format!("valgrind printed no instruction count:\n{said}"))?;
     Ok(count.trim().replace(',', "").parse()?)
 }
 

@@ -1,5 +1,5 @@
-//! Webhooks through the catcher, the queue and the processor to a destination: how many in a second
-//! with everything busy, and how long one takes from its 2xx to its effect with nothing else to do.
+//! Sends webhooks through the catcher, the queue and the processor to a destination. Measures the
+//! events per second under full load, and the time from the 2xx to the effect without load.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,32 +15,32 @@ use crate::stats::percentile;
 use crate::stores::Stores;
 use crate::work::{catch, process};
 
-/// Events, and how many of them come a second time.
+/// Number of events, and how often one of them is sent a second time.
 const EVENTS: u64 = 2_000;
 const EVERY: u64 = 10;
 
-/// Webhooks that are sent when the one before has had its effect.
+/// Webhooks that are sent after the previous one had its effect.
 const ALONE: u64 = 200;
 
-/// Processes of each function: no more than there are processors in a small machine.
+/// Processes of each function: no more than the processors of a small machine.
 const PROCESSES: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) deliveries: u64,
     pub(crate) events: u64,
-    /// Deliveries that were answered in a second.
+    /// Deliveries answered per second.
     pub(crate) caught: f64,
-    /// Events whose effect came, in a second.
+    /// Events with an effect per second.
     pub(crate) done: f64,
-    /// From the answer to the effect, in milliseconds.
+    /// Time from the answer to the effect, in milliseconds.
     pub(crate) alone_p50: f64,
     pub(crate) alone_p99: f64,
 }
 
 pub(crate) fn run(bench: &Bench, functions: &Path) -> anyhow::Result<Flow> {
-    let alone = alone(bench, functions).context("one after the other")?;
-    let (deliveries, caught, done) = busy(bench, functions).context("all at once")?;
+    let alone = alone(bench, functions).context("measure one webhook at a time")?;
+    let (deliveries, caught, done) = busy(bench, functions).context("measure under full load")?;
     Ok(Flow {
         deliveries,
         events: EVENTS,
@@ -51,8 +51,8 @@ pub(crate) fn run(bench: &Bench, functions: &Path) -> anyhow::Result<Flow> {
     })
 }
 
-/// Sends everything as soon as a catcher is free, with processors beside; deliveries, and how many
-/// of them and of the effects there were in a second.
+/// Sends each webhook as soon as a catcher is free, while processors run. Returns the number of
+/// deliveries, and the deliveries and effects per second.
 fn busy(bench: &Bench, functions: &Path) -> anyhow::Result<(u64, f64, f64)> {
     let stores = Stores::start()?;
     let numbers = (0..EVENTS).flat_map(|number| {
@@ -104,7 +104,7 @@ fn busy(bench: &Bench, functions: &Path) -> anyhow::Result<(u64, f64, f64)> {
     ))
 }
 
-/// Works until all that was sent is done.
+/// Processes messages until all sent events are done.
 fn work(mut processor: Running, stores: &Stores, all_sent: &AtomicBool) -> anyhow::Result<()> {
     loop {
         let was_last = all_sent.load(Ordering::Acquire);
@@ -127,7 +127,7 @@ fn joined(
     Ok(())
 }
 
-/// Sends a webhook, waits for its effect, sends the next one.
+/// Sends a webhook, waits for its effect, and sends the next one.
 fn alone(bench: &Bench, functions: &Path) -> anyhow::Result<Vec<f64>> {
     let stores = Stores::start()?;
     let mut catcher = Running::start(&bench.function(functions, "catcher", &stores)?)?;
@@ -143,7 +143,10 @@ fn alone(bench: &Bench, functions: &Path) -> anyhow::Result<Vec<f64>> {
             let mut answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
             answered.insert(id.clone(), began + took);
             while !stores.has_effect(&id) {
-                ensure!(began.elapsed() < Duration::from_secs(10), "no effect");
+                ensure!(
+                    began.elapsed() < Duration::from_secs(10),
+                    "no effect within 10 s"
+                );
                 std::thread::sleep(Duration::from_micros(200));
             }
             Ok(())
@@ -162,7 +165,7 @@ fn alone(bench: &Bench, functions: &Path) -> anyhow::Result<Vec<f64>> {
     Ok(times.collect())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a small number")]
+#[expect(clippy::cast_precision_loss, reason = "the number is small")]
 fn rate(many: u64) -> f64 {
     many as f64
 }

@@ -1,5 +1,5 @@
-//! As much of an HTTP server as the functions' clients need: each connection has a thread, and every
-//! request says how long it is.
+//! A minimal HTTP server for the clients of the functions: each connection has a thread, and every
+//! request has a content length.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Names in lower case.
+    /// Names are in lower case.
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -19,8 +19,8 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
 }
 
-/// Serves on a free port of this machine until the program ends; `host:port`.
-/// An answer of `None` closes the connection.
+/// Serves on a free local port until the program ends. Returns `host:port`. The answer `None`
+/// closes the connection.
 pub(crate) fn serve(
     answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static,
 ) -> std::io::Result<String> {
@@ -30,7 +30,7 @@ pub(crate) fn serve(
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             let answer = Arc::clone(&answer);
-            // A client that goes away is no trouble.
+            // A client that disconnects is not an error.
             std::thread::spawn(move || talk(stream, &*answer));
         }
     });

@@ -1,6 +1,5 @@
-//! Times, which are of this machine: each program in turn, round after round, so that what slows one
-//! down slows down the others as well. What is said of two of them is the median of the ratios of
-//! the rounds.
+//! Times on this machine. The programs run in turn, round after round, so that other load affects
+//! all of them. A comparison of two programs is the median of the ratios of the rounds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::stats::{Range, percentile};
 use crate::stores::Stores;
 use crate::work::Job;
 
-/// A program at a job.
+/// A program and its job.
 #[derive(Clone, Debug)]
 pub(crate) struct Runner {
     pub(crate) name: &'static str,
@@ -21,7 +20,7 @@ pub(crate) struct Runner {
     pub(crate) job: Job,
 }
 
-/// What is measured of one process, in the order of [`NAMES`].
+/// The measurements of one process, in the order of [`NAMES`].
 pub(crate) type Sample = [f64; 8];
 
 pub(crate) const NAMES: [&str; 8] = [
@@ -35,7 +34,7 @@ pub(crate) const NAMES: [&str; 8] = [
     "peak RSS, MB",
 ];
 
-/// Invocations after the first one: a batch or a sweep takes longer than a webhook.
+/// Invocations after the first one. A batch or a sweep takes longer than a webhook.
 fn warm(job: Job) -> u32 {
     match job {
         Job::Webhooks | Job::Duplicates => 200,
@@ -53,13 +52,13 @@ pub(crate) fn run(
     let mut samples = vec![Vec::new(); runners.len()];
     for round in 0..=rounds {
         for at in 0..runners.len() {
-            // Whoever comes after whom must not matter.
+            // The order of the programs must not influence the result.
             let at = (at + round) % runners.len();
             let (Some(runner), Some(all)) = (runners.get(at), samples.get_mut(at)) else {
                 continue;
             };
             let sample = measure(bench, functions, runner).context(runner.name)?;
-            // The first round reads the files from the disk.
+            // The first round reads the files from the disk, so it is not counted.
             if round > 0 {
                 all.push(sample);
             }
@@ -68,7 +67,7 @@ pub(crate) fn run(
     Ok(samples)
 }
 
-/// The ratios of two runners' rounds, each measure by itself.
+/// The ratios of two runners' rounds, for each measurement.
 pub(crate) fn ratios(of: &[Sample], to: &[Sample]) -> Vec<Range> {
     let measures = 0..NAMES.len();
     let measures = measures.map(|at| {
@@ -113,7 +112,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a size to read")]
+#[expect(clippy::cast_precision_loss, reason = "a size for display")]
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

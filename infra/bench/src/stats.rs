@@ -1,8 +1,8 @@
-//! Medians, and how sure they are.
+//! Medians and their confidence intervals.
 
 use std::fmt;
 
-/// A median, and where the medians of the resampled rounds lie, nineteen times of twenty.
+/// A median and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub(crate) median: f64,
@@ -10,11 +10,11 @@ pub(crate) struct Range {
     high: f64,
 }
 
-/// How often the rounds are drawn anew.
+/// Number of resamplings.
 const DRAWS: usize = 2_000;
 
 impl Range {
-    /// By the bootstrap, with the same draws in every run.
+    /// Uses the bootstrap, with the same resampling in every run.
     /// <https://en.wikipedia.org/wiki/Bootstrapping_(statistics)>
     pub(crate) fn of_median(values: &[f64]) -> Self {
         let mut dice = fastrand::Rng::with_seed(1);
@@ -42,12 +42,12 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
 
-/// The value that such a share of the others is below.
+/// The value below which this share of the values lies.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "a place in a list"
+    reason = "an index in a list"
 )]
 pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -59,7 +59,7 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// Three digits, and no more after the point than say something.
+/// Three digits, with at most two after the point.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

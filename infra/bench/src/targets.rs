@@ -1,4 +1,4 @@
-//! What is aimed at, beside what is.
+//! The targets, compared with the measurements.
 
 use anyhow::Context as _;
 
@@ -19,14 +19,14 @@ enum Wanted {
     AtLeast(f64),
 }
 
-/// Where the figure is found.
+/// The source of the figure.
 #[derive(Clone, Copy, Debug)]
 enum Of {
-    /// Millions of instructions, of all the stages together.
+    /// Millions of instructions, summed over the stages.
     Instructions(&'static [&'static str]),
     Count(&'static [&'static str], f64),
     Time(&'static str),
-    /// Of another program to the catcher.
+    /// The ratio of another implementation to the catcher.
     Ratio(&'static str, &'static str),
     Size,
     Zip,
@@ -53,22 +53,22 @@ impl Target {
             of: Of::Instructions(&["catcher/warm/instructions"]),
         },
         Self {
-            what: "Node.js to the catcher, CPU to the first response",
+            what: "Node.js / catcher, CPU to the first response",
             wanted: Wanted::AtLeast(30.0),
             of: Of::Ratio("Node.js", COLD),
         },
         Self {
-            what: "Python to the catcher, CPU to the first response",
+            what: "Python / catcher, CPU to the first response",
             wanted: Wanted::AtLeast(50.0),
             of: Of::Ratio("Python", COLD),
         },
         Self {
-            what: "Node.js to the catcher, warm CPU",
+            what: "Node.js / catcher, warm CPU",
             wanted: Wanted::AtLeast(6.0),
             of: Of::Ratio("Node.js", WARM),
         },
         Self {
-            what: "Python to the catcher, warm CPU",
+            what: "Python / catcher, warm CPU",
             wanted: Wanted::AtLeast(4.0),
             of: Of::Ratio("Python", WARM),
         },
@@ -90,7 +90,7 @@ impl Target {
         Self {
             what: "an event of 2 KB from webhook to done, write units",
             wanted: Wanted::AtMost(6.0),
-            // A batch has ten.
+            // A batch has ten events.
             of: Of::Count(
                 &["catcher/warm/write units", "processor/warm/write units"],
                 10.0,
@@ -105,7 +105,7 @@ impl Target {
 
     pub(crate) fn row(&self, measured: &Measured) -> anyhow::Result<[String; 4]> {
         let is = self.of.find(measured);
-        let is = is.with_context(|| format!("nothing was measured of: {}", self.what))?;
+        let is = is.with_context(|| format!("no measurement for: {}", self.what))?;
         let (bound, holds) = match self.wanted {
             Wanted::AtMost(most) => (format!("≤ {}", figure(most)), is <= most),
             Wanted::AtLeast(least) => (format!("≥ {}", figure(least)), is >= least),

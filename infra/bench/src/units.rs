@@ -1,5 +1,5 @@
-//! What DynamoDB bills for a write: one unit for each KB of the larger of the item before and after
-//! it, the same for each entry of an index that comes, goes or moves, and all of it twice in a
+//! The billed units of a write: one unit for each KB of the larger of the item before and after it,
+//! the same for each index entry that is added, removed or moved, and twice as much in a
 //! transaction.
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html>
 
@@ -10,7 +10,7 @@ pub(crate) fn written(changes: &[Changed], in_transaction: bool) -> u64 {
     if in_transaction { 2 * once } else { once }
 }
 
-/// A write that was refused is billed like one of the item that is there.
+/// A rejected write is billed by the size of the existing item.
 pub(crate) fn refused(there: Option<&Item>) -> u64 {
     units(there.map_or(0, size))
 }
@@ -29,7 +29,7 @@ fn of(change: &Changed) -> u64 {
     table + indexes.sum::<u64>()
 }
 
-/// What an index keeps of an item: the keys. Nothing when one of its own is not there.
+/// The index entry of an item: the keys. `None` if a key is missing.
 fn entry(item: &Item, partition: &str, sort: &str) -> Option<Item> {
     let names = ["pk", "sk", partition, sort];
     let keys = names.map(|name| Some((name.to_owned(), item.get(name)?.clone())));
@@ -40,7 +40,7 @@ fn units(bytes: usize) -> u64 {
     bytes.div_ceil(1024).max(1) as u64
 }
 
-/// The bytes that DynamoDB counts for an item: the names, and the values by their kind.
+/// The size of an item that DynamoDB bills: the names, and the values by type.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 fn size(item: &Item) -> usize {
     let attributes = item.iter();
@@ -52,7 +52,7 @@ fn size(item: &Item) -> usize {
 fn value_size(value: &Value) -> usize {
     match value {
         Value::S(text) => text.len(),
-        // About a byte for two digits, and one.
+        // About one byte for two digits, plus one byte.
         Value::N(digits) => {
             let digits = digits.trim_start_matches('-').trim_end_matches('0');
             digits.len().div_ceil(2) + 1

@@ -1,4 +1,4 @@
-//! Each function at its work, and that it did it.
+//! The job of each function, with checks of the results.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use crate::functions::{Bench, batch, webhook};
 use crate::runtime::{Answer, Running};
 use crate::stores::Stores;
 
-/// Messages that come together: the template says so.
+/// Messages in a batch, as in the template.
 pub(crate) const BATCH: usize = 10;
 
-/// What a program is measured at.
+/// The job of a measured program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     Webhooks,
-    /// Each webhook was there before, and is done.
+    /// Each webhook has already been received and processed.
     Duplicates,
     Batches,
     Sweeps,
 }
 
 impl Job {
-    /// Does it once, for the time that `number` says.
+    /// Does the job once; `number` is the count of previous steps.
     pub(crate) fn step(
         self,
         running: &mut Running,
@@ -46,7 +46,7 @@ impl Job {
         }
     }
 
-    /// Lets the functions do what has to have been done before so many times of this.
+    /// Prepares the stores for `times` steps of this job.
     pub(crate) fn prepare(
         self,
         bench: &Bench,
@@ -70,7 +70,8 @@ impl Job {
         let mut processor = Running::start(&bench.function(functions, "processor", stores)?)?;
         while process(&mut processor, stores)?.is_some() {}
         if self == Self::Sweeps {
-            // The first of all goes over an hour, in more or fewer steps by the minute.
+            // The first sweep of an inbox scans an hour, in a number of steps that depends on the
+            // minute.
             let mut sweeping =
                 Running::start(&bench.function(functions, "backup-sync", stores)?)?;
             self.step(&mut sweeping, stores, 0)?;
@@ -86,15 +87,15 @@ pub(crate) fn catch(catcher: &mut Running, number: u64) -> anyhow::Result<Answer
     Ok(answer)
 }
 
-/// What became of a batch.
+/// The result of a batch.
 pub(crate) struct Batch {
     work_messages: usize,
-    /// Those that are to come again, because somebody else is at work on their event.
+    /// Failed messages, because another worker holds their event.
     again: usize,
     answer: Answer,
 }
 
-/// Does a batch of what is in the queue; nothing when that is empty.
+/// Processes a batch from the queue; `None` if the queue is empty.
 pub(crate) fn process(processor: &mut Running, stores: &Stores) -> anyhow::Result<Option<Batch>> {
     let messages = stores.receive(BATCH);
     if messages.is_empty() {

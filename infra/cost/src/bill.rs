@@ -1,10 +1,10 @@
-//! Quantities times prices.
+//! Multiplies quantities by prices.
 
 use serde::Serialize;
 
 use crate::prices::{Meter, Prices};
 
-/// Tables, logs and data transfer are billed in gigabytes of this many bytes.
+/// The bytes of a gigabyte in the bills for tables, logs and data transfer.
 pub const GB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// SQS bills each 64 KB of a request, the HTTP API each 512 KB.
@@ -12,17 +12,17 @@ pub const GB: f64 = 1024.0 * 1024.0 * 1024.0;
 pub const QUEUE_CHUNK: usize = 64 * 1024;
 pub const API_CHUNK: usize = 512 * 1024;
 
-/// So many requests are billed for one that is so large.
+/// Number of requests that AWS bills for one request of this size.
 pub fn chunks(bytes: usize, chunk: usize) -> u32 {
     u32::try_from(bytes.div_ceil(chunk).max(1)).unwrap_or(u32::MAX)
 }
 
-/// What is billed of one thing.
+/// One line of a bill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// The part of the inbox that it is for.
+    /// The part of the inbox that causes the cost.
     pub part: &'static str,
-    /// What was counted, in words.
+    /// A description of what was counted.
     pub what: String,
     pub meter: Meter,
     pub quantity: f64,
@@ -35,7 +35,7 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// Nothing of something is no line.
+    /// Adds a line, unless the quantity is zero.
     pub fn add(
         &mut self,
         prices: &Prices,
@@ -77,7 +77,7 @@ impl Bill {
         parts
     }
 
-    /// What is left to pay when this is all that the account does, and nothing is used twice.
+    /// The amount to pay after the free tier, if the account has no other usage.
     pub fn after_free(&self, prices: &Prices) -> anyhow::Result<f64> {
         let mut meters: Vec<Meter> = self.lines.iter().map(|line| line.meter).collect();
         meters.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a template says that costs: what stands there without events, and how large things are.
+//! Reads what costs money in a template: fixed monthly costs, and the sizes of functions.
 
 mod access_log;
 mod filter;
@@ -15,34 +15,34 @@ pub use filter::Filter;
 
 pub struct Deployed {
     pub functions: BTreeMap<String, Machine>,
-    /// What is billed by the month, by what it is, and how many of it.
+    /// Fixed monthly quantities, by meter.
     pub standing: BTreeMap<Meter, f64>,
     pub alarms: usize,
     pub filters: Vec<Filter>,
     pub access_log: Option<AccessLog>,
     pub pollers: Vec<Pollers>,
     pub schedules: Vec<Schedule>,
-    /// Whether the table can be brought back to any moment.
+    /// Whether point-in-time recovery is on.
     pub recovery: bool,
 }
 
-/// What a function runs on.
+/// The configuration of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     pub memory_mb: f64,
     pub meter: Meter,
-    /// Whether Lambda writes lines of its own about each invocation.
+    /// Whether Lambda writes its own log lines for each invocation.
     pub platform_lines: bool,
     pub log_group: String,
     pub log_days: f64,
 }
 
-/// Connections that are held to an idle queue.
+/// Connections that Lambda keeps open to an idle queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pollers {
     pub queue: String,
     pub count: f64,
-    /// Messages that come together at most.
+    /// The maximum number of messages in a batch.
     pub batch: usize,
 }
 
@@ -97,7 +97,7 @@ impl Deployed {
     }
 }
 
-/// The rules of the web ACL of a template, as `infra/edge.yaml` is one.
+/// Number of rules of the web ACL in a template such as `infra/edge.yaml`.
 pub fn rules(text: &str) -> anyhow::Result<f64> {
     let naming = Naming::default();
     let resources = Resources::parse(text, &naming)?;
@@ -124,9 +124,8 @@ fn standing(resources: &Resources<'_>, prices: &Prices) -> anyhow::Result<BTreeM
     Ok(standing)
 }
 
-/// An alarm over an expression is billed for each metric in it, one that looks more often than each
-/// minute for more.
-/// <https://aws.amazon.com/cloudwatch/pricing/>
+/// An alarm over an expression is billed for each of its metrics, and more if its period is shorter
+/// than a minute. <https://aws.amazon.com/cloudwatch/pricing/>
 fn alarm(resources: &Resources<'_>, id: &str) -> anyhow::Result<(Meter, f64)> {
     let of = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
     let period = resources.property(id, "Period")?;
@@ -146,14 +145,18 @@ fn alarm(resources: &Resources<'_>, id: &str) -> anyhow::Result<(Meter, f64)> {
     Ok((meter, f64::from(metrics)))
 }
 
-/// A second replica would double most of what the table costs, and is counted nowhere.
+/// Whether point-in-time recovery is on. A second replica would double most of the table's cost and
+/// is not supported.
 fn recovery(resources: &Resources<'_>) -> anyhow::Result<bool> {
     let mut recovery = false;
     for id in resources.of("AWS::DynamoDB::GlobalTable") {
         let replicas = resources.property(id, "Replicas")?.unwrap_or_default();
         let replicas = replicas.as_array().map_or(&[][..], Vec::as_slice);
         let [replica] = replicas else {
-            bail!("{id} has {} replicas; only one is counted", replicas.len());
+            bail!(
+                "{id} has {} replicas; only one is supported",
+                replicas.len()
+            );
         };
         let set = &replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"];
         recovery |= *set == true;
@@ -161,17 +164,17 @@ fn recovery(resources: &Resources<'_>) -> anyhow::Result<bool> {
     Ok(recovery)
 }
 
-/// Days by the name of a log group.
+/// Retention in days by the name of a log group.
 fn log_days(resources: &Resources<'_>) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut days = BTreeMap::new();
     for id in resources.of("AWS::Logs::LogGroup") {
         let kept = resources.property(id, "RetentionInDays")?;
-        let kept = kept.with_context(|| format!("{id} keeps its lines for ever"))?;
+        let kept = kept.with_context(|| format!("{id} has no RetentionInDays"))?;
         let text = kept
             .as_str()
             .map_or_else(|| kept.to_string(), str::to_owned);
         let kept = text.parse().with_context(|| format!("{id}: {text} days"))?;
-        // On this machine a log group is called by its logical id.
+        // On the local stack, a log group has its logical id as name.
         days.insert(id.to_owned(), kept);
     }
     Ok(days)
@@ -196,7 +199,7 @@ fn machine(
         memory_mb,
         meter,
         platform_lines: logging["SystemLogLevel"].as_str() != Some("WARN"),
-        log_days: *days.with_context(|| format!("{id} has no log group of the template"))?,
+        log_days: *days.with_context(|| format!("{id} has no log group in the template"))?,
         log_group,
     })
 }

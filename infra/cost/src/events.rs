@@ -1,4 +1,4 @@
-//! What was counted of some events, as the bill of a million of them.
+//! Extrapolates the counts of some events to the bill of a million events.
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::deployed::{Deployed, Machine};
 use crate::prices::{Meter, Prices};
 use crate::tally::Tally;
 
-/// Events of a bill.
+/// Number of events of a bill.
 pub const MILLION: f64 = 1_000_000.0;
 
-/// What stands before the catcher.
+/// The entry point in front of the catcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Door {
@@ -27,12 +27,12 @@ impl Door {
         match self {
             Self::HttpApi => "HTTP API",
             Self::FunctionUrl => "Function URL",
-            Self::Cloudfront => "CloudFront and WAF before the HTTP API",
+            Self::Cloudfront => "CloudFront and WAF in front of the HTTP API",
         }
     }
 }
 
-/// The whole price of a million events.
+/// The total bill of a million events.
 pub fn bill(
     counted: &Counted,
     door: Door,
@@ -43,7 +43,7 @@ pub fn bill(
     Ok(front.and(inside(counted, deployed, prices)?))
 }
 
-/// Deliveries of a million events: each once, and some of them again.
+/// Deliveries of a million events: one each, and a second one for some of them.
 fn deliveries(prices: &Prices) -> f64 {
     MILLION * (1.0 + prices.assumed.duplicate_share.value)
 }
@@ -96,7 +96,7 @@ fn front(
 fn inside(counted: &Counted, deployed: &Deployed, prices: &Prices) -> anyhow::Result<Bill> {
     let mut bill = Bill::default();
     let events = f64::from(counted.case.events.max(1));
-    // Of what was counted over all events, and of what was counted over those that came again.
+    // The scale of counts over all events, and of counts over the duplicates.
     let scale = MILLION / events;
     let again =
         MILLION * prices.assumed.duplicate_share.value / number(counted.again.invocations.max(1));
@@ -181,7 +181,7 @@ fn inside(counted: &Counted, deployed: &Deployed, prices: &Prices) -> anyhow::Re
     Ok(bill)
 }
 
-/// Invocations, and the time of each. A share of them starts a process.
+/// The invocations and their duration. A share of them starts a process.
 fn function(
     bill: &mut Bill,
     prices: &Prices,
@@ -213,9 +213,9 @@ fn function(
     bill.add(prices, part, what, machine.meter, starts * gb)
 }
 
-/// The time that is billed of all invocations of a tally: the wait for others, and its processor
-/// time on the share of a processor that its memory buys. Each is rounded up to a millisecond, by
-/// half of one in the mean.
+/// The billed time of all invocations of a tally: the wait for other services, and the processor
+/// time, scaled to the share of a processor that the function's memory buys. Each invocation is
+/// rounded up to a millisecond, which adds half a millisecond on average.
 pub fn billed_seconds(prices: &Prices, machine: &Machine, tally: &Tally) -> f64 {
     let share = (machine.memory_mb / prices.assumed.one_processor_mb.value).min(1.0);
     let rounding = number(tally.invocations) * 0.000_5;
@@ -240,7 +240,7 @@ fn ledger(bill: &mut Bill, prices: &Prices, shares: &[(&Tally, f64)]) -> anyhow:
     bill.add(prices, PART, "reads", Meter::ReadUnit, reads)
 }
 
-/// Lines of a log with Lambda's own, and their bytes.
+/// Number of log lines including Lambda's own, and their bytes.
 pub fn log_volume(prices: &Prices, machine: &Machine, tally: &Tally) -> (f64, f64) {
     let (lines, bytes) = (number(tally.log_lines), number(tally.log_bytes));
     if !machine.platform_lines {
@@ -248,11 +248,11 @@ pub fn log_volume(prices: &Prices, machine: &Machine, tally: &Tally) -> (f64, f6
     }
     let invocations = number(tally.invocations);
     let own = prices.assumed.platform_line_bytes.value;
-    // Start, runtime done and report.
+    // Lambda writes three lines: start, runtimeDone and report.
     (lines + 3.0 * invocations, bytes + own * invocations)
 }
 
-/// What is taken in, and what is kept of it.
+/// Ingested log bytes, and stored log bytes.
 pub fn logs(
     bill: &mut Bill,
     prices: &Prices,
@@ -275,7 +275,7 @@ fn storage(
 ) -> anyhow::Result<()> {
     const PART: &str = "storage";
     let rows = &counted.rows;
-    // With the one that came first, for the start of the processes.
+    // The events include the first one, which starts the processes.
     let events = f64::from(rows.done.max(1));
     let months = |kept: &Kept| kept.byte_days() * MILLION / events / GB / prices.days();
     let mut table = 0.0;
@@ -297,7 +297,7 @@ fn storage(
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "counts of a few million at most"
+    reason = "counts are at most a few million"
 )]
 pub(crate) fn number(count: u64) -> f64 {
     count as f64

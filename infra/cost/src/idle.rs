@@ -1,4 +1,4 @@
-//! The bill of a month in which no event comes.
+//! The bill of a month without events.
 
 use crate::bench::Rest;
 use crate::bill::Bill;
@@ -43,8 +43,8 @@ fn standing(meter: Meter) -> &'static str {
     }
 }
 
-/// What a schedule does in a month: each run what a later one cost, and each hour what of the first
-/// one's price beside it comes again, as often as it does.
+/// The monthly cost of a schedule: each run costs as much as a later run, and the additional cost
+/// of the first run recurs at its hourly rate.
 fn runs(
     bill: &mut Bill,
     rest: &Rest,

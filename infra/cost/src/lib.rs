@@ -1,9 +1,8 @@
-//! What a million events cost, and what a month costs in which none comes.
+//! The cost of a million events, and of a month without events.
 //!
-//! The real functions run on the local stack over events of several sizes, and everything that AWS
-//! bills is counted on the way: [`bench`]. What is there without events is read from the template:
-//! [`deployed`]. [`prices`] is the dated file of what AWS asks for, [`bill`] multiplies, and
-//! [`report`] prints.
+//! [`bench`] runs the real functions on the local stack with events of several sizes, and counts
+//! everything that AWS bills. [`deployed`] reads fixed costs from the template. [`prices`] is the
+//! dated file of AWS prices, [`bill`] multiplies, and [`report`] prints.
 
 pub mod bench;
 pub mod bill;

@@ -1,4 +1,4 @@
-//! `make cost`: prints what it costs, and fails where it costs more than it may.
+//! `make cost`: prints the costs, and fails if a cost exceeds its target.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,17 @@ use cost::prices::Prices;
 use cost::report::{Found, Priced, replaced};
 use local::Naming;
 
-/// Events of a case. The units of one are those of the next; it is the time that wants many.
+/// Number of events of a case. The billed units are the same for every event; the times need many
+/// events.
 const EVENTS: u32 = 300;
 
-/// A web ACL to stand in front, where there is one.
+/// The template of a web ACL, if the file exists.
 const EDGE: &str = "infra/edge.yaml";
 
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "printing is its job"
+    reason = "the program prints its results"
 )]
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
@@ -41,7 +42,7 @@ async fn main() -> ExitCode {
         }
         Err(error) => {
             eprintln!("{error:#}");
-            // What could not be counted is not above its target.
+            // An error in the measurement is not an exceeded target.
             ExitCode::from(2)
         }
     }
@@ -50,9 +51,9 @@ async fn main() -> ExitCode {
 struct Options {
     events: u32,
     json: bool,
-    /// A page whose generated part is written anew.
+    /// A page whose generated part is rewritten.
     page: Option<PathBuf>,
-    /// Values for parameters of the template.
+    /// Values of template parameters.
     parameters: BTreeMap<String, String>,
 }
 
@@ -77,7 +78,7 @@ impl Options {
                     let value = value()?;
                     let events = value.parse::<u32>().ok().filter(|events| *events > 0);
                     options.events = events
-                        .with_context(|| format!("--events {value:?}: a number is needed"))?;
+                        .with_context(|| format!("--events {value:?}: not a number above 0"))?;
                 }
                 "--parameter" => {
                     let value = value()?;
@@ -87,8 +88,8 @@ impl Options {
                     options.parameters.insert(name.to_owned(), value.to_owned());
                 }
                 _ => bail!(
-                    "{word:?} is not known; --events N, --json, --page FILE and --parameter \
-                     NAME=VALUE are"
+                    "unknown option {word:?}; use --events N, --json, --page FILE or --parameter \
+                    NAME=VALUE"
                 ),
             }
         }
@@ -96,7 +97,7 @@ impl Options {
     }
 }
 
-/// What is printed, and whether every target holds.
+/// Returns the text to print, and whether every target holds.
 async fn run(options: &Options) -> anyhow::Result<(String, bool)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| {
@@ -137,7 +138,7 @@ async fn run(options: &Options) -> anyhow::Result<(String, bool)> {
     }
     let rest = bench::rest(&around, &deployed)
         .await
-        .context("an idle inbox")?;
+        .context("measure an idle inbox")?;
     let found = Found {
         cases,
         idle: idle::bill(&rest, &deployed, &prices)?,
@@ -164,7 +165,7 @@ async fn run(options: &Options) -> anyhow::Result<(String, bool)> {
 fn cases_of(events: u32, deployed: &Deployed) -> anyhow::Result<Vec<Case>> {
     let work_message = deployed.pollers.iter().find(|it| it.queue == "WorkQueue");
     let batch = work_message
-        .context("the template has no mapping of Message")?
+        .context("the template has no event source mapping of WorkQueue")?
         .batch;
     let case = |name: &str, size, batch, forwards| Case {
         name: name.to_owned(),

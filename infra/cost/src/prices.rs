@@ -1,11 +1,11 @@
-//! `infra/prices.toml`: what AWS asks for, and what is assumed where nothing can be measured.
+//! `infra/prices.toml`: the prices of AWS, and assumptions about values that cannot be measured.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Something that AWS bills, in the words of the file.
+/// A billed quantity, with the name in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meter {
@@ -45,10 +45,10 @@ pub enum Meter {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Prices {
     pub region: String,
-    /// The day of which the prices are.
+    /// The date of the prices.
     pub as_of: String,
     pub price: BTreeMap<Meter, Price>,
-    /// The types of resources, and what being there costs.
+    /// Resource types and their fixed monthly cost.
     resources: BTreeMap<String, Standing>,
     pub assumed: Assumed,
     pub target: Target,
@@ -58,15 +58,15 @@ pub struct Prices {
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub usd: f64,
-    /// For so many.
+    /// The quantity for which the price applies.
     #[serde(default = "one")]
     pub per: f64,
     pub unit: String,
-    /// What an account has of it for nothing, each month.
+    /// The free quantity of an account per month.
     #[serde(default)]
     pub free: f64,
     pub source: String,
-    /// Where else the figure was found, since the pages cannot be read by a program.
+    /// Another place that confirms the price, because programs cannot read the price pages.
     pub seen: String,
 }
 
@@ -87,7 +87,7 @@ enum Nothing {
     Nothing,
 }
 
-/// A figure that no measurement gives, and why it is this one.
+/// A value that cannot be measured, and the reason for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -119,7 +119,7 @@ pub struct Assumed {
 }
 
 impl Assumed {
-    /// Each with its name, in the order of the file.
+    /// Each assumption with its name, in the order of the file.
     pub fn all(&self) -> [(&'static str, &Figure); 17] {
         [
             ("month-hours", &self.month_hours),
@@ -143,7 +143,7 @@ impl Assumed {
     }
 }
 
-/// What it may cost at most, in US$.
+/// The maximum costs in US$.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Target {
@@ -151,7 +151,7 @@ pub struct Target {
     pub million: f64,
     /// A month without events.
     pub idle: f64,
-    /// Values for parameters of the template, for the idle month.
+    /// Values of template parameters for the idle month.
     #[serde(default)]
     pub idle_parameters: BTreeMap<String, String>,
 }
@@ -162,7 +162,7 @@ impl Prices {
         for (meter, price) in &prices.price {
             ensure!(
                 price.usd >= 0.0 && price.per > 0.0 && price.free >= 0.0,
-                "infra/prices.toml: the price of {meter:?} is no price"
+                "infra/prices.toml: the price of {meter:?} is invalid"
             );
         }
         Ok(prices)
@@ -170,17 +170,17 @@ impl Prices {
 
     pub fn of(&self, meter: Meter) -> anyhow::Result<&Price> {
         let price = self.price.get(&meter);
-        price.with_context(|| format!("infra/prices.toml has no price of {meter:?}"))
+        price.with_context(|| format!("infra/prices.toml has no price for {meter:?}"))
     }
 
-    /// What a resource costs by being there; `None` is nothing.
+    /// The meter of a resource's fixed cost; `None` if it has none.
     pub fn standing(&self, kind: &str) -> anyhow::Result<Option<Meter>> {
         match self.resources.get(kind) {
             Some(Standing::Priced(meter)) => Ok(Some(*meter)),
             Some(Standing::Nothing(_)) => Ok(None),
             None => bail!(
-                "the template has a {kind}, and [resources] of infra/prices.toml does not say what \
-                 it costs: add a line, \"nothing\" if it is paid by use"
+                "the template has a {kind}, whose cost is missing in [resources] of \
+                infra/prices.toml: add a line, \"nothing\" if it is paid by use"
             ),
         }
     }
@@ -189,7 +189,7 @@ impl Prices {
         self.assumed.month_hours.value * 3600.0
     }
 
-    /// Days of a month.
+    /// Days per month.
     pub fn days(&self) -> f64 {
         self.assumed.month_hours.value / 24.0
     }

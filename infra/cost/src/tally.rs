@@ -1,4 +1,4 @@
-//! What was counted while a function worked.
+//! The counts of a function's work.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bill::{QUEUE_CHUNK, chunks};
 
-/// The services of AWS that the functions ask.
+/// The AWS services that the functions use.
 #[derive(Clone, Copy, Debug)]
 pub enum Service {
     Table,
@@ -16,22 +16,22 @@ pub enum Service {
     Parameters,
 }
 
-/// All that is billed of some work, apart from its place in the table.
+/// All billed quantities of some work, except storage.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub invocations: u64,
-    /// Write units of the table and of each index, by `table`, `index time` and the like.
+    /// Write units of the table and of each index, with keys such as `table` and `index time`.
     pub writes: BTreeMap<String, f64>,
     pub reads: f64,
     pub queue_requests: u64,
     pub object_puts: u64,
     pub object_gets: u64,
-    /// The time in which at least one request was under way.
+    /// The time during which at least one request was open.
     pub waited: Duration,
     pub cpu: Duration,
     pub log_lines: u64,
     pub log_bytes: u64,
-    /// Of requests, until the count is closed.
+    /// The time spans of requests, until the count is closed.
     pub(crate) spans: Vec<(Instant, Instant)>,
 }
 
@@ -40,7 +40,7 @@ impl Tally {
         self.writes.values().sum()
     }
 
-    /// A request to something that is not AWS's.
+    /// Records a request to a service outside AWS.
     pub fn outside(&mut self, began: Instant, ended: Instant) {
         self.spans.push((began, ended));
     }
@@ -62,7 +62,7 @@ impl Tally {
         }
     }
 
-    /// Closes the count: from here on the time that was waited for is known.
+    /// Closes the count, and computes the time waited.
     #[must_use]
     pub fn closed(mut self) -> Self {
         self.waited += union(std::mem::take(&mut self.spans));
@@ -100,7 +100,7 @@ pub struct Call<'c> {
     pub operation: &'c str,
     pub request: &'c [u8],
     pub answer: &'c [u8],
-    /// The service did not do it.
+    /// The service rejected the request.
     pub refused: bool,
 }
 
@@ -112,15 +112,15 @@ fn told(capacity: &Value) -> Vec<&Value> {
     }
 }
 
-/// DynamoDB tells them under one of these names, each for itself.
+/// DynamoDB reports units under one of these names.
 fn units(told: &Value) -> f64 {
     let names = ["CapacityUnits", "WriteCapacityUnits", "ReadCapacityUnits"];
     let units = names.iter().find_map(|name| told[*name].as_f64());
     units.unwrap_or_default()
 }
 
-/// A write whose condition does not hold costs what it would have cost, by the larger of the item
-/// that is there and the one that would have been; of its price nothing is told.
+/// The units of a write whose condition fails. DynamoDB does not report them; it bills the larger
+/// of the existing item and the item to write.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html#WorkingWithItems.ConditionalUpdate>
 fn refused(request: &Value, answer: &Value) -> f64 {
     let there = size(&answer["Item"]);
@@ -129,7 +129,7 @@ fn refused(request: &Value, answer: &Value) -> f64 {
     f64::from(units.max(1))
 }
 
-/// The bytes that DynamoDB counts for an item in its JSON: the names, and the values by their kind.
+/// The size of an item that DynamoDB bills: the names, and the values by type.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 pub fn size(item: &Value) -> usize {
     let attributes = item.as_object().into_iter().flatten();
@@ -145,7 +145,7 @@ fn value_size(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     match kind.as_str() {
         "S" => text.len(),
-        // About a byte for two digits, and one.
+        // About one byte for two digits, plus one byte.
         "N" => {
             let digits = text.trim_start_matches('-').trim_end_matches('0');
             digits.len().div_ceil(2) + 1
@@ -164,7 +164,7 @@ fn value_size(value: &Value) -> usize {
     }
 }
 
-/// How long at least one of the spans lasted.
+/// The total time covered by at least one of the spans.
 fn union(mut spans: Vec<(Instant, Instant)>) -> Duration {
     spans.sort_unstable();
     let mut sum = Duration::ZERO;

@@ -1,7 +1,7 @@
-//! A function that does as it is told, for the tests of the local stack.
+//! A function that follows instructions, for the tests of the local stack.
 //!
-//! Over HTTP the header `x-do` says what, directly the member `do`; in a batch each
-//! message's body does.
+//! The instruction is in the header `x-do` of an HTTP request, in the member `do` of a direct
+//! invocation, or in the body of each message of a batch.
 
 use std::io::Write;
 use std::time::Duration;
@@ -48,7 +48,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
         };
     }
     if let Some(records) = payload["Records"].as_array() {
-        // The test reads it in the log.
+        // The test reads this line in the log.
         writeln!(std::io::stdout(), "{payload}")?;
         let mut failures = Vec::new();
         for record in records {
@@ -82,11 +82,11 @@ async fn obey(order: &str) -> Result<Value, Error> {
         "large" => Ok("x".repeat(7 * 1024 * 1024).into()),
         "hang" => std::future::pending().await,
         "linger" => {
-            // The test reads it in the log.
+            // The test reads this line in the log.
             writeln!(std::io::stdout(), "lingers")?;
             tokio::time::sleep(Duration::from_millis(300)).await;
             Ok("done".into())
         }
-        other => Err(format!("not told what {other:?} is").into()),
+        other => Err(format!("unknown instruction {other:?}").into()),
     }
 }

@@ -1,6 +1,6 @@
 //! A host of the local stack that a test can kill: `stack_host <template> <binaries> [freeze]`.
 //!
-//! Says the ids of its children, then waits for ever.
+//! Prints the ids of its child processes, then waits forever.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [template, binaries, rest @ ..] = arguments.as_slice() else {
-        anyhow::bail!("needs a template and a folder of binaries");
+        anyhow::bail!("usage: stack_host <template> <binaries> [freeze]");
     };
     let freeze = rest.iter().any(|argument| argument == "freeze");
     let stack = Stack::start(Options {

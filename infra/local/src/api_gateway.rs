@@ -1,4 +1,4 @@
-//! The HTTP API in front of the functions, as API Gateway's HTTP API with payload format 2.0.
+//! The HTTP API in front of the functions: API Gateway's HTTP API with payload format 2.0.
 
 mod answer;
 mod event;
@@ -22,10 +22,10 @@ use super::{
 };
 use routes::Routes;
 
-/// The most a request to an HTTP API may carry.
+/// The largest body of a request to an HTTP API, in bytes.
 const MAX_BODY: usize = 10 * 1024 * 1024;
 
-/// The front's address, and what keeps it there.
+/// The server of the HTTP API and its port.
 pub(crate) struct Front {
     pub(crate) port: u16,
     task: JoinHandle<()>,
@@ -54,7 +54,7 @@ impl Front {
         })
     }
 
-    /// Takes no new connections.
+    /// Stops accepting connections.
     pub(crate) fn close(&self) {
         self.task.abort();
     }
@@ -96,7 +96,7 @@ async fn handle(
     match timeout(matched.route.timeout, invocation).await {
         Err(_) => message(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
         Ok(Err(error)) => {
-            tracing::error!(error = format!("{error:#}"), "could not invoke a function");
+            tracing::error!(error = format!("{error:#}"), "cannot invoke a function");
             message(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
         }
         Ok(Ok(invocation)) => match invocation.outcome {
@@ -112,7 +112,8 @@ async fn handle(
     }
 }
 
-/// The body, unless it is too large, which is seen before it is read if the sender says so.
+/// Reads the body; `None` if it is too large. With `Content-Length`, checks the size before
+/// reading.
 async fn read(headers: &axum::http::HeaderMap, body: Body) -> Option<bytes::Bytes> {
     let declared = headers
         .get(header::CONTENT_LENGTH)
@@ -123,7 +124,7 @@ async fn read(headers: &axum::http::HeaderMap, body: Body) -> Option<bytes::Byte
     axum::body::to_bytes(body, MAX_BODY).await.ok()
 }
 
-/// An answer of the gateway itself.
+/// A response of the gateway itself.
 fn message(status: StatusCode, text: &str) -> Response {
     let body = serde_json::json!({ "message": text }).to_string();
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()

@@ -1,7 +1,7 @@
 //! SDK clients for an endpoint on this machine.
 //!
-//! They speak plain HTTP and carry made-up credentials, so they cannot reach AWS by
-//! mistake. Make one per runtime: a pooled connection dies with the runtime it was made on.
+//! The clients use plain HTTP and fake credentials, so they cannot call AWS by mistake. Create one
+//! for each runtime: a pooled connection ends with the runtime that created it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 use super::names::{ACCESS_KEY, REGION, SECRET_KEY};
 
-/// Where each emulated service listens, as `http://127.0.0.1:<port>`.
+/// The URL of each emulated service: `http://127.0.0.1:<port>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoints {
     pub dynamodb: String,
@@ -23,7 +23,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// One address for everything, as ministack has it.
+    /// One URL for all services, as ministack has.
     pub fn all_at(url: &str) -> Self {
         Self {
             dynamodb: url.to_owned(),
@@ -46,7 +46,7 @@ impl Endpoints {
 
 /// A client for plain HTTP on this machine, without a proxy.
 pub fn plain_http(timeout: Duration) -> anyhow::Result<reqwest::Client> {
-    // The client has TLS even where it is not used. An error means that a provider is installed.
+    // The client needs a TLS provider even for plain HTTP. An error means that one is installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -54,7 +54,7 @@ pub fn plain_http(timeout: Duration) -> anyhow::Result<reqwest::Client> {
         .tls_certs_only([])
         .timeout(timeout)
         .build()
-        .context("build an HTTP client")
+        .context("create an HTTP client")
 }
 
 /// One client for each emulated service.
@@ -66,7 +66,7 @@ pub struct Clients {
     pub ssm: aws_sdk_ssm::Client,
 }
 
-/// The settings which are the same for all services; the SDK has a type of its own for each.
+/// The settings that all services share. Each SDK crate has its own type for them.
 macro_rules! config {
     ($sdk:ident, $endpoint:expr) => {
         config!($sdk, $endpoint, ACCESS_KEY)
@@ -80,7 +80,7 @@ macro_rules! config {
             .http_client(Builder::new().build_http())
             .retry_config(RetryConfig::standard().with_max_attempts(3))
             .timeout_config(
-                // A receive may wait 20 s for a message.
+                // A long poll waits up to 20 s for a message.
                 TimeoutConfig::builder()
                     .connect_timeout(Duration::from_secs(3))
                     .operation_attempt_timeout(Duration::from_secs(30))
@@ -97,7 +97,7 @@ pub fn sqs(endpoint: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs, endpoint).build())
 }
 
-/// The same, which signs with another access key.
+/// As [`sqs`], but signs with another access key.
 pub(crate) fn sqs_as(access_key: &str, endpoint: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs, endpoint, access_key).build())
 }

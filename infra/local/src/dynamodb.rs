@@ -1,4 +1,4 @@
-//! DynamoDB: dynoxide, a SQLite behind DynamoDB's wire protocol.
+//! DynamoDB: dynoxide, which implements DynamoDB's wire protocol on SQLite.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::runtime::listen;
 
-/// Serves a database in memory, or in `file` when there is one, and returns its URL.
+/// Serves a database in `file`, or in memory without a file, and returns its URL.
 pub(crate) fn serve(engine: &Handle, file: Option<&Path>) -> anyhow::Result<String> {
     let database = match file {
         None => Database::memory(),
@@ -23,10 +23,10 @@ pub(crate) fn serve(engine: &Handle, file: Option<&Path>) -> anyhow::Result<Stri
     let _inside = engine.enter();
     let listener = tokio::net::TcpListener::from_std(listener)?;
     engine.spawn(async move {
-        // It ends with the engine, which drops this future.
+        // The server runs until the engine drops this future.
         let never = std::future::pending();
         if let Err(error) = server::serve_with_shutdown(listener, database, never).await {
-            tracing::error!(error, "the local DynamoDB ended");
+            tracing::error!(error, "the local DynamoDB stopped");
         }
     });
     Ok(format!("http://127.0.0.1:{port}"))

@@ -1,4 +1,4 @@
-//! The emulated services, without any function.
+//! The emulated services, without functions.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use super::{
 
 /// DynamoDB, SQS, S3, SSM and Secrets Manager on loopback ports, until this is dropped.
 ///
-/// With a folder the table, the objects and the parameters survive; messages never do.
+/// With a folder, the table, the objects and the parameters are stored; messages never are.
 pub struct Emulators {
     pub(super) engine: Engine,
     endpoints: Endpoints,
@@ -27,7 +27,7 @@ pub struct Emulators {
 }
 
 impl Emulators {
-    /// `state`: the folder for what is to survive; without one nothing does.
+    /// `state`: the folder for stored data. `None` stores nothing.
     pub fn start(state: Option<&Path>) -> anyhow::Result<Self> {
         let state = State::open(state)?;
         let engine = Engine::start()?;
@@ -52,17 +52,17 @@ impl Emulators {
         &self.endpoints
     }
 
-    /// Fresh clients, for the runtime they are used on.
+    /// New clients, for use on the current runtime.
     pub fn clients(&self) -> Clients {
         self.endpoints.clients()
     }
 
-    /// The folder of the state, or a passing one.
+    /// The state folder, or a temporary one.
     pub fn folder(&self) -> &Path {
         &self.state.folder
     }
 
-    /// Makes the tables, queues and buckets of the template; what is there is kept.
+    /// Creates the tables, queues and buckets of the template that do not exist.
     pub async fn provision(&self, template: &Template) -> anyhow::Result<()> {
         let clients = self.clients();
         for table in template.tables.values() {
@@ -97,11 +97,11 @@ impl Emulators {
     }
 }
 
-/// Where files go; a passing folder is removed at the end.
+/// The state folder. A temporary folder is deleted at the end.
 struct State {
     folder: PathBuf,
     kept: bool,
-    /// Held as long as the folder is in use.
+    /// Locked while the folder is in use.
     _lock: File,
 }
 
@@ -114,11 +114,11 @@ impl State {
         );
         let prepare = || -> std::io::Result<PathBuf> {
             fs::create_dir_all(folder.join("logs"))?;
-            // Functions get paths in here, and they run elsewhere.
+            // Functions get paths in this folder and run in another working directory.
             folder.canonicalize()
         };
         let folder =
-            prepare().with_context(|| format!("make the state folder {}", folder.display()))?;
+            prepare().with_context(|| format!("create the state folder {}", folder.display()))?;
         Ok(Self {
             _lock: state_dir::lock(&folder)?,
             folder,

@@ -1,4 +1,5 @@
-//! The event source mapping: long polls a queue, invokes the function, deletes what is done.
+//! The event source mapping: long-polls a queue, invokes the function and deletes processed
+//! messages.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -17,7 +18,7 @@ use super::{
     template::Mapping,
 };
 
-/// What one of several equal pollers works with.
+/// A poller of a queue. Several equal pollers run concurrently.
 #[derive(Clone)]
 pub(crate) struct Poller {
     pub(crate) client: Client,
@@ -28,11 +29,11 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Polls until it is dropped. Run as many as may invoke at the same time.
+    /// Polls until the task is aborted. Each poller runs one invocation at a time.
     pub(crate) async fn run(self) {
         loop {
             if let Err(error) = self.round().await {
-                tracing::warn!(error = format!("{error:#}"), "could not work on a batch");
+                tracing::warn!(error = format!("{error:#}"), "cannot process a batch");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
@@ -60,7 +61,7 @@ impl Poller {
         ) {
             Verdict::WholeBatchFailed(reason) => {
                 let function = &self.mapping.function;
-                tracing::warn!(%function, reason, "a batch of {} comes back", ids.len());
+                tracing::warn!(%function, reason, "a batch of {} messages failed", ids.len());
                 return Ok(());
             }
             Verdict::Failed(failed) => failed,
@@ -71,8 +72,8 @@ impl Poller {
         self.delete(done).await
     }
 
-    /// Up to `BatchSize` messages: the first ones there are, and with a window those that
-    /// come within it.
+    /// Receives up to `BatchSize` messages. With a batching window, waits for more messages within
+    /// it.
     async fn batch(&self) -> anyhow::Result<Vec<Message>> {
         let mut messages = self
             .receive(self.mapping.batch_size, Duration::from_secs(20))
@@ -122,13 +123,13 @@ impl Poller {
                 .delete_message_batch()
                 .queue_url(&self.queue_url);
             let answer = request.set_entries(Some(chunk.to_vec())).send().await;
-            answer.context("delete what is done from the queue")?;
+            answer.context("delete processed messages from the queue")?;
         }
         Ok(())
     }
 }
 
-/// A message as Lambda shows it to a function.
+/// A message in the form of Lambda's SQS event.
 fn record(message: &Message, queue_arn: &str) -> Value {
     let system: Map<_, _> = message
         .attributes
@@ -170,13 +171,13 @@ fn record(message: &Message, queue_arn: &str) -> Value {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// These messages come back, the others are done.
+    /// These messages failed and become visible again; the others are deleted.
     Failed(HashSet<String>),
     WholeBatchFailed(String),
 }
 
-/// The rules of partial batch responses. Whatever is not understood fails the whole batch:
-/// deleting an event that was not handled is the one thing that cannot be made good.
+/// Applies the rules of partial batch responses. An unknown response fails the whole batch, because
+/// a deleted message that was not processed cannot be restored.
 fn judge(outcome: &Outcome, ids: &[&str], reports_item_failures: bool) -> Verdict {
     let all = |reason: &str| Verdict::WholeBatchFailed(reason.to_owned());
     let body = match outcome {
@@ -185,12 +186,12 @@ fn judge(outcome: &Outcome, ids: &[&str], reports_item_failures: bool) -> Verdic
         Outcome::Answered(body) => body,
     };
     let Ok(answer) = serde_json::from_slice::<Value>(body) else {
-        return all("the answer is not JSON");
+        return all("the response is not JSON");
     };
     let failures = match &answer {
         Value::Null => return Verdict::Failed(HashSet::new()),
         Value::Object(answer) => answer.get("batchItemFailures").unwrap_or(&Value::Null),
-        _ => return all("the answer is not an object"),
+        _ => return all("the response is not an object"),
     };
     let failures = match failures {
         Value::Null => return Verdict::Failed(HashSet::new()),

@@ -1,4 +1,4 @@
-//! Lambda's `Invoke` for the functions of the stack, as far as operators call it.
+//! Lambda's `Invoke` API for the functions of the stack, with the features that operators use.
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::lambda::{Functions, Outcome};
 use super::lambda_config_api;
 use super::{runtime, template::Template};
 
-/// The address of the API, and what keeps it there.
+/// The API's server and its URL.
 pub(crate) struct InvokeApi {
     pub(crate) url: String,
     task: JoinHandle<()>,
@@ -44,13 +44,13 @@ impl InvokeApi {
         })
     }
 
-    /// Takes no new connections.
+    /// Stops accepting connections.
     pub(crate) fn close(&self) {
         self.task.abort();
     }
 }
 
-/// Physical names with their logical ids, and the functions.
+/// The logical id of each physical name, and the functions.
 type Known = (Arc<BTreeMap<String, String>>, Functions);
 
 async fn invoke(
@@ -72,7 +72,7 @@ async fn invoke(
             }
         },
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "could not invoke {name}");
+            tracing::error!(error = format!("{error:#}"), "cannot invoke {name}");
             let kind = [("x-amzn-errortype", "ServiceException")];
             (StatusCode::INTERNAL_SERVER_ERROR, kind, "{}").into_response()
         }

@@ -1,5 +1,5 @@
-//! What SSM and Secrets Manager have in common here: AWS's JSON protocol, and one file for all
-//! that the service knows.
+//! Shared code of SSM and Secrets Manager: AWS's JSON protocol, and one file for all data of a
+//! service.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) struct Refusal(pub(super) &'static str, pub(super) String);
 
 pub(super) type Answer = Result<Value, Refusal>;
 
-/// Answers a call. The header names its action behind `service` and a dot.
+/// Responds to a call. The header `x-amz-target` contains `service`, a dot and the action.
 pub(super) fn answer<R: DeserializeOwned>(
     service: &str,
     headers: &HeaderMap,
@@ -45,7 +45,7 @@ pub(super) fn answer<R: DeserializeOwned>(
     (status, kind, body.to_string()).into_response()
 }
 
-/// What is in `file`, which `what` names in an error; nothing without one.
+/// Reads `file`; without a file, returns the default. Errors name the data as `what`.
 pub(super) fn read<T: DeserializeOwned + Default>(
     file: Option<&Path>,
     what: &str,
@@ -55,11 +55,10 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("read the {what} in {}", path.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("understand the {what} in {}", path.display()))
+    serde_json::from_str(&text).with_context(|| format!("parse the {what} in {}", path.display()))
 }
 
-/// Puts all in the place of what is in `file`; an error has the code `failed`.
+/// Replaces the content of `file`. An error has the code `failed`.
 pub(super) fn save<T: Serialize>(
     file: Option<&Path>,
     all: &T,

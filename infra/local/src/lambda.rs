@@ -1,9 +1,9 @@
-//! Lambda: runs the real function binaries and speaks the Runtime API with them.
+//! Lambda: runs the real function binaries and provides their Runtime API.
 //!
-//! One invocation at a time per process, processes on demand up to a limit. A process that
-//! overstays the function's timeout is killed, one that dies fails its invocation, and the
-//! next invocation gets a new one. What is deployed meanwhile gets the next invocation; what is
-//! under way ends where it began.
+//! Each process runs one invocation at a time; new processes start on demand, up to a limit. If a
+//! process exceeds the function's timeout, it is killed. If a process exits, its invocation fails.
+//! The next invocation then gets a new process. After a deployment, new invocations use the new
+//! version, and running invocations finish in their old processes.
 
 mod process;
 mod runtime_api;
@@ -25,29 +25,29 @@ use super::names::{now_ms, random_hex, random_id};
 use process::{Phase, Process};
 use runtime_api::{Answer, Work};
 
-/// Lambda gives a function this long to ask for its first event.
+/// The time limit until a function requests its first event, as in Lambda.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most a synchronous invocation may carry.
+/// The largest payload of a synchronous invocation, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
-/// How much of the log an error message quotes.
+/// The number of log lines in an error message.
 const QUOTED_LINES: usize = 20;
 
-/// How a function is run.
+/// The settings to run a function.
 #[derive(Debug, Clone)]
 pub(crate) struct FunctionSpec {
     pub(crate) id: String,
     pub(crate) arn: String,
     pub(crate) executable: PathBuf,
     pub(crate) timeout: Duration,
-    /// Everything the process sees, apart from the address of its Runtime API.
+    /// All environment variables of the process, except the address of its Runtime API.
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) max_processes: usize,
     pub(crate) log_file: PathBuf,
-    /// Stop the process between invocations, as Lambda does.
+    /// Stops the process between invocations, as Lambda does.
     pub(crate) freeze: bool,
 }
 
-/// What became of an invocation.
+/// The result of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     pub request_id: String,
@@ -60,7 +60,7 @@ pub enum Outcome {
     Failed(FunctionError),
 }
 
-/// As `X-Amz-Function-Error: Unhandled` comes with: `{"errorType", "errorMessage"}`.
+/// The body of a response with `X-Amz-Function-Error: Unhandled`: `{"errorType", "errorMessage"}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionError {
     pub kind: String,
@@ -81,11 +81,11 @@ impl Invocation {
         }
     }
 
-    /// The answer as JSON. An error of the function is one here.
+    /// The response as JSON. Fails if the function failed.
     pub fn json(&self) -> anyhow::Result<Value> {
         match &self.outcome {
             Outcome::Answered(body) => {
-                serde_json::from_slice(body).context("the function's answer is not JSON")
+                serde_json::from_slice(body).context("the function's response is not JSON")
             }
             Outcome::Failed(error) => Err(anyhow!("the function failed: {error}")),
         }
@@ -106,11 +106,11 @@ struct Function {
 }
 
 struct Pool {
-    /// How new processes are run.
+    /// The settings for new processes.
     spec: Arc<FunctionSpec>,
-    /// Waiting for work, the one used last at the end.
+    /// Processes that wait for work. The last one was used most recently.
     idle: Vec<Arc<Process>>,
-    /// All that may still be alive.
+    /// All processes that may still run.
     all: Vec<Arc<Process>>,
     closed: bool,
 }
@@ -137,7 +137,7 @@ impl Functions {
         }
     }
 
-    /// Runs the function once. The invocation goes on when the caller stops waiting.
+    /// Runs the function once. The invocation continues if the caller stops waiting.
     pub(crate) async fn invoke(&self, id: &str, payload: Bytes) -> anyhow::Result<Invocation> {
         let function = Arc::clone(self.find(id)?);
         let engine = self.engine.clone();
@@ -148,18 +148,18 @@ impl Functions {
             .context("the local stack has been stopped")?
     }
 
-    /// Runs the function so from here on; how many processes it may have stays as it was.
+    /// Uses these settings for new invocations. The limit of processes does not change.
     pub(crate) fn deploy(&self, spec: FunctionSpec) -> anyhow::Result<()> {
         self.find(&spec.id)?.deploy(spec);
         Ok(())
     }
 
-    /// Kills the function's processes; whatever they were doing fails. Returns how many.
+    /// Kills the processes of the function; their invocations fail. Returns their number.
     pub(crate) async fn kill(&self, id: &str) -> anyhow::Result<usize> {
         Ok(self.find(id)?.kill_all().await)
     }
 
-    /// Kills everything and lets nothing new start.
+    /// Kills all processes and prevents new ones.
     pub(crate) async fn close(&self) {
         for function in self.functions.values() {
             function.pool().closed = true;
@@ -170,7 +170,7 @@ impl Functions {
         }
     }
 
-    /// The same without waiting, for a drop.
+    /// As [`Self::close`], but without waiting, for a drop.
     pub(crate) fn close_now(&self) {
         for function in self.functions.values() {
             let mut pool = function.pool();
@@ -183,7 +183,7 @@ impl Functions {
         }
     }
 
-    /// The ids of the processes that are alive.
+    /// The ids of the running processes.
     pub(crate) fn process_ids(&self, id: &str) -> anyhow::Result<Vec<u32>> {
         let function = self.find(id)?;
         let mut pool = function.pool();
@@ -191,7 +191,7 @@ impl Functions {
         Ok(pool.all.iter().map(|process| process.id()).collect())
     }
 
-    /// What these run, by their ids.
+    /// The executables of the running processes, by process id.
     pub(crate) fn executables(&self, id: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
         let function = self.find(id)?;
         let mut pool = function.pool();
@@ -208,7 +208,7 @@ impl Functions {
     fn find(&self, id: &str) -> anyhow::Result<&Arc<Function>> {
         self.functions.get(id).with_context(|| {
             let known: Vec<_> = self.functions.keys().map(String::as_str).collect();
-            format!("there is no function {id}, only {}", known.join(", "))
+            format!("unknown function {id}; use one of {}", known.join(", "))
         })
     }
 }
@@ -240,7 +240,7 @@ impl Function {
         };
         let outcome = run(&process, &request_id, payload).await;
         if process.spec.freeze {
-            // The answer does not wait for the process to become idle.
+            // The response must not wait until the process is idle.
             engine.spawn(async move {
                 process.freeze_when_idle().await;
                 self.give_back(process);
@@ -271,7 +271,7 @@ impl Function {
         if Arc::ptr_eq(&process.spec, &pool.spec) {
             pool.idle.push(process);
         } else {
-            // Another one was deployed while it worked.
+            // A deployment has replaced the function since the process started.
             process.kill();
         }
     }
@@ -313,7 +313,7 @@ impl Function {
     }
 }
 
-/// Runs it once in this process.
+/// Runs the function once in this process.
 async fn run(process: &Process, request_id: &str, payload: Bytes) -> Outcome {
     let limit = process.spec.timeout;
     let deadline_ms = now_ms() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2);
@@ -356,7 +356,7 @@ fn init_error(spec: &FunctionSpec, request_id: &str, phase: Phase) -> FunctionEr
     let lines = process::last_lines(&spec.log_file, QUOTED_LINES);
     let _ = write!(
         error.message,
-        " before it asked for an event; the end of {}:\n{lines}",
+        " before it requested an event; last lines of {}:\n{lines}",
         spec.log_file.display()
     );
     error
@@ -365,7 +365,7 @@ fn init_error(spec: &FunctionSpec, request_id: &str, phase: Phase) -> FunctionEr
 fn exit_error(request_id: &str, phase: Phase) -> FunctionError {
     let ended = match phase {
         Phase::Gone(status) => status,
-        _ => "it did not end".to_owned(),
+        _ => "still running".to_owned(),
     };
     FunctionError {
         kind: "Runtime.ExitError".to_owned(),
@@ -373,7 +373,7 @@ fn exit_error(request_id: &str, phase: Phase) -> FunctionError {
     }
 }
 
-/// An error as the runtime reports it.
+/// Parses an error that the runtime reported.
 fn reported(body: &Bytes) -> FunctionError {
     let body: Value = serde_json::from_slice(body)
         .unwrap_or_else(|_| json!({ "errorMessage": String::from_utf8_lossy(body) }));

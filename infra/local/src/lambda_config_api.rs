@@ -1,4 +1,5 @@
-//! What Lambda says of its functions and of their queues, as the template has them.
+//! Lambda's API for the configuration of functions and their event source mappings, from the
+//! template.
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_ListEventSourceMappings.html>
 

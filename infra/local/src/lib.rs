@@ -1,9 +1,9 @@
 //! The local stack: the real functions and the real template in one process, on 127.0.0.1.
 //!
-//! [`Stack::start`] reads `template.yaml`, starts the emulated services, makes table, queues
-//! and bucket, and runs the function binaries as Lambda would. Nothing leaves the machine.
-//! [`Emulators`] are the services alone, and [`preflight`] proves that emulators, these or
-//! others, keep the promises the ledger stands on.
+//! [`Stack::start`] reads `template.yaml`, starts the emulated services, creates the table, the
+//! queues and the bucket, and runs the function binaries as Lambda does. It makes no calls to other
+//! machines. [`Emulators`] has only the services. [`preflight`] checks that an emulator, this one
+//! or another, has the guarantees that the ledger needs.
 
 mod api_gateway;
 pub mod clients;
@@ -50,36 +50,36 @@ pub use state_dir::{Kept, Part};
 use template::FunctionDefinition;
 pub use template::{Naming, TableDefinition, Template, create_table};
 
-/// How to start a stack.
+/// The options of a stack.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub template: PathBuf,
     /// The folder with the executables `catcher`, `processor` and `backup-sync`.
     pub binaries: PathBuf,
-    /// Where table, objects and parameters are kept; without it they end with the stack.
+    /// The folder that stores table, objects and parameters. `None` deletes them with the stack.
     pub state: Option<PathBuf>,
-    /// The port of the HTTP API; 0 takes a free one.
+    /// The port of the HTTP API; 0 selects a free one.
     pub port: u16,
-    /// Becomes `MITT_SOURCES_FILE`.
+    /// The value of `MITT_SOURCES_FILE`.
     pub sources_file: Option<PathBuf>,
-    /// Values for the template's parameters, before their defaults.
+    /// Values for the template's parameters. They override the defaults.
     pub parameters: BTreeMap<String, String>,
-    /// Whether the template's schedules run; tests and the demo invoke by hand.
+    /// Whether the template's schedules run. Tests and the demo invoke the functions directly.
     pub schedules: bool,
-    /// Whether messages are polled; without, they stay in the queue.
+    /// Whether messages are polled. If not, they stay in the queue.
     pub mappings: bool,
-    /// How many processes a function may have at once, where the template does not say.
+    /// The most concurrent processes of a function, if the template sets no limit.
     pub max_processes: usize,
     /// Whether processes are stopped between invocations, as Lambda does.
     pub freeze: bool,
-    /// More variables for every function, in place of the stack's own.
+    /// Additional variables for every function. They override the stack's own.
     pub function_env: BTreeMap<String, String>,
-    /// Whether a function may do what its role in the template permits, and no more.
+    /// Whether to enforce the permissions of each function's role in the template.
     pub rights: Option<Rights>,
 }
 
 impl Options {
-    /// Everything else as tests want it: in memory, any port, mappings but no schedules.
+    /// The defaults for tests: in memory, a free port, mappings but no schedules.
     pub fn new(template: impl Into<PathBuf>, binaries: impl Into<PathBuf>) -> Self {
         Self {
             template: template.into(),
@@ -98,7 +98,7 @@ impl Options {
     }
 }
 
-/// A running stack. Dropping it ends everything; [`Stack::stop`] does so in order.
+/// A running stack. A drop ends everything at once; [`Stack::stop`] ends it in order.
 pub struct Stack {
     options: Options,
     template: Template,
@@ -106,9 +106,9 @@ pub struct Stack {
     front: Front,
     invoke: InvokeApi,
     tasks: Vec<JoinHandle<()>>,
-    /// What the functions call: the services, or the gates before them.
+    /// The endpoints that the functions call: the services, or the gates in front of them.
     function_endpoints: Endpoints,
-    // Last, because all of the above runs on it.
+    // The last field, because the fields above use it until they are dropped.
     emulators: Emulators,
 }
 
@@ -136,7 +136,7 @@ impl Stack {
         let mut tasks = Vec::new();
         for mapping in template.mappings.iter().filter(|_| options.mappings) {
             let queue = template.queue(&mapping.queue)?;
-            // Lambda polls with the rights of the function.
+            // Lambda polls with the permissions of the function's role.
             let role = access_key(template.function(&mapping.function)?, &options);
             let poller = Poller {
                 client: clients::sqs_as(role, &function_endpoints.sqs),
@@ -164,12 +164,12 @@ impl Stack {
         })
     }
 
-    /// `http://127.0.0.1:<port>`, before `/in/{source}`.
+    /// `http://127.0.0.1:<port>`, without `/in/{source}`.
     pub fn front_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.front.port)
     }
 
-    /// Where Lambda's `Invoke` is answered.
+    /// The URL of Lambda's `Invoke` API.
     pub fn lambda_url(&self) -> &str {
         &self.invoke.url
     }
@@ -178,13 +178,13 @@ impl Stack {
         self.emulators.endpoints()
     }
 
-    /// What the functions are told to call, which holds their calls against their roles where
-    /// [`Options::rights`] says so.
+    /// The endpoints that the functions call. With [`Options::rights`], they check each call
+    /// against the role of the function.
     pub fn function_endpoints(&self) -> &Endpoints {
         &self.function_endpoints
     }
 
-    /// Fresh clients, for the runtime they are used on.
+    /// New clients, for use on the current runtime.
     pub fn clients(&self) -> Clients {
         self.emulators.clients()
     }
@@ -209,7 +209,7 @@ impl Stack {
         Ok(name.with_context(|| format!("the template has no bucket {id}"))?)
     }
 
-    /// A function's variables as the template gives them, with the names of this machine.
+    /// The environment variables of a function in the template, with the names of this machine.
     pub fn environment(&self, function: &str) -> anyhow::Result<&BTreeMap<String, String>> {
         Ok(&self.template.function(function)?.environment)
     }
@@ -227,9 +227,9 @@ impl Stack {
             .await
     }
 
-    /// Changes a function while it runs, as a deployment does: what `binaries` has of it is run with
-    /// what `template` says of it. Invocations that are under way end where they began. Everything
-    /// else of the stack stays as it is.
+    /// Replaces a function while the stack runs, as a deployment does: with its binary in
+    /// `binaries` and its settings in `template`. Running invocations finish in their old
+    /// processes. The rest of the stack does not change.
     pub fn deploy(&self, function: &str, template: &Path, binaries: &Path) -> anyhow::Result<()> {
         let template = load(template, &self.options, &self.emulators)?;
         let options = Options {
@@ -241,7 +241,7 @@ impl Stack {
         self.functions.deploy(spec)
     }
 
-    /// Kills the function's processes; whatever they were doing fails. Returns how many.
+    /// Kills the processes of the function; their invocations fail. Returns their number.
     pub async fn kill_function_processes(&self, function: &str) -> anyhow::Result<usize> {
         self.functions.kill(function).await
     }
@@ -251,22 +251,22 @@ impl Stack {
         self.functions.process_ids(function)
     }
 
-    /// The executables that these run, by the ids of the processes.
+    /// The executables of the function's processes, by process id.
     pub fn function_executables(&self, function: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
         self.functions.executables(function)
     }
 
-    /// Where the function's output goes.
+    /// The file with the function's output.
     pub fn log_file(&self, function: &str) -> anyhow::Result<PathBuf> {
         self.functions.log_file(function)
     }
 
-    /// The folder of the state, or a passing one.
+    /// The state folder, or a temporary one.
     pub fn folder(&self) -> &Path {
         self.emulators.folder()
     }
 
-    /// Ends everything and waits for the processes.
+    /// Ends everything and waits until the processes have exited.
     pub async fn stop(self) {
         self.front.close();
         self.invoke.close();
@@ -283,7 +283,7 @@ impl Drop for Stack {
     }
 }
 
-/// What a function signs with: the name of its role, where its rights are looked at.
+/// The access key of a function. With [`Options::rights`], it is the name of the function's role.
 fn access_key<'a>(function: &'a FunctionDefinition, options: &Options) -> &'a str {
     match (&options.rights, &function.role) {
         (Some(_), Some(role)) => role,
@@ -310,10 +310,10 @@ fn spec(
 ) -> anyhow::Result<FunctionSpec> {
     let function = template.function(id)?;
     let executable = options.binaries.join(&function.binary);
-    // A process is started elsewhere than where the caller stands.
+    // The process has another working directory than the caller.
     let Ok(executable) = executable.canonicalize() else {
         bail!(
-            "the function {id} is not built: there is no {}",
+            "the function {id} is not built: {} does not exist",
             executable.display()
         );
     };
@@ -321,7 +321,7 @@ fn spec(
     if let Some(file) = &options.sources_file {
         let file = file
             .canonicalize()
-            .with_context(|| format!("find the sources {}", file.display()))?;
+            .with_context(|| format!("find the sources file {}", file.display()))?;
         environment.insert(
             "MITT_SOURCES_FILE".into(),
             file.to_string_lossy().into_owned(),
@@ -336,7 +336,7 @@ fn spec(
             ("AWS_ACCESS_KEY_ID", access_key(function, options)),
             ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
             ("AWS_SESSION_TOKEN", "local"),
-            // A service that is not here must not be looked for at AWS.
+            // A call to a service without an emulator must fail here and not go to AWS.
             ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
             ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
             ("AWS_ENDPOINT_URL_SQS", &endpoints.sqs),

@@ -1,20 +1,20 @@
-//! What things are called on this machine: the made-up account, ARNs and physical names.
+//! Names on this machine: the fake account, ARNs and physical names.
 
-/// The region the stack pretends to be in.
+/// The Region of the emulated stack.
 pub const REGION: &str = "us-east-1";
-/// The account the stack pretends to be in.
+/// The account of the emulated stack.
 pub const ACCOUNT: &str = "000000000000";
-/// Credentials nobody checks. ministack gives the key `test` every right.
+/// The emulators do not check credentials. ministack gives the key `test` all permissions.
 pub const ACCESS_KEY: &str = "test";
 pub const SECRET_KEY: &str = "test";
-/// The name of the local stack, hence of its secrets: `/mitt/ingress`.
+/// The name of the local stack, and the first part of its secrets' paths: `/mitt/ingress`.
 pub const STACK_NAME: &str = "mitt";
 
 pub(crate) fn arn(service: &str, resource: &str) -> String {
     format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{resource}")
 }
 
-/// A random id as AWS forms them: `8f14e45f-ceea-467f-9b1c-2d3f5a6b7c8d`.
+/// A random id in AWS's format: `8f14e45f-ceea-467f-9b1c-2d3f5a6b7c8d`.
 pub fn random_id() -> String {
     let hex = random_hex(16);
     format!(
@@ -29,11 +29,11 @@ pub fn random_id() -> String {
 
 pub(crate) fn random_hex(bytes: usize) -> String {
     let mut buffer = vec![0; bytes];
-    getrandom::fill(&mut buffer).expect("the operating system gives random bytes");
+    getrandom::fill(&mut buffer).expect("the operating system provides random bytes");
     hex::encode(buffer)
 }
 
-/// Milliseconds since 1970: the emulators are the edge where time comes in.
+/// The current time in milliseconds since 1970. Only the emulators read the clock.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }

@@ -1,8 +1,8 @@
-//! Proves an emulator before a suite trusts it.
+//! Checks an emulator before a test suite relies on it.
 //!
-//! The ledger stands on a handful of promises of DynamoDB and SQS. Emulators break them
-//! more often than one would think, most of all under races, and a suite on a broken one
-//! says nothing. Takes clients, so that it judges any emulator.
+//! The ledger depends on a few guarantees of DynamoDB and SQS. Emulators often break them, most of
+//! all under concurrency, and the results of a suite on such an emulator mean nothing. The checks
+//! take clients, so they work with any emulator.
 
 mod ledger;
 mod queue;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::clients::Clients;
 
-/// What was proved, and how long it took.
+/// The checks that passed, with their durations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub proved: Vec<Proof>,
@@ -22,7 +22,7 @@ pub struct Report {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// A sentence that held.
+    /// The guarantee, as a sentence.
     pub claim: &'static str,
     pub took: Duration,
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// How often and how wide the races are run.
+/// The number of rounds of the race checks, and of concurrent calls in a round.
 #[derive(Debug, Clone, Copy)]
 pub struct Races {
     pub rounds: usize,
@@ -52,8 +52,8 @@ impl Default for Races {
     }
 }
 
-/// Fails with the first promise that is broken. Makes a table and queues of its own, and
-/// removes them.
+/// Fails at the first guarantee that the emulator breaks. Creates its own table and queues, and
+/// deletes them.
 pub async fn preflight(clients: &Clients) -> anyhow::Result<Report> {
     Box::pin(preflight_with(clients, Races::default())).await
 }
@@ -68,7 +68,7 @@ pub async fn preflight_with(clients: &Clients, races: Races) -> anyhow::Result<R
     })
 }
 
-/// Times a check and puts its claim before the error.
+/// Runs a check, measures its time and adds its claim to the error.
 async fn check(
     claim: &'static str,
     holds: impl Future<Output = anyhow::Result<()>>,
@@ -76,7 +76,7 @@ async fn check(
     let start = Instant::now();
     Box::pin(holds)
         .await
-        .with_context(|| format!("this emulator cannot be trusted: not true that {claim}"))?;
+        .with_context(|| format!("the emulator failed the check \"{claim}\""))?;
     Ok(Proof {
         claim,
         took: start.elapsed(),

@@ -1,8 +1,8 @@
-//! What the roles of the template permit, applied to the calls of the functions.
+//! Enforces the roles of the template for the calls of the functions.
 //!
-//! Each function signs with the name of its role as access key. A gate before each service looks up the
-//! policies of that role and answers `AccessDenied` as AWS would. It also records which part of which policy
-//! each call needed, so that a test can name the rights that no call uses.
+//! Each function signs with the name of its role as access key. A gate in front of each service
+//! checks the policies of that role and returns `AccessDenied` as AWS does. The gate also records
+//! the parts of the policies that each call needed, so that a test can find unused permissions.
 
 mod call;
 mod gate;
@@ -19,13 +19,13 @@ use call::Service;
 pub(crate) use policy::Statement;
 use record::Record;
 
-/// How the calls of the functions are held against the policies of their roles.
+/// Settings to check the calls of the functions against the policies of their roles.
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
-    /// Statements that a policy of the operator's own adds to a role, by the logical id of the role:
-    /// `DestinationPolicyArn` and `StatePolicyArn` name such policies.
+    /// Statements of the operator's own policies, by the logical id of the role that they are
+    /// attached to: `DestinationPolicyArn` and `StatePolicyArn` name such policies.
     pub managed: BTreeMap<String, Vec<Value>>,
-    /// The folder that gets a file with what was granted, used and denied.
+    /// The folder for a file with the granted, used and denied permissions.
     pub record: Option<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// `roles` are those of the template.
+    /// `roles`: the roles of the template.
     pub(crate) fn new(
         rights: &Rights,
         roles: &BTreeMap<String, Vec<Statement>>,
@@ -58,7 +58,7 @@ impl Guard {
         Ok(Arc::new(Self { roles, record }))
     }
 
-    /// A gate before each service; the URLs of the gates.
+    /// Starts a gate in front of each service, and returns the URLs of the gates.
     pub(crate) fn stand_before(
         self: &Arc<Self>,
         engine: &Handle,
@@ -74,7 +74,7 @@ impl Guard {
         })
     }
 
-    /// Whether a role may make a call. What it used, or lacked, is recorded.
+    /// Whether a role may make a call. Records the permissions that the call used or lacked.
     fn permits(&self, role: &str, call: &call::Call) -> bool {
         let statements = self.roles.get(role).map(Vec::as_slice).unwrap_or_default();
         let mut permitted = false;

@@ -1,7 +1,7 @@
-//! The threads everything local runs on, apart from the caller's.
+//! The runtime of the local stack, separate from the caller's.
 //!
-//! With a runtime of its own the stack neither slows nor pauses with a test's clock, races
-//! in it are real ones, and dropping it ends every connection and task at once.
+//! Because the stack has its own threads, a test that pauses its clock does not affect it, race
+//! conditions are real, and a drop ends all connections and tasks at once.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -26,7 +26,7 @@ impl Engine {
     pub(crate) fn handle(&self) -> tokio::runtime::Handle {
         self.0
             .as_ref()
-            .expect("the runtime is there until the drop")
+            .expect("only the drop removes the runtime")
             .handle()
             .clone()
     }
@@ -35,13 +35,13 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            // The plain drop would block, which is not allowed inside async code.
+            // A normal drop would block, which is not allowed in async code.
             runtime.shutdown_background();
         }
     }
 }
 
-/// Takes a loopback port; 0 means any free one.
+/// Listens on a loopback port; 0 selects a free one.
 pub(crate) fn listen(port: u16) -> anyhow::Result<(TcpListener, u16)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listen on 127.0.0.1:{port}"))?;
@@ -61,7 +61,7 @@ pub(crate) fn serve(
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     Ok(engine.spawn(async move {
         if let Err(error) = axum::serve(listener, service).await {
-            tracing::error!(error = %error, "a local server ended");
+            tracing::error!(error = %error, "a local server stopped");
         }
     }))
 }

@@ -1,7 +1,7 @@
-//! S3: objects as files behind the few REST calls that are used.
+//! S3: stores objects as files, and supports the few REST calls that Mitt uses.
 //!
-//! Bodies of events are durable data, so each object is one file, written beside its place
-//! and renamed into it.
+//! Event bodies are durable data, so each object is one file, which is written under a temporary
+//! name and then renamed.
 
 mod chunked;
 mod object;
@@ -29,10 +29,10 @@ use super::{
 };
 use object::{Bucket, Meta};
 
-/// Serves the buckets that are folders of `folder` and returns the URL.
+/// Serves the buckets, which are the subfolders of `folder`, and returns the URL.
 pub(crate) fn serve(engine: &Handle, folder: PathBuf) -> anyhow::Result<String> {
     std::fs::create_dir_all(&folder)
-        .with_context(|| format!("make the folder of the buckets, {}", folder.display()))?;
+        .with_context(|| format!("create the folder of the buckets {}", folder.display()))?;
     let (listener, port) = listen(0)?;
     let service = Arc::new(S3 {
         folder,
@@ -48,11 +48,12 @@ pub(crate) fn serve(engine: &Handle, folder: PathBuf) -> anyhow::Result<String> 
 
 struct S3 {
     folder: PathBuf,
-    /// One writer at a time, so that `If-None-Match: *` has one winner.
+    /// Allows one writer at a time, so that only one of several puts with `If-None-Match: *`
+    /// succeeds.
     writing: Mutex<()>,
 }
 
-/// How S3 says no.
+/// An error of S3.
 struct Refusal {
     status: StatusCode,
     code: &'static str,
@@ -85,7 +86,7 @@ async fn answer(
     body: Bytes,
 ) -> Response {
     let head = method == Method::HEAD;
-    // Files are slow compared with the rest; they get a thread.
+    // File access blocks, so it runs on a separate thread.
     let done = tokio::task::spawn_blocking(move || act(&s3, &method, &uri, &headers, body)).await;
     match done {
         Ok(Ok(response)) => response,
@@ -171,7 +172,7 @@ fn not_here(method: &Method) -> Refusal {
     refuse(
         StatusCode::NOT_IMPLEMENTED,
         "NotImplemented",
-        format!("the local S3 does not have this {method} request"),
+        format!("the local S3 does not support this {method} request"),
     )
 }
 
@@ -188,7 +189,7 @@ fn put(
             refuse(
                 StatusCode::BAD_REQUEST,
                 "IncompleteBody",
-                "The chunks of the body are broken",
+                "The chunks of the body are invalid",
             )
         })?
     } else {
@@ -249,7 +250,7 @@ fn get(bucket: &Bucket, key: &str, with_body: bool) -> Result<Response, Refusal>
     })
 }
 
-/// Whether the query names a part of the bucket or object, such as its tags.
+/// Whether the query selects a subresource of the bucket or object, such as its tags.
 fn is_about(query: &str, part: &str) -> bool {
     let mut pairs = query.split('&');
     pairs.any(|pair| pair.split('=').next() == Some(part))
@@ -276,7 +277,7 @@ fn tagging(
             let mut set = String::new();
             for (key, value) in tags {
                 let (key, value) = (escape(key), escape(value));
-                // Writing to a text cannot fail.
+                // Writing to a String cannot fail.
                 let _ = write!(set, "<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
             }
             let body = format!("<Tagging><TagSet>{set}</TagSet></Tagging>");
@@ -294,8 +295,8 @@ fn no_such_key() -> Refusal {
     )
 }
 
-/// `ListObjectsV2` or `ListObjectVersions` with a prefix, all on one page. Of an object there is
-/// one version, as in a bucket that never had versions.
+/// `ListObjectsV2` or `ListObjectVersions` with a prefix, all on one page. Each object has one
+/// version, as in a bucket that never had versioning.
 fn list(bucket: &Bucket, query: &str, versions: bool) -> Result<Response, Refusal> {
     let prefix = query
         .split('&')
@@ -316,7 +317,7 @@ fn list(bucket: &Bucket, query: &str, versions: bool) -> Result<Response, Refusa
         ("Contents", "", "ListBucketResult")
     };
     for (meta, size) in &objects {
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             contents,
             "<{entry}><Key>{}</Key>{version}<LastModified>{}</LastModified><ETag>{}</ETag><Size>{size}</Size></{entry}>",

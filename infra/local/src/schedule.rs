@@ -1,4 +1,4 @@
-//! Schedules: every so often a function is invoked with the schedule's input.
+//! Schedules, which invoke a function periodically with a fixed input.
 
 use std::{str::FromStr, time::Duration};
 
@@ -14,9 +14,8 @@ impl FromStr for Rate {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let wrong = || {
-            format!("the schedule {text:?} is not like \"rate(1 minute)\" or \"rate(15 minutes)\"")
-        };
+        let wrong =
+            || format!("invalid schedule {text:?}; use \"rate(1 minute)\" or \"rate(15 minutes)\"");
         let inside = text
             .strip_prefix("rate(")
             .and_then(|rest| rest.strip_suffix(')'));
@@ -35,7 +34,8 @@ impl FromStr for Rate {
     }
 }
 
-/// Invokes for ever, the first time after one period, as EventBridge Scheduler does.
+/// Invokes the function in each period without end, first after one period, as EventBridge
+/// Scheduler does.
 pub(crate) async fn run(schedule: Schedule, functions: Functions) {
     let payload = schedule.input.to_string();
     loop {

@@ -1,5 +1,5 @@
-//! Secrets Manager: the calls for secrets whose versions are told apart by labels, kept in one
-//! file. SSM passes references to them on.
+//! Secrets Manager: the actions for secrets with labelled versions, stored in one file. SSM
+//! resolves references to these secrets.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use super::{
     runtime::{listen, serve as serve_router},
 };
 
-/// The label of the version that is in use, and that of the one before it.
+/// The labels of the version in use and of the version before it.
 const CURRENT: &str = "AWSCURRENT";
 const PREVIOUS: &str = "AWSPREVIOUS";
 
@@ -35,9 +35,9 @@ type Secrets = BTreeMap<String, Entry>;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
     arn: String,
-    /// Those that have a label, by their ids. What has none is as good as gone.
+    /// The versions with a label, by id. A version without a label is deleted.
     versions: BTreeMap<String, Version>,
-    /// Where each label is; it is at one version only.
+    /// The version id of each label. A label belongs to one version only.
     stages: BTreeMap<String, String>,
     deleted_ms: Option<i64>,
 }
@@ -57,14 +57,14 @@ pub(super) struct Found {
     pub(super) created_ms: i64,
 }
 
-/// Why there is none.
+/// Why a version cannot be found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Nothing,
     Deleted,
 }
 
-/// The secrets, and where they are kept.
+/// The secrets, and the file that stores them.
 pub(crate) struct Store {
     file: Option<PathBuf>,
     secrets: Mutex<Secrets>,
@@ -76,7 +76,7 @@ async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes
     })
 }
 
-/// The members of all the calls; each reads its own.
+/// The members of all requests. Each action reads its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[derive(Default)]
@@ -94,7 +94,7 @@ struct Request {
 }
 
 impl Store {
-    /// Reads the secrets of `file`; there are none without one.
+    /// Reads the secrets in `file`. Without a file, there are none at first.
     pub(crate) fn open(file: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
         let secrets = json_service::read(file.as_deref(), "secrets")?;
         Ok(Arc::new(Self {
@@ -140,7 +140,7 @@ impl Store {
             other => {
                 return Err(Refusal(
                     "UnknownOperationException",
-                    format!("the local Secrets Manager does not have the action {other:?}"),
+                    format!("the local Secrets Manager does not support the action {other:?}"),
                 ));
             }
         };
@@ -168,7 +168,7 @@ fn entry<'s>(secrets: &'s mut Secrets, id: &str) -> Result<(String, &'s mut Entr
         .ok_or_else(not_found)
 }
 
-/// The same, if it is not to be deleted.
+/// The secret of this name or ARN, if it is not marked for deletion.
 fn usable<'s>(secrets: &'s mut Secrets, id: &str) -> Result<(String, &'s mut Entry), Refusal> {
     let (name, entry) = entry(secrets, id)?;
     if entry.deleted_ms.is_some() {
@@ -197,7 +197,7 @@ fn create(secrets: &mut Secrets, request: Request) -> Answer {
         ));
     }
     let mut entry = Entry {
-        // Secrets Manager's own ARNs end in six characters too.
+        // ARNs of Secrets Manager end in six random characters.
         arn: arn(
             "secretsmanager",
             &format!("secret:{name}-{}", random_hex(3)),
@@ -293,7 +293,7 @@ impl Entry {
         stages.map(|(stage, _)| stage.clone()).collect()
     }
 
-    /// A new version. The token becomes its id, so that the same request may come twice.
+    /// Adds a version. The token becomes its id, so that a repeated request has no effect.
     fn put(&mut self, request: Request) -> Result<(String, Vec<String>), Refusal> {
         let value = request.secret_string.unwrap_or_default();
         if value.is_empty() {
@@ -363,7 +363,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Where AWSCURRENT leaves, AWSPREVIOUS comes.
+    /// Moves a label. AWSPREVIOUS moves to the version that had AWSCURRENT.
     fn attach(&mut self, stage: &str, id: &str) {
         let before = self.stages.insert(stage.to_owned(), id.to_owned());
         if let Some(before) = before

@@ -1,9 +1,9 @@
-//! SQS: standard queues in memory behind the SDK's protocol (AWS JSON 1.0).
+//! SQS: standard queues in memory, with the SDK's protocol (AWS JSON 1.0).
 //!
-//! Written here because the sweep's depth gate reads the visible count, and the embeddable
-//! emulator that was looked at does not count messages that came back after a failed try.
-//! FIFO queues are refused rather than imitated. Everything is forgotten at the end of the
-//! process, which is what the sweep is for.
+//! The sweep reads the count of visible messages before it sends. The embeddable emulator that was
+//! evaluated does not count messages that became visible again after a failed attempt, so this
+//! module implements the queues itself. It rejects FIFO queues. All messages are lost when the
+//! process ends; the sweep sends them again.
 
 mod actions;
 mod batch;
@@ -36,7 +36,7 @@ use super::{
 use queue::Queue;
 use refusal::Refusal;
 
-/// Serves an SQS without queues and returns its URL.
+/// Serves SQS, without any queue at first, and returns its URL.
 pub(crate) fn serve(engine: &Handle) -> anyhow::Result<String> {
     let (listener, port) = listen(0)?;
     let url = format!("http://127.0.0.1:{port}");
@@ -55,7 +55,7 @@ struct Sqs {
     url: String,
     queues: Mutex<BTreeMap<String, Queue>>,
     moves: Mutex<Vec<Value>>,
-    /// Wakes those who wait for a message.
+    /// Wakes the long polls when a message is available.
     rang: Notify,
 }
 
@@ -100,12 +100,12 @@ fn json(status: StatusCode, body: &Value) -> Response {
     (status, kind, body.to_string()).into_response()
 }
 
-/// Receives at once, or waits for the first message up to `WaitTimeSeconds`.
+/// Receives available messages, or waits up to `WaitTimeSeconds` for the first one.
 async fn receive(sqs: &Sqs, input: Value) -> Result<Value, Refusal> {
     let request = messages::receive_request(sqs, input)?;
     let deadline = tokio::time::Instant::now() + request.wait;
     loop {
-        // Listen before looking, or a message sent in between would not wake us.
+        // Subscribe before receiving. Otherwise, a message sent in between would not end the wait.
         let rang = sqs.rang.notified();
         let (messages, next_visible) = messages::receive(sqs, &request, now_ms())?;
         if !messages.is_empty() {

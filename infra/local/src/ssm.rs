@@ -1,4 +1,4 @@
-//! SSM Parameter Store: the calls for secrets, kept in one file.
+//! SSM Parameter Store: the actions for secrets, stored in one file.
 
 mod reference;
 
@@ -21,8 +21,8 @@ use super::{
     secrets_manager,
 };
 
-/// Serves the parameters of `file` (none without one) and returns the URL. References are answered
-/// from `secrets`.
+/// Serves the parameters in `file` and returns the URL. Without a file, there are no parameters at
+/// first. `secrets` resolves references to Secrets Manager.
 pub(crate) fn serve(
     engine: &Handle,
     file: Option<PathBuf>,
@@ -62,7 +62,7 @@ async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes
     })
 }
 
-/// The members of all the calls; each reads its own.
+/// The members of all requests. Each action reads its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[derive(Default)]
@@ -116,12 +116,12 @@ impl Store {
             "GetParametersByPath" => by_path(&parameters, &request),
             other => Err(Refusal(
                 "UnknownOperationException",
-                format!("the local SSM does not have the action {other:?}"),
+                format!("the local SSM does not support the action {other:?}"),
             )),
         }
     }
 
-    /// A parameter, or what its name refers to.
+    /// A parameter, or the secret that its name refers to.
     fn parameter(&self, parameters: &Parameters, name: &str, decrypted: bool) -> Answer {
         if let Some(answer) = reference::parameter(&self.secrets, name, decrypted) {
             return answer;
@@ -238,7 +238,7 @@ fn by_path(parameters: &Parameters, request: &Request) -> Answer {
 }
 
 fn shown(name: &str, parameter: &Parameter, decrypted: bool) -> Value {
-    // Who forgets to ask for decryption must see it fail here too.
+    // A caller that does not request decryption must not get the value, as in AWS.
     let value = if parameter.kind == "SecureString" && !decrypted {
         STANDARD.encode(format!("encrypted:{name}:{}", parameter.version))
     } else {

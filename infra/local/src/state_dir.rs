@@ -1,4 +1,4 @@
-//! What stacks have kept in a folder, and an end to it.
+//! Lists and deletes the data that a stack stored in its state folder.
 
 use std::{
     fs::{self, File, Metadata},
@@ -9,10 +9,11 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// Held as long as the folder is in use. Who has it not may be no folder of a stack.
+/// The lock file, locked while the folder is in use. A folder without it may not belong to a stack.
 const LOCK: &str = "lock";
 
-/// What outlasts a stack. Logs, and what each start writes anew, stay where they are.
+/// The data that remains after a stack ends. Logs, and files that each start writes again, are not
+/// deleted.
 const PARTS: [(&str, &[&str]); 3] = [
     (
         "the table",
@@ -30,31 +31,32 @@ const PARTS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// What is kept in a folder that no stack uses now.
+/// The stored data in a folder that no running stack uses.
 pub struct Kept {
     folder: PathBuf,
-    /// No stack begins here meanwhile.
+    /// Prevents a stack from starting in the folder.
     _lock: File,
 }
 
-/// One of the things that are kept.
+/// One kind of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     pub what: &'static str,
     pub files: usize,
     pub bytes: u64,
-    /// When it was written last, if that is known.
+    /// The time of the last write, if known.
     pub written_at: Option<SystemTime>,
 }
 
 impl Kept {
-    /// What is in the folder; `None` if no stack has used it yet.
+    /// The stored data of the folder; `None` if no stack has used it yet.
     pub fn find(folder: &Path) -> anyhow::Result<Option<Self>> {
         let lock = match File::open(folder.join(LOCK)) {
             Ok(lock) => lock,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                return Err(error).with_context(|| format!("look into {}", folder.display()));
+                return Err(error)
+                    .with_context(|| format!("open the lock in {}", folder.display()));
             }
         };
         lock_for_one(&lock, folder)?;
@@ -64,7 +66,7 @@ impl Kept {
         }))
     }
 
-    /// What there is of it, none left out that has a file.
+    /// The kinds of data that have at least one file.
     pub fn parts(&self) -> anyhow::Result<Vec<Part>> {
         let mut parts = Vec::new();
         for (what, names) in PARTS {
@@ -77,7 +79,7 @@ impl Kept {
             for name in names {
                 let path = self.folder.join(name);
                 part.add(&path)
-                    .with_context(|| format!("look at {}", path.display()))?;
+                    .with_context(|| format!("read the size of {}", path.display()))?;
             }
             if part.files > 0 {
                 parts.push(part);
@@ -86,7 +88,7 @@ impl Kept {
         Ok(parts)
     }
 
-    /// Removes all of it.
+    /// Deletes all stored data.
     pub fn remove(self) -> anyhow::Result<()> {
         for name in PARTS.iter().flat_map(|(_, names)| *names) {
             let path = self.folder.join(name);
@@ -96,14 +98,14 @@ impl Kept {
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
-            removed.with_context(|| format!("remove {}", path.display()))?;
+            removed.with_context(|| format!("delete {}", path.display()))?;
         }
         Ok(())
     }
 }
 
 impl Part {
-    /// Counts a file, or those of a folder.
+    /// Counts a file, or the files of a folder.
     fn add(&mut self, path: &Path) -> io::Result<()> {
         let Some(about) = found(path)? else {
             return Ok(());
@@ -121,7 +123,7 @@ impl Part {
     }
 }
 
-/// What is there under this name itself, wherever it may point to.
+/// The metadata of the path itself, without following a symbolic link; `None` if it does not exist.
 fn found(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(about) => Ok(Some(about)),
@@ -130,7 +132,7 @@ fn found(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Secrets are for the owner's eyes.
+/// Writes a file that only its owner can read, for secrets.
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
     let mut options = fs::OpenOptions::new();
@@ -144,15 +146,15 @@ pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the lock of a folder, and holds it.
+/// Creates the lock file of a folder and locks it.
 pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
     let lock = File::create(folder.join(LOCK))
-        .with_context(|| format!("make the state folder {}", folder.display()))?;
+        .with_context(|| format!("create the state folder {}", folder.display()))?;
     lock_for_one(&lock, folder)?;
     Ok(lock)
 }
 
-/// Two at once would each believe to be alone with the files.
+/// Locks the folder for one process: two stacks would overwrite each other's files.
 fn lock_for_one(lock: &File, folder: &Path) -> anyhow::Result<()> {
     if lock.try_lock().is_err() {
         bail!(
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
     use crate::names::random_hex;
 
-    /// It goes when the test ends.
+    /// A folder that is deleted when the test ends.
     struct Folder(PathBuf);
 
     impl Folder {

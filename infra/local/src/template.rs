@@ -1,8 +1,8 @@
-//! `template.yaml`, read as the local stack needs it.
+//! Reads the parts of `template.yaml` that the local stack needs.
 //!
-//! The template that is deployed is the only definition of table, queues, routes, limits
-//! and environment. CloudFormation's functions get values of this machine. saphyr reads
-//! the YAML: it keeps tags and lines and refuses a key that stands twice.
+//! The deployed template is the only definition of the table, queues, routes, limits and
+//! environment. CloudFormation's functions resolve to values of this machine. The YAML parser is
+//! saphyr, because it keeps tags and lines and rejects duplicate keys.
 
 mod document;
 mod functions;
@@ -19,13 +19,13 @@ use document::{Document, function_arn, scalar_text};
 pub use resources::Resources;
 pub use table::{TableDefinition, create_table};
 
-/// What the template leaves to whoever deploys it.
+/// The values that the template gets at deployment.
 #[derive(Debug, Clone)]
 pub struct Naming {
     pub stack_name: String,
-    /// The address before `/<account>/<queue>` in the URL of a queue.
+    /// The part of a queue URL before `/<account>/<queue>`.
     pub queue_base: String,
-    /// Values for parameters, before their defaults.
+    /// Values for parameters. They override the defaults.
     pub parameters: BTreeMap<String, String>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Naming {
     }
 }
 
-/// The parts of a template that exist on this machine, by logical id.
+/// The resources of a template that the local stack emulates, by logical id.
 #[derive(Debug, Clone)]
 pub struct Template {
     pub tables: BTreeMap<String, TableDefinition>,
@@ -50,7 +50,7 @@ pub struct Template {
     pub routes: Vec<Route>,
     pub mappings: Vec<Mapping>,
     pub schedules: Vec<Schedule>,
-    /// What the roles may do, by their logical ids.
+    /// The policy statements of the roles, by logical id.
     pub roles: BTreeMap<String, Vec<Statement>>,
 }
 
@@ -59,7 +59,7 @@ pub struct QueueDefinition {
     pub name: String,
     pub url: String,
     pub arn: String,
-    /// As `CreateQueue` takes them.
+    /// The attributes for `CreateQueue`.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -170,9 +170,9 @@ impl Template {
             .with_context(|| format!("the template has no function {id}"))
     }
 
-    /// The function whose ARN stands in `text`.
+    /// The function whose ARN is in `text`.
     fn function_in(&self, text: &str) -> Option<String> {
-        // The longest first: one name may be the beginning of another.
+        // Check the longest ARN first, because one name can be a prefix of another.
         let mut functions: Vec<_> = self.functions.iter().collect();
         functions.sort_by_key(|(_, function)| std::cmp::Reverse(function.arn.len()));
         let found = functions
@@ -188,15 +188,15 @@ impl Template {
                 .split_once(' ')
                 .is_some_and(|(_, path)| path.starts_with('/'));
         if !well_formed {
-            bail!("resource {id}: the route key {key:?} is not like \"POST /in/{{source}}\"");
+            bail!("resource {id}: invalid route key {key:?}; use one like \"POST /in/{{source}}\"");
         }
         let target = string(document, id, "Target")?;
         let integration = target
             .strip_prefix("integrations/")
-            .with_context(|| format!("resource {id}: the target {target:?} is no integration"))?;
+            .with_context(|| format!("resource {id}: target {target:?} is not an integration"))?;
         let version = string(document, integration, "PayloadFormatVersion")?;
         if version != "2.0" {
-            bail!("resource {integration}: the payload format {version:?} is not 2.0");
+            bail!("resource {integration}: unsupported payload format {version:?} (expected 2.0)");
         }
         let uri = string(document, integration, "IntegrationUri")?;
         let function = self
@@ -219,7 +219,7 @@ impl Template {
         let target = string(document, id, "FunctionName")?;
         let function = self
             .function_in(&target)
-            .with_context(|| format!("resource {id}: no function is called {target}"))?;
+            .with_context(|| format!("resource {id}: no function has the name {target}"))?;
         let types = document
             .property(id, "FunctionResponseTypes")?
             .unwrap_or_default();
@@ -242,7 +242,7 @@ impl Template {
         })
     }
 
-    /// A schedule of one of our functions; one that is switched off is none.
+    /// A schedule of a function; `None` if the schedule is disabled.
     fn read_schedule(&self, document: &Document, id: &str) -> anyhow::Result<Option<Schedule>> {
         if document
             .property(id, "State")?
@@ -273,7 +273,7 @@ impl Template {
     }
 }
 
-/// API Gateway waits this long where an integration says nothing.
+/// The default timeout of an API Gateway integration.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(30);
 const TABLES: &[&str] = &["AWS::DynamoDB::GlobalTable", "AWS::DynamoDB::Table"];
 const FUNCTIONS: &[&str] = &["AWS::Serverless::Function"];
@@ -302,11 +302,11 @@ fn read_queue(document: &Document, id: &str) -> anyhow::Result<QueueDefinition> 
         .property(id, "FifoQueue")?
         .is_some_and(|fifo| fifo != false)
     {
-        bail!("resource {id}: the local SQS has no FIFO queues");
+        bail!("resource {id}: the local SQS does not support FIFO queues");
     }
     let mut attributes = BTreeMap::new();
     for name in ATTRIBUTES {
-        // A redrive policy is an object here and JSON text for SQS.
+        // A redrive policy is an object in the template and JSON text in SQS.
         if let Some(value) = document.property(id, name)? {
             let text = scalar_text(&value).unwrap_or_else(|| value.to_string());
             attributes.insert(name.to_owned(), text);
@@ -357,7 +357,7 @@ fn read_function(document: &Document, id: &str) -> anyhow::Result<FunctionDefini
     {
         for (name, value) in variables {
             let value = scalar_text(value)
-                .with_context(|| format!("resource {id}: the variable {name} is not a text"))?;
+                .with_context(|| format!("resource {id}: the variable {name} is not a string"))?;
             environment.insert(name.clone(), value);
         }
     }
@@ -391,7 +391,7 @@ fn read_function(document: &Document, id: &str) -> anyhow::Result<FunctionDefini
 
 fn string(document: &Document, id: &str, name: &str) -> anyhow::Result<String> {
     scalar_text(&document.required(id, name)?)
-        .with_context(|| format!("resource {id}: {name} is not a text"))
+        .with_context(|| format!("resource {id}: {name} is not a string"))
 }
 
 fn number(document: &Document, id: &str, name: &str) -> anyhow::Result<Option<u64>> {

@@ -1,4 +1,4 @@
-//! The catcher against the clock, in tenths of a second: stores that answer late or never.
+//! The catcher's time budget, in tenths of a second, with stores that answer late or never.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -7,8 +7,8 @@ use crate::property::Property;
 const MODEL: &str = "budget";
 const ME: &str = "catcher";
 
-/// Verifying and asking the ledger; that and the spill queue; ringing; and what the sender is
-/// promised.
+/// The end of the put into the ledger; the end of the spill; the time of the message to the work
+/// queue; and the time promised to the sender.
 const LEDGER: u8 = 15;
 const KEEP: u8 = 22;
 const RING: u8 = 3;
@@ -18,9 +18,9 @@ const PROMISE: u8 = 25;
 enum Rule {
     KeepingIsCutOff,
     RingingIsCutOff,
-    /// Ringing has a share of its own.
+    /// Sending the message has a time budget of its own.
     RingHasItsShare,
-    /// Being cut off while keeping means 503.
+    /// A timeout before the event is durable is answered with 503.
     CutOffIsNotKept,
 }
 
@@ -29,31 +29,31 @@ struct Budget {
     off: Option<Rule>,
 }
 
-/// All configurations.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let breaks = |name, property, rule| {
         let off = Some(rule);
         Case::new(MODEL, name, Expect::Breaks(property), Budget { off })
     };
     vec![
-        Case::new(MODEL, "as it is", Expect::Holds, Budget { off: None }),
+        Case::new(MODEL, "the protocol", Expect::Holds, Budget { off: None }),
         breaks(
-            "no end to keeping",
+            "no timeout of the put",
             Property::AnsweredInTime,
             Rule::KeepingIsCutOff,
         ),
         breaks(
-            "no end to ringing",
+            "no timeout of the message",
             Property::AnsweredInTime,
             Rule::RingingIsCutOff,
         ),
         breaks(
-            "one budget for both",
+            "one time budget for put and message",
             Property::KeptIsAcked,
             Rule::RingHasItsShare,
         ),
         breaks(
-            "out of time, and 2xx",
+            "2xx after a timeout",
             Property::AckedIsKept,
             Rule::CutOffIsNotKept,
         ),
@@ -71,9 +71,9 @@ struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Keeping,
-    /// The ledger is not known to have the event.
+    /// The ledger has not confirmed the event.
     Spilling,
-    /// The event is known to be durable since this time.
+    /// The event has been durable since this time, and the catcher knows it.
     Ringing(u8),
     Answered {
         acked: bool,
@@ -169,7 +169,7 @@ impl Budget {
         self.off != Some(rule)
     }
 
-    /// Whether the catcher has to answer before any more time passes.
+    /// Whether the catcher must answer before more time passes.
     fn is_over(self, world: World) -> bool {
         match world.phase {
             Phase::Keeping => world.now >= LEDGER && self.has(Rule::KeepingIsCutOff),
@@ -187,17 +187,19 @@ impl Budget {
         let (what, acked, known) = match world.phase {
             Phase::Keeping if self.has(Rule::CutOffIsNotKept) => {
                 let phase = Phase::Spilling;
-                steps.sure(ME, "waits no longer and spills", World { phase, ..world });
+                steps.sure(ME, "times out and spills", World { phase, ..world });
                 return;
             }
             Phase::Spilling if self.has(Rule::CutOffIsNotKept) => {
-                ("is out of time and answers 503", false, false)
+                ("times out and answers 503", false, false)
             }
-            Phase::Keeping | Phase::Spilling => ("is out of time and answers 2xx", true, false),
-            Phase::Ringing(_) if self.has(Rule::RingHasItsShare) => {
-                ("has rung for long enough and answers 2xx", true, true)
-            }
-            Phase::Ringing(_) => ("is out of time and answers 503", false, true),
+            Phase::Keeping | Phase::Spilling => ("times out and answers 2xx", true, false),
+            Phase::Ringing(_) if self.has(Rule::RingHasItsShare) => (
+                "times out while sending the message and answers 2xx",
+                true,
+                true,
+            ),
+            Phase::Ringing(_) => ("times out and answers 503", false, true),
             Phase::Answered { .. } => return,
         };
         let phase = Phase::Answered { acked, known };

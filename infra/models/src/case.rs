@@ -1,16 +1,16 @@
-//! A model under certain rules, and what is expected of it.
+//! A configuration of a model, and the expected result.
 
 use crate::checker::{Finding, Model, check};
 use crate::property::Property;
 
-/// What a check of a case has to find.
+/// The expected result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// The protocol as it is: everything holds.
+    /// The protocol: every property holds.
     Holds,
-    /// A protection is switched off, and this is what it protected.
+    /// A protection is switched off, and this property no longer holds.
     Breaks(Property),
-    /// Outside what the protocol promises: this can happen, and it is said so.
+    /// A documented limit: the protocol does not promise this property, and it can be violated.
     Limit(Property),
 }
 
@@ -19,7 +19,7 @@ pub struct Case {
     pub model: &'static str,
     pub name: &'static str,
     pub expect: Expect,
-    /// Too large for the ordinary tests.
+    /// Too large for `cargo test`.
     pub large: bool,
     run: Box<dyn Fn() -> Finding + Send + Sync>,
 }
@@ -50,7 +50,7 @@ impl Case {
         (self.run)()
     }
 
-    /// Whether a finding is the expected one.
+    /// Whether the finding is the expected result.
     pub fn is_as_expected(&self, finding: &Finding) -> bool {
         let broken = finding.broken.as_ref().map(|(property, _)| *property);
         match self.expect {

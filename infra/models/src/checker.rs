@@ -1,9 +1,9 @@
-//! Visits every state that a model can reach, breadth first, so that a counterexample is a
-//! shortest one.
+//! Visits every reachable state of a model breadth-first, so that each counterexample is a shortest
+//! one.
 //!
-//! States are kept whole: no state is taken for another because of a hash. After the search,
-//! those from which no state at rest can be reached by sure steps are found backwards from those
-//! at rest: "always, rest stays possible" (`AG EF` in the language of temporal logic).
+//! The search stores whole states, so a hash collision cannot merge two states. After the search,
+//! it walks backwards over the sure steps from the states at rest, and finds the states from which
+//! rest cannot be reached: "always, rest stays possible" (`AG EF` in temporal logic).
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -11,28 +11,28 @@ use indexmap::IndexSet;
 
 use crate::property::Property;
 
-/// A system as states and steps between them.
+/// A system, described by its states and the steps between them.
 pub trait Model {
     type State: Clone + Eq + Hash;
 
     fn start(&self) -> Vec<Self::State>;
 
-    /// All that can happen next.
+    /// All possible next steps.
     fn steps(&self, state: &Self::State, steps: &mut Steps<Self::State>);
 
-    /// What this state breaks.
+    /// The property that this state violates, if any.
     fn broken(&self, state: &Self::State) -> Option<Property>;
 
-    /// Whether nothing is owed in this state.
+    /// Whether no work is left in this state.
     fn at_rest(&self, state: &Self::State) -> bool;
 
-    /// What is broken when rest is out of reach.
+    /// The property that is violated if no state at rest can be reached.
     fn never_at_rest(&self) -> Property {
         Property::EveryEventEnds
     }
 }
 
-/// A step in words.
+/// The description of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     pub who: &'static str,
@@ -46,30 +46,31 @@ pub struct Steps<S> {
 }
 
 impl<S> Steps<S> {
-    /// What happens sooner or later, if nothing else does: time passes, a worker goes on.
+    /// A step that happens eventually without outside help, such as time that passes or a worker
+    /// that continues.
     pub fn sure(&mut self, who: &'static str, what: &'static str, to: S) {
         self.list.push((Label { who, what }, true, to));
     }
 
-    /// What may happen and may as well not: a fault, a redelivery, an operator. Nothing that has
-    /// to happen may rest on it.
+    /// A step that may happen or not, such as a fault, a redelivery or an action of an operator. No
+    /// required outcome may depend on it.
     pub fn maybe(&mut self, who: &'static str, what: &'static str, to: S) {
         self.list.push((Label { who, what }, false, to));
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub states: usize,
     pub steps: usize,
-    /// The property that does not hold, and a shortest way there.
+    /// The property that does not hold, and a shortest path to the violation.
     pub broken: Option<(Property, Vec<Label>)>,
 }
 
 struct Search<'m, M: Model> {
     model: &'m M,
-    /// In the order of discovery: a state's index is its name.
+    /// In the order of discovery. A state is identified by its index.
     states: IndexSet<M::State, BuildHasherDefault<Mix>>,
     parents: Vec<u32>,
     /// The sure steps: those of state `i` lead to `targets[ends[i - 1]..ends[i]]`.
@@ -78,7 +79,7 @@ struct Search<'m, M: Model> {
     steps: usize,
 }
 
-/// Checks a model. It stops at the first broken property.
+/// Checks a model. Stops at the first violated property.
 pub fn check<M: Model>(model: &M) -> Finding {
     let mut search = Search {
         model,
@@ -99,7 +100,7 @@ pub fn check<M: Model>(model: &M) -> Finding {
 }
 
 impl<M: Model> Search<'_, M> {
-    /// Stops at the first state that breaks something.
+    /// Stops at the first state that violates a property.
     fn visit_all(&mut self) -> Option<(usize, Property)> {
         for state in self.model.start() {
             self.reach(state, u32::MAX);
@@ -132,7 +133,7 @@ impl<M: Model> Search<'_, M> {
         name(index)
     }
 
-    /// The first state from which no sure steps lead to rest.
+    /// The first state from which sure steps do not lead to rest.
     fn stuck(&self) -> Option<usize> {
         let (sources, ends) = self.backwards();
         let mut good: Vec<bool> = self.states.iter().map(|s| self.model.at_rest(s)).collect();
@@ -150,7 +151,7 @@ impl<M: Model> Search<'_, M> {
         good.iter().position(|good| !good)
     }
 
-    /// The sure steps turned round, in the same shape.
+    /// The reversed sure steps, in the same representation.
     fn backwards(&self) -> (Vec<u32>, Vec<usize>) {
         let mut ends = vec![0; self.states.len()];
         for &target in &self.targets {
@@ -159,7 +160,7 @@ impl<M: Model> Search<'_, M> {
         let mut sum = 0;
         for end in &mut ends {
             sum += *end;
-            // The begin for now; filling moves it to the end.
+            // For now this is the first index; filling moves it to the end.
             *end = sum - *end;
         }
         let mut sources = vec![0; self.targets.len()];
@@ -192,10 +193,10 @@ impl<M: Model> Search<'_, M> {
 }
 
 fn name(index: usize) -> u32 {
-    u32::try_from(index).expect("a search ends long before four thousand million states")
+    u32::try_from(index).expect("a search has fewer than 2^32 states")
 }
 
-/// A hash for many small numbers from a source that means no harm.
+/// A fast hash for many small numbers. The input is trusted.
 #[derive(Default)]
 struct Mix(u64);
 
@@ -227,7 +228,7 @@ impl Hasher for Mix {
 mod tests {
     use super::*;
 
-    /// Counts up to `top`; may fall into a hole at `hole`, out of which luck alone leads.
+    /// Counts up to `top`. At `hole` it may fall into a hole that it can leave only by luck.
     struct Count {
         top: u8,
         hole: Option<u8>,

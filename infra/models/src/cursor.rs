@@ -1,8 +1,8 @@
-//! The sync of one source: a provider whose list lags, runs that may overlap, die between any
-//! two steps and go on where another stopped.
+//! The sync of one source. The list of the provider lags. Runs may overlap, may crash between any
+//! two steps, and continue where another run stopped.
 //!
-//! No webhook arrives: whatever happens must be found by the sync. Time goes in ticks and stops
-//! at the last one; an event shows in the list up to `lag` ticks after it happened.
+//! No webhook arrives, so the sync must find every event. Time advances in ticks and stops at the
+//! last one. An event appears in the list at most `lag` ticks after it happened.
 
 mod cases;
 mod run;
@@ -12,26 +12,26 @@ pub use cases::cases;
 use crate::checker::{Model, Steps};
 use crate::property::Property;
 
-/// A rule of the sync that can be switched off.
+/// A protection of the sync that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     PutsBeforeAdvance,
-    /// A page is noted when its events are in the ledger.
+    /// The page is stored after its events are in the ledger.
     PutsBeforePage,
     FailedPutEndsRun,
-    /// A run that goes on for another one counts from the other one's start.
+    /// A run that continues another run uses the start time of that run.
     ResumedRunKeepsStart,
-    /// Page and cursor are written by the holder of the lease alone.
+    /// Only the holder of the lease writes the page and the cursor.
     Fence,
-    /// The cursor never goes back.
+    /// The cursor never moves back.
     CursorOnlyGrows,
-    /// A page of a run that began before the cursor is not gone on with.
+    /// A run does not continue from a page of a run that began before the cursor.
     StalePageDropped,
-    /// A page that the provider does not know any more is not asked for again.
+    /// A run does not request a page again that the provider no longer knows.
     RefusedPageDropped,
 }
 
-/// What becomes the cursor.
+/// The value that becomes the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     StartOfRun,
@@ -49,7 +49,7 @@ struct Sync {
     last_tick: u8,
     events: usize,
     runs: usize,
-    /// Whether the provider may forget where a list was.
+    /// Whether the provider may forget the position in a list.
     pages_expire: bool,
 }
 
@@ -58,11 +58,11 @@ const EVENTS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
     now: u8,
-    /// In the order in which they happened.
+    /// In the order of their occurrence.
     events: [Option<Event>; EVENTS],
     cursor: Option<u8>,
     page: Option<Page>,
-    /// Which run holds the lease.
+    /// The run that holds the lease.
     holder: Option<u8>,
     lease_over: bool,
     runs: [Run; 2],
@@ -75,10 +75,10 @@ struct Event {
     known: bool,
 }
 
-/// Where a run was that has not come to its end.
+/// The position of an unfinished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Page {
-    /// The list goes on behind this event, to older ones.
+    /// The list continues after this event, with older events.
     after: u8,
     from: u8,
     started: u8,
@@ -88,10 +88,10 @@ struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    /// It has read the clock.
+    /// The run has read the clock.
     Begun,
     Listing,
-    /// An event of the list is to be put, and whether there are more.
+    /// The run puts this event into the ledger; the flag tells whether the page has more events.
     Putting(u8, bool),
     Noting,
     Advancing,
@@ -119,7 +119,7 @@ impl Run {
 }
 
 impl Sync {
-    /// This configuration with a change.
+    /// A changed copy of this configuration.
     fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -208,7 +208,7 @@ impl Sync {
                 ..page
             };
             let to = world.with(|w| w.page = Some(page));
-            steps.maybe("provider", "forgets where the list was", to);
+            steps.maybe("provider", "forgets the position in the list", to);
         }
     }
 
@@ -219,7 +219,7 @@ impl Sync {
         }
         if world.holder.is_some() && !world.lease_over {
             let to = world.with(|w| w.lease_over = true);
-            steps.sure("time", "passes: the lease of the sync runs out", to);
+            steps.sure("time", "passes: the lease of the sync expires", to);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! One event on its way: provider, catcher, ledger, queue, processor, sweep, replay.
+//! One event: provider, catcher, ledger, queue, processor, sweep, replay.
 //!
-//! Time is abstract: a lease may run out at any moment, also under a worker that goes on. What
-//! holds here holds for every clock and every pause.
+//! Time is abstract: a lease may expire at any moment, even while its worker continues. A property
+//! that holds here holds for every clock and every pause.
 
 mod action;
 mod around;
@@ -54,18 +54,18 @@ impl Model for Inbox {
         (row.st == St::Done && !happened).then_some(Property::DoneMeansHappened)
     }
 
-    /// Nothing was promised, or the event has its outcome.
+    /// The sender has no 2xx, or the event has its outcome.
     fn at_rest(&self, world: &World) -> bool {
         world.row.is_none_or(|row| row.is_settled())
     }
 }
 
-/// A doorbell enters the queue. One more than the queue holds in this model changes nothing.
+/// Sends a work message. More messages than the model's queue holds change nothing.
 fn ring(model: &Inbox, world: &mut World) {
     world.bells = (world.bells + 1).min(model.bells);
 }
 
-/// The row as a dead letter, if the condition of exhaustion holds.
+/// Makes the row a dead letter, if the condition of exhaustion holds.
 fn exhausted(model: &Inbox, world: &World, seen: u8) -> Option<World> {
     let row = world.row?;
     let over = row.lease_over || !model.has(Rule::OthersWaitForLease);

@@ -1,8 +1,8 @@
-//! The timing chain: two workers, clocks that differ, stores that answer late, pauses.
+//! The time limits of a lease: two workers, clocks that differ, stores that answer late, pauses.
 //!
-//! Here time is counted, in units of five seconds, to see what the lease does for a destination
-//! that is called: two calls of one effect must not be under way together. Where they can be, an
-//! idempotency key or the written intent has to make up for it.
+//! This model counts time in units of five seconds. It shows what the lease guarantees to a
+//! destination: two calls of one effect must not overlap. If they can overlap, an idempotency key
+//! or the recorded intent must prevent a second effect.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -11,25 +11,25 @@ use crate::property::Property;
 const MODEL: &str = "lease";
 const NAMES: [&str; 2] = ["worker 1", "worker 2"];
 
-/// When the model's clock stops: two leases and something over.
+/// The last time of the model: two leases and some time after them.
 const LAST: u8 = 20;
 
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     lease: u8,
-    /// How long an action may run, from its own beginning.
+    /// The maximum duration of an action, from its start.
     effect: u8,
-    /// What clocks may differ by, and what is left free at both ends of a lease for it.
+    /// The tolerated clock difference, which stays unused at both ends of a lease.
     margin: u8,
     skew: u8,
-    /// How long after the clock was read for the claim the action may begin: as long as claim,
-    /// takeover and the reading of the body may take.
+    /// The latest start of the action after the worker read the clock for its claim. Claim,
+    /// takeover and reading the body may take this long.
     begin: u8,
-    /// Whether a worker may be frozen between its claim and its call.
+    /// Whether a worker may pause between its claim and its call.
     pauses: bool,
-    /// Whether nothing is begun close to the end of the lease.
+    /// Whether a worker starts no call close to the end of the lease.
     held_back: bool,
-    /// Whether the action is dropped before the lease ends, however late it began.
+    /// Whether the worker cancels the action before the lease ends, regardless of its start.
     dropped_in_time: bool,
 }
 
@@ -38,14 +38,14 @@ const PLAN: Timing = Timing {
     effect: 5,
     margin: 1,
     skew: 1,
-    // Three calls of 15.2 s at most, of which the call is held back after 30 s.
+    // Three calls of at most 15.2 s; the call is held back after 30 s.
     begin: 6,
     pauses: true,
     held_back: true,
     dropped_in_time: true,
 };
 
-/// All configurations.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let holds = |name, of| Case::new(MODEL, name, Expect::Holds, of);
     let breaks = |name, of| {
@@ -59,14 +59,14 @@ pub fn cases() -> Vec<Case> {
     vec![
         holds("the action ends with the lease", PLAN),
         holds(
-            "the action begins within 10 s",
+            "the action starts within 10 s",
             Timing {
                 begin: 2,
                 ..unbound
             },
         ),
         breaks(
-            "a lease shorter than the effect",
+            "a lease shorter than the action",
             Timing {
                 lease: 4,
                 begin: 1,
@@ -74,9 +74,12 @@ pub fn cases() -> Vec<Case> {
                 ..unbound
             },
         ),
-        breaks("no margin for clocks", Timing { margin: 0, ..PLAN }),
         breaks(
-            "a call is begun at any time",
+            "no margin for clock differences",
+            Timing { margin: 0, ..PLAN },
+        ),
+        breaks(
+            "a call starts at any time",
             Timing {
                 held_back: false,
                 ..PLAN
@@ -87,7 +90,7 @@ pub fn cases() -> Vec<Case> {
             Timing { skew: 3, ..PLAN },
         ),
         breaks(
-            "the time of an action counts from its own beginning",
+            "the time limit of an action counts from its own start",
             unbound,
         ),
     ]
@@ -98,16 +101,16 @@ struct World {
     now: u8,
     /// How far each worker's clock is ahead.
     ahead: [u8; 2],
-    /// Until when the row is held, by the clock of who holds it.
+    /// The end of the lease, by the clock of its holder.
     until: Option<u8>,
     workers: [Phase; 2],
 }
 
-/// What a worker is at. `until` is by its own clock, all else by the true one.
+/// The phase of a worker. `until` is by its own clock, the other times are real times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    /// It read its clock, which stood at this, and asks for the row.
+    /// The worker read this time from its clock, and claims the row.
     Claiming {
         clock: u8,
         latest: u8,
@@ -185,7 +188,7 @@ impl Timing {
                     .until
                     .is_some_and(|until| until + self.margin >= clock)
                 {
-                    steps.sure(me, "finds somebody at work", go(Phase::Idle));
+                    steps.sure(me, "finds a live lease", go(Phase::Idle));
                     return;
                 }
                 let (until, began) = (clock + self.lease, world.now);

@@ -15,7 +15,7 @@ pub mod spill;
 
 use case::Case;
 
-/// Every case of every model.
+/// All cases of all models.
 pub fn cases() -> Vec<Case> {
     [
         inbox::cases(),

@@ -1,4 +1,4 @@
-//! Checks every case on all cores, prints what was found, and fails where that was not expected.
+//! Checks all cases on all cores, prints the results, and fails if a result is unexpected.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +8,11 @@ use std::time::Instant;
 use models::case::Case;
 use models::report::{self, Line};
 
-#[expect(clippy::print_stdout, reason = "printing is its job")]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 fn main() -> ExitCode {
     let began = Instant::now();
     let mut lines = check_all(models::cases());
-    // In the order of the models, whatever order they ended in.
+    // Print in the order of the models, regardless of the order of completion.
     lines.sort_by_key(|line| line.place);
     println!("{}", report::table(&lines));
     println!("{}", report::ways(&lines));
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 fn check_all(cases: Vec<Case>) -> Vec<Line> {
     let mut queue: Vec<(usize, Case)> = cases.into_iter().enumerate().collect();
-    // The large ones first, so that none of them is alone at the end.
+    // Large cases first, so that no large case runs alone at the end.
     queue.sort_by_key(|(_, case)| !case.large);
     let queue = Mutex::new(queue.into_iter());
     let work = || {
@@ -43,7 +43,7 @@ fn check_all(cases: Vec<Case>) -> Vec<Line> {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         let lines = threads.into_iter().map(thread::ScopedJoinHandle::join);
         lines
-            .flat_map(|lines| lines.expect("a check does not panic"))
+            .flat_map(|lines| lines.expect("no check panics"))
             .collect()
     })
 }

@@ -1,7 +1,7 @@
 //! The events of one entity, each with a newer state, and workers that take them in any order.
 //!
-//! As it is designed, ahead of the code: the four modes of ordering. A lease or a lock may run out
-//! under a worker that goes on.
+//! This model was written from the design, before the code. It has the four modes of ordering. A
+//! lease or a lock may expire while its worker continues.
 
 mod cases;
 mod worker;
@@ -14,14 +14,14 @@ use crate::property::Property;
 /// How a source orders the events of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Each event writes the state that it carries.
+    /// Each event writes its own state.
     None,
-    /// The same, if the destination has an older one. `at_write`: the destination compares;
-    /// otherwise the worker has looked before.
+    /// An event writes its state only if the destination has an older one. With `at_write` the
+    /// destination compares the states; otherwise the worker compares them before the write.
     LatestWins { at_write: bool },
-    /// The worker fetches the current state and writes that.
+    /// The worker fetches the current state and writes it.
     Fetch { lock: bool, guard: bool },
-    /// One event at a time, the oldest open one first.
+    /// One event at a time, the oldest open event first.
     Strict { oldest_first: bool, keyed: bool },
 }
 
@@ -30,7 +30,7 @@ struct Order {
     mode: Mode,
     events: u8,
     workers: usize,
-    /// Whether a lease may run out under a worker that goes on.
+    /// Whether a lease may expire while its worker continues.
     pauses: bool,
 }
 
@@ -38,13 +38,13 @@ const EVENTS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
-    /// Newest state at the provider: that of the event with this number.
+    /// The newest state at the provider: the state of the event with this number.
     current: u8,
     events: [St; EVENTS],
-    /// Who holds the lock of the entity.
+    /// The worker that holds the lock of the entity.
     lock: Option<u8>,
     workers: [Worker; 3],
-    /// The state that the destination has.
+    /// The state at the destination.
     destination: u8,
     /// Events whose effect has happened.
     happened: [bool; EVENTS],
@@ -63,9 +63,9 @@ enum St {
 struct Worker {
     phase: Phase,
     event: u8,
-    /// The state that it is going to write.
+    /// The state that the worker writes.
     state: u8,
-    /// Which events had arrived when it took this one.
+    /// The events that had arrived when the worker took its event.
     arrived: [bool; EVENTS],
 }
 
@@ -73,7 +73,7 @@ struct Worker {
 enum Phase {
     Idle,
     Leased,
-    /// It knows what to write.
+    /// The worker knows the state to write.
     Writing,
     Settling,
 }
@@ -121,7 +121,7 @@ impl Model for Order {
     fn broken(&self, world: &World) -> Option<Property> {
         let settled = self.at_rest(world) && world.current == self.events;
         let old = settled && world.destination != world.current;
-        // Strict order does not say what a state is; its own property does.
+        // In strict mode this property does not apply; `ArrivedInOrder` does.
         let states = !matches!(self.mode, Mode::Strict { .. });
         let stale = (old && states).then_some(Property::NewestStateWins);
         world.wrong.or(stale)
@@ -176,7 +176,7 @@ impl Order {
                     w.lock = None;
                 }
             });
-            steps.sure("time", "passes: lease and lock run out", to);
+            steps.sure("time", "passes: lease and lock expire", to);
         }
     }
 }

@@ -1,38 +1,38 @@
-//! What must hold, in words.
+//! The properties that must hold.
 
-/// A promise of the system, or a rule that its promises rest on.
+/// A promise of the system, or a rule on which a promise depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Property {
-    /// An acknowledged event is durable: a row, a spilled request, or a recorded end.
+    /// An acknowledged event is durable: a row, a spilled request, or a recorded outcome.
     AckedIsKept,
-    /// From every reachable state the system reaches an outcome by what it does by itself.
+    /// From every reachable state, the system reaches an outcome without outside help.
     EveryEventEnds,
     OneOutcomePerRun,
-    /// A write after a claim is made by the newest claim.
+    /// Only the newest claim writes after its claim.
     NewestClaimWrites,
-    /// A row under a live lease is changed by nobody but its owner.
+    /// Only its owner changes a row under a live lease.
     LiveLeaseIsLeft,
     /// A logical effect happens at most once.
     OneEffectPerKey,
-    /// A run is not given up before a worker knew that it was to work on it.
+    /// A run is not given up before a worker knows about it.
     NoUnexecutedDeadLetter,
-    /// "Outcome unknown" is said only where something may have happened.
+    /// The outcome "unknown" is recorded only if the effect may have happened.
     NoFalseDoubt,
     DoneMeansHappened,
-    /// Who writes what needs a doorbell tries to ring.
+    /// A write that needs a work message is followed by an attempt to send it.
     WriterRings,
     /// Every event of the provider can still be found.
     SyncFindsAll,
-    /// When all is settled, the destination has the newest state.
+    /// When all events are settled, the destination has the newest state.
     NewestStateWins,
-    /// No event of an entity is worked on before an earlier one that has arrived.
+    /// An event of an entity is processed only after earlier events that have arrived.
     ArrivedInOrder,
-    /// Two calls of one effect are never under way together.
+    /// Two calls of one effect never overlap.
     CallsDoNotOverlap,
     AnsweredInTime,
-    /// What is known to be durable is acknowledged.
+    /// An event that is known to be durable is acknowledged.
     KeptIsAcked,
-    /// What was signed once runs once, and as it was signed.
+    /// A signed message runs once, and unchanged.
     OneEventPerSignature,
 }
 
@@ -57,24 +57,24 @@ impl Property {
         Self::OneEventPerSignature,
     ];
 
-    /// What a counterexample shows.
+    /// The violation that a counterexample shows.
     pub fn broken(self) -> &'static str {
         match self {
             Self::AckedIsKept => "an acknowledged event is lost",
-            Self::EveryEventEnds => "from here no outcome can be reached any more",
+            Self::EveryEventEnds => "from this state, no outcome can be reached",
             Self::OneOutcomePerRun => "a run has a second outcome",
             Self::NewestClaimWrites => "an older claim has written",
-            Self::LiveLeaseIsLeft => "a row under a live lease was changed by somebody else",
+            Self::LiveLeaseIsLeft => "a row under a live lease was changed by another worker",
             Self::OneEffectPerKey => "the effect has happened twice",
             Self::NoUnexecutedDeadLetter => "a dead letter was never executed",
-            Self::NoFalseDoubt => "its outcome is called unknown, and nothing can have happened",
-            Self::DoneMeansHappened => "it is done, and its effect has not happened",
-            Self::WriterRings => "nobody rang for what was just written",
-            Self::SyncFindsAll => "from here an event can never be found any more",
-            Self::NewestStateWins => "all is settled, and the destination has an old state",
+            Self::NoFalseDoubt => "the outcome is unknown, but the effect cannot have happened",
+            Self::DoneMeansHappened => "the event is done, but its effect has not happened",
+            Self::WriterRings => "no message was sent for a row that was just written",
+            Self::SyncFindsAll => "from this state, an event can never be found",
+            Self::NewestStateWins => "all events are settled, but the destination has an old state",
             Self::ArrivedInOrder => "an event overtook an earlier one that had arrived",
-            Self::CallsDoNotOverlap => "two calls of one effect are under way",
-            Self::AnsweredInTime => "the sender waited for too long",
+            Self::CallsDoNotOverlap => "two calls of one effect overlap",
+            Self::AnsweredInTime => "the sender waited too long",
             Self::KeptIsAcked => "a durable event was not acknowledged",
             Self::OneEventPerSignature => "a captured request runs as another event",
         }

@@ -1,4 +1,4 @@
-//! What was found, for people.
+//! The text output of the results.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::case::{Case, Expect};
 use crate::checker::{Finding, Label};
 
-/// A case and what a check of it found.
+/// A case and its result.
 pub struct Line {
-    /// Its place among the cases.
+    /// The position among the cases.
     pub place: usize,
     case: Case,
     finding: Finding,
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// One line for each case.
+/// One line per case.
 pub fn table(lines: &[Line]) -> String {
     let width = lines.iter().map(|line| line.case.name.len()).max();
     let width = width.unwrap_or(0);
@@ -73,7 +73,7 @@ pub fn table(lines: &[Line]) -> String {
     table
 }
 
-/// The counterexamples, each a shortest one.
+/// The counterexamples, each a shortest path.
 pub fn ways(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -87,7 +87,7 @@ pub fn ways(lines: &[Line]) -> String {
     text
 }
 
-/// A step a line; what is repeated is said once.
+/// One line per step; repeated steps are printed once, with their number.
 fn in_words(way: &[Label]) -> String {
     let mut text = String::new();
     let same = way.chunk_by(|one, other| one == other);
@@ -102,7 +102,7 @@ fn in_words(way: &[Label]) -> String {
     text
 }
 
-/// The last line.
+/// The summary line.
 pub fn summary(lines: &[Line], took: Duration) -> String {
     let count = |is: fn(Expect) -> bool| lines.iter().filter(|line| is(line.case.expect)).count();
     let states: usize = lines.iter().map(|line| line.finding.states).sum();

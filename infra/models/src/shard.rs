@@ -1,8 +1,8 @@
-//! One part of the index of open rows, of which a sweep reads the first so many, and so many more
-//! as long as it can do nothing about some of them.
+//! One part of the index of open rows. A sweep reads a page of it, and further pages as long as a
+//! page contains rows that it cannot handle.
 //!
-//! Some rows are none that this code can work on: newer code wrote them, or they cannot be read.
-//! They must not keep the others waiting.
+//! This code cannot handle some rows: newer code wrote them, or they cannot be read. They must not
+//! delay the other rows.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -10,33 +10,33 @@ use crate::property::Property;
 
 const MODEL: &str = "shard";
 
-/// Rows that a sweep reads at once; the code reads 500.
+/// Rows per page of a sweep; the code reads 500.
 const READ: usize = 2;
 
-/// Rows that can be open at once.
+/// Maximum number of open rows.
 const ROWS: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 struct Shard {
-    /// How often it reads in one sweep; the code reads as long as there is time.
+    /// Maximum number of pages in one sweep; the code reads as long as there is time.
     pages: usize,
 }
 
-/// All configurations.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let of = |pages| Shard { pages };
     let ends = Property::EveryEventEnds;
     vec![
-        Case::new(MODEL, "as it is", Expect::Holds, of(3)),
+        Case::new(MODEL, "the protocol", Expect::Holds, of(3)),
         Case::new(
             MODEL,
-            "nothing is read behind rows that are left",
+            "one page, with rows that the sweep cannot handle",
             Expect::Breaks(ends),
             of(1),
         ),
         Case::new(
             MODEL,
-            "more rows are left than a sweep reads",
+            "more rows that the sweep cannot handle than it reads",
             Expect::Limit(ends),
             of(2),
         ),
@@ -45,12 +45,12 @@ pub fn cases() -> Vec<Case> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Row {
-    /// This code can work on it.
+    /// This code can handle the row.
     Known,
     Foreign,
 }
 
-/// The open rows, in the order of the time at which they are to be looked at.
+/// The open rows, sorted by the time at which they are due.
 type Line = [Option<Row>; ROWS];
 
 impl Model for Shard {
@@ -71,10 +71,14 @@ impl Model for Shard {
             for (place, row) in rows.iter().enumerate() {
                 if *row == Some(Row::Known) {
                     let to = without(*line, number * READ + place);
-                    steps.sure("sweep", "rings for a row, and its work is done", to);
+                    steps.sure(
+                        "sweep",
+                        "sends a message for a row, and a worker processes it",
+                        to,
+                    );
                 }
             }
-            // Those that it can work on are gone when it comes again.
+            // If the sweep can handle the whole page, these rows are gone at the next sweep.
             if !rows.contains(&Some(Row::Foreign)) {
                 break;
             }

@@ -1,8 +1,8 @@
 //! One signature, one event: a provider, a caller who posts a captured request again with other
-//! bytes or under another id, the marker of what was signed, and the rows.
+//! bytes or under another id, the marker of the signed message, and the rows.
 //!
-//! The marker is written before the row, under the name of the event: the same name may come again,
-//! and any other one is quarantined.
+//! The catcher writes the marker before the row, with the name of the event. A request with the
+//! same name may arrive again; a request with another name is quarantined.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -15,11 +15,11 @@ const NAMES: [&str; 2] = ["catcher 1", "catcher 2"];
 struct Signature {
     deliveries: u8,
     copies: u8,
-    /// The signed message is noted, and asked for, before a row is written.
+    /// The catcher stores and checks a marker of the signed message before it writes a row.
     second_look: bool,
-    /// A marker lets its own event in again.
+    /// A marker accepts its own event again.
     own_name: bool,
-    /// Whether a request is captured only after it was acknowledged.
+    /// Whether a request can be captured only after it was acknowledged.
     after_the_ack: bool,
 }
 
@@ -31,19 +31,19 @@ const PLAN: Signature = Signature {
     after_the_ack: true,
 };
 
-/// All configurations.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let case = |name, expect, of| Case::new(MODEL, name, expect, of);
     let breaks = |name, property, of| case(name, Expect::Breaks(property), of);
     vec![
-        case("as it is", Expect::Holds, PLAN),
+        case("the protocol", Expect::Holds, PLAN),
         case(
             "three copies",
             Expect::Holds,
             Signature { copies: 3, ..PLAN },
         ),
         breaks(
-            "no second look at what was signed",
+            "no marker of the signed message",
             Property::OneEventPerSignature,
             Signature {
                 second_look: false,
@@ -51,7 +51,7 @@ pub fn cases() -> Vec<Case> {
             },
         ),
         breaks(
-            "a marker that refuses its own event",
+            "a marker that rejects its own event",
             Property::AckedIsKept,
             Signature {
                 own_name: false,
@@ -59,7 +59,7 @@ pub fn cases() -> Vec<Case> {
             },
         ),
         case(
-            "a request is captured before it is kept",
+            "a request is captured before it is stored",
             Expect::Limit(Property::OneEventPerSignature),
             Signature {
                 after_the_ack: false,
@@ -69,18 +69,18 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the request calls its event.
+/// The event name in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Own,
     Other,
 }
 
-/// A request with the one signature.
+/// A request with the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Request {
     name: Name,
-    /// The bytes are those that the provider sent.
+    /// The bytes are the provider's.
     genuine: bool,
     of_provider: bool,
 }
@@ -100,7 +100,7 @@ struct World {
     acked: bool,
     sent: bool,
     marker: Option<Name>,
-    /// The rows that run, by name, and whether they have the provider's bytes.
+    /// The rows that run, by name, and whether each has the provider's bytes.
     own: Option<bool>,
     other: Option<bool>,
     catchers: [Catcher; 2],
@@ -167,15 +167,11 @@ impl Signature {
                 let same = world.marker == Some(request.name) && self.own_name;
                 if world.marker.is_none() || same {
                     let noted = |to| go(to).with(|w| w.marker = Some(request.name));
-                    steps.sure(
-                        me,
-                        "notes what was signed",
-                        noted(Catcher::Putting(request)),
-                    );
-                    let what = "notes what was signed, and dies before the row";
+                    steps.sure(me, "stores the marker", noted(Catcher::Putting(request)));
+                    let what = "stores the marker and crashes before the row";
                     steps.maybe(me, what, noted(Catcher::Free));
                 } else {
-                    let what = "finds it noted for another event and quarantines the request";
+                    let what = "finds the marker of another event and quarantines the request";
                     steps.sure(me, what, go(Catcher::Answering(request)));
                 }
             }
@@ -183,13 +179,17 @@ impl Signature {
                 let put = go(Catcher::Answering(request)).with(|w| {
                     w.row(request.name).get_or_insert(request.genuine);
                 });
-                steps.sure(me, "puts the row, or finds or quarantines it", put);
-                steps.maybe(me, "dies before the row", go(Catcher::Free));
+                steps.sure(
+                    me,
+                    "puts the row, finds it, or quarantines the request",
+                    put,
+                );
+                steps.maybe(me, "crashes before the row", go(Catcher::Free));
             }
             Catcher::Answering(request) => {
                 let answered = go(Catcher::Free).with(|w| w.acked |= request.of_provider);
                 steps.sure(me, "answers 2xx", answered);
-                steps.maybe(me, "dies before the answer", go(Catcher::Free));
+                steps.maybe(me, "crashes before the answer", go(Catcher::Free));
             }
         }
     }

@@ -1,7 +1,9 @@
-//! The second store: what the catcher does while the table is down, and how it comes back.
+//! The spill queue: what the catcher does while DynamoDB is unavailable, and how events return to
+//! the ledger.
 //!
-//! A verified event that cannot be put goes to a spill queue, is acknowledged when that is durable,
-//! and is drained through the same door. A ledger that keeps failing is not asked for a while.
+//! A verified event that cannot be put goes to the spill queue, is acknowledged when it is durable
+//! there, and is drained through the same function as every event. The catcher skips a ledger that
+//! keeps failing for a while.
 
 mod drainer;
 
@@ -15,14 +17,14 @@ const CATCHER: &str = "catcher";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     SpillBeforeAck,
-    /// The drainer deletes a message when the row is put.
+    /// The drainer deletes a message after the row is put.
     PutBeforeDelete,
-    /// The drainer puts as the catcher does, under a condition.
+    /// The drainer uses the same conditional put as the catcher.
     PutIsConditional,
-    /// Freshness is judged as of the time of receipt.
+    /// The age of a signature is checked against the time of receipt.
     JudgedAtReceipt,
     SpillOutlivesOutage,
-    /// A message may be received in vain as often as an outage takes.
+    /// A message can be received as often as an outage requires.
     ManyReceives,
 }
 
@@ -32,7 +34,7 @@ struct Spill {
     deliveries: u8,
 }
 
-/// All configurations.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let breaks = |name, property, rule| {
         let of = Spill {
@@ -46,7 +48,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(MODEL, name, Expect::Holds, Spill { off, deliveries })
     };
     vec![
-        holds("as designed", 2),
+        holds("the protocol", 2),
         holds("five deliveries", 5),
         breaks(
             "answer before the spill is durable",
@@ -64,7 +66,7 @@ pub fn cases() -> Vec<Case> {
             Rule::PutIsConditional,
         ),
         breaks(
-            "freshness judged when drained",
+            "the signature's age is checked at the drain",
             Property::AckedIsKept,
             Rule::JudgedAtReceipt,
         ),
@@ -74,7 +76,7 @@ pub fn cases() -> Vec<Case> {
             Rule::SpillOutlivesOutage,
         ),
         breaks(
-            "few receives, and nobody redrives",
+            "few receives, without a redrive",
             Property::EveryEventEnds,
             Rule::ManyReceives,
         ),
@@ -90,7 +92,7 @@ struct World {
     old: bool,
     row: Option<Row>,
     spilled: u8,
-    /// Messages that were received too often.
+    /// Messages that exceeded their number of receives.
     parked: u8,
     catcher: Catcher,
     drainer: Drainer,
@@ -109,7 +111,7 @@ enum Catcher {
     Putting,
     Spilling,
     Answering,
-    /// Only where the answer comes before the spill.
+    /// Only if the answer precedes the spill.
     AckingFirst,
 }
 
@@ -118,7 +120,7 @@ enum Drainer {
     Idle,
     Putting,
     Deleting,
-    /// Only where a message is deleted before it is put.
+    /// Only if a message is deleted before it is put.
     PuttingDeleted,
 }
 
@@ -188,7 +190,7 @@ impl Spill {
         }
         if !world.up && world.spilled > 0 && !self.has(Rule::SpillOutlivesOutage) {
             let to = world.with(|w| w.spilled -= 1);
-            steps.maybe("spill", "drops a message that is too old", to);
+            steps.maybe("spill", "deletes a message that is too old", to);
         }
         if world.up && world.row == Some(Row::Open) {
             let to = world.with(|w| {
@@ -208,7 +210,11 @@ impl Spill {
                     let to = go(Catcher::Putting).with(|w| w.deliveries -= 1);
                     steps.maybe("provider", "delivers the event", to);
                     let to = go(self.unput()).with(|w| w.deliveries -= 1);
-                    steps.maybe("provider", "delivers it while the table is left alone", to);
+                    steps.maybe(
+                        "provider",
+                        "delivers the event while the catcher skips the table",
+                        to,
+                    );
                 }
                 return;
             }
@@ -216,7 +222,7 @@ impl Spill {
                 let put = |to| go(to).with(|w| w.row = w.row.or(Some(Row::Open)));
                 steps.sure(CATCHER, "puts the row or finds it", put(Catcher::Answering));
                 let to = put(self.unput());
-                steps.maybe(CATCHER, "puts the row and does not hear of it", to);
+                steps.maybe(CATCHER, "puts the row; the answer is lost", to);
             }
             Catcher::Putting => {
                 steps.sure(CATCHER, "cannot put the row", go(self.unput()));
@@ -231,12 +237,12 @@ impl Spill {
                 let unheard = spilled(go(Catcher::Free));
                 steps.maybe(
                     CATCHER,
-                    "spills it, does not hear of it, answers 503",
+                    "spills the event; the answer is lost; answers 503",
                     unheard,
                 );
                 steps.maybe(
                     CATCHER,
-                    "cannot spill it and answers 503",
+                    "cannot spill the event and answers 503",
                     go(Catcher::Free),
                 );
             }

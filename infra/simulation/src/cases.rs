@@ -1,4 +1,5 @@
-//! What is run, what must come of it, and what comes of it without one of the protections.
+//! The cases, the figures that must hold in them, and the ablations that show what each protection
+//! prevents.
 
 use crate::observer::Figures;
 use crate::scenario::{Ordering, Scenario, Stranger, Without};
@@ -8,7 +9,7 @@ use crate::wire::fate::{Down, Odds, Outage, Service};
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// A number that is judged.
+/// A figure that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     Lost,
@@ -59,21 +60,21 @@ impl Figure {
             Self::DoubleEffects => "effects done twice",
             Self::Hollow => "events done without their effect",
             Self::Unexplained => "dead letters without a cause",
-            Self::BadHistories => "tokens or histories that go back",
-            Self::FalseConflicts => "events kept apart from themselves",
-            Self::Early => "attempts begun before their time",
+            Self::BadHistories => "invalid tokens or histories",
+            Self::FalseConflicts => "events in conflict with themselves",
+            Self::Early => "attempts started too early",
             Self::Undrained => "messages left in the spill queue",
             Self::Stale => "entities not in their newest version",
             Self::Inversions => "calls before an older event",
-            Self::Forged => "events that no sender sent, or again",
-            Self::Refused => "genuine requests refused",
-            Self::Delayed => "genuine requests turned away too long",
+            Self::Forged => "forged or repeated events",
+            Self::Refused => "genuine requests rejected",
+            Self::Delayed => "genuine requests delayed too long",
             Self::Unfetched => "genuine keys not fetched in time",
-            Self::Amplification => "messages sent for each needed",
+            Self::Amplification => "messages sent per message needed",
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a count for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a count for display")]
     pub fn of(self, figures: &Figures) -> f64 {
         let count = match self {
             Self::Lost => figures.lost,
@@ -97,7 +98,7 @@ impl Figure {
         count as f64
     }
 
-    /// The most that is allowed in a case.
+    /// The maximum value in a case.
     pub fn most(self, case: &Case) -> f64 {
         if self == Self::Amplification {
             case.messages
@@ -111,18 +112,18 @@ impl Figure {
     }
 }
 
-/// A kind of run.
+/// A kind of simulation run.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub name: &'static str,
     pub figures: &'static [Figure],
-    /// The most messages for each that is needed.
+    /// The maximum number of messages sent per message needed.
     pub messages: f64,
     pub scenario: fn(u64, usize) -> Scenario,
 }
 
 impl Case {
-    /// The figures of a world that do not hold, for who looks for the world.
+    /// The figures of a run that do not hold, as text for the debug output.
     pub fn broken(&self, figures: &Figures) -> String {
         let broken = self
             .figures
@@ -133,7 +134,7 @@ impl Case {
     }
 }
 
-/// The zeros.
+/// The figures that must be zero in every case.
 const ZEROS: &[Figure] = &[
     Figure::Lost,
     Figure::Stuck,
@@ -148,7 +149,7 @@ const ZEROS: &[Figure] = &[
 ];
 
 pub const ROUGH: Case = Case {
-    name: "trouble at every step",
+    name: "faults at every step",
     figures: ZEROS,
     messages: f64::INFINITY,
     scenario: Scenario::rough,
@@ -164,13 +165,15 @@ pub const MONTH: Case = Case {
 pub const STOPPED: Case = Case {
     name: "the processor stops for 4 h",
     figures: &Figure::ALL,
-    // Four hours of ten, not of a month: the sweep rings once for every event of these, and each
-    // of their messages is late and moved once.
+    // The stop covers four of ten hours, not of a month. The sweep sends one message for every
+    // event of these hours, and each of their messages is late and is moved to the backlog queue
+    // once.
     messages: 2.5,
     scenario: stopped,
 };
 
-/// What holds where an event may be done without its actions, because a newer one was.
+/// The figures that hold if an event may be done without its actions because a newer event was
+/// done.
 const ORDERED: &[Figure] = &[
     Figure::Lost,
     Figure::Stuck,
@@ -211,7 +214,7 @@ pub const STRICT: Case = Case {
     scenario: strict,
 };
 
-/// What holds for genuine senders, whatever a stranger does.
+/// The figures that hold for genuine senders, regardless of the stranger.
 const STRANGERS: &[Figure] = &[
     Figure::Lost,
     Figure::Stuck,
@@ -227,16 +230,16 @@ const STRANGERS: &[Figure] = &[
     Figure::Refused,
 ];
 
-/// Nothing else goes wrong, so that each answer is judged.
+/// No other fault occurs, so every answer can be checked.
 pub const STRANGER: Case = Case {
-    name: "a stranger beside genuine senders",
+    name: "a caller without a secret",
     figures: &Figure::ALL,
     messages: 1.2,
     scenario: stranger,
 };
 
 pub const STRANGER_AMID_TROUBLE: Case = Case {
-    name: "a stranger amid trouble",
+    name: "a caller without a secret, with faults",
     figures: STRANGERS,
     messages: f64::INFINITY,
     scenario: stranger_amid_trouble,
@@ -252,7 +255,7 @@ pub fn stranger(seed: u64, events: usize) -> Scenario {
 
 pub fn stranger_amid_trouble(seed: u64, events: usize) -> Scenario {
     Scenario {
-        // He sends them again.
+        // The stranger posts them again.
         duplicates: 0,
         arrive_in_ms: 4 * HOUR_MS.unsigned_abs(),
         stranger: Some(STRANGER_DOES),
@@ -260,7 +263,7 @@ pub fn stranger_amid_trouble(seed: u64, events: usize) -> Scenario {
     }
 }
 
-/// More junk than what is kept of it in a day, more unknown keys than are fetched in a round.
+/// More junk than the quarantine stores in a day, and more unknown keys than one round fetches.
 const STRANGER_DOES: Stranger = Stranger {
     junk: 260,
     unknown_keys: 3,
@@ -271,12 +274,12 @@ const STRANGER_DOES: Stranger = Stranger {
 fn ordered(seed: u64, events: usize, mode: &'static str) -> Scenario {
     Scenario {
         order: Some(Ordering { mode, versions: 20 }),
-        // An event that is never taken says nothing of the order.
+        // A permanently rejected event says nothing about the order.
         unwanted: 0,
         killers: 0,
-        // Within the margin that leases allow for.
+        // Within the margin of the leases.
         skew_ms: 2_000,
-        // So that the versions of an entity meet, in a small world as well.
+        // A short interval, so that versions of an entity overlap in a small run too.
         arrive_in_ms: events as u64 * 400,
         ..Scenario::rough(seed, events)
     }
@@ -290,7 +293,7 @@ pub fn strict(seed: u64, events: usize) -> Scenario {
     ordered(seed, events, "strict")
 }
 
-/// Thirty days, in which each part is down once, and somebody empties the queue.
+/// Thirty days in which each part is down once and an operator purges the queues.
 pub fn month(seed: u64, events: usize) -> Scenario {
     let down = |what, day: i64, hours: i64| Outage {
         what,
@@ -318,7 +321,7 @@ pub fn month(seed: u64, events: usize) -> Scenario {
     }
 }
 
-/// Ten hours of heavy traffic, in which the processor does nothing for four.
+/// Ten hours of heavy traffic, in which the processor is stopped for four hours.
 pub fn stopped(seed: u64, events: usize) -> Scenario {
     let stop = Outage {
         what: Down::Processor,
@@ -339,7 +342,7 @@ fn unordered(scenario: &mut Scenario) {
     }
 }
 
-/// As a good day is.
+/// The fault rates of a normal day.
 fn quiet() -> Odds {
     Odds {
         unreached: 2,
@@ -353,7 +356,7 @@ fn quiet() -> Odds {
     }
 }
 
-/// A run without one of the protections, and the figure that shows it.
+/// A run without one protection, and the figure that shows its effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Ablation {
     pub without: &'static str,
@@ -363,7 +366,7 @@ pub struct Ablation {
     pub change: fn(&mut Scenario),
 }
 
-/// What each protection is for.
+/// The ablations, which show what each protection prevents.
 pub fn ablations() -> Vec<Ablation> {
     [of_stores(), of_strangers()].concat()
 }
@@ -379,7 +382,7 @@ fn of_stores() -> Vec<Ablation> {
     vec![
         of("an honest answer to the sender", Figure::Lost, |s| {
             s.without = Some(Without::HonestAnswer);
-            // A put that fails, of an event that comes once.
+            // A put that fails, of an event that is sent once.
             s.odds.hangs = 1_500;
             s.odds.unreached = 1_500;
             s.duplicates = 0;
@@ -411,20 +414,18 @@ fn of_stores() -> Vec<Ablation> {
         of("one key for all attempts", Figure::DoubleEffects, |s| {
             s.without = Some(Without::StableKey);
         }),
-        of(
-            "a destination that does what it says",
-            Figure::Hollow,
-            |s| s.without = Some(Without::Deed),
-        ),
+        of("an honest destination", Figure::Hollow, |s| {
+            s.without = Some(Without::Deed);
+        }),
         of("the lease", Figure::Early, |s| {
             s.weakness = Some(Weakness::NoLease);
             s.message_copies = 5_000;
             s.arrive_in_ms = 60_000;
         }),
-        of("a token that grows", Figure::BadHistories, |s| {
+        of("an increasing token", Figure::BadHistories, |s| {
             s.weakness = Some(Weakness::EpochStays);
         }),
-        of("knowing an own write", Figure::FalseConflicts, |s| {
+        of("recognizing an own write", Figure::FalseConflicts, |s| {
             s.weakness = Some(Weakness::OwnWriteUnseen);
             s.ends_after_ms = 2 * HOUR_MS.unsigned_abs();
         }),
@@ -432,21 +433,21 @@ fn of_stores() -> Vec<Ablation> {
             s.weakness = Some(Weakness::NotWaiting);
         }),
         Ablation {
-            without: "an order: the last state",
+            without: "ordering: the last state",
             figure: Figure::Stale,
             case: LATEST,
             events: 1_000,
             change: unordered,
         },
         Ablation {
-            without: "an order: who goes first",
+            without: "ordering: the sequence of calls",
             figure: Figure::Inversions,
             case: STRICT,
             events: 1_000,
             change: unordered,
         },
         Ablation {
-            without: "the depth gate and pauses of the sweep",
+            without: "capacity check and pauses of the sweep",
             figure: Figure::Amplification,
             case: STOPPED,
             events: 200,
@@ -459,7 +460,7 @@ fn of_stores() -> Vec<Ablation> {
     ]
 }
 
-/// What keeps a stranger from costing genuine senders anything.
+/// The protections against a caller without a secret.
 fn of_strangers() -> Vec<Ablation> {
     let of = |without, figure, change| Ablation {
         without,
@@ -469,23 +470,23 @@ fn of_strangers() -> Vec<Ablation> {
         change,
     };
     vec![
-        of("the second look at what is known", Figure::Forged, |s| {
+        of("the check of stored markers", Figure::Forged, |s| {
             s.weakness = Some(Weakness::BlindMarker);
         }),
         of(
-            "a budget for keys: what is fetched",
+            "a separate budget for keys: fetching",
             Figure::Unfetched,
             |s| {
                 s.weakness = Some(Weakness::SharedBudget);
             },
         ),
-        of("a budget for keys: who waits", Figure::Delayed, |s| {
+        of("a separate budget for keys: delay", Figure::Delayed, |s| {
             s.weakness = Some(Weakness::SharedBudget);
         }),
-        of("a guard on what a handshake signs", Figure::Forged, |s| {
+        of("the handshake guard", Figure::Forged, |s| {
             s.without = Some(Without::HandshakeGuard);
         }),
-        of("clocks that agree", Figure::Refused, |s| {
+        of("synchronized clocks", Figure::Refused, |s| {
             s.skew_ms = HOUR_MS;
         }),
     ]

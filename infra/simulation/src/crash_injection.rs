@@ -1,4 +1,4 @@
-//! A function at work: it can die or be frozen between any two of its steps, and its clock is
+//! Runs a function that can crash or freeze between any two of its steps, with a clock that is
 //! wrong.
 
 use std::cell::Cell;
@@ -18,7 +18,7 @@ thread_local! {
     static INVOCATION: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A function at work.
+/// The function that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Nobody,
@@ -27,17 +27,17 @@ pub enum Role {
     BackupSync,
 }
 
-/// Who is at work now.
+/// The function that currently runs.
 pub fn role() -> Role {
     ROLE.get()
 }
 
-/// The invocation that is at work now. No other one has its number.
+/// The number of the current invocation. Each invocation has a different number.
 pub fn invocation() -> u64 {
     INVOCATION.get()
 }
 
-/// Ends the function that is at work now, as an abort would.
+/// Ends the current function, as an abort would.
 pub fn kill_the_worker() {
     KILLED.set(true);
 }
@@ -50,7 +50,7 @@ pub enum Ended<T> {
 }
 
 pin_project! {
-    /// The work of a function, and what may happen to it.
+    /// A running function, and the faults that can happen to it.
     pub struct AtRisk<F> {
         #[pin]
         work: Option<F>,
@@ -60,13 +60,14 @@ pin_project! {
         role: Role,
         invocation: u64,
         skew_ms: i64,
-        // When Lambda ends it. A frozen one is forgotten and goes on when it wakes up.
+        // When Lambda ends the function. A frozen function is not ended: it continues when it wakes
+        // up.
         ends: Instant,
         world: Shared,
     }
 }
 
-/// Runs the work of a function by its own clock, for at most `time`.
+/// Runs a function with its own clock, for at most `time`.
 pub fn at_risk<F: Future>(
     role: Role,
     work: F,

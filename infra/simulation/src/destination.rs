@@ -1,5 +1,5 @@
-//! The endpoint that events are forwarded to. It honours idempotency keys, and it fails in every
-//! way that an endpoint fails.
+//! The endpoint to which events are forwarded. It supports idempotency keys, and it fails in every
+//! way in which an endpoint can fail.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::scenario::{Nature, Scenario, Without};
 use crate::webhook;
 use crate::world::Shared;
 
-/// What it has done.
+/// The state of the destination.
 pub struct Destination {
     keys: HashSet<String>,
-    /// How often each event was carried out, and how often it was asked for.
+    /// How often each event was carried out, and how often it was requested.
     pub done: Vec<u32>,
     pub asked: Vec<u32>,
-    /// The version of each entity that it has, as it takes them: it leaves its state as it is
-    /// where it is told that it has a newer one.
+    /// The version of each entity at the destination. If the request contains a version, the
+    /// destination ignores a version older than its own.
     pub versions: HashMap<usize, usize>,
     stable_key: bool,
     honest: bool,
@@ -36,12 +36,12 @@ enum Deed {
     Unreached,
     Answered(u16),
     Done,
-    /// It is done, and the answer says otherwise.
+    /// The effect happens, but the answer reports an error.
     DoneAnd(u16),
     DoneAndCut,
     DoneAndSilent,
     Silent,
-    /// It is done when its caller has given up.
+    /// The effect happens after the caller has timed out.
     Late(Duration),
     Kills,
 }
@@ -87,7 +87,7 @@ impl Destination {
         }
     }
 
-    /// Carries an event out, unless it came before under this key.
+    /// Carries an event out, unless a request with this key was carried out before.
     fn carry_out(&mut self, event: usize, key: String, place: Option<(usize, usize)>, told: bool) {
         if !self.keys.insert(key) {
             return;
@@ -102,7 +102,7 @@ impl Destination {
     }
 }
 
-/// The way to it for the production code.
+/// The connection of the production code to the destination.
 pub fn inside(world: &Shared) -> Inside {
     let world = world.clone();
     Arc::new(move |request| {
@@ -116,7 +116,7 @@ pub fn inside(world: &Shared) -> Inside {
     })
 }
 
-/// The API that gives out the provider's public keys, to who shows a token.
+/// The provider's API that returns public keys to a caller with a token.
 /// <https://developer.ebay.com/api-docs/commerce/notification/resources/public_key/methods/getPublicKey>
 fn keys(world: &Shared, request: &Request) -> Answer {
     let path = request.url().path();
@@ -222,7 +222,7 @@ fn of(status: u16) -> Answer {
     }
 }
 
-/// What the HTTP client makes of no answer.
+/// The error of the HTTP client if no answer arrives.
 async fn silence() -> SendError {
     sleep(Duration::from_secs(20)).await;
     SendError::OutcomeUnknown("timed out".to_owned())

@@ -1,10 +1,10 @@
-//! The production code in virtual time, among stores that fail.
+//! Runs the production code in virtual time, with stores that fail.
 //!
-//! A [`scenario`] says what goes wrong. A [`run`] holds the catcher, the processor and backup-sync
-//! themselves, unchanged, over the AWS SDK; its HTTP requests end in the [`wire`], where DynamoDB,
-//! SQS, S3 and Parameter Store are answered from memory. A [`witness`] sees every write and
-//! judges. Nothing waits and nothing is left to chance: days pass in seconds, and the same seed
-//! makes the same run.
+//! A [`scenario`] describes the faults. A [`run`] contains the catcher, the processor and
+//! backup-sync unchanged, on the AWS SDK. Their HTTP requests end in the [`wire`], where in-memory
+//! DynamoDB, SQS, S3 and Parameter Store answer them. An [`observer`] sees every write and checks
+//! it. No call waits in real time and everything is deterministic: days pass in seconds, and the
+//! same seed repeats the same run.
 
 pub mod cases;
 pub mod clock;

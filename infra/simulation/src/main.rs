@@ -1,5 +1,5 @@
-//! Runs the scenarios on all cores, prints what was found, and fails where a figure does not hold
-//! or a ablation breaks nothing.
+//! Runs the scenarios on all cores, prints the results, and fails if a figure does not hold or an
+//! ablation breaks nothing.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -18,20 +18,20 @@ use simulation::scenario::Scenario;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Events of one world. More of them in one would cost memory, fewer of them time.
+/// Events of one run. More events would cost memory, fewer events time.
 const WORLD: usize = 10_000;
 
-/// The same where they stand in line: each of them is looked at often.
+/// Events of one run with an order, where each event is read many times.
 const ORDERED: usize = 2_000;
 
 /// Events of the month, and of the hours in which the processor stops.
 const MONTH_EVENTS: usize = 3_000;
 const STOPPED_EVENTS: usize = 2_000;
 
-/// Events beside a stranger. He makes more requests than the senders do.
+/// Events of a run with a stranger, who makes more requests than the senders.
 const STRANGER_EVENTS: usize = 1_400;
 
-/// The cases that are judged; the ablations come behind them.
+/// The cases whose figures must hold. The ablations follow them.
 const JUDGED: [Case; 7] = [
     ROUGH,
     MONTH,
@@ -46,7 +46,7 @@ const CASES: usize = JUDGED.len();
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "printing is its job"
+    reason = "the program prints its results"
 )]
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 struct Options {
     seed: u64,
     events: usize,
-    /// Words in the name of the only case to run, without ablations.
+    /// A part of the name of the only case to run; no ablations run then.
     only: Option<String>,
 }
 
@@ -90,28 +90,28 @@ impl Options {
             let number = || {
                 value
                     .parse::<u64>()
-                    .with_context(|| format!("{word} {value:?}: a number is needed"))
+                    .with_context(|| format!("{word} {value:?}: not a number"))
             };
             match word.as_str() {
                 "--seed" => options.seed = number()?,
                 "--events" => options.events = usize::try_from(number()?)?,
                 "--only" => options.only = Some(value),
-                _ => bail!("{word:?} is not known; --seed N, --events N and --only CASE are"),
+                _ => bail!("unknown option {word:?}; use --seed N, --events N or --only CASE"),
             }
         }
         Ok(options)
     }
 
-    /// The seed of one of many worlds.
+    /// The seed of one of several runs.
     fn seed(&self, world: usize) -> u64 {
         self.seed.wrapping_mul(1_000_003).wrapping_add(world as u64)
     }
 }
 
-/// What is to be run, and where its figures go.
+/// A run, and the index of its result.
 struct Job {
     place: usize,
-    /// A ablation is not: it is to break something.
+    /// `None` for an ablation, which must break something.
     judged: Option<Case>,
     scenario: Scenario,
 }
@@ -175,10 +175,12 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
     Ok((lines.collect(), teeth.collect(), hours))
 }
 
-/// All events in one case. An order's worlds are those that the whole run has first.
+/// Runs all events in one case. The first runs of an ordered case have the same seeds as in a full
+/// run.
 fn one(options: &Options, only: &str) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
     let case = JUDGED.into_iter().find(|case| case.name.contains(only));
-    let case = case.with_context(|| format!("--only {only:?}: no case has these words"))?;
+    let case =
+        case.with_context(|| format!("--only {only:?}: no case has this text in its name"))?;
     let seeds = if case.name == ROUGH.name { 2 } else { 1_000 };
     let most = if [LATEST.name, STRICT.name].contains(&case.name) {
         ORDERED
@@ -199,7 +201,7 @@ fn one(options: &Options, only: &str) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, 
     Ok((lines.collect(), Vec::new(), hours))
 }
 
-/// Runs the jobs on all cores and adds up what belongs to one place.
+/// Runs the jobs on all cores and adds up the results of each case.
 fn run_all(jobs: Vec<Job>, places: usize) -> anyhow::Result<(Vec<Figures>, u64)> {
     let jobs = Mutex::new(jobs.into_iter());
     let work = || {
@@ -211,7 +213,7 @@ fn run_all(jobs: Vec<Job>, places: usize) -> anyhow::Result<(Vec<Figures>, u64)>
             };
             let seed = job.scenario.seed;
             let began = Instant::now();
-            let outcome = run(job.scenario).with_context(|| format!("the world of seed {seed}"))?;
+            let outcome = run(job.scenario).with_context(|| format!("the run with seed {seed}"))?;
             let took = began.elapsed().as_secs_f64();
             let broken = job.judged.map(|case| case.broken(&outcome.figures));
             let broken = broken.unwrap_or_default();
@@ -227,7 +229,7 @@ fn run_all(jobs: Vec<Job>, places: usize) -> anyhow::Result<(Vec<Figures>, u64)>
         for thread in threads {
             let found = thread
                 .join()
-                .map_err(|_| anyhow::anyhow!("a world panicked"))??;
+                .map_err(|_| anyhow::anyhow!("a run panicked"))??;
             for (place, found) in found {
                 if let Some(sum) = figures.get_mut(place) {
                     *sum = sum.and(found.figures);

@@ -15,14 +15,14 @@ use crate::sandbox::Sandbox;
 use crate::wire::fate::Down;
 use crate::wire::sqs::{Message, Name, VISIBILITY_MS};
 
-/// `template.yaml` says so.
+/// The batch size in `template.yaml`.
 const BATCH: usize = 10;
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Invocations side by side; `template.yaml` says so.
+/// The maximum concurrency in `template.yaml`.
 const AT_ONCE: usize = 5;
 
-/// Of the first queue of messages. Nothing listens to that of the backlog.
+/// The mapping of the work queue. No function polls the backlog queue.
 #[derive(Default)]
 pub struct Mapping {
     busy: Cell<usize>,
@@ -34,7 +34,7 @@ impl Mapping {
     }
 }
 
-/// Invokes as long as there are messages, for ever.
+/// Invokes the processor while there are messages, forever.
 pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
     loop {
         let Some(batch) = next_batch(&run, &mapping) else {
@@ -64,7 +64,7 @@ fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
     let now = clock::true_ms();
     let queue = &mut world.queues.work_messages;
     let batch = queue.receive(BATCH, now, VISIBILITY_MS, &mut world.dice);
-    // A standard queue brings some messages twice.
+    // A standard queue delivers some messages twice.
     for message in &batch {
         if world.dice.hits(world.scenario.message_copies) {
             let after = i64::try_from(world.dice.between(0, 90_000)).unwrap_or(0);
@@ -75,7 +75,7 @@ fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
     (!batch.is_empty()).then_some(batch)
 }
 
-/// Waits until there may be something to do.
+/// Waits until a message may be available.
 async fn idle(run: &Run) {
     let (next, rung) = {
         let mut world = run.world.lock();
@@ -87,12 +87,12 @@ async fn idle(run: &Run) {
         (next.unwrap_or(default).max(1), world.rung.clone())
     };
     let next = Duration::from_millis(next.unsigned_abs());
-    // Somebody rang, or the time has come: both mean to look.
+    // A message was sent, or the time has come: both mean to check the queue.
     let _ = tokio::time::timeout(next, rung.notified()).await;
 }
 
-/// One invocation. A function that was frozen is given up after its time; it may wake up later
-/// and go on.
+/// One invocation. A frozen function is abandoned after its timeout; it may wake up later and
+/// continue.
 async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
     let records = batch.iter().map(|message| {
         let mut record = SqsMessage::default();

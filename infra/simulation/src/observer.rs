@@ -1,4 +1,4 @@
-//! Sees every write and every answer, and judges by them. It shares no code with production.
+//! Observes every write and every answer, and checks them. It shares no code with production.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -15,32 +15,33 @@ use crate::webhook;
 use crate::wire::dynamodb::{Changed, Item, Value};
 use crate::wire::sqs::Message;
 
-/// The key of a genuine request is fetched within so many rounds of backup-sync, whatever others
-/// name: an hour.
+/// Maximum number of backup-sync rounds until the key of a genuine request is fetched, regardless
+/// of the keys that other callers name: one hour.
 pub const KEY_ROUNDS: u32 = 12;
 
-/// A catcher reads what was fetched at most this much later.
+/// Maximum time until a catcher reads a fetched key.
 const KEY_READ: Duration = Duration::from_secs(60);
 
-/// A key that a genuine request named: when first, and when it was given out.
+/// A key that a genuine request named: when it was first named, and when it was fetched.
 #[derive(Clone, Copy, Debug)]
 struct Named {
     at: i64,
     given_out_at: Option<i64>,
 }
 
-/// What is known of one event.
+/// The observed state of one event.
 #[derive(Clone, Debug, Default)]
 struct Known {
     acknowledged: bool,
-    /// Invocations that died, froze or failed while they had a message of it, or had claimed it.
+    /// Invocations that crashed, froze or failed while they had a message of the event or had
+    /// claimed it.
     interrupted: u32,
-    /// The invocation that claimed it last.
+    /// The invocation that claimed the event last.
     held_by: Option<u64>,
-    /// Outcomes that were recorded, by run.
+    /// Recorded outcomes by run.
     outcomes: HashMap<i128, u32>,
     retries: u64,
-    /// When its row was written, and whether it is settled.
+    /// When the row was written, and whether it is settled.
     arrived_at: Option<i64>,
     settled: bool,
     /// When each attempt began.
@@ -50,78 +51,79 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Witness {
     known: HashMap<usize, Known>,
-    /// What each invocation that is at work has claimed.
+    /// The events that each running invocation has claimed.
     claimed: HashMap<u64, Vec<usize>>,
-    /// Invocations that ended. What they asked for may still arrive.
+    /// Invocations that ended. Their requests may still arrive.
     over: HashSet<u64>,
-    /// Events that were taken from an invocation while it was at work, because it was too slow.
+    /// Events that were taken over from an invocation that was too slow but still running.
     overtaken: HashSet<(usize, u64)>,
-    /// Outcomes that were changed after they had been recorded.
+    /// Outcomes that changed after they were recorded.
     pub changed_outcomes: u64,
-    /// Claims that did not raise the fencing token, and the like.
+    /// Claims that did not increase the fencing token, and similar errors.
     pub backward: u64,
     /// Attempts that began before they were due.
     pub early: u64,
-    /// Calls for an event while an older one of its entity stood open that had been there before
-    /// the attempt began.
+    /// Calls for an event while an older event of its entity was open, which had arrived before the
+    /// attempt began.
     pub inversions: u64,
-    /// The event of each body that a genuine sender sends, by its hash as rows have it. Empty where
-    /// there is no stranger.
+    /// The event of each body that a genuine sender sends, by the hash in the rows. Empty without a
+    /// stranger.
     genuine: HashMap<String, usize>,
     /// The first row of each event that may run.
     homes: HashMap<usize, String>,
-    /// The keys that genuine senders sign with.
+    /// The keys with which genuine senders sign.
     named: BTreeMap<String, Named>,
     refused: u64,
     delayed: u64,
 }
 
-/// What is to be zero, and what is to be small.
+/// The figures of a run. Most must be zero, some must be small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub events: u64,
     pub acknowledged: u64,
     pub done: u64,
     pub dead: u64,
-    /// Acknowledged, and not in the ledger.
+    /// Acknowledged, but not in the ledger.
     pub lost: u64,
     /// Not settled at the end.
     pub stuck: u64,
-    /// A second outcome in one run, or one that was taken back.
+    /// A second outcome in one run, or an outcome that was revoked.
     pub double_outcomes: u64,
     /// The destination carried out an event more than once.
     pub double_effects: u64,
-    /// Done in the ledger, and never carried out.
+    /// Done in the ledger, but never carried out.
     pub hollow: u64,
-    /// Dead letters that neither the destination nor a crash explains.
+    /// Dead letters without a cause at the destination and without a crash.
     pub unexplained: u64,
-    /// Rows whose history does not fit their state.
+    /// Rows whose history does not match their state.
     pub bad_histories: u64,
-    /// Kept apart as if it were another event.
+    /// Events that were quarantined as conflicting with another event, without a reason.
     pub false_conflicts: u64,
-    /// Attempts before their time.
+    /// Attempts that began too early.
     pub early: u64,
-    /// Entities whose newest version is not the one that the destination has at the end.
+    /// Entities whose version at the destination is not the newest at the end.
     pub stale: u64,
-    /// Calls for an event before an older one of its entity that had arrived.
+    /// Calls for an event before an older event of its entity that had arrived.
     pub inversions: u64,
-    /// Rows that may run and that no genuine sender caused, or a second time.
+    /// Rows that may run and were not caused by a genuine sender, or were caused a second time.
     pub forged: u64,
-    /// Genuine requests that were refused as if they were not.
+    /// Genuine requests that were rejected.
     pub refused: u64,
-    /// Genuine requests that were turned away for longer than it takes to fetch a key.
+    /// Genuine requests that were rejected temporarily for longer than it takes to fetch a key.
     pub delayed: u64,
     /// Keys of genuine senders that were not fetched in time.
     pub unfetched: u64,
     /// Messages left in the spill queue at the end.
     pub undrained: u64,
-    /// Messages that were sent, to either queue. One that goes over from the backlog is no other.
+    /// Messages sent to either queue. A message moved from the backlog queue counts once.
     pub sent: u64,
-    /// Of them, those that a processor moved to the backlog, because they had waited for long.
+    /// The part of them that a processor moved to the backlog queue because they had waited too
+    /// long.
     pub moved: u64,
     /// Messages that were sent to the spill queue.
     pub spilled: u64,
-    /// Messages that could not have been spared.
+    /// Messages that were necessary.
     pub needed: u64,
     pub calls: u64,
 }
@@ -140,14 +142,14 @@ fn is_settled(state: &str) -> bool {
     matches!(state, "done" | "dead_letter")
 }
 
-/// The event that a key names; what is kept apart has a longer key.
+/// The event of a key. A quarantined event has a longer key.
 fn event_of(pk: &str) -> Option<usize> {
     let (_, id) = pk.split_once("#evt_")?;
     id.parse().ok()
 }
 
 impl Witness {
-    /// Where there is a stranger, it has to know which bodies are not his.
+    /// With a stranger, the observer must know the bodies of genuine senders.
     pub fn of(scenario: &Scenario) -> Self {
         let events = match scenario.stranger {
             Some(_) => scenario.events,
@@ -163,7 +165,7 @@ impl Witness {
         }
     }
 
-    /// What a genuine sender was answered to a request, which may name a key.
+    /// Records the answer to a request of a genuine sender. The request may name a key.
     pub fn told(&mut self, status: Option<u16>, kid: Option<String>) {
         let now = clock::true_ms();
         let waits_from = kid.map(|kid| {
@@ -198,8 +200,8 @@ impl Witness {
         self.homes.contains_key(&event)
     }
 
-    /// The event that a row is of, if it may run. Where there is a stranger, names are his choice:
-    /// it is the body that tells, and one row of each.
+    /// The event of a row that may run. With a stranger, event ids are not trustworthy: the body
+    /// determines the event, and only one row of each event may run.
     fn event_of_row(&mut self, pk: &str, row: &Item) -> Option<usize> {
         if self.genuine.is_empty() {
             return event_of(pk);
@@ -219,7 +221,7 @@ impl Witness {
         }
     }
 
-    /// The key of each event that a genuine sender named must have been fetched in time.
+    /// Each key that a genuine sender named must have been fetched in time.
     fn unfetched(&self) -> u64 {
         let patience = (ROUND_EVERY * KEY_ROUNDS).as_millis();
         let late = |named: &&Named| {
@@ -233,10 +235,11 @@ impl Witness {
         self.known.entry(event).or_default().acknowledged = true;
     }
 
-    /// An invocation ended, and the messages of its batch that are `hurt` come again.
+    /// Records that an invocation ended. The messages of its batch that are `hurt` are received
+    /// again.
     ///
-    /// A worker also goes on to events of which it has no message. Those that it left behind were
-    /// interrupted as well.
+    /// A worker also continues with events of which it has no message. Those that it did not finish
+    /// were interrupted too.
     pub fn ended(&mut self, invocation: u64, batch: &[Message], hurt: impl Fn(&Message) -> bool) {
         self.over.insert(invocation);
         let event_of = |message: &Message| sender::event_of_message(&message.body);
@@ -250,14 +253,14 @@ impl Witness {
             held && !named.contains(event)
         }));
         for event in interrupted {
-            // Once for each invocation.
+            // Once per invocation.
             if !self.overtaken.remove(&(event, invocation)) {
                 self.known.entry(event).or_default().interrupted += 1;
             }
         }
     }
 
-    /// A call for an event whose entity has this many older versions.
+    /// Records a call for an event whose entity has this many older versions.
     pub fn asked_in_order(&mut self, event: usize, older: usize, attempt: i128) {
         let claimed = self.known.get(&event);
         let Some(claimed_at) = claimed
@@ -276,7 +279,7 @@ impl Witness {
         self.inversions += u64::from(before.into_iter().any(waits));
     }
 
-    /// A write that was applied, by this invocation.
+    /// Records a write that was applied by this invocation.
     pub fn saw(&mut self, changed: &Changed, invocation: u64) {
         let row = changed.new.as_ref().or(changed.old.as_ref());
         let (Some(row), "M") = (row, changed.sk.as_str()) else {
@@ -325,7 +328,7 @@ impl Witness {
                 self.claimed.entry(invocation).or_default().push(event);
             }
         }
-        // Also the sweep takes an event from a slow worker, when it gives the event up.
+        // The sweep also takes an event from a slow worker when it makes the event a dead letter.
         if after != "processing"
             && let Some(holder) = known.held_by.take()
             && holder != invocation
@@ -340,14 +343,14 @@ impl Witness {
         if claimed && before == "failed" && number(new, "lu") - 35_000 < number(old, "due") {
             self.early += 1;
         }
-        // By the clock of the one who took it over, with the margin for all others.
+        // By the clock of the worker that took over, with the margin for the other clocks.
         let begun = number(new, "lu") - 35_000;
         if claimed && before == "processing" && begun <= number(old, "lu") + 5_000 {
             self.early += 1;
         }
     }
 
-    /// Judges what is in the ledger at the end.
+    /// Checks the ledger at the end.
     pub fn judge(&self, rows: &[(&str, &Item)], done: &[u32], asked: &[u32]) -> Figures {
         let mut figures = Figures {
             double_outcomes: self.changed_outcomes,
@@ -402,14 +405,14 @@ impl Witness {
     }
 }
 
-/// What a row is to the judge.
+/// The meaning of a row for the check.
 enum Judged {
     Of(usize),
-    /// The stranger caused it, and it does not run.
+    /// The stranger caused the row, and it does not run.
     Quarantined,
-    /// The stranger caused it, and it may run.
+    /// The stranger caused the row, and it may run.
     Forged,
-    /// Where there is no stranger, no row may be named otherwise.
+    /// Without a stranger, no row may have another name.
     KeptApart,
 }
 
@@ -440,7 +443,7 @@ fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
     }
 }
 
-/// Whether the history of a settled row tells one way to its end.
+/// Whether the history of a settled row leads to exactly one end.
 fn fits(row: &Item) -> bool {
     let state = text(row, "st");
     if !is_settled(state) {
@@ -502,9 +505,9 @@ impl Figures {
         }
     }
 
-    /// Messages sent for each that was needed.
+    /// Messages sent per message needed.
     pub fn amplification(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
         let ratio = self.sent as f64 / self.needed.max(1) as f64;
         ratio
     }
@@ -535,7 +538,7 @@ mod tests {
         }
     }
 
-    /// Taken by an invocation, and by another one, should there be any, after it.
+    /// An event that these invocations claimed one after the other.
     fn claimed(by: &[u64]) -> Witness {
         let mut witness = Witness::default();
         let mut before = row("received", "", 0);
@@ -594,7 +597,7 @@ mod tests {
         assert_eq!(interrupted(&witness), 1);
         witness.ended(7, &[work_message()], |_| true);
         assert_eq!(interrupted(&witness), 1);
-        // The other one has it now, and dies.
+        // The other invocation holds the event now, and crashes.
         witness.ended(9, &[], |_| true);
         assert_eq!(interrupted(&witness), 2);
     }
@@ -607,7 +610,7 @@ mod tests {
         assert_eq!(interrupted(&witness), 1);
         witness.ended(7, &[work_message()], |_| true);
         assert_eq!(interrupted(&witness), 1);
-        // This one was dead by then.
+        // This invocation had already ended.
         let mut witness = claimed(&[7]);
         witness.ended(7, &[], |_| true);
         witness.saw(&given_up(), 9);

@@ -1,18 +1,18 @@
-//! What was found, for people.
+//! The text output of the results.
 
 use std::fmt::Write as _;
 
 use crate::cases::{Ablation, Case, Figure};
 use crate::observer::Figures;
 
-/// A kind of run, over all of its seeds.
+/// A case with its figures over all seeds.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub case: Case,
     pub figures: Figures,
 }
 
-/// A ablation and what it broke.
+/// An ablation with its figures.
 #[derive(Clone, Debug)]
 pub struct Tooth {
     pub ablation: Ablation,
@@ -20,7 +20,7 @@ pub struct Tooth {
 }
 
 impl Tooth {
-    /// Without the protection the figure must not hold.
+    /// Without the protection, the figure must not hold.
     pub fn bites(&self) -> bool {
         !self
             .ablation
@@ -40,15 +40,15 @@ impl Line {
     }
 }
 
-/// One row for each figure of each case, and beside it what breaks it.
+/// One row per figure of each case, followed by the ablations.
 pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
     let mut table = String::new();
     for line in lines {
         let figures = &line.figures;
         let _ = writeln!(
             table,
-            "{}: {} events, {} acknowledged, {} spilled, {} done, {} dead letters; {} work_messages, {} of \
-             them moved to the backlog; {} calls to stores",
+            "{}: {} events, {} acknowledged, {} spilled, {} done, {} dead letters; {} messages, {} \
+             of them moved to the backlog queue; {} calls to stores",
             line.case.name,
             figures.events,
             figures.acknowledged,
@@ -76,11 +76,15 @@ pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
         table.push('\n');
     }
     if !teeth.is_empty() {
-        let _ = writeln!(table, "what breaks without:");
+        let _ = writeln!(table, "broken without this protection:");
     }
     for tooth in teeth {
         let figure = tooth.ablation.figure;
-        let verdict = if tooth.bites() { "ok" } else { "BITES NOTHING" };
+        let verdict = if tooth.bites() {
+            "ok"
+        } else {
+            "BREAKS NOTHING"
+        };
         let _ = writeln!(
             table,
             "  {:40} {:36} {:>8}   {verdict}",

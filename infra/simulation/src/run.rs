@@ -1,4 +1,4 @@
-//! One simulation from its beginning to its end.
+//! One simulation run from start to end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,22 +24,22 @@ use crate::wire::fate::Down;
 use crate::world::{Shared, World};
 use crate::{mapping, sender, stranger, webhook};
 
-/// Catchers that answer side by side.
+/// Catchers that answer concurrently.
 const CATCHERS: usize = 4;
 
-/// How often the schedules of backup-sync come.
+/// The interval of the backup-sync schedules.
 const TICK: Duration = ROUND_EVERY;
 
-/// What was found, and a hash over all that happened: the same for the same scenario.
+/// The result, and a hash over all events of the run: the same for the same scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     pub figures: Figures,
     pub trace: u64,
-    /// Hours that passed in it.
+    /// Simulated hours.
     pub hours: u64,
 }
 
-/// Who is at work.
+/// The running functions.
 pub struct Run {
     pub world: Shared,
     sandboxes: Sandboxes,
@@ -116,7 +116,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     run.found()
 }
 
-/// One invocation of backup-sync. One that was frozen, or died, is not asked again.
+/// One invocation of backup-sync. A sandbox that froze or crashed is not used again.
 async fn sync(run: Rc<Run>, sandbox: Rc<Sandbox<BackupSync>>, task: Task) {
     let (at_work, skew_ms) = (sandbox.clone(), sandbox.skew_ms);
     let work = async move { at_work.function.run(task).await.is_ok() };
@@ -134,7 +134,7 @@ async fn sync(run: Rc<Run>, sandbox: Rc<Sandbox<BackupSync>>, task: Task) {
     }
 }
 
-/// Somebody empties the queues of messages by mistake.
+/// Purges the message queues by mistake, as an operator could.
 async fn purge(run: Rc<Run>) {
     let times = run.world.lock().scenario.purges_ms.clone();
     for at in times {
@@ -159,7 +159,7 @@ impl Run {
         self.failed.borrow_mut().get_or_insert(error);
     }
 
-    /// How many requests were sent: of each one, another number.
+    /// Number of requests sent so far, which differs for each request.
     pub fn next_turn(&self) -> usize {
         self.turn.get()
     }
@@ -175,7 +175,7 @@ impl Run {
         quiet && world.queues.are_empty() && !world.table.has_open_rows()
     }
 
-    /// A catcher, each in its turn.
+    /// The next catcher, in turn.
     pub fn catcher(&self) -> anyhow::Result<Rc<Sandbox<Catcher>>> {
         let mut catchers = self.catchers.borrow_mut();
         if catchers.len() < CATCHERS {
@@ -187,7 +187,7 @@ impl Run {
         Ok(catchers.swap_remove(index)).inspect(|catcher| catchers.push(catcher.clone()))
     }
 
-    /// A catcher that died is not asked again.
+    /// A catcher that crashed is not used again.
     pub fn forget_catcher(&self, dead: &Rc<Sandbox<Catcher>>) {
         self.catchers
             .borrow_mut()
@@ -205,15 +205,15 @@ impl Run {
         self.processors.borrow_mut().push(processor);
     }
 
-    /// The schedules of backup-sync; now and then one fires twice. A sweep where nothing is open does
-    /// nothing, as a drain of empty queues, and is left out.
+    /// The schedules of backup-sync; sometimes a schedule fires twice. A sweep without open rows
+    /// and a drain of empty queues do nothing, and are skipped.
     fn schedule(self: &Rc<Self>) -> anyhow::Result<()> {
         let mut tasks = Vec::new();
         {
             let mut world = self.world.lock();
             let without = world.scenario.without;
             let down = world.is_down(Down::Sweep);
-            // It also fetches what refused requests wait for.
+            // The sweep also fetches the keys that rejected requests need.
             let due = world.table.has_open_rows() || world.scenario.stranger.is_some();
             if !down && without != Some(Without::Sweep) && due {
                 tasks.push(Task::Sweep);
@@ -240,7 +240,7 @@ impl Run {
         let world = self.world.lock();
         ensure!(
             world.unknown.is_empty(),
-            "the simulated stores were asked what they do not know: {:?}",
+            "the simulated stores received an unsupported request: {:?}",
             world.unknown.first()
         );
         let mut figures = world.witness.judge(
@@ -262,10 +262,10 @@ impl Run {
     }
 }
 
-/// Entities of which the destination has another version than the newest that was carried out. A
-/// dead letter counts where the destination did it, and nobody could record that. Below one that it
-/// did not, only what it did counts: the others were passed over for the sake of the dead letter,
-/// which now waits for a person.
+/// Number of entities whose version at the destination is not the newest one that was carried out.
+/// A dead letter counts if the destination carried it out but this could not be recorded. Below a
+/// dead letter that was not carried out, only carried out versions count: the skipped versions were
+/// skipped because of the dead letter, which waits for an operator.
 fn stale(world: &World) -> u64 {
     let Some(order) = world.scenario.order else {
         return 0;
@@ -284,18 +284,18 @@ fn stale(world: &World) -> u64 {
     stale.count() as u64
 }
 
-/// What became of an ordered event.
+/// The outcome of an ordered event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// The destination did it.
+    /// The destination carried the event out.
     CarriedOut,
-    /// Done without its actions, because there was a newer one.
+    /// Done without its actions, because there was a newer event.
     PassedOver,
-    /// A dead letter that the destination never did.
+    /// A dead letter that the destination never carried out.
     Dead,
 }
 
-/// The newest version of each fate.
+/// The newest version of each outcome.
 #[derive(Debug, Default)]
 struct Newest {
     carried_out: Option<usize>,
@@ -313,7 +313,7 @@ impl Newest {
         *newest = (*newest).max(Some(version));
     }
 
-    /// The one that the destination must have.
+    /// The version that the destination must have.
     fn version(&self) -> Option<usize> {
         if self.dead > self.passed_over {
             self.carried_out
@@ -323,7 +323,7 @@ impl Newest {
     }
 }
 
-/// The event of a settled row, and what became of it by the ledger and the destination.
+/// The event of a settled row, and its outcome according to the ledger and the destination.
 fn fate_of(pk: &str, row: &Item, done: &[u32]) -> Option<(usize, Fate)> {
     let event = sender::event_of_message(pk)?;
     let carried_out = done.get(event).is_some_and(|times| *times > 0);

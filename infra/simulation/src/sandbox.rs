@@ -1,4 +1,4 @@
-//! The functions as Lambda holds them: each with its own memory and its own clock.
+//! The functions as Lambda runs them, each with its own memory and its own clock.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,21 +27,21 @@ use crate::webhook::{self, EBAY};
 use crate::wire;
 use crate::world::{SECRETS_PATH, Shared};
 
-/// The one source that sends, where there is no stranger.
+/// The only source that sends, without a stranger.
 pub const SOURCE: &str = "stripe-main";
 
 const TABLE: &str = "inbox";
 
-/// The name of the credentials with which keys are asked for.
+/// The name of the credentials for the API that returns keys.
 pub const API_SECRET: &str = "ebay-api";
 
-/// Makes functions.
+/// Creates functions.
 pub struct Sandboxes {
     world: Shared,
     outbound: Outbound,
 }
 
-/// A function, and how wrong its clock is.
+/// A function and the error of its clock.
 pub struct Sandbox<F> {
     pub function: F,
     pub skew_ms: i64,
@@ -78,7 +78,7 @@ impl Sandboxes {
         )))
     }
 
-    /// Another one, with sources of its own and a provider outside.
+    /// A backup-sync with other sources and with a provider.
     pub fn backup_sync_of(
         &self,
         sources: &str,
@@ -89,7 +89,7 @@ impl Sandboxes {
         Ok(self.sandbox(BackupSync::with_outbound(parts, outbound, clock::read)))
     }
 
-    /// The ledger, for those who look what is in it.
+    /// The ledger, for tests that read it.
     pub fn ledger(&self) -> anyhow::Result<Ledger> {
         Ok(self.parts(CallPolicy::LONG)?.inbox.ledger)
     }
@@ -108,7 +108,7 @@ impl Sandboxes {
 
     fn parts_of(&self, sources: &str, patience: CallPolicy) -> anyhow::Result<Services> {
         let aws = self.aws(patience);
-        let config = Config::parse(sources).context("the sources of the simulation")?;
+        let config = Config::parse(sources).context("parse the sources of the simulation")?;
         let bodies = Some((aws.s3(), "bodies".to_owned()));
         let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies)
             .keeping(config.retentions())
@@ -131,7 +131,7 @@ impl Sandboxes {
         })
     }
 
-    /// Each process has a quota of retries of its own. The SDK keeps it by region.
+    /// Each process has its own retry quota. The SDK keeps it by region.
     fn aws(&self, patience: CallPolicy) -> Aws {
         static PROCESSES: AtomicU64 = AtomicU64::new(0);
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +174,7 @@ fn sources(world: &Shared) -> String {
     head + &others.collect::<String>()
 }
 
-/// The source of this name, which says its preset.
+/// The source of this name. The name determines its preset.
 fn source(name: &str) -> String {
     let preset = name.trim_end_matches("-main");
     let preset = if preset == "woo" {

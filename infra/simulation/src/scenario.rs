@@ -1,4 +1,4 @@
-//! What a simulation is made of.
+//! The parameters of a simulation.
 
 use crate::rng::Dice;
 use crate::wire::dynamodb::Weakness;
@@ -8,93 +8,95 @@ const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// Shares are in ten thousand.
+/// The faults and the load of a run. Shares are in ten-thousandths.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
     pub events: usize,
-    /// First deliveries come evenly in this time.
+    /// First deliveries are distributed evenly over this time.
     pub arrive_in_ms: u64,
-    /// When it ends at the latest.
+    /// The latest end of the run.
     pub ends_after_ms: u64,
-    /// Events that are delivered a second time.
+    /// Share of events that are delivered a second time.
     pub duplicates: u64,
     pub odds: Odds,
-    /// How long a call is on its way at most.
+    /// Maximum latency of a call.
     pub latency_ms: u64,
-    /// Calls to the destination that go wrong.
+    /// Share of calls to the destination that fail.
     pub destination_trouble: u64,
-    /// Events that the destination will never take.
+    /// Share of events that the destination always rejects.
     pub unwanted: u64,
-    /// Events that kill the worker that touches them.
+    /// Share of events that crash every worker that processes them.
     pub killers: u64,
-    /// Messages that the queue loses, and that it brings twice.
+    /// Share of messages that the queue loses, and of messages that it delivers twice.
     pub message_loss: u64,
     pub message_copies: u64,
-    /// How often a function dies, or is frozen for minutes, between two of its steps.
+    /// Probability that a function crashes, or freezes for minutes, between two of its steps.
     pub deaths: u64,
     pub freezes: u64,
-    /// How wrong a clock may be.
+    /// Maximum clock error.
     pub skew_ms: i64,
     pub outages: Vec<Outage>,
-    /// When somebody empties the queue.
+    /// When an operator purges the queues.
     pub purges_ms: Vec<i64>,
-    /// Events are about entities, of which each has so many versions.
+    /// Events belong to entities, and each entity has several versions.
     pub order: Option<Ordering>,
     pub weakness: Option<Weakness>,
     pub without: Option<Without>,
-    /// A caller without a secret, beside genuine senders of several sources.
+    /// A caller without a secret, in addition to genuine senders of several sources.
     pub stranger: Option<Stranger>,
 }
 
-/// What a caller without a secret does, within bounds.
+/// The actions of a caller without a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// Unsigned requests, each day, to the source whose keys are fetched. Others get a tenth of it.
+    /// Unsigned requests per day to the source whose keys are fetched. Other sources get a tenth of
+    /// them.
     pub junk: u64,
-    /// Keys that do not exist which he names each minute, and for how many minutes.
+    /// Nonexistent keys that the stranger names per minute, and for how many minutes.
     pub unknown_keys: u64,
     pub names_keys_for: u64,
-    /// Acknowledged requests, of ten thousand, that he has a copy of and posts again.
+    /// Share of acknowledged requests, in ten-thousandths, that the stranger captures and posts
+    /// again.
     pub captures: u64,
 }
 
-/// How the events of a source are ordered.
+/// The ordering of a source's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordering {
-    /// As `sources.toml` names it.
+    /// The mode in the vocabulary of `sources.toml`.
     pub mode: &'static str,
     pub versions: usize,
 }
 
 impl Ordering {
-    /// The entity of an event, and its version, counted from 0.
+    /// The entity of an event, and its version, starting at 0.
     pub fn place(self, event: usize) -> (usize, usize) {
         let versions = self.versions.max(1);
         (event / versions, event % versions)
     }
 }
 
-/// A protection outside of the stores that is left out.
+/// A protection outside the stores that is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Without {
-    /// Nobody sweeps.
+    /// The sweep never runs.
     Sweep,
-    /// Nobody drains the spill queue.
+    /// The drain never runs.
     Drain,
-    /// The catcher says 200 whatever became of the event.
+    /// The catcher answers 200 even if the event was not stored.
     HonestAnswer,
-    /// The destination is shown another key in each attempt.
+    /// Each attempt sends another key to the destination.
     StableKey,
-    /// The sweep cannot see how deep the queue is, and does not become more rare.
+    /// The sweep cannot read the depth of the queue, and does not slow down.
     DepthGate,
-    /// The destination says that it has done something, and has not.
+    /// The destination reports an effect that did not happen.
     Deed,
-    /// A handshake signs any text for the caller, and not only what looks like a challenge.
+    /// A handshake signs any text for the caller, not only text that looks like a challenge.
     HandshakeGuard,
 }
 
-/// What an event does to those who touch it.
+/// The effect of an event on the functions that process it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
     Harmless,
@@ -103,7 +105,7 @@ pub enum Nature {
 }
 
 impl Scenario {
-    /// Trouble at every step.
+    /// Faults at every step.
     pub fn rough(seed: u64, events: usize) -> Self {
         Self {
             seed,
@@ -130,7 +132,7 @@ impl Scenario {
         }
     }
 
-    /// Nothing goes wrong.
+    /// No faults.
     pub fn calm(seed: u64, events: usize) -> Self {
         Self {
             duplicates: 0,
@@ -159,8 +161,8 @@ impl Scenario {
     }
 }
 
-/// When a sender tries again after a delivery that was not acknowledged: about Stripe's three
-/// days. <https://docs.stripe.com/webhooks#behaviors>
+/// When a sender retries a delivery that was not acknowledged, similar to the three days of Stripe.
+/// <https://docs.stripe.com/webhooks#behaviors>
 pub const RETRIES_MS: [u64; 12] = [
     MINUTE_MS,
     5 * MINUTE_MS,
@@ -176,7 +178,7 @@ pub const RETRIES_MS: [u64; 12] = [
     12 * HOUR_MS,
 ];
 
-/// How long after the first delivery of an event a second one comes.
+/// The time between the first and a second delivery of an event.
 pub fn second_delivery_ms(dice: &mut Dice) -> u64 {
     match dice.below(5) {
         0 => dice.between(0, 20),

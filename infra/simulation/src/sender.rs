@@ -1,4 +1,4 @@
-//! The providers: each event is sent until it is acknowledged, and some are sent again.
+//! The providers. They send each event until it is acknowledged, and send some events again.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::scenario::{RETRIES_MS, Scenario, Without, second_delivery_ms};
 use crate::stranger;
 use crate::webhook::{self, MAILGUN, Webhook};
 
-/// How long a sender waits for an answer.
+/// The timeout of a sender.
 const WAITS: Duration = Duration::from_secs(10);
 
-/// Mailgun signs a time once and gives up before the signature is too old.
+/// Mailgun signs the time only once, and stops retrying before the signature is too old.
 const GIVES_UP: Duration = Duration::from_secs(8 * 3600);
 
-/// The event that a message names.
+/// The event of a message.
 pub fn event_of_message(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once("#evt_")?;
     rest.get(..9)?.parse().ok()
 }
 
-/// All first deliveries in their time.
+/// Sends all first deliveries on time.
 pub async fn send_all(run: Rc<Run>) {
     let (line, scenario) = {
         let world = run.world.lock();
@@ -49,7 +49,8 @@ pub async fn send_all(run: Rc<Run>) {
     }
 }
 
-/// In which order the events come. The versions of an entity come shuffled, among those of others.
+/// The order in which events are sent. The versions of an entity are shuffled with those of other
+/// entities.
 fn line(scenario: &Scenario) -> Vec<usize> {
     let mut line: Vec<usize> = (0..scenario.events).collect();
     if let Some(order) = scenario.order {
@@ -99,14 +100,14 @@ async fn until_acknowledged(run: &Rc<Run>, event: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a sender was answered.
+/// The answer to a sender.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
     pub body: String,
 }
 
-/// Sends a request; `None` where no answer comes in time.
+/// Sends a request; `None` if no answer arrives in time.
 pub async fn send(run: &Run, webhook: &Webhook) -> anyhow::Result<Option<Answer>> {
     let request = webhook.request()?;
     let sandbox = run.catcher()?;

@@ -1,6 +1,6 @@
-//! A caller without a secret. He sends junk, names keys that do not exist, asks handshakes for
-//! signatures, and posts captured requests again in other spellings. What genuine senders suffer
-//! from it, the witness counts.
+//! The stranger: a caller without a secret. It sends junk, names keys that do not exist, requests
+//! signatures from handshakes, and posts captured requests again with changes that the signature
+//! does not cover. The observer counts the effects on genuine senders.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::webhook::{
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Addresses that he sends from.
+/// The addresses from which the stranger sends.
 const ADDRESSES: usize = 8;
 
-/// A well-formed signature of nothing.
+/// A well-formed signature that matches no message.
 const NO_SIGNATURE: &str = "MAYCAQECAQE=";
 
-/// Headers that name a delivery and that no signature covers.
+/// Headers that name a delivery and are not covered by a signature.
 const UNSIGNED_IDS: [&str; 3] = [
     "x-github-delivery",
     "x-wc-webhook-delivery-id",
     "i-twilio-idempotency-token",
 ];
 
-/// All that he does by himself, as long as genuine senders send.
+/// All independent actions of the stranger, while genuine senders send.
 pub async fn act(run: Rc<Run>) {
     let (stranger, without) = {
         let scenario = &run.world.lock().scenario;
@@ -49,8 +49,8 @@ pub async fn act(run: Rc<Run>) {
     );
 }
 
-/// Spends what is kept of refused requests, at the beginning of each day: all of it where genuine
-/// requests wait for a key, and some of it elsewhere.
+/// Uses up the quarantine's budget at the beginning of each day: completely for the source whose
+/// requests wait for a key, and partly for other sources.
 async fn flood(run: &Run, stranger: Stranger) {
     for day in 1.. {
         for n in 0..stranger.junk {
@@ -74,7 +74,7 @@ async fn flood(run: &Run, stranger: Stranger) {
     }
 }
 
-/// Names new keys each minute, whose names sort before all genuine ones.
+/// Names new keys each minute. Their names sort before all genuine ones.
 async fn name_keys(run: &Run, stranger: Stranger) {
     for minute in 0..stranger.names_keys_for {
         for n in 0..stranger.unknown_keys {
@@ -90,7 +90,7 @@ async fn name_keys(run: &Run, stranger: Stranger) {
     }
 }
 
-/// Asks the handshake that signs for a signature, and posts what was signed as an event.
+/// Requests a signature from the handshake that signs, and posts the signed text as an event.
 async fn ask(run: &Run, without: Option<Without>) {
     for n in 0_u32.. {
         for token in [format!("AAAAAAAA{n}"), format!("1{n:08}")] {
@@ -118,7 +118,8 @@ async fn forge(run: &Run, body: String, signature: String) {
     post(run, &Webhook::post(X, "application/json", headers, body)).await;
 }
 
-/// The body of the answer, if any came. Each request comes from the next of his addresses.
+/// The body of the answer, if there is one. Each request comes from the next address of the
+/// stranger.
 async fn post(run: &Run, webhook: &Webhook) -> Option<String> {
     let mut webhook = webhook.clone();
     let address = format!("192.0.2.{}", run.next_turn() % ADDRESSES);
@@ -132,8 +133,8 @@ async fn post(run: &Run, webhook: &Webhook) -> Option<String> {
     }
 }
 
-/// A request was acknowledged. He may have a copy of it, and posts that again when the event is in
-/// the ledger: what he does before its row is written is the sender's word against his.
+/// Handles an acknowledged request. The stranger may capture it, and posts the copy again when the
+/// event is in the ledger: before its row is written, a copy cannot be told from the original.
 pub fn may_capture(run: &Rc<Run>, event: usize, webhook: Webhook) {
     let (stranger, seed) = {
         let scenario = &run.world.lock().scenario;
@@ -157,7 +158,7 @@ pub fn may_capture(run: &Rc<Run>, event: usize, webhook: Webhook) {
     });
 }
 
-/// The captured request and others that carry the same signature.
+/// The captured request, and variants with the same signature.
 fn spellings(captured: &Webhook) -> Vec<Webhook> {
     let with = |change: &dyn Fn(&mut Webhook)| {
         let mut webhook = captured.clone();
@@ -204,12 +205,12 @@ fn spellings(captured: &Webhook) -> Vec<Webhook> {
     all
 }
 
-/// Other bodies whose fields, sorted and joined, are the same text.
+/// Other bodies whose sorted and joined fields give the same text.
 fn forms(body: &str) -> Vec<String> {
     let fields: Vec<&str> = body.split('&').collect();
     let reversed: Vec<&str> = fields.iter().rev().copied().collect();
     let repeated = [fields.clone(), fields.iter().take(1).copied().collect()].concat();
-    // Where a field ends is not signed: a value takes in the field behind it.
+    // The signature does not cover the end of a field: a value can include the next field.
     let glued = body.replacen("&Body=", "Body", 1);
     let moved = body.replacen("&MessageStatus=", "MessageStatus", 1);
     let one = body.replace(['&', '='], "") + "=";
@@ -225,7 +226,7 @@ fn forms(body: &str) -> Vec<String> {
     ]
 }
 
-/// Other documents around the same signed token.
+/// Other documents with the same signed token.
 fn documents(body: &str) -> Vec<String> {
     let id = event_of(body.as_bytes()).unwrap_or(0);
     let old = format!("evt_{id:09}");
@@ -262,7 +263,8 @@ mod tests {
         assert!(sources.into_iter().all(|source| source == SOURCES[0]));
     }
 
-    /// He has no secret: whatever signs in a header of the captured request, he keeps.
+    /// The stranger has no secret, so every variant keeps the signature header of the captured
+    /// request.
     #[test]
     fn spellings_carry_the_captured_signature() {
         for webhook in captured() {

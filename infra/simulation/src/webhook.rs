@@ -1,5 +1,5 @@
-//! What the providers of a world send: genuine webhooks of several schemes, signed without the code
-//! under test.
+//! The webhooks of the simulated providers: genuine requests of several schemes, signed without the
+//! code under test.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::rng::Dice;
 use crate::sandbox::SOURCE;
 use crate::scenario::Scenario;
 
-/// What every sender signs with.
+/// The secret of every sender.
 pub const SECRET: &str = "whsec_of_the_simulated_sender";
 
 pub const GITHUB: &str = "github-main";
@@ -30,22 +30,22 @@ pub const WOO: &str = "woo-main";
 pub const X: &str = "x-main";
 pub const EBAY: &str = "ebay-main";
 
-/// The sources of a world with a stranger. Each of them is open to him in another way: an id outside
-/// of the signature, a signature over the fields of a form in their order, one over a token alone, a
-/// handshake that any form may look like, one that signs, and a key that has to be fetched.
+/// The sources of a run with a stranger. Each has another weak point: an id outside the signature,
+/// a signature over the sorted fields of a form, a signature over a token alone, a handshake that
+/// any form can resemble, a handshake that signs, and a key that must be fetched.
 pub const SOURCES: [&str; 7] = [SOURCE, GITHUB, TWILIO, MAILGUN, WOO, X, EBAY];
 
-/// What stands escaped in a form.
+/// The characters that are escaped in a form.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_');
 
-/// Where the functions are, as senders sign it.
+/// The host of the functions, as senders sign it.
 const HOST: &str = "simulated.example";
 
-/// The header that the gateway writes a sender's address to, and that of genuine senders.
+/// The header with a sender's address, which the gateway sets, and the address of genuine senders.
 pub const ADDRESS: &str = "x-forwarded-for";
 const PROVIDER: &str = "198.51.100.7";
 
-/// A request as it is sent.
+/// A request as sent.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub source: &'static str,
@@ -55,7 +55,7 @@ pub struct Webhook {
     pub body: String,
 }
 
-/// The source that an event is of.
+/// The source of an event.
 pub fn source_of(scenario: &Scenario, event: usize) -> &'static str {
     if scenario.stranger.is_none() {
         return SOURCE;
@@ -70,14 +70,14 @@ pub fn id_of(event: usize) -> String {
     format!("evt_{event:09}")
 }
 
-/// The event whose id stands in a body.
+/// The event whose id is in a body.
 pub fn event_of(body: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(body).ok()?;
     let (_, rest) = text.split_once("evt_")?;
     rest.get(..9)?.parse().ok()
 }
 
-/// The body of an event, which is the same each time that it is sent.
+/// The body of an event, which is the same in each delivery.
 pub fn body_of(scenario: &Scenario, event: usize) -> String {
     let (id, noise) = (id_of(event), noise(scenario, event));
     match source_of(scenario, event) {
@@ -100,7 +100,8 @@ pub fn body_of(scenario: &Scenario, event: usize) -> String {
             })
             .to_string()
         }
-        // What customers write may look like what a shop sends when a webhook is saved.
+        // Text that customers write can resemble the request that a shop sends when a webhook is
+        // saved.
         WOO => json!({
             "id": id,
             "customer_note": format!("see https://shop.example/?order=1&webhook_id={event}&page=2"),
@@ -131,7 +132,7 @@ fn stripe(scenario: &Scenario, event: usize, noise: &str) -> String {
     )
 }
 
-/// Small, larger than a row takes along, or larger than a row may be. It does not compress.
+/// Small, larger than a row includes, or larger than a row can be. The text is not compressible.
 fn noise(scenario: &Scenario, event: usize) -> String {
     let mut dice = Dice::new(scenario.seed, 0x62_6f64_7900 + event as u64);
     let len = match dice.below(1_000) {
@@ -143,12 +144,13 @@ fn noise(scenario: &Scenario, event: usize) -> String {
     noise.collect()
 }
 
-/// When an event is sent first, after the beginning.
+/// The time of the first delivery of an event, from the start.
 pub fn first_sent_ms(scenario: &Scenario, place: usize) -> u64 {
     scenario.arrive_in_ms * place as u64 / scenario.events.max(1) as u64
 }
 
-/// The same in seconds of the clock. Without an order, events are sent in the order of their number.
+/// The same in seconds of the clock. Without an order, events are sent in the order of their
+/// numbers.
 fn first_sent_secs(scenario: &Scenario, event: usize) -> i64 {
     let after = i64::try_from(first_sent_ms(scenario, event)).unwrap_or(0);
     (clock::BEGIN + after) / 1000
@@ -220,7 +222,7 @@ impl Webhook {
         }
     }
 
-    /// A handshake.
+    /// A handshake request.
     pub fn get(source: &'static str, query: String) -> Self {
         Self {
             source,
@@ -231,7 +233,7 @@ impl Webhook {
         }
     }
 
-    /// As the HTTP API passes it.
+    /// The request in the format of the HTTP API.
     pub fn request(&self) -> anyhow::Result<Request> {
         let event = json!({
             "version": "2.0",
@@ -242,13 +244,13 @@ impl Webhook {
             "body": self.body,
             "isBase64Encoded": false,
         });
-        serde_json::from_value(event).context("a request of the HTTP API")
+        serde_json::from_value(event).context("build a request of the HTTP API")
     }
 }
 
 fn mac<M: hmac::Mac + hmac::KeyInit>(message: &[&[u8]]) -> Vec<u8> {
     let mut mac = <M as hmac::KeyInit>::new_from_slice(SECRET.as_bytes())
-        .expect("HMAC takes keys of every length");
+        .expect("HMAC accepts keys of any length");
     for piece in message {
         mac.update(piece);
     }
@@ -260,7 +262,7 @@ fn signed(body: &str) -> Vec<u8> {
     mac::<Hmac<Sha256>>(&[body.as_bytes()])
 }
 
-/// What X signs a body with. Its handshake answers with the same of a token.
+/// The signature of X over a body. The handshake of X answers with the same signature over a token.
 pub fn x_signature(text: &str) -> String {
     format!("sha256={}", STANDARD.encode(signed(text)))
 }
@@ -274,7 +276,7 @@ pub fn form(fields: &[(&str, &str)]) -> String {
     fields.join("&")
 }
 
-/// The URL, and the fields in the order of their names, one behind the other.
+/// The URL, followed by the fields sorted by name.
 /// <https://www.twilio.com/docs/usage/security#validating-requests>
 fn twilio_message(body: &str) -> String {
     let decoded = |text: &str| {
@@ -291,7 +293,7 @@ fn twilio_message(body: &str) -> String {
     format!("https://{HOST}/in/{TWILIO}{}", fields.collect::<String>())
 }
 
-/// The key that signs an event of eBay's: another one from the middle on.
+/// The key that signs an event of eBay. The second half of the events uses another key.
 pub fn kid_of(scenario: &Scenario, event: usize) -> String {
     let second = event >= scenario.events / 2;
     let kid = if second {
@@ -309,14 +311,14 @@ pub fn ebay_header(kid: &str, signature: &str) -> String {
 }
 
 fn ebay_key() -> SigningKey {
-    SigningKey::from_slice(&[7; 32]).expect("a fixed number below the order of the curve")
+    SigningKey::from_slice(&[7; 32]).expect("the fixed number is below the order of the curve")
 }
 
 /// ECDSA over the SHA-1 of a body, in DER.
 fn ebay_signature(body: &str) -> String {
     let signature: Signature = ebay_key()
         .sign_prehash(&Sha1::digest(body.as_bytes()))
-        .expect("a SHA-1 is long enough for this curve");
+        .expect("a SHA-1 hash is long enough for this curve");
     let bytes = signature.to_bytes();
     let (r, s) = bytes.split_at(32);
     let numbers = [r, s].map(der_number).concat();
@@ -339,7 +341,7 @@ fn der_number(digits: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The public key in PEM, as eBay gives it out: a `SubjectPublicKeyInfo`.
+/// The public key in PEM, as eBay returns it: a `SubjectPublicKeyInfo`.
 /// <https://www.rfc-editor.org/rfc/rfc5480>
 pub fn ebay_public_key() -> String {
     let head = [

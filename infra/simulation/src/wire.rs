@@ -1,5 +1,5 @@
-//! The HTTP client of the AWS SDK, answered inside the process: what lies between the production
-//! code and its stores, and what goes wrong there.
+//! The HTTP client of the AWS SDK, answered inside the process: the network between the production
+//! code and its stores, with its faults.
 
 pub mod dynamodb;
 pub mod fate;
@@ -20,7 +20,7 @@ use crate::crash_injection::{self, Role};
 use crate::world::{Shared, World};
 use fate::{Fate, Service};
 
-/// A client that reaches the world and nothing else.
+/// A client that reaches only the simulated world.
 pub fn client(world: &Shared) -> SharedHttpClient {
     let connector = SharedHttpConnector::new(Wire(world.clone()));
     http_client_fn(move |_, _| connector.clone())
@@ -29,20 +29,20 @@ pub fn client(world: &Shared) -> SharedHttpClient {
 #[derive(Clone, Debug)]
 struct Wire(Shared);
 
-/// What a store was asked.
+/// A request to a store.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who asks.
+    /// The function that sends the request.
     pub role: Role,
     pub invocation: u64,
     pub service: Service,
     pub operation: String,
-    /// The path of an object; empty elsewhere.
+    /// The path of an S3 object; empty for other services.
     pub path: String,
     pub body: Vec<u8>,
 }
 
-/// What a store says.
+/// The answer of a store.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -89,7 +89,7 @@ impl Call {
     }
 }
 
-/// Brings a call to its store and the answer back, or not.
+/// Applies a call to its store and returns the answer, or injects a fault.
 async fn pass(world: Shared, call: Call) -> Result<HttpResponse, ConnectorError> {
     let (fate, latency) = world.lock().fate(call.service);
     if !latency.is_zero() {
@@ -109,7 +109,7 @@ async fn pass(world: Shared, call: Call) -> Result<HttpResponse, ConnectorError>
             never().await
         }
         Fate::Late(by) => {
-            // It arrives whether or not anybody still waits for it.
+            // The call is applied even if its caller has stopped waiting.
             let late = tokio::spawn(async move {
                 sleep(by).await;
                 apply(&world, &call)
@@ -126,7 +126,7 @@ fn apply(world: &Shared, call: &Call) -> Reply {
     World::apply(&mut world.lock(), call)
 }
 
-/// Longer than anybody waits.
+/// Waits longer than any caller.
 async fn never<T>() -> T {
     loop {
         sleep(Duration::from_secs(24 * 3600)).await;

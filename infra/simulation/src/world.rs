@@ -1,5 +1,5 @@
-//! Everything outside of the production code: the stores, the destination, chance, and a witness
-//! who sees all of it.
+//! Everything outside the production code: the stores, the destination, random faults, and an
+//! observer of all of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,25 +28,25 @@ pub struct World {
     pub scenario: Scenario,
     pub table: Table,
     pub queues: Queues,
-    /// Somebody sent a message.
+    /// Notified when a message is sent.
     pub rung: Arc<Notify>,
-    /// Messages that a processor sent to the backlog: those that it moved there.
+    /// Messages that a processor moved to the backlog queue.
     pub moved: u64,
     pub secrets: BTreeMap<String, String>,
     objects: HashMap<String, Vec<u8>>,
     pub destination: Destination,
     pub witness: Witness,
     pub dice: Dice,
-    /// A hash over all that happened, in its order.
+    /// A hash over all events of the run, in their order.
     pub trace: u64,
     /// Calls to stores.
     pub calls: u64,
     invocations: u64,
-    /// What a store was asked and had not been taught. Must stay empty.
+    /// Requests that the simulated stores do not support. Must stay empty.
     pub unknown: Vec<String>,
 }
 
-/// The world in the hands of many. It lives on one thread, so that nobody ever waits for it.
+/// The shared world. It lives on one thread, so the lock is never contended.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<World>>);
 
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// What a genuine sender was answered. Without a stranger, only trouble of our own refuses it.
+    /// Records the answer to a genuine sender. Without a stranger, only our own faults reject it.
     pub fn told(&mut self, event: usize, status: Option<u16>) {
         if self.scenario.stranger.is_some() {
             let kid = webhook::source_of(&self.scenario, event) == webhook::EBAY;
@@ -95,13 +95,13 @@ impl World {
         }
     }
 
-    /// A number for an invocation that begins, from 1.
+    /// The number of a new invocation, from 1.
     pub fn next_invocation(&mut self) -> u64 {
         self.invocations += 1;
         self.invocations
     }
 
-    /// What becomes of a call, and how long it is on its way.
+    /// The fate of a call, and its latency.
     pub fn fate(&mut self, service: Service) -> (Fate, Duration) {
         self.calls += 1;
         let latency = Duration::from_millis(self.dice.between(1, self.scenario.latency_ms));
@@ -124,7 +124,7 @@ impl World {
             .any(|outage| outage.covers(what, now))
     }
 
-    /// Does what a call asks for.
+    /// Executes a call.
     pub fn apply(&mut self, call: &Call) -> Reply {
         let now = clock::true_ms();
         let reply = match call.service {
@@ -143,7 +143,7 @@ impl World {
         reply
     }
 
-    /// Adds to the hash over all that happened.
+    /// Adds to the hash over all events of the run.
     pub fn note(&mut self, what: &[u8]) {
         for byte in what {
             self.trace = (self.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -190,7 +190,7 @@ impl World {
             Ok(done) => done,
             Err(what) => return self.untaught(format!("SQS: {what}")),
         };
-        // A message of the spill queue is the event itself: SQS keeps it.
+        // A message of the spill queue is the event itself, so SQS never loses it here.
         let sends = matches!(&*call.operation, "SendMessage" | "SendMessageBatch");
         if sends && done.queue != Name::Spill {
             let moves = done.queue == Name::Backlog && call.role == Role::Processor;

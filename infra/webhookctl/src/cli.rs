@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and how an answer leaves the process.
+//! The command line: arguments, help pages and exit codes.
 
 mod args;
 mod bodies;

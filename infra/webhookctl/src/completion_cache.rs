@@ -1,4 +1,4 @@
-//! Names that commands have shown, kept on this machine: completions offer them, and ask nobody.
+//! A cache of names that commands have printed. Completions read the cache and send no request.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use etcetera::BaseStrategy as _;
 use serde::{Deserialize, Serialize};
 use shared::base::env::env_var;
 
-/// No more names of a kind are kept.
+/// The maximum number of names of a kind.
 const MOST: usize = 50;
 
-/// What a name is of.
+/// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -23,21 +23,21 @@ pub enum Kind {
 /// By context and kind, the newest first.
 type Names = BTreeMap<String, BTreeMap<Kind, Vec<String>>>;
 
-/// Keeps names that are being shown. It is a convenience: nothing fails because it cannot be done.
+/// Stores names that a command prints. Ignores errors, because the cache is only a convenience.
 pub fn keep(context: &str, kind: Kind, shown: &[String]) {
     if let Some(file) = file() {
         let _ = keep_in(&file, context, kind, shown);
     }
 }
 
-/// The names that were shown, the newest first.
+/// The stored names, the newest first.
 pub fn names(context: &str, kind: Kind) -> Vec<String> {
     let kept = file().map(|file| read(&file)).unwrap_or_default();
     let of_context = kept.get(context).and_then(|kinds| kinds.get(&kind));
     of_context.cloned().unwrap_or_default()
 }
 
-/// Of this user, or what `WEBHOOKCTL_CACHE` names.
+/// The cache file, in the cache folder of this user or in `WEBHOOKCTL_CACHE`.
 fn file() -> Option<PathBuf> {
     let given = env_var("WEBHOOKCTL_CACHE").map(PathBuf::from);
     let folder = given.or_else(|| {
@@ -52,14 +52,14 @@ fn read(file: &Path) -> Names {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Whether a shell takes it for a word, whatever it is part of.
+/// Whether the name is a plain word in any shell.
 fn is_word(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     !name.is_empty() && name.bytes().all(fits)
 }
 
 fn keep_in(file: &Path, context: &str, kind: Kind, shown: &[String]) -> std::io::Result<()> {
-    // A shell takes what completes for a word of the command: nothing else gets there.
+    // A shell inserts completions into the command line, so the cache stores only plain words.
     let mut names: Vec<String> = shown.iter().filter(|name| is_word(name)).cloned().collect();
     let mut kept = read(file);
     let of_kind = kept.entry(context.to_owned()).or_default();
@@ -74,7 +74,7 @@ fn keep_in(file: &Path, context: &str, kind: Kind, shown: &[String]) -> std::io:
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    // Two that write at the same time leave what one of them wrote, whole.
+    // The rename is atomic: if two processes write at the same time, the file of one of them wins.
     let aside = file.with_extension(format!("{}.tmp", std::process::id()));
     std::fs::write(&aside, serde_json::to_vec(&kept)?)?;
     std::fs::rename(aside, file)

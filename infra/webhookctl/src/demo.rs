@@ -1,7 +1,7 @@
-//! The demo: webhooks of every fate, sent to a running deployment and followed to their end.
+//! The demo: sends webhooks with different outcomes to a running deployment, and follows them.
 //!
-//! What is told of a webhook is read back from the ledger and from what the downstream saw,
-//! never from what was sent. The journey test asserts on the same fates.
+//! Each result comes from the ledger and from the requests that the downstream received, never
+//! from the request that the demo sent. The journey test asserts on the same results.
 
 mod cases;
 pub mod downstream;
@@ -32,26 +32,26 @@ pub use trouble::{Crash, Outage, Trouble};
 
 const SOURCES: &str = include_str!("demo/sources.toml");
 
-/// Those for a downstream in trouble.
+/// The sources for a failing downstream.
 const SOURCES_IN_TROUBLE: &str = include_str!("demo/trouble.toml");
 
-/// How long a webhook may take to its end.
+/// The maximum time until a webhook has its final state.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The secrets of the demo, made anew each time.
+/// The secrets of the demo, created for each run.
 #[derive(Clone, Debug)]
 pub struct DemoSecrets(BTreeMap<String, String>);
 
-/// Where the demo's webhooks go, and where it looks what became of them.
+/// The deployment that the demo sends webhooks to, and where it reads their results.
 pub struct Deployment<'d> {
     /// `{url}/in/{source}` is the address of a source.
     pub url: String,
     pub ledger: Ledger,
     pub quarantine: RejectedRequests,
     pub secrets: DemoSecrets,
-    /// Rings for what a repair puts in.
+    /// The work queue, for events that a repair adds.
     pub queue: Queue,
-    /// Runs a task of backup-sync, such as `sync`, as its schedule would.
+    /// Runs a task of backup-sync, such as `sync`, as its schedule does.
     pub task: &'d (dyn Fn(&'static str) -> BoxFuture<'d, anyhow::Result<()>> + Sync),
 }
 
@@ -59,12 +59,12 @@ pub struct Deployment<'d> {
 pub struct StandIns {
     pub downstream: Downstream,
     pub provider: Provider,
-    /// The file of sources that points at them.
+    /// The sources file that points to them.
     pub sources: String,
     servers: Vec<JoinHandle<()>>,
 }
 
-/// What became of one webhook, and whether that is what should have.
+/// The result of one webhook, and whether it is the expected result.
 #[derive(Clone, Debug)]
 pub struct Fate {
     pub at: UnixMillis,
@@ -72,14 +72,14 @@ pub struct Fate {
     pub case: &'static str,
     pub preset: &'static str,
     pub kind: &'static str,
-    /// The catcher's answer; `None` for what was never delivered.
+    /// The catcher's status; `None` if the webhook was never delivered.
     pub status: Option<u16>,
     pub took: Duration,
     /// `done`, `dropped`, `refused`, `dead_letter`
     pub end: &'static str,
     pub detail: String,
     pub key: Option<EventKey>,
-    /// What should have been otherwise.
+    /// The differences from the expected result.
     pub wrong: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl DemoSecrets {
         ] {
             secrets.insert(format!("ingress/{name}"), random_hex(20)?);
         }
-        // 24 bytes in base64 need no padding, as the secrets of Standard Webhooks do not.
+        // 24 bytes in base64 need no padding, as in secrets of Standard Webhooks.
         let downstream =
             base64::Engine::encode(&base64::engine::general_purpose::STANDARD, random_hex(12)?);
         secrets.insert(
@@ -120,9 +120,9 @@ impl DemoSecrets {
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
             })
             .collect::<Option<_>>();
-        Ok(Self(
-            secrets.context("a line of secrets is path/name=value")?,
-        ))
+        Ok(Self(secrets.context(
+            "invalid line of secrets, expected path/name=value",
+        )?))
     }
 
     /// `(path below the stack, name, value)`
@@ -143,7 +143,7 @@ impl DemoSecrets {
 }
 
 impl StandIns {
-    /// Starts both on 127.0.0.1; port 0 takes a free one.
+    /// Starts both on 127.0.0.1; port 0 picks a free port.
     pub fn start(
         secrets: &DemoSecrets,
         downstream_port: u16,
@@ -152,7 +152,7 @@ impl StandIns {
         Self::start_with(SOURCES, secrets, downstream_port, provider_port)
     }
 
-    /// The same with sources whose attempts outlast what is wrong with the downstream.
+    /// The same with sources whose retries last longer than the fault of the downstream.
     pub fn in_trouble(secrets: &DemoSecrets) -> anyhow::Result<Self> {
         Self::start_with(SOURCES_IN_TROUBLE, secrets, 0, 0)
     }
@@ -190,7 +190,7 @@ impl Drop for StandIns {
     }
 }
 
-/// Serves on 127.0.0.1 until the task is aborted; the URL.
+/// Serves on 127.0.0.1 until the task is aborted. Returns the URL.
 pub(crate) fn serve(port: u16, router: axum::Router) -> anyhow::Result<(String, JoinHandle<()>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listen on 127.0.0.1:{port}"))?;
@@ -199,14 +199,13 @@ pub(crate) fn serve(port: u16, router: axum::Router) -> anyhow::Result<(String, 
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let server = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(error = %error, "a stand-in ended");
+            tracing::error!(error = %error, "server of the demo failed");
         }
     });
     Ok((url, server))
 }
 
-/// Sends every webhook of the demo and tells each fate as it is known. Afterwards, the keys of
-/// the events that are in the ledger.
+/// Sends all webhooks of the demo, and calls `tell` with each result. Returns all results.
 pub async fn run<'d>(
     deployment: &'d Deployment<'d>,
     stand_ins: &'d StandIns,
@@ -240,7 +239,7 @@ pub async fn run<'d>(
     ended.unwrap_or(Ok(())).map(|()| told)
 }
 
-/// Waits until an event is where `there` says, and gives its row.
+/// Waits until the row of an event satisfies `there`, and returns the row.
 async fn wait_for(
     ledger: &Ledger,
     key: &EventKey,

@@ -1,5 +1,5 @@
-//! Whether an inbox is set up and at work: facts are gathered first, and then judged by checks that
-//! touch nothing.
+//! Checks of a deployment. `doctor` gathers facts first; the checks then judge the facts and make
+//! no requests.
 
 mod checks;
 mod facts;
@@ -16,16 +16,16 @@ pub use facts::{
 pub(crate) use render::heading;
 pub use render::page;
 
-/// One thing to look at.
+/// One check.
 #[derive(Debug)]
 pub struct Check {
-    /// Never changed once released: `queue.dlq_retention`.
+    /// Such as `queue.dlq_retention`. A released name never changes.
     pub name: &'static str,
-    /// What is well when it passes.
+    /// The condition that holds when the check passes.
     pub title: &'static str,
-    /// One sentence.
+    /// Why the condition matters, in one or two sentences.
     pub why: &'static str,
-    /// How to mend it, where the finding has nothing better.
+    /// The fix, unless the finding has a more specific one.
     pub fix: &'static str,
     judge: fn(&Facts) -> Result<Finding, Unknown>,
 }
@@ -34,7 +34,7 @@ pub struct Check {
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Pass,
-    /// Nobody could look.
+    /// The check could not run.
     NotChecked,
     Warn,
     Fail,
@@ -47,11 +47,11 @@ pub struct Finding {
     pub found: String,
     pub want: Option<String>,
     pub fix: Option<String>,
-    /// One line for each thing that it is about, where there are several.
+    /// One line for each further problem after the first, which is in `found`.
     pub details: Vec<String>,
 }
 
-/// A check and what it found, as scripts read it.
+/// A check and its finding, as printed in JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checked {
     pub check: &'static str,
@@ -68,13 +68,13 @@ pub struct Checked {
     pub title: &'static str,
 }
 
-/// Judges by these checks.
+/// Runs these checks on the facts.
 pub fn judge(facts: &Facts, checks: &[&'static Check]) -> Vec<Checked> {
     checks.iter().map(|check| check.of(facts)).collect()
 }
 
 impl Check {
-    /// What the name begins with: `queue`.
+    /// The first part of the name, such as `queue`.
     pub fn group(&self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
     }
@@ -84,7 +84,7 @@ impl Check {
         self.with(finding)
     }
 
-    /// The check with a finding that was made elsewhere.
+    /// Combines the check with a finding.
     pub fn with(&'static self, finding: Finding) -> Checked {
         let bad = matches!(finding.verdict, Verdict::Warn | Verdict::Fail);
         let fix = finding.fix.or_else(|| bad.then(|| self.fix.to_owned()));
@@ -138,7 +138,7 @@ impl Finding {
         self
     }
 
-    /// Bad if there is anything to say, and then each in a line of its own.
+    /// Passes without lines. Otherwise the verdict is `bad`, with one line for each problem.
     fn of_each(bad: Verdict, lines: Vec<String>, well: impl Into<String>) -> Self {
         let mut lines = lines.into_iter();
         match lines.next() {

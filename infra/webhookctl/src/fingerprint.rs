@@ -1,9 +1,8 @@
-//! What is the same in errors of one kind.
+//! Groups errors of the same kind.
 //!
-//! Two thousand failures are three errors. Which one it is, is computed from the text that the row
-//! keeps, wherever it is asked for, and is not stored beside it: no index could find it there, it
-//! would cost bytes in each row that fails, and what tells errors apart better one day would leave
-//! old rows in groups of their own.
+//! Two thousand failures often have only three causes. The fingerprint is computed from the error
+//! text in the row and is not stored: no index could use it, it would cost bytes in each failed
+//! row, and old rows would stay in separate groups after a change of the algorithm.
 
 mod template;
 
@@ -15,11 +14,11 @@ use shared::inbox::ledger::Row;
 pub use template::template;
 use template::{Piece, pieces};
 
-/// Hex digits that name an error where no other begins alike.
+/// The number of hex digits that name an error, if no other error has the same prefix.
 const SHORT: usize = 6;
 
-/// Characters of a text that count. A row keeps 256 bytes of it: what stands further back is there
-/// or not as the ids before it are short or long.
+/// The number of characters that the fingerprint uses. A row stores 256 bytes of the text, and the
+/// length of ids in it decides where the text is cut.
 const COUNTED: usize = 160;
 
 /// Names an error: equal for texts that differ only in numbers, ids, hashes, quotes and times.
@@ -32,7 +31,7 @@ impl Fingerprint {
             .iter()
             .map(|piece| match piece {
                 Piece::Text(text) => text.as_str(),
-                // An id of digits only is no other kind of error than one with letters.
+                // An id of digits only and an id with letters belong to the same error.
                 Piece::Place(_) => "#",
             })
             .collect();
@@ -40,7 +39,7 @@ impl Fingerprint {
         Self(hex::encode(&Sha256::digest(counted)[..16]))
     }
 
-    /// Of what stands in a row: its last error, or why it is where it is.
+    /// The fingerprint of a row: of its last error, or of the reason for its state.
     pub fn of_row(row: &Row) -> Option<Self> {
         error_text(row).map(Self::of)
     }
@@ -53,12 +52,12 @@ impl Fingerprint {
         self.0.get(..digits).unwrap_or(&self.0)
     }
 
-    /// Whether a person means it: by so many of its digits as they give, at least four.
+    /// Whether the text is a prefix of the fingerprint, with at least four digits.
     pub fn is_named_by(&self, text: &str) -> bool {
         is_a_name(text) && self.0.starts_with(&text.to_ascii_lowercase())
     }
 
-    /// So many digits tell these apart.
+    /// The number of digits that distinguishes these fingerprints.
     pub fn digits<'f>(all: impl IntoIterator<Item = &'f Self>) -> usize {
         let mut all: Vec<&str> = all.into_iter().map(|one| one.0.as_str()).collect();
         all.sort_unstable();
@@ -78,12 +77,12 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// Whether it could name an error.
+/// Whether the text could be a fingerprint.
 pub fn is_a_name(text: &str) -> bool {
     (4..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The error of an event, or else why it is where it is.
+/// The error of an event; otherwise the reason for its state.
 pub fn error_text(row: &Row) -> Option<&str> {
     row.error.as_deref().or(row.reason.as_deref())
 }
@@ -106,7 +105,7 @@ mod tests {
         }
         assert!(!same("GitHub API 502", "GitHub API 403"));
         assert!(!same("connection refused", "connection reset"));
-        // The row cuts a text off: where, depends on how long the ids in it are.
+        // The length of the ids decides where a row cuts the text.
         let cut =
             |id: &str| format!("order {id}: {}", "so it went on ".repeat(30))[..256].to_owned();
         assert!(same(&cut("1"), &cut("1234567890")));

@@ -1,5 +1,4 @@
-//! Stored events, sent on to a program on this machine: what `listen` does as they arrive, and
-//! `send --event` with one.
+//! Forwards stored events to a program on this machine, for `listen` and `send --event`.
 
 mod address;
 mod post;

@@ -1,11 +1,11 @@
-//! Patterns of names: `*` is any text, `?` one character, all else itself.
+//! Patterns of names: `*` matches any text, `?` one character, and other characters themselves.
 
-/// Whether it is more than a name.
+/// Whether the pattern has wildcards.
 pub(crate) fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 
-/// Whether the whole name fits. Goes back to the last `*` only, so that no pattern takes long.
+/// Whether the whole name matches. Backtracks only to the last `*`, so no pattern is slow.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());

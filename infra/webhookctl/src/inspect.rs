@@ -1,4 +1,4 @@
-//! One event as the operator sees it: seven lines, everything, JSON, or a row of a list.
+//! One event as an operator sees it: seven lines, all details, JSON, or a row of a list.
 
 mod change;
 mod document;

@@ -1,4 +1,4 @@
-//! `webhookctl`: for those who run a Mitt inbox, and for those who try one.
+//! `webhookctl`: runs, inspects and operates a Mitt inbox.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! How long we may be away before a source loses an event: what follows from the preset's facts and
-//! from the sync's settings.
+//! How long an outage may last before a source loses an event, from the retries of the provider and
+//! the settings of the sync.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::output::time::duration;
 
 const DAY: u64 = 24 * 3600;
 
-/// The longest outage that loses nothing, and why.
+/// The longest outage that loses no events, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outage {
-    /// In seconds; 0 if an event of any outage is lost, `None` if there is no such number.
+    /// In seconds; 0 if any outage loses events, `None` if there is no limit or it is unknown.
     pub longest_s: Option<u64>,
-    /// No outage loses anything. Without it, and without a number, nobody can say.
+    /// No outage loses events. If this is false and `longest_s` is `None`, the limit is unknown.
     pub any: bool,
-    /// Each a sentence.
+    /// The reasons, one sentence each.
     pub why: Vec<String>,
 }
 
-/// For how long the provider tries again, by its own words.
+/// How long the provider retries, according to its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Retries {
     Unknown,
@@ -32,21 +32,21 @@ enum Retries {
 }
 
 impl Outage {
-    /// What a source survives: as long as the provider tries again, or as the sync reaches back,
-    /// whichever is longer.
+    /// The outage that a source survives: the longer of the provider's retries and the reach of the
+    /// sync.
     pub fn of(source: &Source) -> Self {
         let preset = &source.verifier.preset;
         let retries = Retries::read(preset.retry.horizon.as_deref());
         let mut why = vec![match retries {
             Retries::Unknown => {
-                format!("for how long {} tries again is not known", preset.name)
+                format!("it is unknown how long {} retries", preset.name)
             }
-            Retries::Never => format!("{} does not try again", preset.name),
-            Retries::For(horizon) => format!("{} tries again for {}", preset.name, said(horizon)),
+            Retries::Never => format!("{} does not retry", preset.name),
+            Retries::For(horizon) => format!("{} retries for {}", preset.name, said(horizon)),
         }];
         let reach = reach(source, &mut why);
         if let Some(disable) = &preset.retry.auto_disable {
-            why.push(format!("the endpoint may be switched off: {disable}"));
+            why.push(format!("the provider may disable the endpoint: {disable}"));
         }
         let longest = match (retries, reach) {
             (Retries::For(horizon), reach) => {
@@ -63,41 +63,44 @@ impl Outage {
         }
     }
 
-    /// The answer in a few words.
+    /// A short description.
     pub fn text(&self) -> String {
         match self.longest_s {
-            None if self.any => "any loses nothing".to_owned(),
-            None => "nobody can say how long one may be".to_owned(),
-            Some(0) => "any may lose events".to_owned(),
-            Some(seconds) => format!("up to {} loses nothing", said(Duration::from_secs(seconds))),
+            None if self.any => "no outage loses events".to_owned(),
+            None => "the longest safe outage is unknown".to_owned(),
+            Some(0) => "any outage can lose events".to_owned(),
+            Some(seconds) => format!(
+                "an outage of up to {} loses no events",
+                said(Duration::from_secs(seconds))
+            ),
         }
     }
 }
 
-/// How far back the sync is sure to reach when it runs again. The last run before the outage began
-/// up to one interval before it, the first one after it begins up to one interval after it, and it
-/// asks from an overlap before the last.
+/// How far back the sync reaches for certain when it runs again. The last run before the outage
+/// began up to one interval before the outage. The first run after the outage begins up to one
+/// interval after it, and starts one overlap before the last run.
 fn reach(source: &Source, why: &mut Vec<String>) -> Option<Duration> {
     let Some(settings) = &source.sync else {
         why.push(if source.verifier.preset.syncs.is_empty() {
-            "nobody can be asked for what was missed".to_owned()
+            "missed events cannot be fetched: the preset has no sync".to_owned()
         } else {
-            "what was missed could be asked for: the source has no [source.sync]".to_owned()
+            "missed events could be fetched, but the source has no [source.sync]".to_owned()
         });
         return None;
     };
     if settings.list.kind == SyncKind::ChangeCursor {
-        why.push("the sync is told what has changed, and not which events there were".to_owned());
+        why.push("the sync lists changed objects, not events".to_owned());
         return None;
     }
-    why.push("while the sync runs, the endpoint alone may be away for any time".to_owned());
+    why.push("while the sync runs, an outage of only the endpoint loses no events".to_owned());
     let Some(days) = settings.list.retention_days else {
-        why.push("the list that the sync asks is kept for good".to_owned());
+        why.push("the provider's list has no time limit".to_owned());
         return Some(Duration::MAX);
     };
     let history = Duration::from_secs(u64::from(days) * DAY);
     why.push(format!(
-        "the list that the sync asks reaches back {}, less {} of overlap and two intervals of {}",
+        "the provider's list reaches back {}, less {} of overlap and two intervals of {}",
         said(history),
         said(settings.overlap),
         said(SYNC_EVERY)
@@ -158,7 +161,7 @@ mod tests {
         assert!(retried.why[1].contains("no [source.sync]"), "{retried:?}");
         let synced = outage("stripe", "[source.sync]\noverlap = \"30m\"");
         assert_eq!(synced.longest_s, Some(30 * DAY - 3600));
-        assert_eq!(synced.text(), "up to 29d23h loses nothing");
+        assert_eq!(synced.text(), "an outage of up to 29d23h loses no events");
         assert!(synced.why[2].contains("less 30m of overlap"), "{synced:?}");
     }
 
@@ -166,8 +169,8 @@ mod tests {
     fn where_nobody_tries_again_any_outage_loses_events() {
         let lost = outage("github", "");
         assert_eq!(lost.longest_s, Some(0));
-        assert_eq!(lost.text(), "any may lose events");
-        assert!(lost.why[0].contains("does not try again"));
+        assert_eq!(lost.text(), "any outage can lose events");
+        assert!(lost.why[0].contains("does not retry"));
     }
 
     #[test]
@@ -175,7 +178,7 @@ mod tests {
         let unknown = outage("fireflies", "");
         assert!(!unknown.any);
         assert_eq!(unknown.longest_s, None);
-        assert_eq!(unknown.text(), "nobody can say how long one may be");
+        assert_eq!(unknown.text(), "the longest safe outage is unknown");
         for horizon in [
             None,
             Some(""),

@@ -1,7 +1,7 @@
-//! What this program prints, and how.
+//! The output of this program.
 //!
-//! stdout carries data, stderr carries talk. Every string that came from outside goes
-//! through [`safe::safe`] before it can reach a terminal.
+//! stdout carries data; stderr carries messages. Every string from outside passes through
+//! [`safe::safe`] before it can reach a terminal.
 
 pub mod safe;
 pub mod time;

@@ -1,4 +1,4 @@
-//! What a preset says, in words for people: the same in every table and on the page of presets.
+//! Descriptions of presets for people, the same in all tables and in infra/docs/presets.md.
 
 use shared::webhook::preset::{
     Encoding, Fallback, Format, Hash, KeyForm, KeySource, Kind, Location, Preset, Scheme,
@@ -34,13 +34,13 @@ pub fn method(scheme: &Scheme) -> String {
             let names: Vec<String> = algs.iter().map(|alg| format!("{alg:?}")).collect();
             format!("signed token, {}", names.join(" or "))
         }
-        Kind::FetchBack => "unsigned notice; what it names is fetched".to_owned(),
+        Kind::FetchBack => "unsigned notice; Mitt fetches the object".to_owned(),
         Kind::None => "nothing".to_owned(),
-        Kind::Code(_) => "a scheme of its own".to_owned(),
+        Kind::Code(_) => "a provider-specific scheme".to_owned(),
     }
 }
 
-/// Where the proof stands: `x-hub-signature-256`, `json:signature.signature`.
+/// The place of the signature: `x-hub-signature-256`, `json:signature.signature`.
 pub fn place(scheme: &Scheme) -> String {
     match (&scheme.kind, &scheme.jwt) {
         (Kind::FetchBack | Kind::None, _) => "-".to_owned(),
@@ -56,7 +56,7 @@ pub fn place(scheme: &Scheme) -> String {
     }
 }
 
-/// What is signed: the template, or what a token claims.
+/// The signed message: its template, or the claims of a token.
 pub fn message(scheme: &Scheme) -> String {
     match (&scheme.kind, &scheme.jwt) {
         (Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None | Kind::Code(_), _) => {
@@ -78,7 +78,7 @@ pub fn message(scheme: &Scheme) -> String {
     }
 }
 
-/// What the proof is worth, as a sentence without its end.
+/// What the signature proves, as a sentence without its full stop.
 pub fn proven(scheme: &Scheme) -> &'static str {
     if scheme.kind == Kind::FetchBack {
         return "the notice proves nothing; the event is the answer of the provider's API";
@@ -87,12 +87,12 @@ pub fn proven(scheme: &Scheme) -> &'static str {
         "body" => "the whole body is covered",
         "fields" => "some fields are covered, not the body",
         "origin" => "the sender is proven, not the body",
-        "token" => "the sender knew the secret; nothing is covered",
+        "token" => "the sender knows the secret; no content is covered",
         _ => "nothing is proven",
     }
 }
 
-/// How old and how far ahead the signed time may be.
+/// The accepted age of the signed time, and how far in the future it may be.
 pub fn window(scheme: &Scheme) -> String {
     let span = time::duration;
     match (&scheme.jwt, &scheme.ts) {
@@ -112,7 +112,7 @@ pub fn window(scheme: &Scheme) -> String {
     }
 }
 
-/// What names an event, so that it is kept once.
+/// The values that identify an event, for deduplication.
 pub fn dedupe(preset: &Preset) -> String {
     let at = &preset.event;
     let all = |places: &[Location]| places.iter().map(bare).collect::<Vec<_>>();
@@ -169,7 +169,7 @@ pub fn key_set(scheme: &Scheme) -> Option<&str> {
     }
 }
 
-/// What is fetched for a notice, and what names the event that is made from the answer.
+/// The URL that is fetched for a notice, and the id and type of the resulting event.
 pub fn fetched(scheme: &Scheme) -> Option<String> {
     let fetch = scheme.fetch.as_ref()?;
     let varies: Vec<String> = fetch.varies.iter().map(ToString::to_string).collect();
@@ -178,13 +178,13 @@ pub fn fetched(scheme: &Scheme) -> Option<String> {
         varies => format!(" without {}", varies.join(", ")),
     };
     Some(format!(
-        "{}, with the key as bearer token; the event is named by the id and the hash of the \
+        "{}, with the key as bearer token; the event id is the id and the hash of the \
          answer{without}, its type is {}",
         fetch.url, fetch.kind
     ))
 }
 
-/// What `send` signs with, or why it cannot.
+/// What `send` signs with, or why it cannot sign.
 pub fn sent_with(scheme: &Scheme) -> String {
     match means(scheme) {
         Means::Secret => "the secret".to_owned(),
@@ -194,21 +194,21 @@ pub fn sent_with(scheme: &Scheme) -> String {
     }
 }
 
-/// How the signatures in the header are written, where there may be more than one.
+/// The format of the signatures in the header, if it is not plain.
 pub fn format(scheme: &Scheme) -> Option<String> {
     let sig = &scheme.sig;
     let take = sig.take.join(", ");
     match sig.format {
         Format::Plain if sig.prefix.is_empty() => None,
         Format::Plain => Some(format!("after {:?}", sig.prefix)),
-        Format::Positional => Some(format!("a list with {:?}, its time among it", sig.entry)),
+        Format::Positional => Some(format!("a list with {:?}, including the time", sig.entry)),
         Format::KvList | Format::KvGroups | Format::TaggedList | Format::Pairs => {
             Some(format!("a list with {:?}; {take} counts", sig.entry))
         }
     }
 }
 
-/// A location, headers by their name alone.
+/// A location; headers only by their name.
 pub fn bare(at: &Location) -> String {
     match at {
         Location::Header(names) => names.join(" or "),

@@ -1,5 +1,5 @@
-//! JSON as it was written: the order of keys, the spelling of numbers and strings, keys that stand
-//! twice. What a sender signed is bytes, so that a tool that shows two of them may not tidy up.
+//! JSON that keeps its notation: the order of keys, the spelling of numbers and strings, and
+//! duplicate keys. A signature covers bytes, so a tool that shows bodies must not normalize them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::fmt;
 use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Deeper documents are not taken apart.
+/// Deeper documents are not parsed.
 const DEEPEST: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
-    /// `null`, `true`, `false`, a number or a string, as it is written.
+    /// `null`, `true`, `false`, a number or a string, in its original notation.
     Plain(String),
     List(Vec<Json>),
-    /// In the order in which they are written.
+    /// In the original order.
     Map(Vec<(Key, Json)>),
 }
 
@@ -23,18 +23,18 @@ pub enum Json {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub name: String,
-    /// With its quotes, as it is written.
+    /// The original notation, with its quotes.
     written: String,
 }
 
 impl Json {
-    /// `None` when it is no JSON, or deeper than 128 levels.
+    /// `None` if the bytes are not valid JSON, or deeper than 128 levels.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
         Self::read(raw.get(), DEEPEST)
     }
 
-    /// One of our own texts.
+    /// A string value.
     pub fn text(text: &str) -> Self {
         Self::Plain(serde_json::Value::from(text).to_string())
     }
@@ -73,7 +73,7 @@ impl Json {
         }
     }
 
-    /// On one line, without a space.
+    /// On one line, without spaces.
     pub fn compact(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, None);
@@ -107,7 +107,7 @@ impl Json {
         }
     }
 
-    /// The member of that name; of several, the last, as for most parsers.
+    /// The member with that name. The last of several wins, as in most parsers.
     pub fn get(&self, name: &str) -> Option<&Self> {
         let Self::Map(members) = self else {
             return None;
@@ -116,8 +116,8 @@ impl Json {
         found.map(|(_, value)| value)
     }
 
-    /// Replaces what is at this path by `value`, also in each element of the lists on the way, and
-    /// says how often.
+    /// Replaces the value at this path by `value`, also in each element of the lists on the path.
+    /// Returns the number of replacements.
     pub fn replace(&mut self, path: &[Cow<'_, str>], value: &Self) -> usize {
         let Some((name, rest)) = path.split_first() else {
             self.clone_from(value);

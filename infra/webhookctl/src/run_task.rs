@@ -1,4 +1,4 @@
-//! Runs a task of backup-sync now: it has the keys of the providers' APIs, an operator need not.
+//! Runs a task of backup-sync now. Only backup-sync needs the API keys of the providers.
 
 use std::time::Duration;
 
@@ -14,14 +14,15 @@ use crate::cli::{FunctionAt, Global};
 use crate::output::{CliError, Exit};
 use crate::target::{Deployment, aws};
 
-/// As long as the function may take, and once: a second run would wait for the lease of the first.
+/// The timeout is that of the function. There is no retry: a second run would wait for the lease of
+/// the first.
 const PATIENCE: CallPolicy = CallPolicy {
     connect: Duration::from_secs(3),
     attempt: Duration::from_secs(310),
     attempts: 1,
 };
 
-/// What backup-sync answers to a task.
+/// Runs a task, and returns the answer of backup-sync.
 pub(crate) async fn run_task(
     inbox: &Deployment,
     global: &Global,
@@ -42,9 +43,9 @@ pub(crate) async fn run_task(
         return Err(CliError::new(
             "backup_sync.unknown",
             Exit::NotFound,
-            format!("there is no function '{function}'"),
+            format!("function '{function}' does not exist"),
         )
-        .note("the output BackupSyncFunction of the stack, in the Region of the stack")
+        .note("use the output BackupSyncFunction of the stack, and the Region of the stack")
         .into());
     }
     let answer = answer.with_context(|| format!("run backup-sync, {function}"))?;
@@ -56,12 +57,14 @@ pub(crate) async fn run_task(
             error_message: String,
         }
         let failure: Option<Failure> = serde_json::from_slice(payload).ok();
-        let said = failure.map_or("it failed".to_owned(), |failure| failure.error_message);
+        let said = failure.map_or("the function failed".to_owned(), |failure| {
+            failure.error_message
+        });
         return Err(CliError::new("backup_sync.failed", Exit::Failed, said)
-            .note(format!("said by {function}"))
+            .note(format!("error of the function {function}"))
             .into());
     }
-    serde_json::from_slice(payload).context("the answer of backup-sync cannot be read")
+    serde_json::from_slice(payload).context("parse the answer of backup-sync")
 }
 
 fn reach(inbox: &Deployment, global: &Global, at: &FunctionAt) -> anyhow::Result<(Client, String)> {
@@ -70,9 +73,9 @@ fn reach(inbox: &Deployment, global: &Global, at: &FunctionAt) -> anyhow::Result
     let Some(function) = given.or_else(|| inbox.names().backup_sync.clone()) else {
         return Err(CliError::usage(
             "backup_sync.no_function",
-            "backup-sync does it: name its function",
+            "the name of the backup-sync function is missing",
         )
-        .note("the output BackupSyncFunction of the stack")
+        .note("it is the output BackupSyncFunction of the stack")
         .tip("--function NAME, MITT_BACKUP_SYNC_FUNCTION, or a context that names it")
         .into());
     };

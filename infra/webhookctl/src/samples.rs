@@ -1,8 +1,8 @@
 //! Realistic webhooks of the providers, for `send`, the demo and the tests.
 //!
-//! The bodies have the shape that the providers document, with made-up values. `{id}`, `{unix}`,
-//! `{rfc3339}` and `{hex40}` are filled in for each event, so that no two are the same. Presets
-//! without a sample of their own are drafted from their file and from `samples/drafts.toml`.
+//! The bodies have the structure that the providers document, with invented values. `{id}`,
+//! `{unix}`, `{rfc3339}` and `{hex40}` are replaced for each event, so that each event is unique.
+//! Presets without a sample are drafted from their preset file and from `samples/drafts.toml`.
 
 mod build;
 mod draft;
@@ -22,12 +22,12 @@ pub use fill::random_hex;
 #[derive(Debug)]
 pub struct Sample {
     pub preset: &'static str,
-    /// The provider's name of the event.
+    /// The provider's event type.
     pub kind: &'static str,
     text: &'static str,
-    /// Headers beside those of the signature; `{id}` is the event's id.
+    /// Headers other than those of the signature; `{id}` is the event id.
     headers: &'static [(&'static str, &'static str)],
-    /// What the provider's ids look like.
+    /// The format of the provider's ids.
     id: &'static str,
 }
 
@@ -46,7 +46,7 @@ macro_rules! sample {
     };
 }
 
-/// The first sample of a preset is the one that is sent when no type is asked for.
+/// The first sample of a preset is the default.
 pub static SAMPLES: &[Sample] = &[
     sample!("stripe", "payment_intent.succeeded", "stripe.payment_intent.succeeded.json", "evt_{hex24}", ["content-type": JSON, "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)"]),
     sample!("stripe", "charge.refunded", "stripe.charge.refunded.json", "evt_{hex24}", ["content-type": JSON, "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)"]),
@@ -61,14 +61,14 @@ pub static SAMPLES: &[Sample] = &[
 ];
 
 impl Sample {
-    /// The sample of a preset and, where one is asked for, a type.
+    /// The sample of a preset and a type; without a type, the first of the preset.
     pub fn find(preset: &str, kind: Option<&str>) -> Option<&'static Self> {
         SAMPLES
             .iter()
             .find(|sample| sample.preset == preset && kind.is_none_or(|kind| kind == sample.kind))
     }
 
-    /// The types of a preset that there are samples of.
+    /// The event types of a preset with samples.
     pub fn kinds(preset: &str) -> Vec<&'static str> {
         SAMPLES
             .iter()
@@ -77,7 +77,7 @@ impl Sample {
             .collect()
     }
 
-    /// Fills the sample in; `id` or a new one.
+    /// Fills in the sample, with `id` or a new id.
     pub fn draft(&self, id: Option<&str>, now: UnixMillis) -> anyhow::Result<Draft> {
         let id = match id {
             Some(id) => id.to_owned(),
@@ -102,7 +102,7 @@ impl Sample {
     }
 }
 
-/// A draft of any preset: of its sample, or else made from the preset's own file.
+/// A draft of any preset: from its sample, otherwise from its preset file.
 pub fn draft(
     preset: &Preset,
     variant: &str,
@@ -124,7 +124,7 @@ pub fn draft(
     }
 }
 
-/// An id of another form is refused by the receiver.
+/// Checks the form of an id, because the receiver rejects other forms.
 fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
     let at = preset.event.id.0.iter().chain(&preset.event.composite);
     for location in at {
@@ -133,7 +133,7 @@ fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
             && !shape.allow.is_match(id)
         {
             bail!(
-                "{id:?} is not an id of preset {}: {location} has to match {}",
+                "invalid id {id:?} for preset {}: {location} has to match {}",
                 preset.id,
                 shape.allow.as_str()
             );
@@ -142,8 +142,7 @@ fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The types that are sent of a preset when none is asked for, and those that there are samples
-/// of.
+/// The event types of a preset's samples; otherwise its default type.
 pub fn types(preset: &Preset) -> anyhow::Result<Vec<String>> {
     let kinds = Sample::kinds(&preset.id);
     if kinds.is_empty() {

@@ -1,4 +1,4 @@
-//! The events that a command is about: what was asked for, and how they are found.
+//! The selection of events for a command: its conditions, and how to find matching events.
 
 mod body;
 mod conditions;
@@ -32,12 +32,12 @@ pub use position::Position;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// What was asked for, checked.
+/// The conditions of a selection, validated.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// As they were asked for, patterns included; none: any.
+    /// The names and patterns of the arguments; empty: any source.
     asked_sources: Vec<String>,
-    /// The configured ones that are meant.
+    /// The configured sources that they match.
     sources: Vec<String>,
     kinds: Vec<String>,
     statuses: Vec<Status>,
@@ -48,12 +48,12 @@ pub struct Selection {
     attempts: Option<u32>,
     ids: Vec<String>,
     fields: Vec<Field>,
-    /// Nothing is too much to be read.
+    /// Whether the limits on reads are off.
     thorough: bool,
     now: i64,
 }
 
-/// A field of the body, and the value that it must have.
+/// A field of the body, and its required value.
 #[derive(Debug, Clone)]
 struct Field {
     name: String,
@@ -61,28 +61,28 @@ struct Field {
     value: String,
 }
 
-/// How much of it is wanted.
+/// Which part of the matching events to return.
 #[derive(Debug, Clone)]
 pub struct Want {
     pub limit: usize,
     /// Oldest first.
     pub reverse: bool,
-    /// Only what is behind the place where a list stopped.
+    /// Only events after this position of an earlier list.
     pub after: Option<Position>,
 }
 
-/// What was found.
+/// The matching events.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Newest first, unless it was wanted otherwise.
+    /// Newest first, unless `reverse` is set.
     pub rows: Vec<Row>,
-    /// Whether more match than these.
+    /// Whether more events match.
     pub more: bool,
     pub cost: Cost,
 }
 
 impl Selection {
-    /// Checks what was asked for, and reads the ids on stdin where `--id -` says so.
+    /// Validates the arguments. Reads ids from stdin for `--id -`.
     pub fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
         let fields = args.where_.iter().map(field);
         let received = &args.received;
@@ -103,14 +103,14 @@ impl Selection {
         })
     }
 
-    /// The same, and nothing is too much to be read for it.
+    /// The same selection without limits on reads.
     #[must_use]
     pub fn thorough(mut self) -> Self {
         self.thorough = true;
         self
     }
 
-    /// The first and the last millisecond of receipt that is meant.
+    /// The first and the last millisecond of the selected time of receipt.
     fn span(&self) -> (i64, i64) {
         let since = self.since.unwrap_or_else(|| {
             if self.by_id() || self.waits() {
@@ -122,12 +122,12 @@ impl Selection {
         (since.max(0), self.until.map_or(i64::MAX, |until| until - 1))
     }
 
-    /// Single events are named. With `--id -` and nothing on stdin, that is none at all.
+    /// Whether the selection is a list of ids.
     fn by_id(&self) -> bool {
         !self.ids.is_empty()
     }
 
-    /// Whether all that is meant is in the `work` index: open, or dead.
+    /// Whether all selected events are in the `work` index: open events and dead letters.
     fn waits(&self) -> bool {
         !self.statuses.is_empty()
             && !self.statuses.contains(&Status::Done)
@@ -135,7 +135,7 @@ impl Selection {
     }
 
     fn has_source(&self, source: &str) -> bool {
-        // Events of a source that is not configured any more wait too.
+        // Open events of a source that is no longer configured also match.
         self.asked_sources.is_empty() || self.sources.iter().any(|known| known == source)
     }
 
@@ -143,7 +143,7 @@ impl Selection {
         self.kinds.is_empty() || self.kinds.iter().any(|pattern| glob::fits(pattern, kind))
     }
 
-    /// Whether the `time` index says all that is asked for.
+    /// Whether the conditions need attributes that the `time` index does not have.
     fn needs_rows(&self) -> bool {
         !self.statuses.is_empty()
             || self.error.is_some()
@@ -151,7 +151,7 @@ impl Selection {
             || self.attempts.is_some()
     }
 
-    /// Whether a row is meant, as far as a row can tell.
+    /// Whether a row matches all conditions except those on the body.
     fn has_row(&self, row: &Row, inbox: &Deployment) -> bool {
         let (from, to) = self.span();
         if !(from..=to).contains(&row.received_at.0)
@@ -173,8 +173,8 @@ impl Selection {
 
 fn field(wanted: &Assignment) -> Result<Field, CliError> {
     let path = JsonPath::parse(&wanted.path).ok_or_else(|| {
-        CliError::usage("usage.where", format!("'{}' is no path", wanted.path))
-            .tip("keys with dots between them, such as data.object.customer")
+        CliError::usage("usage.where", format!("invalid path '{}'", wanted.path))
+            .tip("separate keys with dots, such as data.object.customer")
     })?;
     Ok(Field {
         name: wanted.path.clone(),
@@ -183,7 +183,7 @@ fn field(wanted: &Assignment) -> Result<Field, CliError> {
     })
 }
 
-/// The configured sources that the names and patterns mean; without any, all of them.
+/// The configured sources that match the names and patterns; all sources if there are none.
 pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError> {
     let known = inbox.sources();
     if asked.is_empty() {
@@ -206,7 +206,7 @@ pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String
     Ok(meant.map(str::to_owned).collect())
 }
 
-/// The sources that were asked for, if there are such.
+/// The names, if all of them are configured sources.
 pub fn known_sources<'i>(
     inbox: &Deployment,
     asked: &'i [String],
@@ -228,20 +228,21 @@ fn no_source(inbox: &Deployment, name: &str) -> CliError {
     }
 }
 
-/// The ids that were named. That none is, is an error where some were to be.
+/// The ids of the arguments. An empty list is an error if `--id` was given.
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let ids = named(asked)?;
     if ids.is_empty() && !asked.is_empty() {
-        return Err(
-            CliError::usage("usage.id", "no id is named, also not on stdin")
-                .tip("webhookctl inbox list -o ids prints ids for `--id -`")
-                .into(),
-        );
+        return Err(CliError::usage(
+            "usage.id",
+            "no id given, neither as an argument nor on stdin",
+        )
+        .tip("webhookctl inbox list -o ids prints ids for `--id -`")
+        .into());
     }
     Ok(ids)
 }
 
-/// The ids that were named, those on stdin in the place of `-`. Each once.
+/// The ids of the arguments, with `-` replaced by the ids on stdin. Without duplicates.
 pub(crate) fn named(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut ids: Vec<String> = Vec::new();
     for id in asked {

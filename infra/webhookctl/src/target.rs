@@ -1,5 +1,4 @@
-//! Where a command finds the inbox that it talks about: the local stack that is running, or a
-//! deployment.
+//! How a command finds its inbox: the running local stack, or a deployment.
 
 mod clients;
 mod credentials;
@@ -31,10 +30,10 @@ pub use options::TargetOptions;
 pub use resolve::{Chosen, Deployed};
 pub(crate) use write::{Entry, added, chosen_by_default};
 
-/// Where `dev` tells other commands of itself, below the folder it was started in.
+/// The file in which `dev` describes itself to other commands, below its working folder.
 const FILE: &str = ".mitt/local.json";
 
-/// What a running `dev` says of itself.
+/// The description of a running `dev`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Local {
     pub pid: u32,
@@ -48,33 +47,33 @@ pub struct Local {
     pub secrets_manager: String,
     pub table: String,
     pub bucket: String,
-    /// Where messages ring.
+    /// The work queue.
     pub queue_url: String,
     /// SSM path of the catcher's secrets.
     pub secrets_path: String,
     pub sources: PathBuf,
-    /// Where Lambda is.
+    /// The endpoint of Lambda.
     #[serde(default)]
     pub lambda: Option<String>,
-    /// The name of backup-sync.
+    /// The name of the backup-sync function.
     #[serde(default)]
     pub backup_sync: Option<String>,
-    /// What else there is.
+    /// The names of the other resources.
     #[serde(default)]
     pub names: Names,
 }
 
-/// An inbox, and what is known of its sources.
+/// An inbox, with the configuration of its sources.
 pub struct Deployment {
     /// The name of the context, for documents and footers.
     pub name: String,
     pub ledger: Ledger,
     pub quarantine: RejectedRequests,
-    /// The public keys that were fetched.
+    /// The fetched public keys.
     pub keyring: Keyring,
     pub config: Config,
     pub local: Option<Local>,
-    /// Without it the inbox is the local one.
+    /// `None` for the local stack.
     pub deployed: Option<Deployed>,
 }
 
@@ -89,17 +88,17 @@ impl Local {
         }
     }
 
-    /// Tells of a running `dev`; the file goes when the guard does.
+    /// Writes the file of a running `dev`. Dropping the guard removes the file.
     pub fn announce(&self) -> anyhow::Result<Announced> {
         let path = PathBuf::from(FILE);
         let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
         std::fs::write(&path, serde_json::to_string_pretty(self)?)
             .with_context(|| format!("write {}", path.display()))?;
         Ok(Announced(path))
     }
 
-    /// The `dev` that runs in this folder, if one does.
+    /// The `dev` that runs in this folder, if there is one.
     pub fn find() -> anyhow::Result<Option<Self>> {
         let text = match std::fs::read_to_string(FILE) {
             Ok(text) => text,
@@ -107,11 +106,11 @@ impl Local {
             Err(error) => return Err(error).context(FILE),
         };
         let local: Self = serde_json::from_str(&text)
-            .with_context(|| format!("{FILE} is not what dev writes"))?;
+            .with_context(|| format!("invalid {FILE}; start dev again"))?;
         Ok(local.is_running().then(|| local.with_names()))
     }
 
-    /// The same; one that an older `dev` wrote has fewer names.
+    /// Completes `names` from the other fields, because an older `dev` writes fewer names.
     fn with_names(mut self) -> Self {
         let known = Names {
             url: Some(self.url.clone()),
@@ -126,8 +125,8 @@ impl Local {
         self
     }
 
-    /// A killed `dev` leaves its file behind. Where there is no /proc to look at, the first
-    /// call will tell.
+    /// A killed `dev` leaves its file behind. Without /proc, this assumes that `dev` runs; the
+    /// first request fails if it does not.
     fn is_running(&self) -> bool {
         let proc = Path::new("/proc");
         !proc.join("self").exists() || proc.join(self.pid.to_string()).exists()
@@ -145,18 +144,19 @@ impl Local {
     }
 }
 
-/// The file that tells of a running `dev`.
+/// The file of a running `dev`.
 pub struct Announced(PathBuf);
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // Who is not there any more must not be found; a file that stays is recognised by its pid.
+        // Other commands must not find a stopped `dev`. If the removal fails, they check the pid.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 impl Deployment {
-    /// The inbox that options, environment and files name; without any of them the running `dev`.
+    /// The inbox that the options, the environment or the files select; otherwise the running
+    /// `dev`.
     pub fn open(target: &TargetOptions) -> anyhow::Result<Self> {
         match Chosen::find(target)? {
             Chosen::Local(local) => Self::local(*local),
@@ -164,7 +164,7 @@ impl Deployment {
         }
     }
 
-    /// That of a running `dev`.
+    /// The inbox of a running `dev`.
     pub(crate) fn local(local: Local) -> anyhow::Result<Self> {
         let clients = local.endpoints().clients();
         let quarantine = RejectedRequests::new(clients.dynamodb.clone(), &local.table);
@@ -217,16 +217,16 @@ impl Deployment {
         self.deployed.as_ref()?.region.as_deref()
     }
 
-    /// The other inboxes that are known by name.
+    /// The other inboxes that have a name.
     pub fn others(&self) -> Vec<String> {
-        // This one was found; files that have become unreadable since name none.
+        // If the files have become unreadable in the meantime, this returns no other names.
         let contexts = Contexts::read().unwrap_or_default().all;
         let local = matches!(Local::find(), Ok(Some(_))).then(|| "local".to_owned());
         let names = contexts.into_keys().chain(local);
         names.filter(|name| *name != self.name).collect()
     }
 
-    /// The names of the sources that are configured.
+    /// The names of the configured sources.
     pub fn sources(&self) -> Vec<&str> {
         self.config
             .sources()

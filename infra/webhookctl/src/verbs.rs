@@ -1,4 +1,4 @@
-//! What the commands do.
+//! The implementations of the commands.
 
 mod completions;
 mod context;

@@ -1,8 +1,8 @@
-//! The least that a catcher costs: the runtime's loop, the HMAC of the body, a signed `PutItem`, a
-//! signed `SendMessage` and the answer, on nothing but the standard library and SHA-256.
+//! The minimum cost of a catcher: the runtime's loop, the HMAC of the body, a signed `PutItem`, a
+//! signed `SendMessage` and the answer, with only the standard library and SHA-256.
 //!
-//! It refuses nothing gracefully, tries nothing twice and speaks no TLS. It is there to be compared
-//! with, not to be deployed.
+//! It has no error handling, no retries and no TLS. It is only for comparison and must not be
+//! deployed.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -63,7 +63,7 @@ impl Catcher {
         })
     }
 
-    /// Whether the webhook is what it says it is; then it is kept and announced.
+    /// Verifies a webhook. A valid webhook is stored, and a message is sent.
     fn catch(&mut self, event: &[u8]) -> anyhow::Result<bool> {
         let event: Value = serde_json::from_slice(event)?;
         let body = event["body"].as_str().context("no body")?;
@@ -150,7 +150,7 @@ impl Signer {
     }
 }
 
-/// One that stays open.
+/// A persistent connection.
 struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
@@ -164,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// The head of the answer, with names in lower case, and its body.
+    /// Returns the head of the answer, with names in lower case, and its body.
     fn ask(
         &mut self,
         method: &str,
@@ -209,7 +209,7 @@ fn read(stream: &mut BufReader<TcpStream>) -> anyhow::Result<(String, Vec<u8>)> 
     Ok((head, body))
 }
 
-/// `20260131` and `235959` of a time in seconds.
+/// `20260131` and `235959` for a time in seconds.
 /// <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>
 fn day_and_time(now: u64) -> (String, String) {
     let (days, second) = (now / 86_400 + 719_468, now % 86_400);
@@ -227,13 +227,19 @@ fn day_and_time(now: u64) -> (String, String) {
     )
 }
 
-#[expect(clippy::disallowed_methods, reason = "it has nothing of ours")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the floor does not use the shared crate"
+)]
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-#[expect(clippy::disallowed_methods, reason = "it has nothing of ours")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the floor does not use the shared crate"
+)]
 fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set"))
 }

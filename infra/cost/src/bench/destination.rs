@@ -1,4 +1,5 @@
-//! What is not AWS's: a destination that takes every event, and a provider with nothing to list.
+//! The services outside AWS: a destination that accepts every event, and a provider whose list is
+//! empty.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,12 +37,12 @@ impl Outside {
             bytes: Arc::clone(&bytes),
         };
         let router = Router::new().fallback(take).with_state(Arc::new(served));
-        // It ends with the program.
+        // The task ends with the program.
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { url, bytes })
     }
 
-    /// Bytes that it was sent since the last time.
+    /// Bytes received since the last call.
     pub(super) fn take_bytes(&self) -> u64 {
         self.bytes.swap(0, Ordering::Relaxed)
     }

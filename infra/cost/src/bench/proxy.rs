@@ -1,5 +1,5 @@
-//! Stands before one service of the local stack, counts what is asked, and lets each answer take as
-//! long as one of AWS's is assumed to take.
+//! A proxy in front of one service of the local stack. It counts requests, and delays each answer
+//! to the assumed latency of AWS.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use tokio::net::TcpListener;
 
 use crate::tally::{Call, Service, Tally};
 
-/// What all proxies of a stand count together.
+/// The common count of all proxies of a stand.
 #[derive(Clone, Default)]
 pub(super) struct Count {
     tally: Arc<Mutex<Tally>>,
-    /// The items of every answer to a scan.
+    /// The items of every scan.
     items: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -29,7 +29,7 @@ impl Count {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted since the last time.
+    /// The count since the last call.
     pub(super) fn take(&self) -> Tally {
         std::mem::take(&mut *self.tally()).closed()
     }
@@ -55,7 +55,7 @@ struct Inner {
 }
 
 impl Proxy {
-    /// Whom it stands before is said when the service is there.
+    /// The proxied service is set later, when it runs.
     pub(super) async fn start(
         service: Service,
         takes: Duration,
@@ -71,13 +71,13 @@ impl Proxy {
             upstream: OnceLock::new(),
         });
         let router = Router::new().fallback(pass).with_state(Arc::clone(&inner));
-        // It ends with the program.
+        // The task ends with the program.
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { url, inner })
     }
 
     pub(super) fn stand_before(&self, url: &str) {
-        // Said a second time, it would be the same.
+        // A second call would set the same URL.
         let _ = self
             .inner
             .upstream
@@ -102,14 +102,23 @@ impl Inner {
             Service::Table => asking(&body),
             _ => body,
         };
-        let upstream = self.upstream.get().context("nobody stands behind")?;
+        let upstream = self
+            .upstream
+            .get()
+            .context("the proxy has no upstream service")?;
         let target = parts.uri.path_and_query();
         let url = format!("{upstream}{}", target.map_or("/", PathAndQuery::as_str));
         let asked = self.http.request(parts.method, url);
         let asked = asked.headers(passed_on(parts.headers)).body(body.clone());
-        let answer = asked.send().await.context("ask the service")?;
+        let answer = asked
+            .send()
+            .await
+            .context("send the request to the service")?;
         let (status, headers) = (answer.status(), passed_on(answer.headers().clone()));
-        let answer = answer.bytes().await.context("hear the service")?;
+        let answer = answer
+            .bytes()
+            .await
+            .context("read the answer of the service")?;
         self.note_items(&operation, &answer);
         tokio::time::sleep_until((began + self.takes).into()).await;
         let call = Call {
@@ -137,7 +146,7 @@ impl Inner {
     }
 }
 
-/// `PutItem` of `DynamoDB_20120810.PutItem`, and the method where no header says more.
+/// `PutItem` for `DynamoDB_20120810.PutItem`; the method if no header names an operation.
 fn operation(headers: &HeaderMap, method: &str) -> String {
     let target = headers.get("x-amz-target");
     let target = target.and_then(|target| target.to_str().ok());
@@ -145,7 +154,7 @@ fn operation(headers: &HeaderMap, method: &str) -> String {
     name.unwrap_or(method).to_owned()
 }
 
-/// The same request to DynamoDB, asking for its price too.
+/// Adds the request for consumed capacity to a DynamoDB request.
 fn asking(request: &Bytes) -> Bytes {
     let Ok(Value::Object(mut body)) = serde_json::from_slice(request) else {
         return request.clone();
@@ -154,7 +163,7 @@ fn asking(request: &Bytes) -> Bytes {
     Value::Object(body).to_string().into()
 }
 
-/// Without what is about the connection, and the length, which may be another one.
+/// Removes the headers of the connection, and the length, which may change.
 fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     for name in [
         header::HOST,

@@ -1,4 +1,4 @@
-//! What events leave in the table, and for how long.
+//! The rows that events leave in the table, and their retention.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use shared::base::clock::UnixMillis;
 
 use crate::tally::size;
 
-/// Items of one kind.
+/// The items of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Kept {
     pub items: u32,
     pub bytes: f64,
-    /// Days until they expire, of all of them together.
+    /// Days until expiry, summed over all items.
     item_days: f64,
-    /// Each item's bytes times its days.
+    /// Bytes times days, summed over all items.
     byte_days: f64,
 }
 
@@ -36,7 +36,7 @@ impl Kept {
         self.item_days / f64::from(self.items.max(1))
     }
 
-    /// Bytes that are stored for a day.
+    /// Bytes times the days they are stored.
     pub fn byte_days(&self) -> f64 {
         self.byte_days
     }
@@ -44,22 +44,23 @@ impl Kept {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rows {
-    /// State rows, and bodies in rows of their own.
+    /// State rows, and bodies in their own rows.
     pub table: BTreeMap<&'static str, Kept>,
-    /// Entries of the indexes by their names.
+    /// Index entries by index name.
     pub indexes: BTreeMap<String, Kept>,
-    /// Events whose state row says that they are done.
+    /// Events whose state row has the state `done`.
     pub done: u32,
 }
 
-/// An index and the attributes that it takes of an item: the keys.
+/// An index, and the projected attributes: the keys.
 pub(super) struct Index {
     pub(super) name: String,
     pub(super) keys: Vec<String>,
 }
 
 impl Rows {
-    /// Counts the rows of events; `overhead` bytes are stored beside each item and entry.
+    /// Counts the rows of events. DynamoDB stores `overhead` bytes in addition for each item and
+    /// entry.
     pub(super) fn count(
         items: &[Value],
         indexes: &[Index],
@@ -69,15 +70,15 @@ impl Rows {
         let mut rows = Self::default();
         for item in items {
             let text = |name: &str| item[name]["S"].as_str().unwrap_or_default();
-            // The others are of the system and do not grow with the events.
+            // Other rows belong to the system and do not grow with the number of events.
             if !text("pk").starts_with("E#") {
                 continue;
             }
             let ttl = item["ttl"]["N"].as_str();
             let ttl: i64 = ttl
-                .with_context(|| format!("the row {} would stay for ever", text("sk")))?
+                .with_context(|| format!("the row {} never expires", text("sk")))?
                 .parse()?;
-            let left = u32::try_from(ttl - now.secs()).context("a row has expired already")?;
+            let left = u32::try_from(ttl - now.secs()).context("a row has already expired")?;
             let days = f64::from(left) / 86_400.0;
             let kind = match text("sk") {
                 "M" => "state rows",
@@ -99,7 +100,7 @@ impl Rows {
 }
 
 impl Index {
-    /// What the index has of the item; `None` when the item is not in it.
+    /// The index entry of the item; `None` if the item is not in the index.
     fn entry(&self, item: &Value) -> Option<Value> {
         let keys = self.keys.iter();
         let keys = keys.map(|name| Some((name.clone(), item.get(name)?.clone())));
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(rows.done, 1);
         let expected = f64::from(u32::try_from(size(&state)).unwrap()) + 100.0;
         assert!((rows.table["state rows"].bytes_each() - expected).abs() < 1e-9);
-        // pk, sk and tpk with their names, of the state row alone.
+        // The names and values of pk, sk and tpk, of the state row only.
         let entry = f64::from(2 + 5 + 2 + 1 + 3 + 3) + 100.0;
         let time = &rows.indexes["time"];
         assert!(

@@ -1,4 +1,4 @@
-//! Events through the whole inbox, and a month without any.
+//! Sends events through the whole inbox, and runs an idle inbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,41 +14,41 @@ use super::webhook::{Shape, Webhook};
 use crate::deployed::Deployed;
 use crate::tally::Tally;
 
-/// What is sent, and how it is worked on.
+/// The events to send, and how they are processed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub name: String,
-    /// Bytes of a body.
+    /// The size of a body in bytes.
     pub size: usize,
     pub shape: Shape,
-    /// Messages that come to the processor together.
+    /// Number of messages in a batch of the processor.
     pub batch: usize,
-    /// To a destination over HTTP, or kept and nothing more.
+    /// Forward to a destination over HTTP; otherwise the events are only kept.
     pub forwards: bool,
     pub events: u32,
 }
 
-/// What was counted of a case.
+/// The counts of a case.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub case: Case,
     /// Each event once.
     pub caught: Tally,
-    /// Some of them again, after they were done.
+    /// Some of the events again, after they were done.
     pub again: Tally,
     pub worked: Tally,
-    /// The sweep going over all of them in the order of time.
+    /// The sweep that checks all events in order of receipt.
     pub looked: Tally,
-    /// The first of a process, with its start.
+    /// The first invocation of a process, including its start.
     pub cold_catcher: Tally,
     pub cold_processor: Tally,
-    /// Receives and deletes of the mapping.
+    /// Receives and deletes of the event source mapping.
     pub mapping_requests: u32,
     pub rows: Rows,
-    /// Bytes of all answers to senders, and of all requests of theirs.
+    /// Bytes of all answers to senders, and of all requests of senders.
     pub answered: u64,
     pub asked: u64,
-    /// Bytes that destinations were sent.
+    /// Bytes sent to destinations.
     pub forwarded: u64,
 }
 
@@ -105,7 +105,7 @@ pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> 
     })
 }
 
-/// How many are sent again; one at least, to know what that costs.
+/// Number of duplicates; at least one, to measure the cost.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -115,19 +115,20 @@ fn again_of(events: u32, share: f64) -> u32 {
     ((f64::from(events) * share).ceil() as u32).clamp(1, events)
 }
 
-/// What each schedule costs a run: the first one, which does what is done once an hour and starts
-/// the process, and each one after it.
+/// The cost of a schedule per run: the first run, which includes hourly work and the start of the
+/// process, and the later runs.
 #[derive(Clone, Debug)]
 pub struct Rest {
     pub first: BTreeMap<String, Tally>,
     pub later: BTreeMap<String, Tally>,
-    /// How often an hour what the first run did more is done again; below one, that part of it.
+    /// How often per hour the additional work of the first run recurs; below one, the recurring
+    /// share of it.
     pub hourly: BTreeMap<String, f64>,
-    /// Metrics of our own that the lines of an idle inbox make.
+    /// Custom metrics that the log lines of an idle inbox create.
     pub metrics: BTreeSet<String>,
 }
 
-/// Runs that the later ones are the mean of.
+/// Number of later runs that are averaged.
 const RUNS: u32 = 5;
 
 pub async fn rest(around: &Around<'_>, deployed: &Deployed) -> anyhow::Result<Rest> {
@@ -140,8 +141,8 @@ pub async fn rest(around: &Around<'_>, deployed: &Deployed) -> anyhow::Result<Re
         once.invocations = 1;
         hourly.insert(schedule.id.clone(), hourly_share(&report));
         first.insert(schedule.id.clone(), once);
-        // Each sweep looks at the health of the inbox, unless it did so less than five minutes ago: of a
-        // process that has not swept, the next one is as all are.
+        // Each sweep checks the health of the inbox, unless the last check was less than five
+        // minutes ago. The next sweep of a process that has not swept yet is a typical one.
         let runs = if report["task"] == "sweep" {
             let function = &schedule.function;
             stand.stack.kill_function_processes(function).await?;
@@ -179,9 +180,10 @@ pub async fn rest(around: &Around<'_>, deployed: &Deployed) -> anyhow::Result<Re
     })
 }
 
-/// The first count of the hours counts all that nobody has counted; afterwards it is two each hour,
-/// the newest one and, for the last time, that of a day ago. A process notes the end of a drain every ten
-/// minutes. That of a sweep as well, but a later sweep is measured in a process that has noted none.
+/// The first run of the hourly count counts all uncounted hours. Later, a run counts two hours: the
+/// newest one and, for the last time, the hour of a day ago. A process records the end of a drain
+/// every ten minutes. It also records the end of a sweep, but the later sweep is measured in a
+/// process that has not recorded one.
 fn hourly_share(report: &Value) -> f64 {
     if report["task"] == "drain" {
         return 6.0;
@@ -243,7 +245,7 @@ impl Sender {
         let answer = self.http.execute(request).await.context("send a webhook")?;
         let status = answer.status();
         let answered = head(answer.headers());
-        let body = answer.bytes().await.context("hear the answer")?;
+        let body = answer.bytes().await.context("read the answer")?;
         ensure!(status.is_success(), "a webhook was answered {status}");
         Ok(Sent {
             answered: (answered + body.len()) as u64,
@@ -252,7 +254,7 @@ impl Sender {
     }
 }
 
-/// The bytes of a head: its first line is about as long here as there.
+/// The size of a message head. Its first line is about as long for requests as for answers.
 fn head(headers: &reqwest::header::HeaderMap) -> usize {
     let lines = headers.iter();
     let lines = lines.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
@@ -264,7 +266,7 @@ struct WorkedOn {
     requests: u32,
 }
 
-/// Does what the mapping does, in batches of at most so many, until so many are done.
+/// Does the work of the event source mapping, in batches, until all events are done.
 async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<WorkedOn> {
     let sqs = stand.stack.clients().sqs;
     let queue = stand.stack.template().queue("WorkQueue")?;
@@ -282,7 +284,7 @@ async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<Worked
         let messages = messages.messages.unwrap_or_default();
         on.requests += 1;
         if messages.is_empty() {
-            bail!("only {done} of {events} messages came");
+            bail!("only {done} of {events} messages were received");
         }
         let records = messages.iter().map(|message| record(message, &queue.arn));
         let records: Vec<Value> = records.collect();
@@ -292,7 +294,7 @@ async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<Worked
         let failed = answer["batchItemFailures"].as_array();
         ensure!(
             failed.is_none_or(Vec::is_empty),
-            "messages of a batch would come again: {answer}"
+            "messages of a batch failed: {answer}"
         );
         on.invocations += 1;
         let delete = sqs.delete_message_batch().queue_url(url);
@@ -313,10 +315,10 @@ fn entries(messages: &[Message]) -> anyhow::Result<Vec<DeleteMessageBatchRequest
     });
     entries
         .collect::<Result<_, _>>()
-        .context("name what is done")
+        .context("build the entries of the delete request")
 }
 
-/// A message as Lambda hands it on, in what the processor reads of it.
+/// A message in the format of Lambda, with the fields that the processor reads.
 fn record(message: &Message, queue: &str) -> Value {
     let attributes = message.attributes.iter().flatten();
     let attributes: Map<String, Value> = attributes

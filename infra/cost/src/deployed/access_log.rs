@@ -1,4 +1,4 @@
-//! The line that the HTTP API writes of each request.
+//! The access log line that the HTTP API writes for each request.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub struct AccessLog {
     pub days: f64,
 }
 
-/// The access log of the one stage that has one.
+/// The access log of the stage that has one.
 pub(super) fn read(
     resources: &Resources<'_>,
     log_days: &BTreeMap<String, f64>,
@@ -23,7 +23,7 @@ pub(super) fn read(
         let format = format.with_context(|| format!("{id} has an access log without a format"))?;
         let arn = settings["DestinationArn"].as_str().unwrap_or_default();
         let days = log_days.iter().find(|(group, _)| arn.ends_with(*group));
-        let (_, days) = days.with_context(|| format!("{id}: no log group is {arn}"))?;
+        let (_, days) = days.with_context(|| format!("{id}: unknown log group {arn}"))?;
         return Ok(Some(AccessLog {
             format: format.to_owned(),
             days: *days,
@@ -33,7 +33,7 @@ pub(super) fn read(
 }
 
 impl AccessLog {
-    /// The bytes of a line about an ordinary request.
+    /// The bytes of a log line of a typical request.
     pub fn line(&self, answer_bytes: usize) -> anyhow::Result<usize> {
         let mut bytes = 0;
         let mut rest = self.format.as_str();
@@ -51,7 +51,7 @@ impl AccessLog {
     }
 }
 
-/// What a variable holds as a rule.
+/// A typical value of a variable.
 /// <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging-variables.html>
 fn ordinary(name: &str) -> anyhow::Result<&'static str> {
     Ok(match name {
@@ -68,8 +68,8 @@ fn ordinary(name: &str) -> anyhow::Result<&'static str> {
         "responseLatency" | "integrationLatency" | "integration.latency" => "27",
         "error.message" | "integrationErrorMessage" | "integration.error" => "-",
         other => bail!(
-            "the access log has $context.{other}, of which nobody said how long it is: add it to \
-             deployed/access_log.rs"
+            "the access log has $context.{other}, whose length is unknown: add it to \
+            deployed/access_log.rs"
         ),
     })
 }

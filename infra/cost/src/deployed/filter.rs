@@ -1,4 +1,4 @@
-//! Metric filters: which lines of a log make a metric of ours, each of which is billed.
+//! Metric filters: log lines that create a custom metric, each of which is billed.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntaxForMetricFilters.html>
 
 use anyhow::{Context as _, bail};
@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
     pub log_group: String,
-    /// The names of the metrics that are made of a line.
+    /// The names of the metrics that a line creates.
     pub metrics: Vec<String>,
     path: Vec<String>,
     operator: Operator,
@@ -63,21 +63,22 @@ impl Filter {
             "<=" => Operator::LessOrEqual,
             ">" => Operator::More,
             ">=" => Operator::MoreOrEqual,
-            other => bail!("the pattern {pattern:?} has {other:?}, which is no comparison"),
+            other => bail!("the pattern {pattern:?} has the unknown operator {other:?}"),
         };
         let path = path.strip_prefix("$.");
-        let path = path.with_context(|| format!("the pattern {pattern:?} has no $."))?;
+        let path = path
+            .with_context(|| format!("the pattern {pattern:?} has no path that begins with $."))?;
         Ok(Self {
             log_group,
             metrics,
             path: path.split('.').map(str::to_owned).collect(),
             operator,
             value: serde_json::from_str(value)
-                .with_context(|| format!("the pattern {pattern:?} compares with no value"))?,
+                .with_context(|| format!("the pattern {pattern:?} has an invalid value"))?,
         })
     }
 
-    /// Whether a line, as JSON, makes the metrics.
+    /// Whether a JSON log line creates the metrics.
     pub fn takes(&self, line: &Value) -> bool {
         let found = self.path.iter().try_fold(line, |at, name| at.get(name));
         let Some(found) = found else {

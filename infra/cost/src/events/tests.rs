@@ -34,7 +34,7 @@ fn deployed() -> Deployed {
     }
 }
 
-/// Ten events and one that came again, each for so many write units.
+/// Ten events and one duplicate, each with this number of write units.
 fn counted(units: f64) -> Counted {
     let tally = |invocations: u64, units: f64| Tally {
         invocations,
@@ -75,9 +75,9 @@ fn counted(units: f64) -> Counted {
 #[test]
 fn what_ten_events_cost_a_million_cost_a_hundred_thousand_times() {
     let bill = inside(&counted(6.0), &deployed(), &prices()).unwrap();
-    // Six each, and two of each of the 20,000 that come again.
+    // Six units each, and two for each of the 20,000 duplicates.
     near(bill.of_part("ledger"), (6e6 + 2.0 * 20_000.0) * 0.625 / 1e6);
-    // A send each; a receive and a delete for ten.
+    // One send each; a receive and a delete for ten events.
     near(bill.of_part("queue"), (1e6 + 0.2 * 1e6) * 0.40 / 1e6);
 }
 
@@ -149,7 +149,7 @@ fn one_in_a_hundred_invocations_starts_a_process() {
     counted.cold_catcher.waited = Duration::from_millis(110);
     let with = inside(&counted, &deployed(), &prices).unwrap();
     let more = with.of_part("catcher") - without.of_part("catcher");
-    // 100 ms longer than usual, of each hundredth of 1.02 million.
+    // 100 ms longer than usual, for one hundredth of 1.02 million.
     near(more, 1.02e4 * 0.1 * 1769.0 / 1024.0 * 0.000_013_333_4);
 }
 

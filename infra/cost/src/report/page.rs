@@ -5,7 +5,7 @@ use anyhow::Context as _;
 const BEGIN: &str = "<!-- begin: written by `make cost`, not by hand -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// The page with another generated part.
+/// Replaces the generated part of a page.
 pub fn replaced(page: &str, generated: &str) -> anyhow::Result<String> {
     let (before, rest) = page
         .split_once(BEGIN)

@@ -1,4 +1,4 @@
-//! A function's answer as an HTTP response.
+//! Converts a function's result into an HTTP response.
 
 use axum::{
     body::Body,
@@ -8,11 +8,11 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-/// `None` if the answer makes no response, which the gateway reports as its own error.
+/// `None` if the result is not a valid response. The gateway then returns its own error.
 pub(super) fn response(payload: &[u8]) -> Option<Response> {
     let answer: Value = serde_json::from_slice(payload).ok()?;
     let Some(status) = answer.get("statusCode") else {
-        // The inferred format: whatever it is, it is the body.
+        // The inferred format: without a status code, the whole result is the body.
         let body = answer
             .as_str()
             .map_or_else(|| answer.to_string(), str::to_owned);
@@ -46,7 +46,7 @@ pub(super) fn response(payload: &[u8]) -> Option<Response> {
             HeaderValue::from_str(cookie.as_str()?).ok()?,
         );
     }
-    // The gateway's own defaults and framing.
+    // The gateway sets its own defaults and framing.
     headers
         .entry(header::CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("text/plain;charset=UTF-8"));

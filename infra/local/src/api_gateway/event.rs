@@ -73,8 +73,8 @@ pub(super) fn event(arrival: &Arrival, matched: &Match) -> Value {
         let textual = is_textual(text(header::CONTENT_TYPE));
         event["isBase64Encoded"] = json!(!textual);
         event["body"] = if textual {
-            // What AWS does with text that is not UTF-8 is not documented; replacing is a
-            // guess, and the bytes are lost then.
+            // AWS does not document what happens to text that is not UTF-8. This code assumes that
+            // invalid bytes are replaced and lost.
             json!(String::from_utf8_lossy(arrival.body))
         } else {
             json!(STANDARD.encode(arrival.body))
@@ -83,7 +83,7 @@ pub(super) fn event(arrival: &Arrival, matched: &Match) -> Value {
     event
 }
 
-/// Whether the body arrives as text. Everything else is base64, no content type included.
+/// Whether the body is passed as text. All other bodies are base64, also without a content type.
 fn is_textual(content_type: Option<&str>) -> bool {
     let Some(content_type) = content_type else {
         return false;
@@ -103,7 +103,8 @@ fn is_textual(content_type: Option<&str>) -> bool {
         .contains(&essence.as_str())
 }
 
-/// Names in lower case, repeated ones joined by commas, cookies apart, and the gateway's own.
+/// The headers with lower-case names. Repeated headers are joined by commas. Cookies are left out,
+/// and the gateway's own headers are added.
 fn headers(arrival: &Arrival) -> Map<String, Value> {
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in &arrival.parts.headers {

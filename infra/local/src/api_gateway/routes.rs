@@ -1,4 +1,4 @@
-//! Which route a request takes.
+//! Finds the route of a request.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::template::Route;
 
 pub(super) struct Routes(Vec<(Pattern, Route)>);
 
-/// A route and what its variables stand for.
+/// A route and the values of its variables.
 pub(super) struct Match<'a> {
     pub(super) route: &'a Route,
     pub(super) parameters: BTreeMap<String, String>,
 }
 
 struct Pattern {
-    /// `None` is `ANY`.
+    /// `None` matches any method.
     method: Option<String>,
     segments: Vec<Segment>,
 }
 
-/// In the order in which routes are preferred.
+/// The variants are in order of priority.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Segment {
     Literal(String),
@@ -35,7 +35,7 @@ impl Routes {
             .iter()
             .map(|route| (Pattern::parse(&route.key), route.clone()))
             .collect();
-        // Literal before variable before rest, a method before ANY, `$default` at the end.
+        // Literals come before variables and `{proxy+}`, methods before ANY, and `$default` last.
         all.sort_by_key(|(pattern, _)| pattern.rank());
         Self(all)
     }

@@ -1,4 +1,4 @@
-//! One process of a function, from its start to its reaping.
+//! A process of a function, from its start until it is reaped.
 
 use std::{
     fs::OpenOptions,
@@ -27,21 +27,21 @@ use super::{
     runtime_api::{self, Answer, Work},
 };
 
-/// How far a process has come.
+/// The state of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
     Starting,
-    /// It waits for an event.
+    /// Waits for an event.
     Idle,
     Busy,
-    /// It reported an error instead of asking for its first event.
+    /// Reported an error instead of requesting its first event.
     InitFailed(Bytes),
-    /// It ended, so.
+    /// Exited, with this status.
     Gone(String),
 }
 
 pub(super) struct Process {
-    /// What it is; another one may have been deployed since it was started.
+    /// The settings at the start. A later deployment may have replaced the function.
     pub(super) spec: Arc<FunctionSpec>,
     pid: Pid,
     work: mpsc::Sender<(Work, oneshot::Sender<Answer>)>,
@@ -73,10 +73,10 @@ impl Process {
             .stdout(log()?)
             .stderr(log()?)
             .kill_on_drop(true)
-            // Ctrl-C at the terminal is for the host, which then ends its children itself.
-            // And when the host is killed, the kernel wakes a stopped process and hangs it
-            // up, because its group has been orphaned. (A running one sees its Runtime API
-            // vanish and exits.)
+            // With its own process group, the process does not get Ctrl-C from the terminal; the
+            // host ends its children itself. If the host is killed, the group is orphaned, so the
+            // kernel continues a stopped process and sends it SIGHUP. (A running process exits
+            // because its Runtime API is no longer available.)
             .process_group(0);
         let _inside = engine.enter();
         let child = command
@@ -85,7 +85,7 @@ impl Process {
         let pid = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let pid = pid.context("the process ended at once")?;
+        let pid = pid.context("the process exited immediately")?;
         let (kill, killed) = mpsc::channel(1);
         let reaped = Arc::new(AtomicBool::new(false));
         engine.spawn(reap(child, killed, phase.clone(), api, Arc::clone(&reaped)));
@@ -108,14 +108,14 @@ impl Process {
         matches!(*self.phase.borrow(), Phase::Gone(_) | Phase::InitFailed(_))
     }
 
-    /// Whether it has asked for an event within this time.
+    /// Whether the process requests its first event within this time.
     pub(super) async fn wait_until_ready(&self, limit: Duration) -> bool {
         let mut phase = self.phase.subscribe();
         let left_start = phase.wait_for(|phase| *phase != Phase::Starting);
         matches!(timeout(limit, left_start).await, Ok(Ok(_))) && !self.is_gone()
     }
 
-    /// Gives it work; `None` when it died over it.
+    /// Gives the process an event. Returns `None` if the process exits without a response.
     pub(super) async fn give(&self, work: Work) -> Option<Answer> {
         let (answer, mut answered) = oneshot::channel();
         let mut phase = self.phase.subscribe();
@@ -124,24 +124,24 @@ impl Process {
             biased;
             answer = &mut answered => answer.ok(),
             _ = phase.wait_for(|phase| matches!(phase, Phase::Gone(_))) => {
-                // It may have answered with its last breath.
+                // The process may have responded just before it exited.
                 answered.try_recv().ok()
             }
         }
     }
 
     pub(super) fn kill(&self) {
-        // A full channel means that it is being killed already.
+        // If the channel is full, a kill is already in progress.
         let _ = self.kill.try_send(());
     }
 
-    /// The same where nothing can be awaited any more.
+    /// As [`Self::kill`], but for code that cannot await.
     pub(super) fn kill_now(&self) {
         if self.reaped.load(Ordering::Acquire) {
             return;
         }
         let _ = kill_process(self.pid, Signal::KILL);
-        // A killed process is gone within moments; leaving a zombie would be untidy.
+        // A killed process exits within milliseconds. Reap it, so that no zombie remains.
         for _ in 0..200 {
             match waitpid(Some(self.pid), WaitOptions::NOHANG) {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
@@ -150,7 +150,7 @@ impl Process {
         }
     }
 
-    /// How it ended, once it has.
+    /// Waits until the process has exited, and returns how.
     pub(super) async fn gone(&self) -> Phase {
         let mut phase = self.phase.subscribe();
         let initially_failed = self.phase.borrow().clone();
@@ -162,11 +162,11 @@ impl Process {
             .await
         {
             Ok(phase) => phase.clone(),
-            Err(_) => Phase::Gone("the stack was stopped".to_owned()),
+            Err(_) => Phase::Gone("the stack has been stopped".to_owned()),
         }
     }
 
-    /// Stops it as soon as it waits for the next event.
+    /// Stops the process when it waits for the next event.
     pub(super) async fn freeze_when_idle(&self) {
         let mut phase = self.phase.subscribe();
         let settled = phase.wait_for(|phase| *phase != Phase::Busy);
@@ -200,7 +200,7 @@ async fn reap(
     };
     reaped.store(true, Ordering::Release);
     let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-    // The reason of a failed start is worth more than the exit that follows it.
+    // Keep the error of a failed start: it says more than the exit status that follows.
     phase.send_if_modified(|phase| {
         let keep = matches!(phase, Phase::InitFailed(_));
         if !keep {
@@ -211,7 +211,7 @@ async fn reap(
     drop(api);
 }
 
-/// The end of a log, for an error message.
+/// The last lines of a log, for an error message.
 pub(super) fn last_lines(path: &Path, count: usize) -> String {
     let tail = || -> std::io::Result<String> {
         let mut file = std::fs::File::open(path)?;

@@ -1,4 +1,4 @@
-//! The Runtime API of one process: it asks for the next event and reports what came of it.
+//! The Runtime API of one process, which requests the next event and posts the result.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use tokio::{
 use super::{MAX_PAYLOAD, process::Phase};
 use crate::runtime;
 
-/// One invocation on its way to a process.
+/// An invocation for a process.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) request_id: String,
@@ -41,9 +41,9 @@ pub(super) enum Answer {
 
 type Queue = mpsc::Receiver<(Work, oneshot::Sender<Answer>)>;
 
-/// Serves until it is dropped.
+/// A server that runs until it is dropped.
 pub(super) struct Server {
-    /// `host:port`, as `AWS_LAMBDA_RUNTIME_API` has it.
+    /// `host:port`, the value of `AWS_LAMBDA_RUNTIME_API`.
     pub(super) address: String,
     task: JoinHandle<()>,
 }
@@ -79,7 +79,7 @@ pub(super) fn serve(
         )
         .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
         .route("/2018-06-01/runtime/init/error", post(init_error))
-        // One more byte than allowed, to tell a large answer from one that is too large.
+        // More than the limit, so that the handler can report a response that is too large.
         .layer(DefaultBodyLimit::max(2 * MAX_PAYLOAD))
         .with_state(api);
     let address = SocketAddr::from(([127, 0, 0, 1], port)).to_string();
@@ -102,7 +102,7 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
         return StatusCode::GONE.into_response();
     };
     api.phase.send_replace(Phase::Busy);
-    // An event that was never answered loses its sender here, and so fails.
+    // This drops the sender of an event without a response, so its invocation fails.
     *api.current.lock().unwrap_or_else(PoisonError::into_inner) =
         Some((work.request_id.clone(), answer));
     let headers = [
@@ -116,7 +116,7 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
 }
 
 impl Api {
-    /// Passes the answer on, if this is the invocation that is under way.
+    /// Forwards the response if `id` is the current invocation.
     fn settle(&self, id: &str, answer: Answer) -> Response {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, waiting)) = current.take_if(|(current, _)| current == id) else {
@@ -124,7 +124,7 @@ impl Api {
                 json!({ "errorType": "InvalidRequestID", "errorMessage": "Invalid request ID" });
             return (StatusCode::BAD_REQUEST, body.to_string()).into_response();
         };
-        // Nobody waits any more after a timeout.
+        // After a timeout, no caller waits for the response.
         let _ = waiting.send(answer);
         (StatusCode::ACCEPTED, r#"{"status":"OK"}"#).into_response()
     }

@@ -1,4 +1,4 @@
-//! What the ledger needs of DynamoDB.
+//! The guarantees of DynamoDB that the ledger needs.
 
 use std::collections::HashMap;
 
@@ -28,29 +28,29 @@ pub(super) async fn prove(client: &Client, races: Races) -> anyhow::Result<Vec<P
     let proofs = prove_on(client, table, races).await;
     let removed = client.delete_table().table_name(table).send().await;
     let proofs = proofs?;
-    removed.context("remove the table of the preflight")?;
+    removed.context("delete the preflight table")?;
     Ok(proofs)
 }
 
 async fn prove_on(client: &Client, table: &str, races: Races) -> anyhow::Result<Vec<Proof>> {
     Ok(vec![
         check(
-            "of racing conditional puts exactly one wins",
+            "exactly one of several concurrent conditional puts succeeds",
             race_puts(client, table, races),
         )
         .await?,
         check(
-            "of racing conditional updates exactly one wins",
+            "exactly one of several concurrent conditional updates succeeds",
             race_updates(client, table, races),
         )
         .await?,
         check(
-            "no racing increment is lost",
+            "no concurrent increment is lost",
             increments(client, table, races),
         )
         .await?,
         check(
-            "a failed condition shows the old item",
+            "a failed condition returns the old item",
             all_old(client, table),
         )
         .await?,
@@ -65,7 +65,7 @@ async fn prove_on(client: &Client, table: &str, races: Races) -> anyhow::Result<
         )
         .await?,
         check(
-            "an index holds only items that have its key",
+            "an index contains only items that have its key",
             sparse(client, table),
         )
         .await?,
@@ -137,7 +137,7 @@ async fn get(client: &Client, table: &str, pk: &str) -> anyhow::Result<Option<It
         .item)
 }
 
-/// Whether the conditional put won.
+/// Whether the conditional put succeeded.
 async fn put(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Result<bool> {
     let put = client
         .put_item()
@@ -159,7 +159,7 @@ async fn put(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Re
     }
 }
 
-/// Whether the conditional update won.
+/// Whether the conditional update succeeded.
 async fn claim(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Result<bool> {
     let update = client
         .update_item()
@@ -185,12 +185,16 @@ async fn claim(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::
     }
 }
 
-/// The one who won, if it was one.
+/// The index of the successful call. Fails unless exactly one call succeeded.
 fn only_winner(won: &[bool]) -> anyhow::Result<usize> {
     let winners: Vec<_> = won.iter().enumerate().filter(|(_, won)| **won).collect();
     match winners.as_slice() {
         [(winner, _)] => Ok(*winner),
-        _ => bail!("{} of {} racers won", winners.len(), won.len()),
+        _ => bail!(
+            "{} of {} concurrent calls succeeded",
+            winners.len(),
+            won.len()
+        ),
     }
 }
 
@@ -201,10 +205,10 @@ async fn race_puts(client: &Client, table: &str, races: Races) -> anyhow::Result
         let winner = only_winner(&try_join_all(race).await?)?;
         let kept = get(client, table, &pk)
             .await?
-            .context("the winner's item is not there")?;
+            .context("the item of the successful call is missing")?;
         ensure!(
             kept["racer"] == number(winner),
-            "the item is not the winner's"
+            "the item is not from the successful call"
         );
     }
     Ok(())
@@ -222,11 +226,16 @@ async fn race_updates(client: &Client, table: &str, races: Races) -> anyhow::Res
             .context("put an item")?;
         let race = (0..races.racers).map(|racer| claim(client, table, &pk, racer));
         let winner = only_winner(&try_join_all(race).await?)?;
-        let kept = get(client, table, &pk).await?.context("the item is gone")?;
-        ensure!(kept["epoch"] == number(1), "the epoch grew more than once");
+        let kept = get(client, table, &pk)
+            .await?
+            .context("the item is missing")?;
+        ensure!(
+            kept["epoch"] == number(1),
+            "the epoch increased more than once"
+        );
         ensure!(
             kept["winner"] == number(winner),
-            "the item is not the winner's"
+            "the item is not from the successful call"
         );
     }
     Ok(())
@@ -247,7 +256,7 @@ async fn increments(client: &Client, table: &str, races: Races) -> anyhow::Resul
         .context("add one")?;
     let total = get(client, table, "counter")
         .await?
-        .context("the counter is gone")?;
+        .context("the counter is missing")?;
     ensure!(
         total["added"] == number(races.racers * 10),
         "the total is {:?}",
@@ -257,7 +266,7 @@ async fn increments(client: &Client, table: &str, races: Races) -> anyhow::Resul
 }
 
 async fn all_old(client: &Client, table: &str) -> anyhow::Result<()> {
-    ensure!(put(client, table, "old", 1).await?, "the first put lost");
+    ensure!(put(client, table, "old", 1).await?, "the first put failed");
     let second = client
         .put_item()
         .table_name(table)
@@ -268,18 +277,18 @@ async fn all_old(client: &Client, table: &str) -> anyhow::Result<()> {
         .await;
     let error = second
         .err()
-        .context("the second put won")?
+        .context("the second put succeeded")?
         .into_service_error();
     let aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
         failed,
     ) = error
     else {
-        bail!("another error: {error}");
+        bail!("unexpected error: {error}");
     };
-    let old = failed.item().context("no item came back")?;
+    let old = failed.item().context("the error contains no item")?;
     ensure!(
         old.get("racer") == Some(&number(1)),
-        "another item came back"
+        "the error contains another item"
     );
     Ok(())
 }
@@ -301,25 +310,28 @@ async fn token(client: &Client, table: &str) -> anyhow::Result<()> {
         async move { anyhow::Ok(request.transact_items(items?).send().await) }
     };
     write("token").await?.context("the first transaction")?;
-    // Applied twice, the condition would refuse the second.
+    // If the emulator applied the transaction again, its condition would fail.
     write("token")
         .await?
         .context("the same transaction again")?;
     let other = write("another").await?;
     let error = other
         .err()
-        .context("another transaction with the same token was taken")?;
+        .context("another transaction with the same token succeeded")?;
     ensure!(
         error
             .into_service_error()
             .is_idempotent_parameter_mismatch_exception(),
-        "the mismatch of the token has another error"
+        "another transaction with the same token returned an unexpected error"
     );
     Ok(())
 }
 
 async fn all_or_nothing(client: &Client, table: &str) -> anyhow::Result<()> {
-    ensure!(put(client, table, "taken", 1).await?, "the first put lost");
+    ensure!(
+        put(client, table, "taken", 1).await?,
+        "the first put failed"
+    );
     let both = client
         .transact_write_items()
         .transact_items(transact(table, "free", None)?)
@@ -328,15 +340,15 @@ async fn all_or_nothing(client: &Client, table: &str) -> anyhow::Result<()> {
         .await;
     let error = both
         .err()
-        .context("the transaction went through")?
+        .context("the transaction succeeded")?
         .into_service_error();
     ensure!(
         error.is_transaction_canceled_exception(),
-        "another error: {error}"
+        "unexpected error: {error}"
     );
     ensure!(
         get(client, table, "free").await?.is_none(),
-        "half of it was written"
+        "part of the transaction was written"
     );
     Ok(())
 }
@@ -353,7 +365,7 @@ async fn sparse(client: &Client, table: &str) -> anyhow::Result<()> {
     }
     ensure!(
         indexed(client, table).await? == ["in"],
-        "the index has other items"
+        "the index does not contain exactly the expected item"
     );
     client
         .update_item()
@@ -362,10 +374,10 @@ async fn sparse(client: &Client, table: &str) -> anyhow::Result<()> {
         .update_expression("REMOVE gpk, gsk")
         .send()
         .await
-        .context("take an item out of the index")?;
+        .context("remove an item from the index")?;
     ensure!(
         indexed(client, table).await?.is_empty(),
-        "the item did not leave the index"
+        "the item is still in the index"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the message needs of SQS.
+//! The guarantees of SQS that the work queue needs.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) async fn prove(client: &Client) -> anyhow::Result<Vec<Proof>> {
             .queue_url(url)
             .send()
             .await
-            .context("remove a preflight queue")?;
+            .context("delete a preflight queue")?;
     }
     proofs
 }
@@ -41,18 +41,22 @@ pub(super) async fn prove(client: &Client) -> anyhow::Result<Vec<Proof>> {
 async fn prove_on(client: &Client, queue: &str, dead: &str) -> anyhow::Result<Vec<Proof>> {
     Ok(vec![
         check(
-            "a received message hides and comes back, counted",
+            "a received message is hidden, becomes visible again and is counted",
             visibility(client, queue),
         )
         .await?,
-        check("a delayed message is late", delay(client, queue)).await?,
         check(
-            "a long poll wakes for a message",
+            "a delayed message arrives after its delay",
+            delay(client, queue),
+        )
+        .await?,
+        check(
+            "a long poll returns when a message arrives",
             Box::pin(long_poll(client, queue)),
         )
         .await?,
         check(
-            "a message nobody finishes becomes a dead letter",
+            "a message that is never deleted becomes a dead letter",
             redrive(client, queue, dead),
         )
         .await?,
@@ -90,7 +94,7 @@ async fn attribute(client: &Client, url: &str, name: QueueAttributeName) -> anyh
 
 async fn visible(client: &Client, url: &str) -> anyhow::Result<usize> {
     let count = attribute(client, url, QueueAttributeName::ApproximateNumberOfMessages).await?;
-    count.parse().context("the count is no number")
+    count.parse().context("the count is not a number")
 }
 
 async fn send(client: &Client, url: &str, body: &str, delay: i32) -> anyhow::Result<()> {
@@ -122,7 +126,7 @@ async fn receive(client: &Client, url: &str, wait: i32) -> anyhow::Result<Option
 async fn delete(client: &Client, url: &str, message: &Message) -> anyhow::Result<()> {
     let handle = message
         .receipt_handle()
-        .context("a message without a handle")?;
+        .context("a message has no receipt handle")?;
     let request = client
         .delete_message()
         .queue_url(url)
@@ -144,15 +148,15 @@ async fn visibility(client: &Client, url: &str) -> anyhow::Result<()> {
     );
     let first = receive(client, url, 2)
         .await?
-        .context("a sent message did not come")?;
+        .context("a sent message did not arrive")?;
     ensure!(
         receives(&first) == Some("1"),
-        "the first receive is counted {:?}",
+        "the first receive has the count {:?}",
         receives(&first)
     );
     ensure!(
         receive(client, url, 0).await?.is_none(),
-        "a received message came again at once"
+        "a received message is not hidden"
     );
     ensure!(
         visible(client, url).await? == 0,
@@ -163,22 +167,22 @@ async fn visibility(client: &Client, url: &str) -> anyhow::Result<()> {
         let limit = Duration::from_secs(5);
         ensure!(
             start.elapsed() < limit,
-            "a message that came back is not counted as visible"
+            "a message that is visible again is not counted as visible"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let second = receive(client, url, 2)
         .await?
-        .context("the message did not come back")?;
+        .context("the message did not become visible again")?;
     ensure!(
         receives(&second) == Some("2"),
-        "the second receive is counted {:?}",
+        "the second receive has the count {:?}",
         receives(&second)
     );
     delete(client, url, &second).await?;
     ensure!(
         receive(client, url, 2).await?.is_none(),
-        "a deleted message came back"
+        "a deleted message was received again"
     );
     Ok(())
 }
@@ -187,11 +191,11 @@ async fn delay(client: &Client, url: &str) -> anyhow::Result<()> {
     send(client, url, "later", 1).await?;
     ensure!(
         receive(client, url, 0).await?.is_none(),
-        "a delayed message came at once"
+        "a delayed message arrived before its delay"
     );
     let message = receive(client, url, 5)
         .await?
-        .context("a delayed message never came")?;
+        .context("a delayed message did not arrive")?;
     delete(client, url, &message).await
 }
 
@@ -203,10 +207,10 @@ async fn long_poll(client: &Client, url: &str) -> anyhow::Result<()> {
     })?;
     ensure!(
         start.elapsed() < Duration::from_secs(5),
-        "it woke only after {:?}",
+        "the long poll returned only after {:?}",
         start.elapsed()
     );
-    delete(client, url, &message.context("the poll came back empty")?).await
+    delete(client, url, &message.context("the long poll was empty")?).await
 }
 
 async fn redrive(client: &Client, url: &str, dead: &str) -> anyhow::Result<()> {
@@ -214,10 +218,10 @@ async fn redrive(client: &Client, url: &str, dead: &str) -> anyhow::Result<()> {
     for _ in 0..2 {
         let message = receive(client, url, 5)
             .await?
-            .context("a message did not come back")?;
+            .context("a message did not become visible again")?;
         let handle = message
             .receipt_handle()
-            .context("a message without a handle")?;
+            .context("a message has no receipt handle")?;
         let request = client
             .change_message_visibility()
             .queue_url(url)
@@ -226,18 +230,18 @@ async fn redrive(client: &Client, url: &str, dead: &str) -> anyhow::Result<()> {
             .visibility_timeout(0)
             .send()
             .await
-            .context("give a message back")?;
+            .context("make a message visible again")?;
     }
     ensure!(
         receive(client, url, 1).await?.is_none(),
-        "it was received a third time"
+        "the message was received a third time"
     );
     let letter = receive(client, dead, 5)
         .await?
-        .context("it is not among the dead letters")?;
+        .context("the message is not in the dead-letter queue")?;
     ensure!(
         letter.body() == Some("poison"),
-        "the dead letter is another one"
+        "the dead letter has another body"
     );
     delete(client, dead, &letter).await
 }

@@ -1,4 +1,4 @@
-//! What a request asks for, in the words of IAM.
+//! The IAM permissions that a request needs.
 
 use std::fmt;
 
@@ -23,9 +23,9 @@ pub(super) enum Service {
 pub(super) struct Call {
     /// `dynamodb:GetItem`
     pub(super) action: String,
-    /// The ARN that it is about.
+    /// The ARN of the resource.
     pub(super) on: String,
-    /// What conditions can ask for, such as `dynamodb:LeadingKeys`.
+    /// The values of condition keys, such as `dynamodb:LeadingKeys`.
     pub(super) context: Vec<(String, Vec<String>)>,
 }
 
@@ -43,7 +43,7 @@ impl Call {
         self
     }
 
-    /// The values of a condition's key; none where the request has none.
+    /// The values of a condition key; empty if the request has none.
     pub(super) fn values(&self, key: &str) -> &[String] {
         let found = self.context.iter().find(|(name, _)| name == key);
         found
@@ -52,7 +52,8 @@ impl Call {
     }
 }
 
-/// Names no key of a row: only what its first letters say of its kind.
+/// Shows only the prefix of each row key, which identifies the kind of row, and never the whole
+/// key.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.action, self.on)?;
@@ -97,7 +98,7 @@ pub(super) fn calls(
         Service::Sqs => {
             let queue = body["QueueUrl"].as_str().unwrap_or_default();
             let on = arn("sqs", queue.rsplit('/').next().unwrap_or_default());
-            // A batch is permitted by the action of its entries.
+            // A batch needs the permission for the action of its entries.
             let action = operation.strip_suffix("Batch").unwrap_or(operation);
             vec![Call::new(format!("sqs:{action}"), on)]
         }
@@ -107,7 +108,7 @@ pub(super) fn calls(
 
 fn ssm(operation: &str, body: &Value) -> Vec<Call> {
     let name = body["Path"].as_str().or(body["Name"].as_str());
-    // A label behind it selects a version, and is no part of the ARN.
+    // A label after the name selects a version and is not part of the ARN.
     let name = name
         .unwrap_or_default()
         .split(':')
@@ -122,7 +123,7 @@ fn ssm(operation: &str, body: &Value) -> Vec<Call> {
         call = call.with("ssm:Overwrite", vec![overwrite.to_string()]);
     }
     let mut calls = vec![call];
-    // What Parameter Store passes on, the service behind it asks for as well.
+    // For a reference, Secrets Manager requires its own permission as well.
     if let Some(id) = name.strip_prefix("/aws/reference/secretsmanager/") {
         let on = arn("secretsmanager", &format!("secret:{id}"));
         calls.push(Call::new("secretsmanager:GetSecretValue", on));
@@ -130,7 +131,7 @@ fn ssm(operation: &str, body: &Value) -> Vec<Call> {
     calls
 }
 
-/// A transaction is permitted by the actions of its parts.
+/// A transaction needs the permissions for the actions of its parts.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html>
 fn dynamodb(operation: &str, body: &Value) -> Vec<Call> {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
@@ -179,7 +180,7 @@ fn on_table(operation: &str, body: &Value) -> Call {
             let value = condition.split_whitespace().nth(2).unwrap_or_default();
             vec![text(&body["ExpressionAttributeValues"][value])]
         }
-        // It names none.
+        // A scan has no keys.
         "Scan" => Vec::new(),
         _ => vec![text(&body["Key"]["pk"])],
     };
@@ -190,7 +191,7 @@ fn on_table(operation: &str, body: &Value) -> Call {
     call.with("dynamodb:Attributes", attributes(body))
 }
 
-/// The attributes that a request names: those of its key, of its item and of its expressions.
+/// The attributes in the key, the item and the expressions of a request.
 fn attributes(body: &Value) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for named in [&body["Key"], &body["Item"]] {
@@ -216,7 +217,8 @@ fn attributes(body: &Value) -> Vec<String> {
     found
 }
 
-/// The first parts of the paths in an expression: no word of the language, no function, no value.
+/// The attribute names in an expression: the first part of each path, without keywords, functions
+/// and values.
 fn names_in(expression: &str, placeholders: &Value) -> Vec<String> {
     const WORDS: [&str; 8] = ["SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "IN"];
     let legal = |c: char| c.is_alphanumeric() || "_#:.[]".contains(c);

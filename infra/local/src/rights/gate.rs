@@ -1,4 +1,4 @@
-//! A server before an emulated service that lets through what the caller's role permits.
+//! A server in front of an emulated service that forwards the calls that the caller's role permits.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct Gate {
     client: reqwest::Client,
 }
 
-/// Serves the gate before the service at `upstream`, and returns its URL.
+/// Serves the gate in front of the service at `upstream`, and returns its URL.
 pub(super) fn serve(
     engine: &Handle,
     guard: Arc<Guard>,
@@ -45,7 +45,7 @@ pub(super) fn serve(
     Ok(format!("http://127.0.0.1:{port}"))
 }
 
-/// A receive waits for 20 s.
+/// The timeout of a call. A long poll takes up to 20 s.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(60);
 
 async fn answer(
@@ -68,12 +68,12 @@ async fn answer(
             let error = anyhow::Error::new(error);
             tracing::error!(
                 error = format!("{error:#}"),
-                "a local service did not answer"
+                "a local service did not respond"
             );
             return StatusCode::BAD_GATEWAY.into_response();
         }
     };
-    // S3 says that an object is not there only to those who may list the bucket.
+    // S3 returns 404 for a missing object only if the caller may list the bucket.
     if let (Service::S3, StatusCode::NOT_FOUND, [call]) =
         (gate.service, answer.status(), calls.as_slice())
         && call.action == "s3:GetObject"
@@ -97,7 +97,7 @@ impl Gate {
         mut headers: HeaderMap,
         body: Bytes,
     ) -> reqwest::Result<Response> {
-        // Those of this connection.
+        // Headers that belong to this connection only.
         for name in [
             header::HOST,
             header::CONNECTION,
@@ -131,7 +131,7 @@ fn role(headers: &HeaderMap) -> Option<&str> {
     credential.split('/').next()
 }
 
-/// As each service says it.
+/// The access error in the format of each service.
 fn refused(service: Service, role: &str, call: &Call) -> Response {
     let message = format!(
         "User: {role} is not authorized to perform: {} on resource: {} because no identity-based policy \

@@ -1,4 +1,4 @@
-//! Policies as IAM reads them, as far as the template uses them.
+//! IAM policies, with the subset of features that the template uses.
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html>
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::call::Call;
 
-/// One statement that allows something.
+/// A statement with the effect `Allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     sid: String,
@@ -21,7 +21,7 @@ pub struct Statement {
 /// `ForAllValues:StringLike: { dynamodb:LeadingKeys: [E#*] }`
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Condition {
-    /// Holds for no value as well, and otherwise for each.
+    /// `ForAllValues`: true if every value matches, or if there are no values.
     for_all: bool,
     if_exists: bool,
     operator: Operator,
@@ -37,12 +37,14 @@ enum Operator {
 }
 
 impl Statement {
-    /// An error where it says something that is not understood here: it must not be passed over.
+    /// Reads a statement. Fails for a feature that the local stack does not support, because a
+    /// skipped feature would change the permissions.
     pub(crate) fn read(statement: &Value) -> anyhow::Result<Self> {
         let sid = statement["Sid"].as_str().unwrap_or_default().to_owned();
         if statement["Effect"] != "Allow" {
             bail!(
-                "the statement {sid:?} does not allow something, which the local stack cannot judge"
+                "the statement {sid:?} does not have the effect \"Allow\"; the local stack \
+                 supports no other effect"
             );
         }
         let mut conditions = Vec::new();
@@ -61,7 +63,7 @@ impl Statement {
         })
     }
 
-    /// What it uses of itself to permit a call; `None` where it does not.
+    /// The parts of the statement that permit a call; `None` if the statement does not permit it.
     pub(super) fn permits(&self, call: &Call) -> Option<Vec<String>> {
         let action = self.actions.iter().find(|it| like(it, &call.action))?;
         let resource = self.resources.iter().find(|it| like(it, &call.on))?;
@@ -78,7 +80,7 @@ impl Statement {
         Some(used)
     }
 
-    /// All of its parts: each action, resource and pattern of a key.
+    /// All parts: each action, each resource and each pattern of a condition key.
     pub(super) fn parts(&self) -> BTreeSet<String> {
         let actions = self.actions.iter().map(|it| self.part("action", it));
         let resources = self.resources.iter().map(|it| self.part("resource", it));
@@ -113,7 +115,7 @@ impl Condition {
             "StringEquals" => Operator::Equals,
             "StringLike" => Operator::Like,
             "Null" => Operator::Null,
-            _ => bail!("the local stack does not know the condition {operator}"),
+            _ => bail!("the local stack does not support the condition {operator}"),
         };
         Ok(Self {
             for_all,
@@ -154,12 +156,12 @@ fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// `*` stands for any text, and `?` for any character.
+/// `*` matches any text, and `?` any character.
 fn like(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // Where the last star was, and how much it stands for.
+    // The position of the last star, and the end of the text that it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -238,7 +240,7 @@ mod tests {
         let with = |values: &[&str]| keys.permits(&call(&[("dynamodb:LeadingKeys", values)]));
         assert!(with(&["E#1"]).is_some() && with(&["E#1", "O#2"]).is_some());
         assert!(with(&["E#1", "SYS"]).is_none());
-        assert!(with(&[]).is_none(), "a request that names no key");
+        assert!(with(&[]).is_none(), "a request without a key");
         let returned =
             statement(&json!({ "StringEqualsIfExists": { "dynamodb:ReturnValues": "NONE" } }));
         assert!(returned.permits(&call(&[])).is_some());

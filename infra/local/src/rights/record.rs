@@ -1,4 +1,4 @@
-//! What was granted, used and denied, in a file: each line once.
+//! A file with the granted, used and denied permissions, each line once.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ impl Record {
             File::create(folder.join(format!("{}.txt", random_hex(8))))
         };
         let file = folder.map(|folder| {
-            create(folder).with_context(|| format!("record rights in {}", folder.display()))
+            create(folder).with_context(|| format!("record permissions in {}", folder.display()))
         });
         Ok(Self {
             file: file.transpose()?,
@@ -41,7 +41,7 @@ impl Record {
     }
 
     pub(super) fn denied(&self, role: &str, call: &str) {
-        tracing::warn!("{role} may not {call}");
+        tracing::warn!("{role} has no permission for {call}");
         self.write(format!("denied {role} {call}"));
     }
 
@@ -53,7 +53,7 @@ impl Record {
         if written.contains(&line) {
             return;
         }
-        // A test that reads the file finds a line missing.
+        // The test that reads the file detects a missing line.
         let _ = file.write_all(format!("{line}\n").as_bytes());
         written.insert(line);
     }

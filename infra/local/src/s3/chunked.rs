@@ -1,8 +1,8 @@
-//! `aws-chunked`: how an SDK sends a body whose checksum comes last.
+//! `aws-chunked`: the encoding of a body with its checksum at the end.
 
 use bytes::{Bytes, BytesMut};
 
-/// Joins the chunks `<hex length>[;signature]\r\n<bytes>\r\n`; trailers are skipped.
+/// Joins the chunks `<hex length>[;signature]\r\n<bytes>\r\n`, and skips the trailers.
 pub(super) fn decode(mut body: &[u8]) -> Option<Bytes> {
     let mut joined = BytesMut::with_capacity(body.len());
     loop {

@@ -1,4 +1,4 @@
-//! A bucket is a folder, an object one file: a line of JSON about it, then its bytes.
+//! A bucket is a folder, and an object is one file: a line of JSON metadata, then the bytes.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ pub(super) struct Meta {
 
 pub(super) struct Bucket(PathBuf);
 
-/// No `/` and no leading dot can come out of this, so a key cannot leave its folder.
+/// The encoded name contains no `/` and no dot, so a key cannot leave its folder.
 const SAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 impl Bucket {
@@ -41,7 +41,7 @@ impl Bucket {
         if encoded.len() <= 200 {
             return self.0.join(encoded);
         }
-        // Names of files are short; the key itself stands inside.
+        // File names have a length limit. The metadata contains the whole key.
         self.0
             .join(hex::encode(sha2::Sha256::digest(key.as_bytes())))
     }
@@ -54,7 +54,7 @@ impl Bucket {
         }
     }
 
-    /// Durable when it returns: the bytes, and then the name.
+    /// Writes an object durably: syncs first the bytes, then the name.
     pub(super) fn write(&self, meta: &Meta, body: &[u8]) -> io::Result<()> {
         let draft = self.0.join(format!(".{}", random_hex(8)));
         let mut file = File::create(&draft)?;
@@ -95,7 +95,7 @@ fn parse(file: &Bytes) -> io::Result<(Meta, Bytes)> {
     let end = file
         .iter()
         .position(|byte| *byte == b'\n')
-        .ok_or_else(|| io::Error::other("an object file without its first line"))?;
+        .ok_or_else(|| io::Error::other("an object file has no metadata line"))?;
     let meta = serde_json::from_slice(&file[..end])?;
     Ok((meta, file.slice(end + 1..)))
 }

@@ -1,4 +1,4 @@
-//! SQS's actions, and those on queues as such.
+//! Dispatches SQS actions, and implements those for queues.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn act(sqs: &Sqs, action: &str, input: Value, now: i64) -> Answer {
         "ListMessageMoveTasks" => Ok(moves::list_moves(sqs, &parse(input)?)),
         other => Err(Refusal::new(
             "InvalidAction",
-            format!("the local SQS does not have the action {other:?}"),
+            format!("the local SQS does not support the action {other:?}"),
         )),
     }
 }
@@ -90,7 +90,7 @@ fn create(sqs: &Sqs, request: Named) -> Answer {
     if name.is_empty() || name.len() > 80 || !name.chars().all(legal) {
         return Err(Refusal::invalid(
             "Can only include alphanumeric characters, hyphens, or underscores. \
-             1 to 80 in length (the local SQS has no FIFO queues)",
+             1 to 80 in length (the local SQS does not support FIFO queues)",
         ));
     }
     check_attributes(&request.attributes)?;

@@ -1,4 +1,4 @@
-//! What all batch requests share: their rules and the form of their answer.
+//! The rules and the response format of all batch requests.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(super) struct Batch<T> {
     pub(super) entries: Vec<T>,
 }
 
-/// The rules all batches share: 1 to 10 entries, distinct and well-formed ids.
+/// Checks the rules of all batches: 1 to 10 entries, with distinct and valid ids.
 pub(super) fn check<'a>(ids: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
     let ids: Vec<_> = ids.collect();
     if ids.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn check<'a>(ids: impl Iterator<Item = &'a str>) -> Result<(), Refusa
     Ok(())
 }
 
-/// A batch's answer: each entry fails or succeeds alone.
+/// The response to a batch: each entry succeeds or fails independently.
 #[derive(Default)]
 pub(super) struct Results {
     successful: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Receiving messages, and what can be done with a receipt handle.
+//! Receives messages, and deletes them or changes their visibility by receipt handle.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ struct Receiving {
     message_attribute_names: Vec<String>,
 }
 
-/// A checked request for messages.
+/// A valid request for messages.
 pub(super) struct ReceiveRequest {
     url: String,
     max: usize,
@@ -82,7 +82,7 @@ fn check_visibility(seconds: i64) -> Result<(), Refusal> {
     )))
 }
 
-/// Messages now, and when to look again if there is none.
+/// Returns the available messages, and the time when the next message becomes visible.
 pub(super) fn receive(
     sqs: &Sqs,
     request: &ReceiveRequest,
@@ -95,7 +95,7 @@ pub(super) fn receive(
     if !dead.is_empty() {
         let origin = name_of(&request.url).to_owned();
         let target = redrive.and_then(|(target, _)| target.rsplit(':').next().map(str::to_owned));
-        // Without the queue to go to they stay, as AWS would refuse such a policy.
+        // If the dead-letter queue is missing, the messages stay; AWS would reject such a policy.
         let queue = queues
             .get_mut(target.as_deref().unwrap_or(&origin))
             .ok_or_else(Refusal::no_such_queue)?;
@@ -120,7 +120,7 @@ pub(super) fn receive(
     ))
 }
 
-/// A message on the wire, with those attributes that were asked for.
+/// A message in the response format, with the requested attributes.
 fn shown(message: &Message, request: &ReceiveRequest) -> Value {
     let mut shown = json!({
         "MessageId": message.id,
@@ -155,7 +155,7 @@ fn shown(message: &Message, request: &ReceiveRequest) -> Value {
     shown
 }
 
-/// Names, `All`, or beginnings like `trace.*`.
+/// Matches names, `All`, or prefixes such as `trace.*`.
 fn is_wanted(wanted: &[String], name: &str) -> bool {
     wanted.iter().any(|wanted| {
         wanted == "All"

@@ -1,4 +1,4 @@
-//! Dead letters on their way back.
+//! Redrive: moves dead letters back to their queues.
 
 use std::sync::PoisonError;
 
@@ -38,7 +38,7 @@ pub(super) struct Moving {
     destination_arn: Option<String>,
 }
 
-/// Moves all dead letters that are not in flight, at once, and says so.
+/// Moves all dead letters that are not in flight at once, and records a completed task.
 pub(super) fn start_move(sqs: &Sqs, request: &Moving, now: i64) -> Answer {
     let last = |arn: &str| arn.rsplit(':').next().unwrap_or(arn).to_owned();
     let source = last(&request.source_arn);
@@ -70,7 +70,7 @@ pub(super) fn start_move(sqs: &Sqs, request: &Moving, now: i64) -> Answer {
             .or(letter.origin.as_ref())
             .unwrap_or(&sources[0]);
         let target = queues.get_mut(target).ok_or_else(|| missing(target))?;
-        // A moved message is a new one: new id, new age, never received.
+        // A moved message is a new message: it has a new id, a new age and no receives.
         let fresh = Message {
             id: random_id(),
             body: letter.body,

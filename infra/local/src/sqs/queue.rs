@@ -1,10 +1,10 @@
-//! One standard queue, as plain data: time is an argument, nothing waits.
+//! A standard queue as plain data. Time is an argument, and no function waits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-/// A message and what its queue knows about it.
+/// A message with its state in the queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Message {
     pub(crate) id: String,
@@ -14,9 +14,9 @@ pub(crate) struct Message {
     pub(crate) sent_ms: i64,
     pub(crate) first_receive_ms: Option<i64>,
     pub(crate) receives: u32,
-    /// The queue a dead letter came from.
+    /// The queue from which a dead letter was moved.
     pub(crate) origin: Option<String>,
-    /// Only the newest receipt handle is good.
+    /// The newest receipt handle. Older ones are not valid.
     pub(crate) handle: Option<String>,
     pub(super) visible_ms: i64,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Message {
 pub(crate) struct Queue {
     pub(crate) attributes: BTreeMap<String, String>,
     messages: HashMap<u64, Message>,
-    /// Which message can be received from when on.
+    /// The messages, ordered by the time from which each can be received.
     order: BTreeSet<(i64, u64)>,
     last: u64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Counts {
     pub(crate) delayed: usize,
 }
 
-/// What a change of visibility met.
+/// The result of a change of visibility.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Changed,
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    /// A whole number among the queue's attributes.
+    /// An attribute of the queue that is a whole number, or its default.
     pub(crate) fn number(&self, name: &str) -> i64 {
         let default = match name {
             "VisibilityTimeout" => 30,
@@ -66,12 +66,12 @@ impl Queue {
             .unwrap_or(default)
     }
 
-    /// The dead letter queue's ARN, and how often a message is received before it goes there.
+    /// The ARN of the dead-letter queue, and the number of receives before a message moves there.
     pub(crate) fn redrive(&self) -> Option<(String, u32)> {
         let policy: Value = serde_json::from_str(self.attributes.get("RedrivePolicy")?).ok()?;
         let target = policy.get("deadLetterTargetArn")?.as_str()?.to_owned();
         let max = policy.get("maxReceiveCount")?;
-        // AWS takes the number with quotes too.
+        // AWS also accepts the number as a string.
         let max = max
             .as_u64()
             .or_else(|| max.as_str().and_then(|text| text.parse().ok()))?;
@@ -91,7 +91,7 @@ impl Queue {
         );
     }
 
-    /// Hands out up to `max` messages, and beside them those that were received too often.
+    /// Returns up to `max` messages, and separately the messages that were received too often.
     pub(crate) fn receive(
         &mut self,
         max: usize,
@@ -130,7 +130,8 @@ impl Queue {
             message.visible_ms = hidden_until;
             received.push((number, message));
         }
-        // Put back only now, or a visibility of 0 would hand the same message out for ever.
+        // Insert them after the loop. Otherwise, a visibility timeout of 0 would return the same
+        // message without end.
         for (number, message) in &received {
             self.order.insert((message.visible_ms, *number));
             self.messages.insert(*number, message.clone());
@@ -141,13 +142,13 @@ impl Queue {
         )
     }
 
-    /// When the next message can be received, if one is there at all.
+    /// The time when the next message can be received; `None` for an empty queue.
     pub(crate) fn next_visible_ms(&self) -> Option<i64> {
         self.order.first().map(|(visible, _)| *visible)
     }
 
-    /// Deletes by the newest handle. An older one succeeds and deletes nothing, which is
-    /// the least kind of what AWS may do. `None`: that was no handle at all.
+    /// Deletes a message by its newest handle. An older handle succeeds without deleting, which is
+    /// the strictest of the behaviours that AWS allows. `None`: the handle is invalid.
     pub(crate) fn delete(&mut self, handle: &str) -> Option<()> {
         let number = number_of(handle)?;
         if self.current(number, handle).is_some()
@@ -183,7 +184,7 @@ impl Queue {
         self.order.clear();
     }
 
-    /// Takes out every message which is not in flight, for a move to another queue.
+    /// Removes all messages that are not in flight, for a move to another queue.
     pub(crate) fn take_visible(&mut self, now: i64) -> Vec<Message> {
         let mut taken = Vec::new();
         while let Some(&(visible, number)) = self.order.first() {

@@ -1,4 +1,4 @@
-//! Names that Parameter Store passes on to Secrets Manager.
+//! Parameter names that refer to Secrets Manager.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::secrets_manager::{Found, Missing, Store};
 
 const PREFIX: &str = "/aws/reference/secretsmanager/";
 
-/// What the reference `name` is answered with; `None` for the name of a parameter.
+/// The response for the reference `name`; `None` if it is the name of a parameter.
 pub(super) fn parameter(secrets: &Store, name: &str, decrypted: bool) -> Option<Answer> {
     let reference = name.strip_prefix(PREFIX)?;
     Some(resolved(secrets, reference, decrypted))
@@ -34,7 +34,7 @@ fn resolved(secrets: &Store, reference: &str, decrypted: bool) -> Answer {
     match secrets.find(id, selector.unwrap_or("AWSCURRENT")) {
         Ok(found) => Ok(shown(id, selector, &found)),
         Err(Missing::Deleted) => Err(invalid("Invalid Request to Secrets Manager")),
-        // The words are AWS's, `null` included.
+        // AWS returns exactly this message, including `null`.
         Err(Missing::Nothing) => {
             let selected = selector.map_or("null".to_owned(), |selector| format!(":{selector}"));
             let said = format!(

@@ -1,7 +1,7 @@
-//! A CloudFormation document: YAML whose functions (`!Ref`, `!Sub` …) get their values.
+//! A CloudFormation document: YAML with functions (`!Ref`, `!Sub` …) that resolve to values.
 //!
-//! Only what is asked for is resolved, so the parts of a template that mean nothing on
-//! this machine (roles, alarms, dashboards) may use whatever CloudFormation offers.
+//! Only requested values are resolved. So the parts of a template that have no meaning on this
+//! machine (alarms, dashboards) can use all features of CloudFormation.
 
 use anyhow::{Context, anyhow, bail};
 use saphyr::{LoadableYamlNode, MarkedYamlOwned, SafelyIndex, ScalarOwned, YamlDataOwned};
@@ -12,7 +12,8 @@ use crate::names::{ACCOUNT, arn};
 
 pub(super) type Node = MarkedYamlOwned;
 
-/// Deeper nesting than anyone writes: a resource that refers to itself ends here.
+/// The limit of nesting, deeper than in any real template. It detects a resource that refers to
+/// itself.
 const MAX_DEPTH: usize = 64;
 
 pub(super) struct Document<'a> {
@@ -61,7 +62,7 @@ impl<'a> Document<'a> {
         Ok(found)
     }
 
-    /// One property of a resource; absent is `None`.
+    /// One property of a resource; `None` if it is absent.
     pub(super) fn property(&self, id: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let node = self
             .resource(id)?
@@ -75,13 +76,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// One property that has to be there.
+    /// One property of a resource. Fails if it is absent.
     pub(super) fn required(&self, id: &str, name: &str) -> anyhow::Result<Value> {
         self.property(id, name)?
             .with_context(|| format!("resource {id} has no property {name}"))
     }
 
-    /// What `Globals` say about functions, where the function itself says nothing.
+    /// A property of functions in `Globals`, the default for a function without it.
     pub(super) fn function_default(&self, name: &str) -> anyhow::Result<Option<Value>> {
         let node = self.root.get("Globals").and_then(|all| all.get("Function"));
         match node.and_then(|all| all.get(name)) {
@@ -130,11 +131,11 @@ impl<'a> Document<'a> {
         match self.resolve(node, depth)? {
             Some(Value::Bool(truth)) => Ok(truth),
             Some(Value::String(text)) if text == "true" || text == "false" => Ok(text == "true"),
-            _ => bail!("line {}: neither true nor false", line(node)),
+            _ => bail!("line {}: must be true or false", line(node)),
         }
     }
 
-    /// The value of a node; `None` is `AWS::NoValue`.
+    /// The value of a node; `None` for `AWS::NoValue`.
     pub(super) fn resolve(&self, node: &Node, depth: usize) -> anyhow::Result<Option<Value>> {
         if depth > MAX_DEPTH {
             bail!("line {}: the template refers to itself", line(node));
@@ -182,7 +183,7 @@ impl<'a> Document<'a> {
             .with_context(|| format!("resource {id}"))
     }
 
-    /// The name on this machine: the template's own, or one of stack and logical id.
+    /// The name on this machine: from the template, or made of stack name and logical id.
     pub(super) fn physical_name(&self, id: &str, depth: usize) -> anyhow::Result<String> {
         let kind = self.kind(id)?;
         let property = match kind {
@@ -191,7 +192,7 @@ impl<'a> Document<'a> {
             "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" => "TableName",
             "AWS::Serverless::Function" | "AWS::Lambda::Function" => "FunctionName",
             "AWS::IAM::Role" => "RoleName",
-            // Others have ids of AWS's making, for which the logical one does.
+            // AWS generates the ids of other resources; the logical id replaces them here.
             _ => return Ok(id.to_owned()),
         };
         let given = self
@@ -203,7 +204,7 @@ impl<'a> Document<'a> {
         {
             let name = value
                 .as_str()
-                .with_context(|| format!("{property} must be a text"))?;
+                .with_context(|| format!("{property} must be a string"))?;
             return Ok(name.to_owned());
         }
         let name = format!("{}-{id}", self.naming.stack_name);
@@ -219,7 +220,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Names the innermost place only: the rest of the way there helps nobody.
+/// Adds the line and the function, unless the error has them already: only the innermost position
+/// is useful.
 fn located(error: anyhow::Error, line: usize, function: &str) -> anyhow::Error {
     if error.to_string().starts_with("line ") {
         return error;
@@ -231,7 +233,7 @@ pub(super) fn function_arn(name: &str) -> String {
     arn("lambda", &format!("function:{name}"))
 }
 
-/// Texts as they are, numbers and truths as CloudFormation writes them.
+/// The text of a string, a number or a boolean, in CloudFormation's format.
 pub(super) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

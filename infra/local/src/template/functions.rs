@@ -1,4 +1,4 @@
-//! CloudFormation's functions and what they refer to.
+//! Resolves CloudFormation's functions and references.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -41,7 +41,7 @@ impl Document<'_> {
         };
         let string = |node: &Node| -> anyhow::Result<String> {
             let value = self.resolve(node, depth)?.context("has no value")?;
-            scalar_text(&value).context("needs a text")
+            scalar_text(&value).context("needs a string")
         };
         Ok(Some(match name {
             "Ref" => return self.reference(text(argument).context("needs a name")?, depth),
@@ -64,7 +64,7 @@ impl Document<'_> {
                     let list = list.as_array().context("needs a list")?;
                     let parts: Option<Vec<_>> = list.iter().map(scalar_text).collect();
                     parts
-                        .context("needs texts")?
+                        .context("needs a list of strings")?
                         .join(&string(separator)?)
                         .into()
                 }
@@ -83,7 +83,7 @@ impl Document<'_> {
                     let whole = string(whole)?;
                     whole.split(&string(separator)?).collect::<Vec<_>>().into()
                 }
-                _ => bail!("needs a separator and a text"),
+                _ => bail!("needs a separator and a string"),
             },
             "FindInMap" => match items()? {
                 [map, first, second] => self
@@ -93,7 +93,7 @@ impl Document<'_> {
                     .and_then(|all| all.get(string(first).ok()?))
                     .and_then(|all| all.get(string(second).ok()?))
                     .map(|node| self.resolve(node, depth))
-                    .context("finds nothing")??
+                    .context("the map has no such keys")??
                     .context("has no value")?,
                 _ => bail!("needs a map and two keys"),
             },
@@ -125,7 +125,7 @@ impl Document<'_> {
                 })
                 .into()
             }
-            other => bail!("the local stack does not know the function {other}"),
+            other => bail!("the local stack does not support the function {other}"),
         }))
     }
 
@@ -175,7 +175,7 @@ impl Document<'_> {
             ("AWS::Serverless::Function" | "AWS::Lambda::Function", "Arn") => function_arn(&name),
             ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{ACCOUNT}:role/{name}"),
             (_, "Arn") => arn("local", &name),
-            _ => bail!("the local stack does not know {path} of a {kind}"),
+            _ => bail!("the local stack does not support {path} of a {kind}"),
         })
     }
 
@@ -186,13 +186,13 @@ impl Document<'_> {
                 text(template),
                 pairs(values).unwrap_or_default().into_iter().collect(),
             ),
-            Some(_) => bail!("needs a text, or a text and values"),
+            Some(_) => bail!("needs a string, or a string and values"),
         };
-        let mut rest = template.context("needs a text")?;
+        let mut rest = template.context("needs a string")?;
         let mut result = String::new();
         while let Some((before, after)) = rest.split_once("${") {
             result.push_str(before);
-            let (name, after) = after.split_once('}').context("a ${ without its }")?;
+            let (name, after) = after.split_once('}').context("a ${ without a closing }")?;
             rest = after;
             let name = name.trim();
             if let Some(literal) = name.strip_prefix('!') {
@@ -207,7 +207,7 @@ impl Document<'_> {
                 None => self.reference(name, depth)?,
             };
             let value = value.as_ref().and_then(scalar_text);
-            result.push_str(&value.with_context(|| format!("{name} is not a text"))?);
+            result.push_str(&value.with_context(|| format!("{name} is not a string"))?);
         }
         result.push_str(rest);
         Ok(result)

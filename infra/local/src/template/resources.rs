@@ -1,4 +1,4 @@
-//! Every resource of a template, for whoever counts them and not only what runs on this machine.
+//! All resources of a template, including those that the local stack does not emulate.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Naming;
 use super::document::{Document, pairs, text};
 
-/// The resources that are there under the parameters of `naming`.
+/// The resources that exist with the parameters of `naming`.
 pub struct Resources<'n> {
     document: Document<'n>,
     kinds: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ impl<'n> Resources<'n> {
         all.map(|(id, _)| id.as_str())
     }
 
-    /// One property of a resource, with its functions resolved; absent is `None`.
+    /// One property of a resource, with its functions resolved; `None` if it is absent.
     pub fn property(&self, id: &str, name: &str) -> anyhow::Result<Option<Value>> {
         self.document.property(id, name)
     }

@@ -1,4 +1,4 @@
-//! The table as the template defines it, and how to make one like it.
+//! Reads the table definition of the template, and creates the table.
 
 use anyhow::{Context, bail};
 use aws_sdk_dynamodb::{
@@ -12,19 +12,19 @@ use serde::Deserialize;
 
 use super::document::Document;
 
-/// What `CreateTable` needs to know.
+/// The arguments of `CreateTable`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableDefinition {
-    /// The name in the local stack; tests choose their own.
+    /// The name in the local stack. Tests use other names.
     pub name: String,
     pub key_schema: Vec<KeySchemaElement>,
     pub attributes: Vec<AttributeDefinition>,
     pub indexes: Vec<GlobalSecondaryIndex>,
-    /// The attribute that holds the time of expiry.
+    /// The attribute with the expiry time.
     pub ttl: Option<String>,
 }
 
-/// Makes the table unless it is there. What is there is kept.
+/// Creates the table. An existing table does not change.
 pub async fn create_table(
     client: &Client,
     definition: &TableDefinition,
@@ -48,7 +48,7 @@ pub async fn create_table(
         }
         return Err(error).with_context(|| format!("create the table {name}"));
     }
-    // The embedded DynamoDB is ready at once, others take a moment.
+    // The embedded DynamoDB is ready immediately; other emulators need some time.
     while status(client, name).await? != TableStatus::Active {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
@@ -71,7 +71,7 @@ pub async fn create_table(
 async fn status(client: &Client, name: &str) -> anyhow::Result<TableStatus> {
     let answer = client.describe_table().table_name(name).send().await;
     answer
-        .with_context(|| format!("look at the table {name}"))?
+        .with_context(|| format!("describe the table {name}"))?
         .table
         .and_then(|table| table.table_status)
         .with_context(|| format!("the table {name} has no status"))

@@ -135,7 +135,7 @@ fn parameters_can_be_given() {
     );
 }
 
-/// A template with one queue, whose properties are these.
+/// The queue of a template with one queue that has these properties.
 fn queue(properties: &str) -> anyhow::Result<QueueDefinition> {
     let text = format!(
         "Parameters:\n  Bare: {{ Type: String }}\n  Yes: {{ Type: String, Default: 'true' }}\n\
@@ -180,15 +180,15 @@ fn a_wrong_template_is_refused_by_the_name_of_what_is_wrong() {
         ),
         ("QueueName: !Ref Bare", "parameter Bare has no default"),
         ("DelaySeconds: !GetAtt Q.Colour", "Q.Colour"),
-        ("QueueName: !Sub '${Q'", "without its }"),
+        ("QueueName: !Sub '${Q'", "without a closing }"),
         ("QueueName: !Sub '${Q}'", "refers to itself"),
         (
             "QueueName: !Transform x",
-            "does not know the function Transform",
+            "does not support the function Transform",
         ),
         ("QueueName: !If [Nobody, a, b]", "no condition Nobody"),
-        ("QueueName: [a]", "must be a text"),
-        ("FifoQueue: true", "no FIFO"),
+        ("QueueName: [a]", "must be a string"),
+        ("FifoQueue: true", "does not support FIFO"),
         ("DelaySeconds: 1, DelaySeconds: 2", "duplicated key"),
     ] {
         let error = format!("{:#}", queue(properties).unwrap_err());
@@ -218,7 +218,7 @@ fn a_wrong_template_is_refused_by_the_name_of_what_is_wrong() {
         (
             "Resources: { S: { Type: 'AWS::Scheduler::Schedule', Properties: { ScheduleExpression: \
              'rate(2 weeks)' } } }",
-            "resource S: the schedule",
+            "resource S: invalid schedule",
         ),
     ] {
         let error = format!(

@@ -1,4 +1,4 @@
-//! The emulated services, through the SDK's clients.
+//! Tests of the emulated services with the SDK's clients.
 
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use aws_sdk_ssm::types::ParameterType;
@@ -19,13 +19,13 @@ fn services() -> Services {
     }
 }
 
-/// The code an SDK shows for an error.
+/// The error code that an SDK returns.
 macro_rules! code {
     ($result:expr) => {{
         use aws_sdk_sqs::error::ProvideErrorMetadata;
         $result
             .err()
-            .expect("it is refused")
+            .expect("the call fails")
             .code()
             .unwrap_or_default()
             .to_owned()

@@ -1,4 +1,4 @@
-//! The Lambda host.
+//! Tests of the Lambda emulator.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -47,7 +47,7 @@ async fn a_function_sees_the_variables_and_the_context_of_lambda() {
     ] {
         assert_eq!(variables[name], value, "{name}");
     }
-    // Nothing of the host's own environment.
+    // The function must not get the environment of the host.
     assert_eq!(variables.get("HOME"), None);
     assert_eq!(
         context["arn"],
@@ -138,7 +138,7 @@ async fn killing_from_outside_fails_what_is_under_way() {
     let order = json!({ "do": "hang" });
     let hanging = stack.invoke("Catcher", &order);
     let killing = async {
-        until("the process is there", async || {
+        until("the process has started", async || {
             (stack.kill_function_processes("Catcher").await.unwrap() > 0).then_some(())
         })
         .await;
@@ -178,7 +178,7 @@ async fn a_missing_binary_is_named() {
     };
     let error = Stack::start(options).await.err().unwrap();
     assert!(
-        format!("{error:#}").contains("there is no /nowhere/catcher"),
+        format!("{error:#}").contains("/nowhere/catcher does not exist"),
         "{error:#}"
     );
 }
@@ -186,7 +186,7 @@ async fn a_missing_binary_is_named() {
 #[tokio::test]
 async fn invocations_run_beside_each_other() {
     let stack = stack().await;
-    // Each takes the whole second of the timeout; one after the other they would take five.
+    // Each invocation takes the whole second of the timeout; in sequence they would take five.
     let start = tokio::time::Instant::now();
     let order = json!({ "do": "hang" });
     let all = (0..5).map(|_| stack.invoke("Catcher", &order));
@@ -219,14 +219,14 @@ async fn a_deployment_ends_who_waits_at_once_and_who_works_when_it_is_done() {
 
     let working = stack.invoke("Catcher", &order);
     let deploying = async {
-        until("one of them works", async || third()).await;
+        until("one process works", async || third()).await;
         stack.deploy("Catcher", &template(), &folder).unwrap();
     };
     let (answer, ()) = tokio::join!(working, deploying);
 
     assert_eq!(answer.unwrap().json().unwrap(), "done");
     let gone = async || (!old.iter().any(|id| runs(*id))).then_some(());
-    until("both are gone", gone).await;
+    until("both processes have exited", gone).await;
     let new = pid(&context(&stack).await);
     let executable = folder.canonicalize().unwrap().join("catcher");
     let executables = stack.function_executables("Catcher").unwrap();
@@ -240,7 +240,7 @@ async fn a_deployment_of_nothing_changes_nothing() {
     let stack = stack().await;
     let before = pid(&context(&stack).await);
     for (function, complaint) in [
-        ("Catcher", "there is no /nowhere/catcher"),
+        ("Catcher", "/nowhere/catcher does not exist"),
         ("Nobody", "the template has no function Nobody"),
     ] {
         let refused = stack.deploy(function, &template(), "/nowhere".as_ref());
@@ -252,7 +252,7 @@ async fn a_deployment_of_nothing_changes_nothing() {
 
 #[tokio::test]
 async fn a_frozen_process_is_stopped_between_invocations_and_works_again() {
-    // With one process the next invocation waits until it is back.
+    // With one process, the next invocation waits until the process is free.
     let options = Options {
         freeze: true,
         max_processes: 1,
@@ -261,7 +261,10 @@ async fn a_frozen_process_is_stopped_between_invocations_and_works_again() {
     let stack = Stack::start(options).await.unwrap();
     let first = pid(&context(&stack).await);
     for _ in 0..3 {
-        until("it is stopped", async || is_stopped(first).then_some(())).await;
+        until("the process is stopped", async || {
+            is_stopped(first).then_some(())
+        })
+        .await;
         assert_eq!(pid(&context(&stack).await), first);
     }
     stack.stop().await;

@@ -1,4 +1,4 @@
-//! The HTTP API in front of the catcher.
+//! Tests of the HTTP API in front of the catcher.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use local::{Options, Stack};
@@ -23,7 +23,7 @@ impl Answer {
     }
 }
 
-/// Plain HTTP/1.1 on a socket, so that nothing is added to what is said here.
+/// Sends plain HTTP/1.1 over a socket, so that no client library adds headers.
 async fn say(stack: &Stack, head: &str, body: &[u8]) -> Answer {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = stack
@@ -38,7 +38,7 @@ async fn say(stack: &Stack, head: &str, body: &[u8]) -> Answer {
         "{head}\r\nHost: {address}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     socket.write_all(head.as_bytes()).await.unwrap();
-    // A refusal may come before all of the body is read.
+    // An error response may arrive before the whole body is read.
     let _ = socket.write_all(body).await;
     let mut bytes = Vec::new();
     let _ = socket.read_to_end(&mut bytes).await;

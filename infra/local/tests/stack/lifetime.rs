@@ -1,4 +1,4 @@
-//! Nothing is left behind: not by a stop, not by a drop, not by a kill of the host.
+//! Tests that no process remains after a stop, a drop or a kill of the host.
 
 use std::{
     io::{BufRead, BufReader},
@@ -59,7 +59,7 @@ async fn a_killed_host_takes_its_functions_along() {
         let mut host = Command::new(example("stack_host"))
             .args([template(), binaries()])
             .args(freeze.then_some("freeze"))
-            // It cannot tidy up behind itself.
+            // A killed host cannot delete its temporary folder; the test does.
             .env("TMPDIR", &folder)
             .stdout(Stdio::piped())
             .spawn()
@@ -69,16 +69,16 @@ async fn a_killed_host_takes_its_functions_along() {
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let ids: Vec<u32> = serde_json::from_str(&line).unwrap();
         assert_eq!(ids.len(), 2);
-        // The kernel wakes only what has come to a stop.
+        // The kernel continues only processes that are already stopped.
         let settled = |id: &u32| if freeze { is_stopped(*id) } else { runs(*id) };
-        until("the functions have settled", async || {
+        until("the functions are ready", async || {
             ids.iter().all(settled).then_some(())
         })
         .await;
         host.kill().unwrap();
         host.wait().unwrap();
         let gone = async || (!ids.iter().any(|id| runs(*id))).then_some(());
-        until("the functions are gone", gone).await;
+        until("the functions have exited", gone).await;
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

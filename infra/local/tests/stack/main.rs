@@ -1,4 +1,4 @@
-//! The local stack with a real function process that does as it is told.
+//! Tests of the local stack with a real function process that follows instructions.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -15,7 +15,7 @@ use std::{
 
 use local::{Options, Stack};
 
-/// The template of these tests and a folder where every function is the echo function.
+/// The template of these tests, and a folder in which every function is the echo function.
 fn options() -> Options {
     Options::new(template(), binaries())
 }
@@ -28,17 +28,18 @@ fn template() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack/template.yaml")
 }
 
-/// Cargo builds examples before it runs tests, two folders up from the test's executable.
+/// The path of an example. Cargo builds examples before it runs tests, two folders above the test's
+/// executable.
 fn example(name: &str) -> PathBuf {
     let me = std::env::current_exe().expect("a test has an executable");
     let folder = me
         .parent()
         .and_then(Path::parent)
-        .expect("it is in a target folder");
+        .expect("the executable is in a target folder");
     let path = folder.join("examples").join(name);
     assert!(
         path.exists(),
-        "{} is missing: cargo build --examples -p webhookctl",
+        "{} is missing: cargo build --examples -p local",
         path.display()
     );
     path
@@ -46,18 +47,18 @@ fn example(name: &str) -> PathBuf {
 
 fn binaries() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("functions");
-    std::fs::create_dir_all(&folder).expect("make the folder of functions");
+    std::fs::create_dir_all(&folder).expect("create the folder of functions");
     for name in ["catcher", "processor", "backup-sync"] {
         let link = folder.join(name);
         if !link.exists() {
-            // Another test may be quicker.
+            // Another test may create the link first.
             let _ = std::os::unix::fs::symlink(example("echo_function"), &link);
         }
     }
     folder
 }
 
-/// Looks again and again until it is so; fails after 20 s.
+/// Polls until the condition is true; fails after 20 s.
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -66,13 +67,13 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
         }
         assert!(
             start.elapsed() < Duration::from_secs(20),
-            "waited in vain until {what}"
+            "timed out waiting until {what}"
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Whether a process runs, that is neither gone nor a zombie that waits for its parent.
+/// Whether a process runs. A zombie that waits for its parent does not run.
 fn runs(id: u32) -> bool {
     state(id).is_some_and(|state| state != 'Z')
 }
@@ -81,13 +82,13 @@ fn is_stopped(id: u32) -> bool {
     state(id) == Some('T')
 }
 
-/// The letter after the name of the program, which stands in brackets.
+/// The state letter of a process, which follows the program name in brackets.
 fn state(id: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
-/// A folder of this run of the tests, which nobody else uses and which is not there yet.
+/// The path of a folder that belongs to this test run only and does not exist yet.
 fn scratch(name: &str) -> PathBuf {
     let me = std::process::id();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{me}"));

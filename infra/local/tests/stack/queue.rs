@@ -1,4 +1,4 @@
-//! From the queue to the function: batches, partial failures, dead letters.
+//! Tests from the queue to the function: batches, partial failures and dead letters.
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use local::Stack;
@@ -20,7 +20,7 @@ async fn send(stack: &Stack, body: &str) {
         .unwrap();
 }
 
-/// All messages of a queue, in flight or not.
+/// The number of messages in a queue, including messages in flight.
 async fn depth(stack: &Stack, id: &str) -> usize {
     let request = stack
         .clients()
@@ -43,7 +43,7 @@ async fn depth(stack: &Stack, id: &str) -> usize {
     .sum()
 }
 
-/// The records the processor was shown so far.
+/// The records that the processor has received so far.
 fn records(stack: &Stack) -> Vec<Value> {
     let log = std::fs::read_to_string(stack.log_file("Processor").unwrap()).unwrap_or_default();
     let batches = log
@@ -58,7 +58,10 @@ fn records(stack: &Stack) -> Vec<Value> {
 async fn a_message_reaches_the_processor_and_is_deleted() {
     let stack = stack().await;
     send(&stack, "ok").await;
-    until("the message was shown", async || records(&stack).pop()).await;
+    until("the processor gets the message", async || {
+        records(&stack).pop()
+    })
+    .await;
     until("the queue is empty", async || {
         (depth(&stack, "WorkQueue").await == 0).then_some(())
     })
@@ -112,7 +115,7 @@ async fn errors_crashes_timeouts_and_unknown_ids_bring_the_batch_back() {
     for order in ["error", "crash", "hang", "unknown"] {
         send(&stack, order).await;
     }
-    until("all are dead letters", async || {
+    until("all messages are dead letters", async || {
         (depth(&stack, "WorkDeadLetters").await == 4).then_some(())
     })
     .await;

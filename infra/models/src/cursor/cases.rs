@@ -1,4 +1,4 @@
-//! The configurations of the sync, and its ablations.
+//! The cases of the sync, and its ablations.
 
 use super::{Mark, Rule, Sync};
 use crate::case::{Case, Expect};
@@ -7,7 +7,7 @@ use crate::property::Property;
 const MODEL: &str = "sync";
 const FOUND: Property = Property::SyncFindsAll;
 
-/// Two runs for three ticks, as the code has it.
+/// Two runs for three ticks, with the parameters of the code.
 const PLAN: Sync = Sync {
     off: &[],
     mark: Mark::StartOfRun,
@@ -24,14 +24,14 @@ const QUICK: Sync = Sync {
     last_tick: 2,
     ..PLAN
 };
-/// What needs a third event needs no more time.
+/// Cases that need a third event need no more time.
 const SHORT: Sync = Sync {
     last_tick: 1,
     events: 3,
     ..PLAN
 };
 
-/// All of them.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     holds().into_iter().chain(breaks()).chain(pages()).collect()
 }
@@ -45,7 +45,7 @@ fn holds() -> Vec<Case> {
         case("two runs, longer", PLAN).large(),
         case("three events", SHORT).large(),
         case("overlap = lag, inclusive", QUICK.with(|s| s.overlap = 1)).large(),
-        // With two runs at once, fence and order of the cursor only save calls.
+        // With two runs at once, the fence and the growing cursor only save calls.
         case("no fence", QUICK.with(|s| s.off = &[Rule::Fence])).large(),
         case(
             "no fence, and the cursor may go back",
@@ -69,7 +69,7 @@ fn breaks() -> Vec<Case> {
             s.overlap = 1;
             s.inclusive = false;
         }),
-        case("the clock at the end of the run", |s| {
+        case("the time at the end of the run as cursor", |s| {
             s.mark = Mark::EndOfRun;
         }),
         case("cursor before the puts", |s| {
@@ -86,14 +86,14 @@ fn breaks() -> Vec<Case> {
     ]
 }
 
-/// A page that the run which noted it cannot be ended from.
+/// A stored page from which a run cannot continue.
 fn pages() -> Vec<Case> {
     let breaks = |name, of| Case::new(MODEL, name, Expect::Breaks(FOUND), of);
     let holds = |name, of| Case::new(MODEL, name, Expect::Holds, of);
     let may_go_back = &[Rule::StalePageDropped, Rule::CursorOnlyGrows];
     vec![
         breaks(
-            "a page older than the cursor is gone on from",
+            "a run continues from a page older than the cursor",
             SHORT.with(|s| s.off = &[Rule::StalePageDropped]),
         )
         .large(),
@@ -103,7 +103,7 @@ fn pages() -> Vec<Case> {
         )
         .large(),
         breaks(
-            "a page that the provider forgot is asked for again",
+            "a forgotten page is requested again",
             ALONE.with(|s| {
                 s.pages_expire = true;
                 s.off = &[Rule::RefusedPageDropped];

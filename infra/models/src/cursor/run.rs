@@ -1,4 +1,4 @@
-//! A run: clock, lease, page after page, cursor.
+//! A run: it reads the clock, takes the lease, reads page after page, and moves the cursor.
 
 use super::{Event, Mark, Page, Phase, Rule, Run, Sync, World};
 use crate::checker::Steps;
@@ -47,7 +47,7 @@ impl At<'_> {
         self.world.with(|w| w.runs[self.n].phase = phase)
     }
 
-    /// The run is no more. What it holds, it goes on holding.
+    /// The run has stopped. Its lease stays until it expires.
     fn gone(&self) -> World {
         self.world.with(|w| w.runs[self.n] = Run::IDLE)
     }
@@ -56,7 +56,7 @@ impl At<'_> {
         world.holder == u8::try_from(self.n).ok()
     }
 
-    /// It ends in order, and lets go of the lease if that is still its own.
+    /// The run ends regularly, and releases the lease if it still holds it.
     fn released(&self) -> World {
         let holds = self.holds(&self.world);
         self.gone().with(|w| {
@@ -80,7 +80,11 @@ impl At<'_> {
 
     fn lease(&self, steps: &mut Steps<World>) {
         if self.world.holder.is_some() && !self.world.lease_over {
-            steps.sure(self.name(), "finds another run at it", self.gone());
+            steps.sure(
+                self.name(),
+                "finds that another run holds the lease",
+                self.gone(),
+            );
             return;
         }
         let fresh = |page: &Page| {
@@ -110,14 +114,14 @@ impl At<'_> {
             }
         });
         let what = if page.is_some() {
-            "takes the lease and goes on where another stopped"
+            "takes the lease and continues where another run stopped"
         } else {
             "takes the lease"
         };
         steps.sure(self.name(), what, to);
     }
 
-    /// A page holds one event, the newest that is left.
+    /// A page contains one event, the newest that is left.
     fn list(&self, steps: &mut Steps<World>) {
         let me = self.me();
         if me.expired {
@@ -128,7 +132,7 @@ impl At<'_> {
             });
             steps.sure(
                 self.name(),
-                "asks for a page that is not known any more",
+                "requests a page that the provider no longer knows",
                 to,
             );
             return;
@@ -181,23 +185,27 @@ impl At<'_> {
                 event.known = true;
             }
         });
-        steps.sure(self.name(), "puts it", put);
+        steps.sure(self.name(), "puts the event", put);
         if self.sync.has(Rule::FailedPutEndsRun) {
-            steps.maybe(self.name(), "fails to put it and stops", self.released());
+            steps.maybe(
+                self.name(),
+                "fails to put the event and stops",
+                self.released(),
+            );
         } else {
-            steps.maybe(self.name(), "fails to put it and goes on", on);
+            steps.maybe(self.name(), "fails to put the event and continues", on);
         }
     }
 
     fn note(&self, steps: &mut Steps<World>) {
         let me = self.me();
         if !self.holds(&self.world) && self.sync.has(Rule::Fence) {
-            steps.sure(self.name(), "sees that another run took over", self.gone());
+            steps.sure(self.name(), "finds that another run took over", self.gone());
             return;
         }
         let to = self.go(Phase::Listing);
         let to = to.with(|w| w.page = me.after.map(|after| page(&me, after)));
-        steps.sure(self.name(), "notes the page", to);
+        steps.sure(self.name(), "stores the page", to);
     }
 
     fn advance(&self, steps: &mut Steps<World>) {
@@ -209,7 +217,7 @@ impl At<'_> {
         };
         let back = self.world.cursor > mark && self.sync.has(Rule::CursorOnlyGrows);
         if back || !self.holds(&self.world) && self.sync.has(Rule::Fence) {
-            steps.sure(self.name(), "may not move the cursor", self.gone());
+            steps.sure(self.name(), "must not move the cursor", self.gone());
             return;
         }
         let to = self.released().with(|w| {

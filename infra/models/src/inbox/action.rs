@@ -1,4 +1,4 @@
-//! The action under a lease: what is known of its effect, the intent, the call.
+//! The action under a lease: the known state of its effect, the intent, and the call.
 
 use super::rules::{Rule, Temper};
 use super::worker::At;
@@ -13,14 +13,18 @@ impl At<'_> {
             if self.me().fx == Fx::Done {
                 steps.sure(
                     self.name(),
-                    "skips what is known to have happened",
+                    "skips an effect that is known to have happened",
                     self.ends(Outcome::Done),
                 );
                 return;
             }
             if !self.model.keyed && matches!(self.me().fx, Fx::Intent | Fx::Unknown) {
                 let to = self.ends(Outcome::Unknown);
-                steps.sure(self.name(), "sees that it may have happened before", to);
+                steps.sure(
+                    self.name(),
+                    "finds that the effect may have happened before",
+                    to,
+                );
                 return;
             }
         }
@@ -42,7 +46,7 @@ impl At<'_> {
         let Some(row) = row else {
             steps.sure(
                 self.name(),
-                "may not note its intent",
+                "cannot record its intent",
                 self.ends(Outcome::Retry),
             );
             return;
@@ -59,7 +63,7 @@ impl At<'_> {
             })
         };
         let to = noted(self.go(Phase::Intended)).with(|w| w.truth.doubt = true);
-        steps.sure(self.name(), "notes its intent", to);
+        steps.sure(self.name(), "records its intent", to);
         if self.world.lost_for_good > 0 {
             let outcome = if self.model.has(Rule::FailedIntentIsKnown) {
                 Outcome::Not
@@ -69,7 +73,7 @@ impl At<'_> {
             let to = noted(self.ends(outcome)).with(|w| w.lost_for_good -= 1);
             steps.maybe(
                 self.name(),
-                "notes its intent, never hears of it and makes no call",
+                "records its intent; all answers are lost; makes no call",
                 to,
             );
         }
@@ -99,12 +103,12 @@ impl At<'_> {
         }
         steps.sure(
             me,
-            "calls in vain or holds the call back",
+            "calls without effect, or holds the call back",
             self.ends(Outcome::Not),
         );
         steps.sure(
             me,
-            "calls in vain and is not answered",
+            "calls without effect and gets no answer",
             doubt(self.ends(unclear)),
         );
         if self.model.temper == Temper::AlwaysFails {
@@ -117,7 +121,7 @@ impl At<'_> {
         );
         steps.maybe(
             me,
-            "calls, the effect happens, and another action asks for a retry",
+            "calls, the effect happens, and another action requests a retry",
             happens(self.ends(Outcome::DoneAndRetry)),
         );
         steps.maybe(
@@ -125,7 +129,7 @@ impl At<'_> {
             "calls, the effect happens, and the answer is lost",
             happens(self.ends(unclear)),
         );
-        steps.maybe(me, "is refused for good", self.ends(Outcome::Permanent));
+        steps.maybe(me, "is rejected permanently", self.ends(Outcome::Permanent));
     }
 
     /// The call reaches the destination.

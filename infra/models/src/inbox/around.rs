@@ -1,4 +1,4 @@
-//! What happens around the functions: time, the queue, the destination, an operator.
+//! The environment of the functions: time, the queue, the destination, an operator.
 
 use super::rules::{Expires, Inbox, Rule};
 use super::world::{Catcher, Fx, Phase, Row, St, World};
@@ -6,10 +6,10 @@ use crate::checker::Steps;
 
 pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     if world.bells > 0 {
-        steps.maybe("queue", "loses a doorbell", world.with(|w| w.bells -= 1));
+        steps.maybe("queue", "loses a message", world.with(|w| w.bells -= 1));
         let twice = world.with(|w| super::ring(model, w));
         if twice.bells != world.bells {
-            steps.maybe("queue", "doubles a doorbell", twice);
+            steps.maybe("queue", "duplicates a message", twice);
         }
     }
     if let Some(row) = world.row {
@@ -36,7 +36,7 @@ fn time(model: &Inbox, world: &World, row: Row, steps: &mut Steps<World>) {
             let mut owners = w.workers.iter().filter(|worker| worker.id == row.owner);
             w.truth.begun |= owners.any(|worker| worker.phase == Phase::ClaimingAgain);
         });
-        steps.sure("time", "passes: the lease runs out", to);
+        steps.sure("time", "passes: the lease expires", to);
     }
     if row.st == St::Failed && !row.due {
         let to = world.with(|w| w.row = Some(Row { due: true, ..row }));

@@ -1,4 +1,4 @@
-//! The configurations of the model, and its ablations.
+//! The cases of the model, and its ablations.
 
 use super::rules::{Expires, Inbox, Rule, Temper};
 use crate::case::{Case, Expect};
@@ -29,7 +29,7 @@ const LATE: Inbox = Inbox {
     ..PLAN
 };
 
-/// All of them.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let sets = [
         holds(),
@@ -43,14 +43,14 @@ pub fn cases() -> Vec<Case> {
     sets.into_iter().flatten().collect()
 }
 
-/// The protocol as it is.
+/// The protocol with all its protections.
 fn holds() -> Vec<Case> {
     let case = |name, of| Case::new(MODEL, name, Expect::Holds, of);
     let longer = PLAN.with(|m| (m.deliveries, m.attempts, m.crashes) = (1, 3, 3));
     let again = REPLAYED.with(|m| m.attempts = 2);
     vec![
-        case("as it is", PLAN),
-        case("the destination takes no key", UNKEYED),
+        case("the protocol", PLAN),
+        case("the destination accepts no key", UNKEYED),
         case("a destination that always fails", FAILS),
         case("an event that kills its workers", CRASHES),
         case(
@@ -60,11 +60,11 @@ fn holds() -> Vec<Case> {
         case("a replay", REPLAYED),
         case("a replay, no key", REPLAYED.with(|m| m.keyed = false)),
         case(
-            "a replay that asks for a new effect",
+            "a replay that requests a new effect",
             REPLAYED.with(|m| m.new_effect = true),
         ),
         case("rows that expire", LATE).large(),
-        case("two doorbells", PLAN.with(|m| m.bells = 2)).large(),
+        case("two messages", PLAN.with(|m| m.bells = 2)).large(),
         case("three attempts, three crashes", longer).large(),
         case(
             "three attempts, three crashes, no key",
@@ -85,12 +85,12 @@ fn holds() -> Vec<Case> {
     ]
 }
 
-/// Protections that stand twice: either one is enough.
+/// Redundant protections: either one is sufficient.
 fn twice() -> Vec<Case> {
     let case = |name, of: Inbox, off| Case::new(MODEL, name, Expect::Holds, of.without(off));
     vec![
         case(
-            "ring before the put, with the sweep",
+            "message before the put, with the sweep",
             PLAN,
             &[Rule::PutBeforeRing],
         )
@@ -127,25 +127,25 @@ fn ways_in() -> Vec<Case> {
         ),
         breaks("no sweep", EveryEventEnds, PLAN, &[Rule::Sweep]),
         breaks(
-            "new rows are sought by nobody",
+            "no scan for new rows",
             EveryEventEnds,
             PLAN,
             &[Rule::SoughtByTime],
         ),
         breaks(
-            "a mark that runs ahead of what can be seen",
+            "a sweep checkpoint ahead of the visible rows",
             EveryEventEnds,
             PLAN,
             &[Rule::MarkStaysBehind],
         ),
         breaks(
-            "no sweep, ring before the put",
+            "no sweep, message before the put",
             EveryEventEnds,
             PLAN,
             &[Rule::PutBeforeRing, Rule::Sweep],
         ),
         breaks(
-            "own put taken for a duplicate",
+            "own put mistaken for a duplicate",
             WriterRings,
             PLAN,
             &[Rule::OwnPut],
@@ -163,7 +163,7 @@ fn claims() -> Vec<Case> {
     use Property::{EveryEventEnds, LiveLeaseIsLeft, NewestClaimWrites, NoUnexecutedDeadLetter};
     vec![
         breaks(
-            "own claim taken for another's",
+            "own claim mistaken for another worker's",
             NoUnexecutedDeadLetter,
             PLAN,
             &[Rule::OwnClaim],
@@ -181,13 +181,13 @@ fn claims() -> Vec<Case> {
             &[Rule::OthersWaitForLease],
         ),
         breaks(
-            "a lease without an end",
+            "a lease that never expires",
             EveryEventEnds,
             PLAN,
             &[Rule::LeaseRunsOut],
         ),
         breaks(
-            "the claim takes the row off the index",
+            "the claim removes the row from the index",
             EveryEventEnds,
             PLAN,
             &[Rule::ClaimedRowIsSwept],
@@ -212,13 +212,13 @@ fn ends() -> Vec<Case> {
     let alone = |of: Inbox| of.with(|m| (m.deliveries, m.workers) = (1, 1));
     vec![
         breaks(
-            "own settlement taken for stale",
+            "own settlement mistaken for a stale one",
             WriterRings,
             PLAN,
             &[Rule::OwnSettlement],
         ),
         breaks(
-            "attempts without an end",
+            "unlimited attempts",
             EveryEventEnds,
             alone(FAILS),
             &[Rule::AttemptsLimited],
@@ -230,7 +230,7 @@ fn ends() -> Vec<Case> {
             &[Rule::AttemptsCountedAtClaim, Rule::CrashesCounted],
         ),
         breaks(
-            "nobody exhausts",
+            "neither worker nor sweep exhausts",
             EveryEventEnds,
             PLAN,
             &[Rule::WorkerExhausts, Rule::SweepExhausts],
@@ -267,7 +267,7 @@ fn effects() -> Vec<Case> {
             &[Rule::IntentIsFenced],
         ),
         breaks(
-            "what is known of the effect is not asked",
+            "the known state of the effect is not checked",
             OneEffectPerKey,
             UNKEYED,
             &[Rule::KnownEffects],
@@ -281,7 +281,7 @@ fn effects() -> Vec<Case> {
     ]
 }
 
-/// Limits that are stated, and what the code as it stands does.
+/// Documented limits, and the behaviour of the code in rare cases.
 fn outside() -> Vec<Case> {
     let case = |name, expect, of: Inbox| Case::new(MODEL, name, expect, of);
     let forgotten = PLAN.with(|m| m.expires = Expires::Key);
@@ -293,7 +293,7 @@ fn outside() -> Vec<Case> {
             forgotten,
         ),
         case(
-            "claims whose answers are lost for good",
+            "claims whose answers are lost permanently",
             Expect::Limit(Property::NoUnexecutedDeadLetter),
             PLAN.with(|m| m.lost_for_good = 2),
         ),
@@ -303,7 +303,7 @@ fn outside() -> Vec<Case> {
             unheard.without(&[Rule::FailedIntentIsKnown]),
         ),
         case(
-            "an intent whose answer is lost for good",
+            "an intent whose answer is lost permanently",
             Expect::Holds,
             unheard,
         )

@@ -1,4 +1,4 @@
-//! The catcher: puts the row, rings, answers; and the provider before it.
+//! The catcher puts the row, sends a message, and answers the provider.
 
 use super::rules::{Inbox, Rule};
 use super::world::{Catcher, Row, World};
@@ -44,7 +44,7 @@ impl At<'_> {
     }
 
     fn hear(&self, steps: &mut Steps<World>) {
-        // Two catchers that are free are one and the same.
+        // Two free catchers are equivalent.
         let first = self.world.catchers[..self.n]
             .iter()
             .all(|other| *other != Catcher::Free);
@@ -84,40 +84,32 @@ impl At<'_> {
             );
             steps.maybe(
                 me,
-                "puts the row, never hears of it and answers 503",
+                "puts the row; all answers are lost; answers 503",
                 put(Catcher::Free),
             );
             return;
         };
         let ring = !row.is_settled();
         if ring {
-            steps.sure(
-                me,
-                "finds the row open and silent",
-                self.go(self.kept(true)),
-            );
+            steps.sure(me, "finds the row open", self.go(self.kept(true)));
         }
         steps.sure(me, "finds the row", self.go(self.kept(false)));
     }
 
-    /// The second try of a put that was applied.
+    /// The second attempt of a put that was applied.
     fn put_again(&self, steps: &mut Steps<World>) {
         let me = NAMES[self.n];
         if self.model.has(Rule::OwnPut) {
-            steps.sure(me, "knows its own row", self.go(self.kept(true)));
+            steps.sure(me, "recognizes its own row", self.go(self.kept(true)));
         } else {
             let to = self.go(self.kept(false));
             let to = to.with(|w| w.is_wrong(Property::WriterRings));
-            steps.sure(me, "takes its own row for a duplicate", to);
+            steps.sure(me, "mistakes its own row for a duplicate", to);
         }
-        steps.maybe(
-            me,
-            "never hears of it and answers 503",
-            self.go(Catcher::Free),
-        );
+        steps.maybe(me, "gets no answer and answers 503", self.go(Catcher::Free));
     }
 
-    /// Where a catcher goes on whose event is durable.
+    /// The next phase of a catcher whose event is durable.
     fn kept(&self, ring: bool) -> Catcher {
         if !self.model.has(Rule::PutBeforeAck) {
             if ring {
@@ -134,10 +126,10 @@ impl At<'_> {
 
     fn ring(&self, then: Catcher, steps: &mut Steps<World>) {
         let rung = self.go(then).with(|w| super::ring(self.model, w));
-        steps.sure(NAMES[self.n], "rings", rung);
+        steps.sure(NAMES[self.n], "sends a message", rung);
         steps.maybe(
             NAMES[self.n],
-            "rings, and the doorbell is lost",
+            "sends a message, and the message is lost",
             self.go(then),
         );
     }

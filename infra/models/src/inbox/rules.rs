@@ -1,71 +1,71 @@
-//! What protects the protocol, each of which can be switched off, and how large a model is.
+//! The protections of the protocol, each of which can be switched off, and the size of a model.
 
-/// A rule of the protocol. Without it something breaks, or another rule makes up for it.
+/// A protection. Without it a property is violated, or another protection compensates for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// 2xx only after the put.
+    /// 2xx is sent only after the put.
     PutBeforeAck,
     PutBeforeRing,
-    /// A refused put of the same writer is its own, applied before the answer was lost.
+    /// A rejected put of the same writer is its own put, applied before its answer was lost.
     OwnPut,
     OwnClaim,
     OwnSettlement,
-    /// The claim asks for the state.
+    /// The condition of the claim includes the state.
     ClaimAsksForState,
-    /// Takeover and exhaustion wait until the lease is over.
+    /// Takeover and exhaustion wait until the lease has expired.
     OthersWaitForLease,
     LeaseRunsOut,
-    /// Writes after a claim ask for its epoch.
+    /// The condition of writes after a claim includes the epoch.
     FenceByEpoch,
-    /// Writes after a claim ask for its claim id.
+    /// The condition of writes after a claim includes the claim id.
     FenceByOwner,
     ReplayRaisesEpoch,
     AttemptsCountedAtClaim,
     CrashesCounted,
     AttemptsLimited,
-    /// A used-up event is a dead letter: by the worker that finds it so.
+    /// The worker makes an exhausted event a dead letter.
     WorkerExhausts,
     SweepExhausts,
-    /// Exhaustion asks for the epoch that was read.
+    /// The condition of exhaustion includes the epoch that was read.
     ExhaustAsksForEpoch,
     Sweep,
-    /// The sweep goes over what came in the order of time, and gives what is open its place in the
-    /// index of open rows, where no new row is.
+    /// The sweep scans events by time of receipt and indexes the open ones. New rows are not in the
+    /// index of open rows.
     SoughtByTime,
-    /// It goes over a time only when all that came in it can be seen.
+    /// The sweep scans a time only when all events received in it are visible.
     MarkStaysBehind,
-    /// A claim leaves the row in the index of open rows.
+    /// A claim keeps the row in the index of open rows.
     ClaimedRowIsSwept,
-    /// The intent of an effect without a key is written before the call.
+    /// The intent of an effect without a key is recorded before the call.
     Intent,
     IntentIsFenced,
-    /// What the row says of the effect decides about the call.
+    /// The state of the effect in the row decides about the call.
     KnownEffects,
-    /// An intent that could not be written is known not to have been followed by a call.
+    /// An intent that could not be recorded is known to have no call after it.
     FailedIntentIsKnown,
-    /// One key for all attempts.
+    /// All attempts use the same key.
     StableKey,
-    /// The row is kept until no provider repeats the event any more.
+    /// The row is kept until the provider no longer redelivers the event.
     RowOutlivesRedelivery,
-    /// A replay for a new effect forgets what happened under the old key.
+    /// A replay for a new effect ignores the effect under the old key.
     NewEffectForgetsOld,
 }
 
-/// What the destination does with the call.
+/// The behaviour of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temper {
-    /// Every answer there is.
+    /// Any answer.
     Any,
     AlwaysFails,
-    /// The event kills its worker.
+    /// The event crashes its worker.
     AlwaysCrashes,
 }
 
-/// What is remembered for a long time, and is forgotten in the end.
+/// Long-lived state that expires eventually.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expires {
     Nothing,
-    /// The key, at the destination.
+    /// The key at the destination.
     Key,
     /// The settled row.
     Row,
@@ -78,22 +78,22 @@ pub(super) struct Inbox {
     pub(super) deliveries: u8,
     pub(super) catchers: usize,
     pub(super) workers: usize,
-    /// Doorbells in the queue; one more changes nothing.
+    /// Messages in the queue; more messages change nothing.
     pub(super) bells: u8,
     pub(super) attempts: u8,
     pub(super) crashes: u8,
     pub(super) replays: u8,
-    /// Whether a replay asks for a new effect.
+    /// Whether a replay requests a new effect.
     pub(super) new_effect: bool,
     pub(super) keyed: bool,
     pub(super) temper: Temper,
-    /// How many answers may be lost so that no repetition learns of them either.
+    /// Number of answers that are lost together with the answers of all repetitions.
     pub(super) lost_for_good: u8,
     pub(super) expires: Expires,
 }
 
 impl Inbox {
-    /// Two of everything, as the code has it.
+    /// Two of each part, with the parameters of the code.
     pub(super) const PLAN: Self = Self {
         off: &[],
         deliveries: 2,
@@ -119,7 +119,7 @@ impl Inbox {
         Self { off, ..self }
     }
 
-    /// This configuration with a change.
+    /// A changed copy of this configuration.
     #[must_use]
     pub(super) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);

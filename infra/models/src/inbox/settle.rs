@@ -1,4 +1,4 @@
-//! An attempt comes to its end.
+//! The end of an attempt.
 
 use super::rules::Rule;
 use super::worker::At;
@@ -83,39 +83,43 @@ impl At<'_> {
         Some((world, st))
     }
 
-    /// The second try of a settlement that was applied.
+    /// The second attempt of a settlement that was applied.
     pub(super) fn settle_again(&self, st: St, steps: &mut Steps<World>) {
         let standing = self
             .world
             .row
             .is_some_and(|row| row.epoch == self.me().epoch && row.st == st);
         if st != St::Failed || !standing {
-            steps.sure(self.name(), "finds how it stands", self.go(Phase::Idle));
+            steps.sure(self.name(), "finds the current state", self.go(Phase::Idle));
         } else if self.model.has(Rule::OwnSettlement) {
             steps.sure(
                 self.name(),
-                "knows its own settlement",
+                "recognizes its own settlement",
                 self.go(Phase::Ringing),
             );
         } else {
             let to = self.go(Phase::Idle);
             let to = to.with(|w| w.is_wrong(Property::WriterRings));
-            steps.sure(self.name(), "takes its own settlement for stale", to);
+            steps.sure(
+                self.name(),
+                "mistakes its own settlement for a stale one",
+                to,
+            );
         }
     }
 
     pub(super) fn ring(&self, steps: &mut Steps<World>) {
         let rung = self.go(Phase::Idle).with(|w| super::ring(self.model, w));
-        steps.sure(self.name(), "rings for the retry", rung);
+        steps.sure(self.name(), "sends a message for the retry", rung);
         steps.maybe(
             self.name(),
-            "rings, and the doorbell is lost",
+            "sends a message, and the message is lost",
             self.go(Phase::Idle),
         );
     }
 }
 
-/// What the settlement says of the effect.
+/// The state of the effect after a settlement.
 fn fx_after(outcome: Outcome, before: Fx) -> Fx {
     match outcome {
         Outcome::Done | Outcome::DoneAndRetry => Fx::Done,

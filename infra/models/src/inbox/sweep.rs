@@ -1,4 +1,4 @@
-//! The sweep: looks at open rows, rings for them, and records what is used up.
+//! The sweep reads open rows, sends messages for them, and records exhausted events.
 
 use super::rules::{Inbox, Rule};
 use super::worker::used_up;
@@ -15,17 +15,17 @@ pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
             return look(model, world, steps);
         }
         Sweep::Ringing => {
-            steps.sure(ME, "rings", idle.with(|w| super::ring(model, w)));
+            steps.sure(ME, "sends a message", idle.with(|w| super::ring(model, w)));
         }
         Sweep::Exhausting(seen) => match super::exhausted(model, &idle, seen) {
             Some(to) => steps.sure(ME, "records an exhausted event", to),
-            None => steps.sure(ME, "finds that the row has moved on", idle),
+            None => steps.sure(ME, "finds that the row has changed", idle),
         },
     }
-    steps.maybe(ME, "dies", idle);
+    steps.maybe(ME, "crashes", idle);
 }
 
-/// Goes over the time at which the event came, once.
+/// Scans the time of receipt of the event, once.
 fn pass(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     if world.passed || !model.has(Rule::Sweep) || !model.has(Rule::SoughtByTime) {
         return;
@@ -39,7 +39,7 @@ fn pass(model: &Inbox, world: &World, steps: &mut Steps<World>) {
             row.open |= !row.is_settled();
         }
     });
-    steps.sure(ME, "goes over the time at which it came", to);
+    steps.sure(ME, "scans the event's time of receipt", to);
 }
 
 fn look(model: &Inbox, world: &World, steps: &mut Steps<World>) {
@@ -52,9 +52,9 @@ fn look(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     }
     if used_up(model, &row) && model.has(Rule::SweepExhausts) {
         let to = world.with(|w| w.sweep = Sweep::Exhausting(row.epoch));
-        steps.sure(ME, "sees that the event is used up", to);
+        steps.sure(ME, "finds that the event is exhausted", to);
     } else if world.bells < model.bells {
         let to = world.with(|w| w.sweep = Sweep::Ringing);
-        steps.sure(ME, "looks at the row and notes that it rings", to);
+        steps.sure(ME, "reads the row and records that it sends a message", to);
     }
 }

@@ -1,4 +1,5 @@
-//! The processor: hears a doorbell, claims, and settles what the action came to.
+//! The processor receives a message, claims the event, and settles it with the outcome of the
+//! action.
 
 use super::rules::{Inbox, Rule, Temper};
 use super::world::{Fx, Phase, Row, St, Worker, World};
@@ -81,7 +82,7 @@ impl At<'_> {
             .all(|other| other.phase != Phase::Idle);
         if self.world.bells > 0 && first {
             let to = self.go(Phase::Heard).with(|w| w.bells -= 1);
-            steps.sure(self.name(), "hears a doorbell", to);
+            steps.sure(self.name(), "receives a message", to);
         }
     }
 
@@ -96,7 +97,7 @@ impl At<'_> {
         if claimable && !used_up(self.model, &row) {
             self.take(false, steps);
         } else if self.model.has(Rule::OwnClaim) && self.is_mine(&row) {
-            steps.sure(self.name(), "knows its own claim", self.leased(&row));
+            steps.sure(self.name(), "recognizes its own claim", self.leased(&row));
         } else {
             self.refused(&row, steps);
         }
@@ -109,17 +110,17 @@ impl At<'_> {
     fn refused(&self, row: &Row, steps: &mut Steps<World>) {
         let over = row.lease_over || !self.model.has(Rule::OthersWaitForLease);
         let (what, to) = match row.st {
-            St::Done | St::DeadLetter => ("finds it settled", Phase::Idle),
-            St::Processing if !over => ("finds somebody at work", Phase::Idle),
+            St::Done | St::DeadLetter => ("finds the event settled", Phase::Idle),
+            St::Processing if !over => ("finds a live lease", Phase::Idle),
             _ if used_up(self.model, row) => {
                 if self.model.has(Rule::WorkerExhausts) {
-                    ("finds it used up", Phase::Exhausting(row.epoch))
+                    ("finds the event exhausted", Phase::Exhausting(row.epoch))
                 } else {
-                    ("finds it used up", Phase::Idle)
+                    ("finds the event exhausted", Phase::Idle)
                 }
             }
-            St::Processing => ("finds a lease that is over", Phase::TakingOver(row.epoch)),
-            St::Received | St::Failed => ("finds it not due", Phase::Idle),
+            St::Processing => ("finds an expired lease", Phase::TakingOver(row.epoch)),
+            St::Received | St::Failed => ("finds that the event is not due", Phase::Idle),
         };
         steps.sure(self.name(), what, self.go(to));
     }
@@ -161,7 +162,7 @@ impl At<'_> {
         steps.maybe(self.name(), lost, at.go(Phase::ClaimingAgain));
         if world.lost_for_good > 0 {
             let gone = at.crash(true).with(|w| w.lost_for_good -= 1);
-            steps.maybe(self.name(), "claims and never hears of it", gone);
+            steps.maybe(self.name(), "claims; all answers are lost", gone);
         }
     }
 
@@ -171,7 +172,8 @@ impl At<'_> {
             let held = row.st == St::Processing && !row.lease_over;
             let stolen = held && row.owner != w.workers[self.n].id;
             if w.workers[self.n].id == 0 {
-                // Saturated only where attempts have no end, and then one worker is alone.
+                // The number reaches its limit only with unlimited attempts, and then there is one
+                // worker.
                 w.ids = (w.ids + 1).min(9);
                 w.workers[self.n].id = w.ids;
             }
@@ -187,7 +189,7 @@ impl At<'_> {
             if over && self.model.has(Rule::CrashesCounted) {
                 row.crashes += 1;
             }
-            // Whether the one before made its call, nobody can say.
+            // It is unknown whether the previous worker made its call.
             w.truth.doubt |= over && row.fx == Fx::Intent;
             if stolen {
                 w.is_wrong(Property::LiveLeaseIsLeft);
@@ -195,7 +197,7 @@ impl At<'_> {
         })
     }
 
-    /// It knows that it holds the lease.
+    /// The worker knows that it holds the lease.
     fn leased(&self, row: &Row) -> World {
         self.go(Phase::Leased).with(|w| {
             w.truth.begun = true;
@@ -215,7 +217,7 @@ impl At<'_> {
             }
             None => steps.sure(
                 self.name(),
-                "is too late to exhaust it",
+                "is too late to exhaust the event",
                 self.go(Phase::Heard),
             ),
         }
@@ -223,7 +225,7 @@ impl At<'_> {
 }
 
 pub(super) fn used_up(model: &Inbox, row: &Row) -> bool {
-    // Whoever had it crashed as well.
+    // The current holder of the expired lease counts as crashed.
     let crashes = row.crashes + u8::from(row.st == St::Processing);
     model.has(Rule::AttemptsLimited) && row.attempts >= model.attempts
         || model.has(Rule::CrashesCounted) && crashes >= model.crashes

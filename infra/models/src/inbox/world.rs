@@ -1,5 +1,5 @@
-//! A state of the model: provider, catchers, row, queue, workers, sweep, and what really
-//! happened, which no part of the system can see.
+//! A state of the model: provider, catchers, row, queue, workers, sweep, and the real effects,
+//! which no part of the system can observe.
 
 use crate::property::Property;
 
@@ -12,7 +12,7 @@ pub(super) struct World {
     pub(super) bells: u8,
     pub(super) workers: [Worker; 2],
     pub(super) sweep: Sweep,
-    /// The sweep has gone over the time at which the event came.
+    /// The sweep has scanned the event's time of receipt.
     pub(super) passed: bool,
     pub(super) replays: u8,
     pub(super) lost_for_good: u8,
@@ -27,11 +27,11 @@ pub(super) struct World {
 pub(super) enum Catcher {
     Free,
     Putting,
-    /// The put was applied, its answer lost, and the SDK tries again.
+    /// The put was applied, its answer was lost, and the SDK retries.
     PuttingAgain,
     Ringing,
     Answering,
-    /// Only where the answer or the ring comes before the put.
+    /// Only if the answer or the message precedes the put.
     AckingFirst,
     RingingFirst,
 }
@@ -58,7 +58,7 @@ pub(super) enum Fx {
 pub(super) struct Row {
     pub(super) st: St,
     pub(super) epoch: u8,
-    /// The id of the claim that holds it; 0 when nobody does.
+    /// The id of the claim that holds the row; 0 without a holder.
     pub(super) owner: u8,
     pub(super) lease_over: bool,
     pub(super) due: bool,
@@ -67,7 +67,7 @@ pub(super) struct Row {
     pub(super) run: u8,
     pub(super) generation: u8,
     pub(super) fx: Fx,
-    /// In the index of open rows.
+    /// The row is in the index of open rows.
     pub(super) open: bool,
 }
 
@@ -75,17 +75,17 @@ pub(super) struct Row {
 pub(super) enum Phase {
     Idle,
     Heard,
-    /// The claim was applied, its answer lost, and the SDK tries again.
+    /// The claim was applied, its answer was lost, and the SDK retries.
     ClaimingAgain,
-    /// It saw a lease that is over, of this epoch.
+    /// The worker found an expired lease of this epoch.
     TakingOver(u8),
-    /// It saw an event that is used up, of this epoch.
+    /// The worker found an exhausted event of this epoch.
     Exhausting(u8),
     Leased,
-    /// The intent is written.
+    /// The intent is recorded.
     Intended,
     Settling(Outcome),
-    /// The settlement was applied, its answer lost, and the SDK tries again.
+    /// The settlement was applied, its answer was lost, and the SDK retries.
     SettlingAgain(St),
     Ringing,
 }
@@ -93,22 +93,22 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Outcome {
     Done,
-    /// It happened, but another action of the event asks for a retry.
+    /// The effect happened, but another action of the event requests a retry.
     DoneAndRetry,
     Not,
-    /// It may have happened, and repeating it is safe.
+    /// The effect may have happened, and repeating it is safe.
     UnclearAndRetry,
-    /// Nothing is known that the row does not say.
+    /// Nothing is known beyond the row.
     Retry,
     Permanent,
-    /// It may have happened, and repeating it is not safe.
+    /// The effect may have happened, and repeating it is not safe.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Worker {
     pub(super) phase: Phase,
-    /// What the claim left in its hands.
+    /// The values that the claim returned.
     pub(super) id: u8,
     pub(super) epoch: u8,
     pub(super) attempts: u8,
@@ -119,21 +119,21 @@ pub(super) struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sweep {
     Idle,
-    /// The next look is noted.
+    /// The next check is recorded.
     Ringing,
     Exhausting(u8),
 }
 
-/// What really happened.
+/// The real effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Truth {
-    /// Outcomes of the run that the row is in.
+    /// Outcomes of the current run.
     pub(super) outcomes: u8,
-    /// Some run came to an end.
+    /// Some run has ended.
     pub(super) ended: bool,
-    /// How often the effect of each generation happened.
+    /// Number of times the effect of each generation happened.
     pub(super) happened: [u8; 2],
-    /// A worker knew that it was to work on this run, or died or slept before it could know.
+    /// A worker knew that it processes this run, or crashed or paused before it could know.
     pub(super) begun: bool,
     /// An effect may have happened without a known answer.
     pub(super) doubt: bool,
@@ -159,7 +159,7 @@ impl Row {
         matches!(self.st, St::Done | St::DeadLetter)
     }
 
-    /// Moves on to a state that nobody holds.
+    /// Changes to a state without a holder.
     pub(super) fn released(self, st: St) -> Self {
         let open = !matches!(st, St::Done | St::DeadLetter);
         Self {
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// This state with a change.
+    /// A changed copy of this state.
     #[must_use]
     pub(super) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);

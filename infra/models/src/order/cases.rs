@@ -1,4 +1,4 @@
-//! The modes of ordering, and what each of them rests on.
+//! The modes of ordering, and what each of them depends on.
 
 use super::{Mode, Order};
 use crate::case::{Case, Expect};
@@ -6,7 +6,7 @@ use crate::property::Property;
 
 const MODEL: &str = "order";
 
-/// All configurations.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let of = |mode| Order {
         mode,
@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
         )
         .large(),
         case(
-            "fetch under a lock that nobody outlives",
+            "fetch under a lock that outlives every worker",
             Expect::Holds,
             Order {
                 pauses: false,
@@ -56,12 +56,12 @@ pub fn cases() -> Vec<Case> {
         case("strict", Expect::Holds, of(strict)),
         case("none", Expect::Limit(newest), of(Mode::None)),
         case(
-            "fetch under a lock that runs out",
+            "fetch under a lock that expires",
             Expect::Limit(newest),
             of(locked),
         ),
         case(
-            "latest_wins by a look before the write",
+            "latest_wins, compared before the write",
             Expect::Breaks(newest),
             of(Mode::LatestWins { at_write: false }),
         ),

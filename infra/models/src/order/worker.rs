@@ -1,4 +1,4 @@
-//! A worker: takes an event, finds out what to write, writes it, settles.
+//! A worker takes an event, determines what to write, writes it, and settles the event.
 
 use super::{EVENTS, Mode, Order, Phase, St, Worker, World};
 use crate::checker::Steps;
@@ -112,11 +112,11 @@ impl At<'_> {
                 let to = self.go(Phase::Settling);
                 steps.sure(
                     NAMES[self.n],
-                    "sees that the destination has a newer state",
+                    "finds that the destination has a newer state",
                     to,
                 );
             }
-            _ => steps.sure(NAMES[self.n], "is about to write", self.go(Phase::Writing)),
+            _ => steps.sure(NAMES[self.n], "prepares the write", self.go(Phase::Writing)),
         }
     }
 
@@ -140,12 +140,12 @@ impl At<'_> {
             w.happened[event] = true;
         });
         steps.sure(NAMES[self.n], "writes", written);
-        // The attempt ends, and another one is due.
+        // The attempt ends, and another attempt is due.
         let failed = self.idle().with(|w| self.release(w, St::Open));
         steps.maybe(NAMES[self.n], "fails to write", failed);
     }
 
-    /// An earlier event had arrived and has not happened, or a later one has.
+    /// An earlier event had arrived and has not been applied, or a later one has been applied.
     fn is_out_of_order(&self) -> bool {
         let me = self.me();
         let event = usize::from(me.event);
@@ -156,10 +156,10 @@ impl At<'_> {
 
     fn settle(&self, steps: &mut Steps<World>) {
         let to = self.idle().with(|w| self.release(w, St::Done));
-        steps.sure(NAMES[self.n], "settles, if it still may", to);
+        steps.sure(NAMES[self.n], "settles if it still holds the event", to);
     }
 
-    /// The fence: only who holds the event moves it on.
+    /// The fence: only the holder of the event changes its state.
     fn release(&self, world: &mut World, to: St) {
         let event = usize::from(self.me().event);
         if matches!(world.events[event], St::Held { by, .. } if by == self.by()) {

@@ -1,4 +1,4 @@
-//! The drainer: brings what was spilled through the same door.
+//! The drainer puts spilled events through the same function as every event.
 
 use super::{Drainer, Row, Rule, Spill, World};
 use crate::checker::Steps;
@@ -23,7 +23,11 @@ pub(super) fn steps(spill: Spill, world: &World, steps: &mut Steps<World>) {
         Drainer::Putting | Drainer::PuttingDeleted if world.up => {
             if world.old && !spill.has(Rule::JudgedAtReceipt) {
                 let to = go(Drainer::Idle);
-                steps.sure(ME, "refuses it as too old and deletes it", to);
+                steps.sure(
+                    ME,
+                    "rejects the event as too old and deletes the message",
+                    to,
+                );
                 return;
             }
             let put = |w: &mut World| {
@@ -41,10 +45,14 @@ pub(super) fn steps(spill: Spill, world: &World, steps: &mut Steps<World>) {
         Drainer::PuttingDeleted => dies(world, back, steps),
         Drainer::Putting => {
             if spill.has(Rule::ManyReceives) {
-                steps.sure(ME, "cannot put it; it comes back later", back);
+                steps.sure(ME, "cannot put the event; the message returns later", back);
             } else {
                 let parked = go(Drainer::Idle).with(|w| w.parked += 1);
-                steps.sure(ME, "cannot put it; it has come too often", parked);
+                steps.sure(
+                    ME,
+                    "cannot put the event; the message was received too often",
+                    parked,
+                );
             }
             dies(world, back, steps);
         }
@@ -60,6 +68,6 @@ fn dies(world: &World, back: World, steps: &mut Steps<World>) {
         let to = world.with(|w| w.drainer = Drainer::Idle);
         steps.maybe(ME, "crashes with the only copy", to);
     } else {
-        steps.maybe(ME, "crashes; the message comes back", back);
+        steps.maybe(ME, "crashes; the message returns", back);
     }
 }

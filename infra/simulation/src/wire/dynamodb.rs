@@ -1,6 +1,6 @@
-//! DynamoDB in memory, for one thread and without sockets: as much of it as the production code
-//! uses, spoken on its wire protocol. What it has not been taught it refuses. A test runs the same
-//! requests against it and the local stack's emulator.
+//! DynamoDB in memory, for one thread and without sockets. It implements the part of the wire
+//! protocol that the production code uses, and rejects everything else. A test sends the same
+//! requests to it and to the local stack's emulator.
 
 mod evaluate;
 mod expression;
@@ -27,7 +27,7 @@ use request::Request;
 pub use value::{Item, Value};
 pub use weaken::Weakness;
 
-/// How far the indexes are behind the table, unless said otherwise.
+/// The default lag of the indexes.
 const INDEX_LAG_MS: i64 = 800;
 
 /// A write that was applied.
@@ -49,17 +49,17 @@ pub struct Table {
     tokens: HashMap<String, Vec<u8>>,
     weakness: Option<Weakness>,
     open_rows: usize,
-    /// How far the indexes are behind the table.
+    /// The lag of the indexes.
     pub index_lag_ms: i64,
-    /// Batches that were read, and how many of the next ones are refused.
+    /// Batch reads so far, and how many of the next ones fail.
     pub batches: u64,
     pub batches_to_refuse: u64,
-    /// What was written since somebody looked.
+    /// Writes since the last read of this list.
     pub changed: Vec<Changed>,
 }
 
 impl Table {
-    /// With a weakness, one of the conditions that the production code relies on does not work.
+    /// With a weakness, one of the conditions of the production code has no effect.
     pub fn new(weakness: Option<Weakness>) -> Self {
         Self {
             items: HashMap::new(),
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// Does what a request asks for; the body of the answer.
+    /// Executes a request and returns the body of the answer.
     pub fn answer(&mut self, operation: &str, body: &[u8], now: i64) -> Result<String, Refusal> {
         let request = Request::read(body)?;
         match operation {
@@ -95,7 +95,7 @@ impl Table {
         self.items.get(pk)?.get(sk)
     }
 
-    /// Every state row, in the order of its key.
+    /// All state rows, sorted by key.
     pub fn state_rows(&self) -> Vec<(&str, &Item)> {
         let rows = self.items.iter();
         let rows = rows.filter_map(|(pk, items)| Some((pk.as_str(), items.get("M")?)));
@@ -104,12 +104,12 @@ impl Table {
         rows
     }
 
-    /// Whether any event is not at its end.
+    /// Whether any event is open.
     pub fn has_open_rows(&self) -> bool {
         self.open_rows > 0
     }
 
-    /// How many events are not at their end.
+    /// Number of open events.
     pub fn open_rows(&self) -> usize {
         self.open_rows
     }
@@ -159,12 +159,12 @@ impl Table {
         self.batches += 1;
         if self.batches_to_refuse > 0 {
             self.batches_to_refuse -= 1;
-            return Err(Refusal::invalid("refused, as it was told"));
+            return Err(Refusal::invalid("refused, as the test requested"));
         }
         let mut answers = BTreeMap::new();
         for (table, asked) in &request.batch {
             if asked.keys.is_empty() || asked.keys.len() > 100 {
-                return Err(Refusal::invalid("a batch is of 1 to 100 keys"));
+                return Err(Refusal::invalid("a batch must have 1 to 100 keys"));
             }
             let mut items = Vec::new();
             for one in &asked.keys {
@@ -218,7 +218,7 @@ impl Table {
         let update = self.parsed_update(&text)?;
         bindings.note_update(&update);
         if self.weakness.is_some() {
-            // What was taken out of it was used.
+            // The parts that the weakness removed count as used.
             bindings.note_update(&Update::parse(&text)?);
         }
         let tally = |day: &str| self.item(day, "N").cloned();
@@ -374,7 +374,7 @@ fn bindings(values: Item, names: BTreeMap<String, String>) -> Result<Bindings, R
     Ok(Bindings::new(value::checked(values)?, names))
 }
 
-/// The key of a request: two texts, and nothing else.
+/// The key of a request: exactly two strings.
 fn key(key: Option<&Item>) -> Result<(String, String), Refusal> {
     let key = key.filter(|key| key.len() == 2);
     key_of(key.ok_or_else(|| Refusal::invalid("the key is not pk and sk"))?)
@@ -387,7 +387,7 @@ fn key_of(item: &Item) -> Result<(String, String), Refusal> {
             .and_then(Value::text)
             .filter(|text| !text.is_empty());
         text.map(str::to_owned)
-            .ok_or_else(|| Refusal::invalid(format!("{name} is missing or no text")))
+            .ok_or_else(|| Refusal::invalid(format!("{name} is missing or not a string")))
     };
     Ok((part("pk")?, part("sk")?))
 }

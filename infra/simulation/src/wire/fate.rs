@@ -1,4 +1,4 @@
-//! What becomes of a call on its way.
+//! The faults of a call between the production code and a store.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ pub enum Service {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Arrives,
-    /// It never gets there.
+    /// The call never reaches the store.
     Unreached,
     /// The store answers with a status and a code, and does nothing.
     Refused(u16, &'static str),
-    /// It never gets there, and nobody says so.
+    /// The call never reaches the store, and no error is returned.
     Hangs,
-    /// It is done; the connection breaks before the answer.
+    /// The call is applied; the connection breaks before the answer.
     AnswerCut,
-    /// It is done, and the answer never comes.
+    /// The call is applied, and the answer never arrives.
     AnswerLost,
-    /// It arrives when its caller has long stopped waiting.
+    /// The call is applied after its caller has timed out.
     Late(Duration),
 }
 
-/// How often, in ten thousand calls, each of these happens.
+/// How often each fault happens, in ten thousand calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
     pub unreached: u64,
     pub refused: u64,
     pub throttled: u64,
-    /// For DynamoDB: another transaction is at the item.
+    /// For DynamoDB: another transaction uses the item.
     pub conflict: u64,
     pub hangs: u64,
     pub answer_cut: u64,
@@ -44,7 +44,7 @@ pub struct Odds {
 }
 
 impl Odds {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         unreached: 0,
         refused: 0,
@@ -56,7 +56,7 @@ impl Odds {
         late: 0,
     };
 
-    /// Of a hundred calls, eight go wrong in one way or another.
+    /// Eight of a hundred calls fail in some way.
     pub const ROUGH: Self = Self {
         unreached: 100,
         refused: 100,
@@ -97,7 +97,7 @@ impl Odds {
     }
 }
 
-/// A time during which something is down, from and to in milliseconds of the simulation.
+/// A time span in which something is down, in milliseconds of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     pub what: Down,

@@ -1,4 +1,4 @@
-//! Queues in memory, on the wire protocol of SQS, and as an event source mapping sees them.
+//! In-memory queues with the wire protocol of SQS, also used by the event source mapping.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,10 +7,10 @@ use serde_json::{Value as Json, json};
 
 use crate::rng::Dice;
 
-/// A message that was received this often goes to the dead letter queue.
+/// A message that was received more often goes to the dead letter queue.
 const MOST_RECEIVES: u32 = 10;
 
-/// How long a received message is hidden: `template.yaml` says so.
+/// The visibility timeout in `template.yaml`.
 pub const VISIBILITY_MS: i64 = 360_000;
 
 /// The queues of the stack, by the last part of their URL.
@@ -21,7 +21,7 @@ pub struct Queues {
     pub spill: Queue,
 }
 
-/// Which of them.
+/// The name of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Work,
@@ -33,28 +33,28 @@ pub enum Name {
 pub struct Message {
     pub id: u64,
     pub body: String,
-    /// When it was sent, whenever it arrives.
+    /// The time of sending, regardless of the arrival.
     pub sent_at: i64,
     pub(crate) receives: u32,
 }
 
-/// A standard queue: it keeps no order, and it may bring a message twice.
+/// A standard queue: it has no order, and it may deliver a message twice.
 #[derive(Debug, Default)]
 pub struct Queue {
     /// In no order.
     ready: Vec<Message>,
-    /// By the time at which they can be received again.
+    /// Sorted by the time at which they can be received again.
     hidden: BTreeMap<(i64, u64), Message>,
-    /// When each received message is due back.
+    /// The time at which each received message becomes visible again.
     in_flight: HashMap<u64, i64>,
     next: u64,
-    /// Without it, a message stays whatever becomes of it.
+    /// Without a maximum, a message is never moved to the dead letter queue.
     most_receives: Option<u32>,
     pub sent: u64,
     pub dead: u64,
 }
 
-/// A request. Each operation takes what it knows of it, and a field that is not named is refused.
+/// A request. Each operation reads its own fields, and an unknown field is rejected.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields, default)]
 struct Request {
@@ -72,7 +72,7 @@ struct Request {
     entries: Vec<Entry>,
 }
 
-/// One of several things to do.
+/// An entry of a batch request.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Entry {
@@ -87,7 +87,7 @@ struct Entry {
     receipt_handle: String,
 }
 
-/// What a queue did.
+/// The queue and the answer of a request.
 #[derive(Debug)]
 pub struct Done {
     pub queue: Name,
@@ -121,7 +121,7 @@ impl Queues {
         self.work_messages.is_empty() && self.backlog.is_empty() && self.spill.is_empty()
     }
 
-    /// Answers a request; `Err` is one that these queues have not been taught.
+    /// Answers a request. `Err` means that these queues do not support the request.
     pub fn answer(
         &mut self,
         operation: &str,
@@ -147,7 +147,7 @@ impl Name {
         }
     }
 
-    /// As an event source mapping names it.
+    /// The ARN, as in an event source mapping.
     pub fn arn(self) -> String {
         let name = match self {
             Self::Work => "work",
@@ -159,7 +159,7 @@ impl Name {
 }
 
 impl Message {
-    /// What a receiver deletes it by. It is another one each time that the message is received.
+    /// The receipt handle for deleting the message. Each receive has a new one.
     fn handle(&self) -> String {
         format!("{}.{}", self.id, self.receives)
     }
@@ -194,7 +194,8 @@ impl Queue {
             "DeleteMessageBatch" => {
                 let done = request.entries.into_iter().map(|entry| {
                     self.delete_by(&entry.receipt_handle);
-                    // The drain moves it to the other queue: that is one message and not two.
+                    // The drain moves the message to the other queue, so the two sends count as one
+                    // message.
                     self.sent = self.sent.saturating_sub(1);
                     json!({ "Id": entry.id })
                 });
@@ -238,7 +239,7 @@ impl Queue {
         Ok(json!({ "Attributes": attributes }))
     }
 
-    /// Puts a message in that can be received from a time on.
+    /// Adds a message that can be received from the time `at`.
     pub fn send(&mut self, body: String, now: i64, at: i64) -> u64 {
         self.next += 1;
         let message = Message {
@@ -261,7 +262,7 @@ impl Queue {
         self.ready.is_empty() && self.hidden.is_empty()
     }
 
-    /// All that are in it.
+    /// All messages in the queue.
     pub fn len(&self) -> usize {
         self.ready.len() + self.hidden.len()
     }
@@ -271,7 +272,7 @@ impl Queue {
         self.hidden.keys().next().map(|(at, _)| *at)
     }
 
-    /// Some of the messages, in no order, which nobody else sees for a time.
+    /// Receives some messages, in no order, and hides them for a time.
     pub fn receive(
         &mut self,
         most: usize,
@@ -300,12 +301,12 @@ impl Queue {
         received
     }
 
-    /// The message is done with.
+    /// Deletes a message that was processed.
     pub fn delete(&mut self, message: &Message) {
         self.delete_by(&message.handle());
     }
 
-    /// One that came back meanwhile stays: its receipt is old.
+    /// A message that was received again meanwhile stays: the receipt handle is outdated.
     fn delete_by(&mut self, handle: &str) {
         let id = handle.split('.').next().and_then(|id| id.parse().ok());
         let Some((id, back)) = id.and_then(|id| Some((id, *self.in_flight.get(&id)?))) else {
@@ -318,7 +319,7 @@ impl Queue {
         }
     }
 
-    /// The last message that was sent never arrives.
+    /// Drops the last message that was sent.
     pub fn lose_last(&mut self) {
         let last = self.next;
         self.hidden.retain(|(_, id), _| *id != last);

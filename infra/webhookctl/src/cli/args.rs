@@ -38,7 +38,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    // Last, so that its heading does not reach other options.
+    // Must be last: clap applies its heading to all later options.
     #[command(flatten)]
     pub global: Global,
 }
@@ -227,7 +227,7 @@ pub struct DevArgs {
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "one for each switch of the command line"
+    reason = "one field for each command-line flag"
 )]
 pub struct SendArgs {
     /// Provider to imitate, or source to send as; `--list` shows the providers
@@ -328,7 +328,7 @@ pub enum InboxCommand {
     Body(BodyArgs),
     /// Compare the bodies of two events; exit 1 if they differ
     ///
-    /// Reports different values apart from different notation: key order, white space, and the
+    /// Reports different values separately from different notation: key order, white space, and the
     /// notation of numbers and strings.
     Diff(DiffArgs),
     /// Follow events as they arrive and change, until Ctrl-C
@@ -383,7 +383,7 @@ pub struct InspectArgs {
 }
 
 impl Global {
-    /// A query asks a JSON document; lines of JSON it asks one by one.
+    /// `--query` implies JSON output. With JSON lines, it applies to each line.
     pub fn format(&self) -> Format {
         match self.output {
             Format::Jsonl => Format::Jsonl,
@@ -392,7 +392,7 @@ impl Global {
         }
     }
 
-    /// An empty variable is one that is not set.
+    /// Treats an empty environment variable as unset.
     pub(super) fn without_empty(mut self) -> Self {
         for value in [
             &mut self.target.context,

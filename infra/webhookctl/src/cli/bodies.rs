@@ -1,4 +1,4 @@
-//! Where large bodies are.
+//! The bucket for large bodies.
 
 use clap::Args;
 use shared::inbox::ledger::Ledger;
@@ -6,7 +6,7 @@ use shared::inbox::ledger::Ledger;
 use super::Global;
 use crate::target::Deployment;
 
-/// Where large bodies are. The running `dev` says it of itself.
+/// The bucket for large bodies. The running `dev` provides its own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct BodiesAt {
@@ -16,14 +16,14 @@ pub struct BodiesAt {
 }
 
 impl BodiesAt {
-    /// The inbox, and its bucket as far as it is known.
+    /// Opens the deployment, with its bucket if that is known.
     pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Deployment> {
         let mut inbox = Deployment::open(&global.target)?;
         inbox.ledger = self.ledger(&inbox)?;
         Ok(inbox)
     }
 
-    /// The ledger of an inbox with the bucket, as far as that is known.
+    /// The ledger of a deployment, with its bucket if that is known.
     pub(crate) fn ledger(&self, inbox: &Deployment) -> anyhow::Result<Ledger> {
         match (&self.body_bucket, &inbox.local) {
             (Some(bucket), None) => inbox.ledger_with(bucket),

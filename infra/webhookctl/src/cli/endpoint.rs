@@ -20,7 +20,7 @@ pub enum EndpointCommand {
 
 #[derive(Debug, Args)]
 pub struct EndpointShowArgs {
-    /// Source name [default: all that have a [source.endpoint]]
+    /// Source name [default: all sources with a [source.endpoint]]
     pub source: Option<String>,
     /// Ask the providers now, instead of showing the last stored result
     #[arg(long)]

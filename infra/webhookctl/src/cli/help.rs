@@ -14,7 +14,7 @@ use crate::output::error::nearest;
 pub(super) use examples::with_examples;
 pub(super) use groups::in_groups;
 
-/// On the first page, below the commands.
+/// Printed on the first page, below the commands.
 const START_HERE: &str = "\
 Start here:
   webhookctl dev --demo                     run the whole system on this machine
@@ -81,10 +81,10 @@ Environment
   NO_COLOR  CLICOLOR_FORCE  COLUMNS
 
 Contexts
-  A context names a deployment. Flags win over environment variables, these over .webhookctl.toml of
-  the project, and that over ~/.config/webhookctl/config.toml (or the file in WEBHOOKCTL_CONFIG). A
-  project file can protect a context, but not remove its protection. Without any of these, commands
-  use the local stack that `dev` runs.
+  A context names a deployment. Order of precedence: flags, environment variables, .webhookctl.toml
+  of the project, ~/.config/webhookctl/config.toml (or the file in WEBHOOKCTL_CONFIG). A project
+  file can protect a context, but not remove its protection. Without any of these, commands use the
+  local stack that `dev` runs.
     default = \"prod\"
     [context.prod]
     stack = \"mitt-prod\"        # `context add` reads the names of its resources once

@@ -1,4 +1,4 @@
-//! Arguments of the verbs of `inbox` that are about bodies and changes.
+//! Arguments of `inbox body`, `diff`, `tail` and `export`.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct BodyArgs {
     /// Indent JSON; numbers, strings and key order stay as they are
     #[arg(long)]
     pub pretty: bool,
-    /// Also print control characters, which a terminal can obey
+    /// Also print control characters, which can control your terminal
     #[arg(long)]
     pub raw: bool,
     #[command(flatten)]

@@ -21,6 +21,6 @@ pub struct LogArgs {
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
     /// Action: erase, quarantine, reconcile.repair, … (a prefix is enough)
-    #[arg(long, value_name = "DEED")]
+    #[arg(long, value_name = "ACTION")]
     pub what: Option<String>,
 }

@@ -33,7 +33,7 @@ pub enum QuarantineCommand {
     Discard(DiscardArgs),
 }
 
-/// What of the quarantine a command is about.
+/// Selects rejected requests.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub struct HeldSelection {
@@ -50,8 +50,7 @@ pub struct HeldSelection {
     pub reason: Vec<Reason>,
 }
 
-/// What a deployment does not say of itself; its stack has it as an output. The running `dev`
-/// does say it.
+/// The path of the secrets, an output of the stack. The running `dev` provides its own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct SecretsAt {
@@ -60,7 +59,7 @@ pub struct SecretsAt {
     pub secrets_path: Option<String>,
 }
 
-/// The door of a deployment's inbox.
+/// The resources that a command needs to add events to an inbox.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct DoorAt {

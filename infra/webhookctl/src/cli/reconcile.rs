@@ -25,7 +25,7 @@ pub enum ReconcileCommand {
     Repair(ReconcileRepairArgs),
 }
 
-/// Which comparisons.
+/// Selects comparisons.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReconcileSelection {
     /// Source name
@@ -62,14 +62,14 @@ pub struct ReconcileRepairArgs {
     /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
-    /// Also if more objects differ than the cap of the comparison allows
+    /// Repair even if more objects differ than the cap of the comparison allows
     #[arg(long)]
     pub over_cap: bool,
     #[command(flatten)]
     pub door_at: DoorAt,
 }
 
-/// The function that does what needs the providers' API keys. The running `dev` says it of itself.
+/// The function that has the providers' API keys. The running `dev` provides its own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct FunctionAt {

@@ -172,17 +172,17 @@ fn span(text: &str) -> Result<u64, CliError> {
     seconds
         .filter(|seconds| (1..=24 * 3600).contains(seconds))
         .ok_or_else(|| {
-            CliError::usage("usage.span", format!("'{text}' is no span of time"))
+            CliError::usage("usage.span", format!("invalid duration '{text}'"))
                 .tip("write 30s, 15m or 2h; 24h at most")
         })
 }
 
-/// Percent, whole.
+/// Whole percent.
 fn share(text: &str) -> Result<u32, CliError> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
     percent.filter(|percent| *percent <= 100).ok_or_else(|| {
-        CliError::usage("usage.share", format!("'{text}' is no share"))
-            .tip("write 10%, or 100% to stop at nothing")
+        CliError::usage("usage.share", format!("invalid percentage '{text}'"))
+            .tip("write 10%, or 100% to never stop")
     })
 }
 

@@ -1,4 +1,4 @@
-//! From arguments to an exit code: parsing, errors in one shape, and a closed pipe.
+//! From arguments to an exit code: parsing, one format for all errors, and closed pipes.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,10 +15,10 @@ use crate::output::aws::{Place, rewrite};
 use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
 use crate::target::Chosen;
 
-/// Reads this process's arguments, gives them to `handler`, and ends as it says.
+/// Parses the arguments of this process, calls `handler`, and returns the exit code.
 ///
-/// The handler returns the exit code of a run that went as far as it should, or an error:
-/// a [`CliError`] is printed as it is, any other is rewritten first.
+/// The handler returns an exit code or an error. A [`CliError`] is printed unchanged; any other
+/// error is rewritten first.
 pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>) -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let cli = match parse(&args) {
@@ -68,14 +68,14 @@ fn stopped(error: clap::Error, args: &[OsString]) -> Stop {
     }
 }
 
-/// Why there is nothing to run.
+/// Why no command runs.
 #[derive(Debug)]
 pub enum Stop {
-    /// A page of help that clap does not write.
+    /// A help page that clap does not generate.
     Text(StyledStr),
-    /// Help, version, or a mistake in the arguments, in clap's words.
+    /// Help, version or a usage error, with the text of clap.
     Clap(clap::Error),
-    /// A wrong value or an unknown topic, in our words.
+    /// An invalid value or an unknown topic, with our own text.
     Ours(CliError),
 }
 
@@ -95,7 +95,7 @@ impl Stop {
         let mut printer = Printer::new(format, terminal);
         match self {
             Self::Text(text) => {
-                // A reader that went away has read enough.
+                // A closed pipe is not an error.
                 let _ = printer.painted(&shown(&text, terminal.stdout.colour));
                 Exit::Done
             }
@@ -108,7 +108,7 @@ impl Stop {
                 Exit::Usage
             }
             Self::Clap(error) if error.kind() == ErrorKind::MissingSubcommand => {
-                // Options alone ask for nothing either: the same screen as without any.
+                // Options without a command print the same help as no arguments.
                 printer.painted_talk(&shown(&screen(args), terminal.stderr.colour));
                 Exit::Usage
             }
@@ -167,7 +167,7 @@ fn finish(
 }
 
 impl Global {
-    /// Where requests go, for messages about them.
+    /// Where requests go, for error messages.
     pub fn place(&self) -> Place {
         if let Ok(Chosen::Deployed(deployed)) = Chosen::find(&self.target) {
             return deployed.place();
@@ -205,8 +205,8 @@ fn colour(choice: ColorChoice) -> Option<bool> {
 
 /// Format and colour of an error in the arguments, as far as the arguments can be read.
 ///
-/// clap stops at the first mistake, also where it is told to ignore it, so it is given only
-/// the options that matter here.
+/// clap stops at the first error, even with `ignore_errors`, so this passes only the options that
+/// matter here.
 fn wanted(args: &[OsString]) -> (Format, Terminal) {
     let mut known = vec![OsString::from("webhookctl")];
     let mut rest = args.iter().skip(1).take_while(|arg| *arg != "--");
@@ -237,7 +237,7 @@ fn wanted(args: &[OsString]) -> (Format, Terminal) {
     global.as_ref().map_or_else(plain, terminal)
 }
 
-/// What clap says, as a script can read it.
+/// Converts an error of clap to an error with a code, for scripts.
 fn in_our_shape(error: &clap::Error) -> CliError {
     let code = match error.kind() {
         ErrorKind::UnknownArgument => "usage.unknown_argument",
@@ -251,7 +251,7 @@ fn in_our_shape(error: &clap::Error) -> CliError {
     };
     let text = error.render().to_string();
     let message = match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing",
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "missing command",
         _ => text
             .split("\n\n")
             .next()

@@ -1,4 +1,4 @@
-//! Which events a command is about, or which refused requests. The same flags everywhere.
+//! Flags that select events or rejected requests. All commands share them.
 
 use clap::Args;
 use shared::webhook::event::Via;
@@ -9,8 +9,8 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::output::time::When;
 
-/// From whom, when, or by name: what is known of whatever was received. The numbers keep these flags
-/// among those that a command adds.
+/// Selects by source, time of receipt or id, for events and for rejected requests. `display_order`
+/// keeps the position of these flags when a command adds its own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub struct Received {
@@ -82,7 +82,7 @@ pub struct SelectionArgs {
 fn via(text: &str) -> Result<Via, CliError> {
     Via::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Via::ALL.iter().map(|via| via.as_str()).collect();
-        let error = CliError::usage("usage.via", format!("unknown way '{text}'"));
+        let error = CliError::usage("usage.via", format!("unknown --via value '{text}'"));
         match nearest(text, known.iter().copied()) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")),
             None => error.tip(format!("one of: {}", known.join(", "))),

@@ -50,7 +50,7 @@ pub enum SourcesCommand {
     Remove(SourcesRemoveArgs),
 }
 
-/// Which configuration a command is about.
+/// The configuration that a command reads.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SourcesAt {
     /// Use this sources file, and read no inbox
@@ -102,7 +102,7 @@ pub struct SourcesCheckArgs {
     pub file: PathBuf,
 }
 
-/// The public address of a deployment. A running `dev` says its own.
+/// The public URL of a deployment. A running `dev` provides its own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct ApiAt {
@@ -116,7 +116,7 @@ pub struct ApiAt {
     pub api_url: Option<String>,
 }
 
-/// Where a new secret comes from. It is never an argument itself.
+/// Where to read a new secret. A secret is never an argument.
 #[derive(Debug, Clone, Default, Args)]
 pub struct NewSecretArgs {
     /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME` [default: prompt for it]
@@ -127,7 +127,7 @@ pub struct NewSecretArgs {
     pub new_secret: Option<PathBuf>,
 }
 
-/// Where a secret is kept.
+/// Where a secret is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Store {
     /// SSM Parameter Store, with a slot for each value
@@ -239,7 +239,7 @@ pub struct SourcesResumeArgs {
 
 fn overlap(text: &str) -> Result<Duration, CliError> {
     let wrong = || {
-        CliError::usage("usage.overlap", format!("'{text}' is not a span of time"))
+        CliError::usage("usage.overlap", format!("invalid duration '{text}'"))
             .tip("write 24h or 7d")
     };
     match When::parse(text) {

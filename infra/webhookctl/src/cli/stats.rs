@@ -19,10 +19,10 @@ pub struct StatsArgs {
         hide_default_value = true
     )]
     pub by: By,
-    /// Exit 5 if an event of a source has waited longer; with -q, print nothing else
+    /// Exit 5 if an event of a source has waited longer than this; with -q, print nothing else
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub max_lag: Option<Duration>,
-    // Last, so that its heading does not reach other options.
+    // Must be last: clap applies its heading to all later options.
     #[command(flatten)]
     pub selection: SelectionArgs,
 }
@@ -42,7 +42,7 @@ fn span(text: &str) -> Result<Duration, CliError> {
         _ => None,
     }
     .ok_or_else(|| {
-        CliError::usage("usage.span", format!("'{text}' is not a span of time"))
+        CliError::usage("usage.span", format!("invalid duration '{text}'"))
             .tip("write 90s, 15m, 2h or 1h30m")
     })
 }

@@ -19,9 +19,9 @@ pub enum SyncCommand {
     /// An event counts as missed if it had not arrived by webhook when its time was checked, one
     /// overlap of the sync after it happened. The first fifty missed events of each day are listed.
     Gaps(SyncSpanArgs),
-    /// Count events that came by webhook, and that only the sync found, by source and day
+    /// Count events that arrived by webhook, and events that only the sync found, by source and day
     ///
-    /// A day without a complete list of the provider has no data.
+    /// A day without a complete list from the provider has no data.
     Coverage(SyncSpanArgs),
 }
 
@@ -48,7 +48,7 @@ pub struct SyncSpanArgs {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct SyncRunArgs {
-    /// Source name [default: all that have a [source.sync]]
+    /// Source name [default: all sources with a [source.sync]]
     #[arg(short, long, value_name = "SOURCE", help_heading = "Selection")]
     pub source: Option<String>,
     /// Start at this time, if it is earlier than the cursor: 48h, 7d, 2026-11-20

@@ -1,4 +1,4 @@
-//! The tree of commands as it is shown: in one order, with the topics of `help`.
+//! The command tree as help shows it: in display order, with the topics of `help`.
 
 use clap::{Command, CommandFactory as _};
 
@@ -11,8 +11,8 @@ pub fn tree() -> Command {
     help::with_examples(help::in_groups(tree))
 }
 
-/// The tree as the program parses it. Its help leaves out the options that every command accepts:
-/// they have a page of their own.
+/// The tree that parses the arguments. Its help omits the options that every command accepts:
+/// `help options` lists them.
 pub(super) fn parsed_tree() -> Command {
     tree().mut_args(|arg| {
         let hide = arg.is_hide_set() || arg.is_global_set();

@@ -1,4 +1,4 @@
-//! Values of options that are more than a word.
+//! Option values that need a parser of their own.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -19,16 +19,16 @@ pub enum ColorChoice {
     Never,
 }
 
-/// The time zone that people see.
+/// The time zone of times in tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Zone {
     #[default]
     Utc,
-    /// That of this machine.
+    /// The time zone of this machine.
     Local,
 }
 
-/// A status by its word, which completions know too.
+/// Parses a status, and lists the possible values for shell completions.
 #[derive(Clone)]
 pub(super) struct StatusWord;
 
@@ -51,7 +51,7 @@ impl TypedValueParser for StatusWord {
     }
 }
 
-/// What to falsify after signing.
+/// How to make a request invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Tamper {
     /// Change one byte of the body
@@ -64,12 +64,12 @@ pub enum Tamper {
     Secret,
 }
 
-/// What breaks in the local stack.
+/// The fault to cause in the local stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Chaos {
     /// The destination answers 502 for a minute
     Outage,
-    /// The destination takes longer than a lease lasts
+    /// The destination answers only after the lease has expired
     Slow,
     /// The processor stops between a side effect and its record
     CrashAfterCommit,
@@ -87,7 +87,8 @@ pub struct Assignment {
     pub value: String,
 }
 
-/// Where a secret is read from. It is never an argument itself: those are seen by others.
+/// Where to read a secret. A secret is never an argument, because other users of the machine can
+/// see arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretFrom {
     Stdin,
@@ -95,7 +96,7 @@ pub enum SecretFrom {
     Env(String),
 }
 
-/// `--rate 20/s`: how fast something is done, as the time from one to the next.
+/// `--rate 20/s`, as the interval between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(pub Duration);
 
@@ -111,7 +112,7 @@ pub(super) fn rate(text: &str) -> Result<Rate, CliError> {
         unit.checked_div(count.trim().parse().ok()?).map(Rate)
     };
     read().ok_or_else(|| {
-        CliError::usage("usage.rate", format!("'{text}' is not a rate"))
+        CliError::usage("usage.rate", format!("invalid rate '{text}'"))
             .tip("for example --rate 20/s or --rate 100/m")
     })
 }
@@ -139,10 +140,10 @@ pub(super) fn secret_from(text: &str) -> Result<SecretFrom, CliError> {
         _ if text == "-" => Ok(SecretFrom::Stdin),
         Some(("file", path)) if !path.is_empty() => Ok(SecretFrom::File(path.into())),
         Some(("env", name)) if !name.is_empty() => Ok(SecretFrom::Env(name.to_owned())),
-        // What stands there may be the secret itself, so it is not repeated.
+        // The value may be the secret itself, so the error does not repeat it.
         _ => Err(CliError::usage(
             "usage.secret_from",
-            "--secret-from takes a place, never the secret itself",
+            "--secret-from takes a location, not the secret itself",
         )
         .tip("--secret-from - (stdin), file:PATH or env:NAME")),
     }

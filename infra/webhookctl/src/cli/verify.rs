@@ -90,7 +90,7 @@ fn header(text: &str) -> Result<(String, String), CliError> {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
         _ => Err(
-            CliError::usage("usage.header", "a header is a name, a colon and a value")
+            CliError::usage("usage.header", "invalid header, expected NAME: VALUE")
                 .tip("for example -H 'X-Signature: 5f2a…'"),
         ),
     }

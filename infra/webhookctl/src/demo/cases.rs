@@ -1,4 +1,4 @@
-//! The webhooks of the demo, each with the fate that it should meet.
+//! The webhooks of the demo, each with its expected result.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ impl Demo<'_> {
         try_join!(self.quick(), self.flaky(), self.poison()).map(|_| ())
     }
 
-    /// Those that end at once, one after the other.
+    /// The webhooks that finish quickly, one after the other.
     async fn quick(&self) -> anyhow::Result<()> {
         let stripe = self.good("stripe", "stripe-main").await?;
         self.good("github", "github-main").await?;
@@ -50,7 +50,7 @@ impl Demo<'_> {
         self.drift().await
     }
 
-    /// A genuine webhook: kept, and its effect happens once.
+    /// A genuine webhook: stored, and its effect happens once.
     async fn good(&self, preset: &'static str, source: &str) -> anyhow::Result<Sent> {
         let (sample, sent) = self.send_new(preset, None, source).await?;
         let row = self.settled(&sent.key).await?;
@@ -61,7 +61,7 @@ impl Demo<'_> {
         Ok(sent)
     }
 
-    /// The same webhook once more: answered as the first, and nothing happens twice.
+    /// The same webhook again: the same answer, and no effect happens twice.
     async fn duplicate(&self, first: &Sent) -> anyhow::Result<()> {
         let before = self.settled(&first.key).await?;
         let sample = find("stripe", None)?;
@@ -85,7 +85,7 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// Signed with another secret: refused, and kept in the quarantine and nowhere else.
+    /// A webhook with a wrong secret: rejected, and stored only in the quarantine.
     async fn forged(&self) -> anyhow::Result<()> {
         let sample = find("github", None)?;
         let secret = Secret::new("forged", random_hex(20)?);
@@ -111,7 +111,7 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// The downstream fails twice: tried three times under one key, done once.
+    /// The downstream fails twice: three attempts with one idempotency key, and one effect.
     async fn flaky(&self) -> anyhow::Result<()> {
         let (sample, sent) = self.send_new("github", Some("push"), "github-main").await?;
         let row = self.settled(&sent.key).await?;
@@ -121,7 +121,7 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// The downstream always fails: a dead letter after the last attempt, for a human.
+    /// The downstream always fails: a dead letter after the last attempt, for an operator.
     async fn poison(&self) -> anyhow::Result<()> {
         let (sample, sent) = self.send_new("generic-hmac", None, "acme").await?;
         let row = self.settled(&sent.key).await?;
@@ -141,8 +141,8 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// An event that Stripe never delivered. Only its list has it, beside one that arrived, and
-    /// the list fails three times before it answers.
+    /// An event that Stripe never delivered. Only its list has this event, with another event that
+    /// arrived. The list fails three times before it answers.
     async fn missed(&self, arrived: &Sent) -> anyhow::Result<()> {
         let sample = find("stripe", Some("charge.refunded"))?;
         let is_first = self.as_if_synced().await?;
@@ -173,7 +173,7 @@ impl Demo<'_> {
         same(&mut fate, "a row before the sync", false, before.is_some());
         same(&mut fate, "via", Via::BackupSync, row.via);
         self.expect(&mut fate, &row, State::Done, 1, 1);
-        // The one that had arrived is known by its key, though the list spells it differently.
+        // The event that arrived is recognised by its key, although the list has other bytes.
         let known = self.settled(&arrived.key).await?;
         self.expect(&mut fate, &known, State::Done, 1, 1);
         self.tell(fate)
@@ -215,10 +215,10 @@ impl Demo<'_> {
             now,
         )?;
         let envelope = signed.envelope(now);
-        // What the catcher will call it.
+        // Computes the key that the catcher will use.
         let Ok(Arrival::Event(event)) = verifier.verify(&envelope, std::slice::from_ref(secret))
         else {
-            bail!("the demo made a webhook that its own secret does not verify");
+            bail!("a webhook of the demo does not verify with its own secret");
         };
         let key = event.key().clone();
         let (status, took) = self.post(source, &signed).await?;
@@ -248,7 +248,7 @@ impl Demo<'_> {
         wait_for(&self.deployment.ledger, key, |row| !row.is_open()).await
     }
 
-    /// Compares the row, and what the downstream saw of its event.
+    /// Checks the row, and the requests that the downstream received for the event.
     pub(super) fn expect(
         &self,
         fate: &mut Fate,
@@ -268,7 +268,7 @@ impl Demo<'_> {
         self.fates
             .send(fate)
             .ok()
-            .context("nobody hears the fates of the demo")
+            .context("the receiver of the demo's results is closed")
     }
 }
 
@@ -294,7 +294,7 @@ fn new_fate(
 }
 
 fn find(preset: &str, kind: Option<&str>) -> anyhow::Result<&'static Sample> {
-    Sample::find(preset, kind).with_context(|| format!("there is no sample of {preset}"))
+    Sample::find(preset, kind).with_context(|| format!("no sample of {preset}"))
 }
 
 fn took(row: &Row) -> String {
@@ -309,10 +309,7 @@ fn took(row: &Row) -> String {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "what is compared reads better so"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "callers are easier to read")]
 pub(super) fn same<T: PartialEq + std::fmt::Debug>(
     fate: &mut Fate,
     what: &str,

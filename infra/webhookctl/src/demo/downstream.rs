@@ -1,5 +1,5 @@
-//! A stand-in for what the user's own services are: it checks the signature of what it gets,
-//! honours idempotency keys, and fails as it is told.
+//! An emulation of the user's own services: checks signatures, honours idempotency keys, and fails
+//! on request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,33 +22,33 @@ use tokio::sync::oneshot;
 
 use super::trouble::Trouble;
 
-/// What it saw under one idempotency key.
+/// The requests with one idempotency key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Requests, failed ones included.
     pub requests: u32,
-    /// How often it did its work: never more than once for a key.
+    /// Effects: at most one per key.
     pub effects: u32,
-    /// The event's short id, as the request said.
+    /// The short id of the event, from the request.
     pub event: String,
 }
 
-/// The downstream's memory, to be asked by tests.
+/// The downstream and its records, which tests can query.
 #[derive(Clone)]
 pub struct Downstream(Arc<Inner>);
 
 struct Inner {
     secret: Secret,
-    /// The token of who may read the subscriptions.
+    /// The token for reading the subscriptions.
     token: Secret,
     seen: Mutex<HashMap<String, Seen>>,
-    /// The status of each subscription, as far as it heard of it.
+    /// The known status of each subscription.
     subscriptions: Mutex<BTreeMap<String, String>>,
     trouble: Mutex<Option<Trouble>>,
 }
 
 impl Downstream {
-    /// `secret` is what Mitt signs with, `token` what it shows when it reads the state.
+    /// Mitt signs with `secret`, and sends `token` when it reads the state.
     pub fn new(secret: Secret, token: Secret) -> Self {
         Self(Arc::new(Inner {
             secret,
@@ -70,18 +70,18 @@ impl Downstream {
             .with_state(self.clone())
     }
 
-    /// From now on this is wrong with it, or nothing.
+    /// Sets or clears the fault.
     pub fn suffer(&self, trouble: Option<Trouble>) {
         *self.trouble() = trouble;
     }
 
-    /// It knows a subscription to be so.
+    /// Stores the status of a subscription.
     pub fn keep(&self, id: &str, status: &str) {
         self.subscriptions()
             .insert(id.to_owned(), status.to_owned());
     }
 
-    /// Takes over what a repair says of a subscription.
+    /// Applies the status of a subscription from a repair event.
     fn mend(&self, body: &Bytes) {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let status = &body["fields"][0]["there"][0];
@@ -104,7 +104,7 @@ impl Downstream {
         trouble.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What came for an event, over all keys.
+    /// The requests for an event, summed over all keys.
     pub fn seen(&self, event: &str) -> Seen {
         let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.values()
@@ -116,7 +116,7 @@ impl Downstream {
             })
     }
 
-    /// Does the work under a key, as far as what is wrong with it lets it, and says how that went.
+    /// Applies the effect for a key, subject to the current fault, and returns the status.
     async fn answer(&self, key: &str, event: &str, failures: u32) -> StatusCode {
         let is_out = match &mut *self.trouble() {
             Some(Trouble::Outage(outage)) => outage.meets(Instant::now()),
@@ -130,7 +130,7 @@ impl Downstream {
             Some(Trouble::Crash(tell)) => {
                 let (dead, wait) = oneshot::channel();
                 if tell.send(dead).is_ok() {
-                    // Either way nobody is there to hear the answer.
+                    // The processor is dead, so nothing receives the answer.
                     let _ = wait.await;
                 }
             }
@@ -139,8 +139,8 @@ impl Downstream {
         status
     }
 
-    /// Does the work under a key unless it is done; `failures` requests fail before. Whether it was
-    /// done now.
+    /// Applies the effect for a key once, after `failures` failed requests. Returns the status, and
+    /// whether this request applied the effect.
     fn take(&self, key: &str, event: &str, failures: u32) -> (StatusCode, bool) {
         let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let one = seen.entry(key.to_owned()).or_default();
@@ -154,7 +154,7 @@ impl Downstream {
         (StatusCode::OK, is_done_now)
     }
 
-    /// Verifies a forwarded event as any receiver of Standard Webhooks would.
+    /// Verifies a forwarded event as a receiver of Standard Webhooks does.
     fn is_genuine(&self, headers: &HeaderMap, body: &Bytes) -> bool {
         let Ok(preset) = Preset::embedded("standard-webhooks", &BTreeMap::new()) else {
             return false;
@@ -201,7 +201,7 @@ async fn good(State(downstream): State<Downstream>, headers: HeaderMap, body: By
     status
 }
 
-/// All subscriptions, or the one that `id` names.
+/// All subscriptions, or the one with the given `id`.
 async fn subscriptions(
     State(downstream): State<Downstream>,
     headers: HeaderMap,

@@ -1,5 +1,4 @@
-//! A stand-in for Stripe's API: the lists of events and of subscriptions, as its documentation
-//! describes them.
+//! An emulation of Stripe's API: the lists of events and subscriptions, as documented.
 //! <https://docs.stripe.com/api/events/list>
 //! <https://docs.stripe.com/api/subscriptions/list>
 
@@ -14,7 +13,7 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// The events that "happened" at the provider, oldest first.
+/// The emulated provider, with its events and subscriptions.
 #[derive(Clone)]
 pub struct Provider(Arc<Inner>);
 
@@ -27,22 +26,22 @@ struct Inner {
 
 #[derive(Default)]
 struct Log {
-    /// Created, id, JSON.
+    /// Time of creation, id, JSON; oldest first.
     events: Vec<(i64, String, Bytes)>,
     requests: u64,
-    /// Requests, by their number from 1, that are answered with a failure.
+    /// The failures, by request number from 1.
     failures: HashMap<u64, Failure>,
 }
 
-/// How a request is failed.
+/// How a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// 429 with `Retry-After: 1`.
     TooMany,
     ServerError,
-    /// A page that ends in the middle.
+    /// A truncated page.
     BadPage,
-    /// 400: the event that a page begins after is no longer known.
+    /// 400: the event in `starting_after` is no longer known.
     NoSuchPage,
 }
 
@@ -63,7 +62,7 @@ impl Provider {
             .with_state(self.clone())
     }
 
-    /// A subscription has this status from now on.
+    /// Sets the status of a subscription.
     pub fn subscribe(&self, id: &str, status: &str) {
         let mut all = self.subscriptions();
         all.insert(id.to_owned(), status.to_owned());
@@ -80,11 +79,11 @@ impl Provider {
         given.is_some_and(|value| value.as_bytes() == bearer.as_bytes())
     }
 
-    /// An event happens. Its JSON must have `id` and `created`.
+    /// Adds an event. Its JSON must have `id` and `created`.
     pub fn happen(&self, event: &Bytes) -> anyhow::Result<()> {
         let json: Value = serde_json::from_slice(event)?;
         let (Some(created), Some(id)) = (json["created"].as_i64(), json["id"].as_str()) else {
-            anyhow::bail!("an event of Stripe has id and created");
+            anyhow::bail!("an event of Stripe needs id and created");
         };
         self.log()
             .events
@@ -92,18 +91,18 @@ impl Provider {
         Ok(())
     }
 
-    /// Lists nothing any more of what has happened.
+    /// Removes all events from the list.
     pub fn forget(&self) {
         self.log().events.clear();
     }
 
-    /// The next requests fail like this, one each.
+    /// The next requests fail with these failures, one each.
     pub fn fail_with(&self, failures: &[Failure]) {
         let next = self.requests() + 1;
         self.fail_from_request(next, failures);
     }
 
-    /// The requests from this number on fail like this, one each.
+    /// The requests from this number on fail with these failures, one each.
     pub fn fail_from_request(&self, first: u64, failures: &[Failure]) {
         self.log()
             .failures
@@ -189,7 +188,7 @@ async fn events(
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// One page of all that there are.
+/// All subscriptions on one page.
 async fn subscriptions(State(provider): State<Provider>, headers: HeaderMap) -> Response {
     if !provider.knows(&headers) {
         return StatusCode::UNAUTHORIZED.into_response();

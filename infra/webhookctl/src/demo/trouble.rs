@@ -1,24 +1,24 @@
-//! How the downstream fails when it is told to, beside what its paths do.
+//! Faults of the downstream that can be switched on, in addition to the failures of its paths.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-/// Something that is wrong with it.
+/// A fault of the downstream.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// It does nothing, and says so.
+    /// It applies no effects and answers with an error.
     Outage(Outage),
-    /// It says only after this long that it has done its work; it does so at once.
+    /// It applies the effect immediately, but answers only after this time.
     Slow(Duration),
-    /// Whoever has work done dies over it. Who is to see to that is told here.
+    /// The processor crashes after an effect. The receiver of this channel stops the processor.
     Crash(mpsc::UnboundedSender<Crash>),
 }
 
-/// It goes when the one who waits for an answer is dead.
+/// Sent or dropped when the processor that waits for the answer is dead.
 pub type Crash = oneshot::Sender<()>;
 
-/// A time without service, which begins with the first request.
+/// An outage, which begins with the first request.
 #[derive(Clone, Debug)]
 pub struct Outage {
     lasts: Duration,
@@ -30,7 +30,7 @@ impl Outage {
         Self { lasts, began: None }
     }
 
-    /// Whether a request of now meets it.
+    /// Whether a request at `now` fails.
     pub(super) fn meets(&mut self, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
         now.saturating_duration_since(began) < self.lasts

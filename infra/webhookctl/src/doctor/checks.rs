@@ -1,4 +1,4 @@
-//! The checks: each reads facts and touches nothing.
+//! The checks: each judges facts and makes no requests.
 
 mod alarm;
 mod context;
@@ -16,7 +16,7 @@ mod timing;
 
 use super::Check;
 
-/// All of them, in the order in which they are told.
+/// All checks, in display order.
 pub static ALL: &[&Check] = &[
     &context::ACCOUNT,
     &context::NAMES,
@@ -62,12 +62,12 @@ pub static ALL: &[&Check] = &[
     &END_TO_END,
 ];
 
-/// Made where something can be sent; without being asked for it is not made.
+/// Runs only with `--end-to-end`, because it sends a webhook.
 pub static END_TO_END: Check = Check {
     name: "end_to_end.canary",
-    title: "A webhook goes through the public URL and comes to its end",
-    why: "Only a whole delivery shows that URL, API, catcher, secret, ledger, queue and processor work \
-          together.",
-    fix: "look at the step that is named; `webhookctl inbox inspect` of the event says more",
+    title: "A webhook goes through the public URL and is processed",
+    why: "Only a complete delivery shows that URL, API, catcher, secret, ledger, queue and \
+          processor work together.",
+    fix: "check the step that the error names; `webhookctl inbox inspect` of the event shows more",
     judge: |_| Err(super::Unknown::Skipped("only with --end-to-end")),
 };

@@ -1,4 +1,4 @@
-//! What is known of an inbox: read by `gather`, judged by `checks`, made up by their tests.
+//! Facts about a deployment: `gather` reads them, `checks` judges them, and tests construct them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,20 +10,20 @@ use super::Finding;
 use crate::outage_tolerance::Outage;
 use crate::target::Names;
 
-/// A fact, or why nobody knows it.
+/// A fact, or why it is unknown.
 pub type Known<T> = Result<T, Unknown>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
-    /// The local stack has no such thing.
+    /// The local stack does not have this resource.
     NotHere,
-    /// The context has no name for it.
+    /// The context does not name this resource.
     Unnamed(&'static str),
-    /// We may not look: the action of IAM that is missing.
+    /// Access is denied; holds the missing IAM action.
     Denied(String),
-    /// AWS could not say, in its words.
+    /// The AWS request failed; holds the message of AWS.
     Failed(String),
-    /// It was not looked at, for this reason.
+    /// Not read, for this reason.
     Skipped(&'static str),
 }
 
@@ -33,7 +33,7 @@ pub struct Facts {
     pub context: String,
     pub names: Names,
     pub region: Option<String>,
-    /// The account that the context should be in.
+    /// The account that the context names.
     pub expected_account: Option<String>,
     pub caller: Known<Caller>,
     pub functions: Functions,
@@ -42,15 +42,15 @@ pub struct Facts {
     pub table: Known<Table>,
     /// The attribute that rows expire by.
     pub ttl: Known<Option<String>>,
-    /// Whether the table can be brought back to any second of the last 35 days.
+    /// Whether the table can be restored to any second of the last 35 days.
     pub recovery: Known<bool>,
     pub alarms: Known<Vec<Alarm>>,
     pub secrets: Known<Vec<Stored>>,
-    /// When each task of backup-sync last ran to its end.
+    /// When each task of backup-sync last completed.
     pub heartbeats: Known<BTreeMap<String, UnixMillis>>,
     pub dead_letters: Known<Count>,
     pub sources: Known<Vec<SourceFacts>>,
-    /// Whether we may change rows.
+    /// Whether the operator may change rows.
     pub may_write: Known<()>,
 }
 
@@ -76,7 +76,7 @@ pub struct Function {
     pub environment: BTreeMap<String, String>,
 }
 
-/// A queue that feeds the processor.
+/// The event source mapping of a queue that triggers the processor.
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     /// The ARN of the queue.
@@ -131,7 +131,7 @@ pub struct Alarm {
     pub ringing: bool,
 }
 
-/// A secret that is stored. Its value was not read.
+/// A stored secret. Its value is not read.
 #[derive(Debug, Clone)]
 pub struct Stored {
     /// `ingress`, `egress` or `provider-api`.
@@ -141,14 +141,14 @@ pub struct Stored {
     pub age: Duration,
 }
 
-/// A number, or the least that it is.
+/// A count, or a lower bound of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     pub count: usize,
     pub or_more: bool,
 }
 
-/// A secret that a source cannot work without.
+/// A secret that a source needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     pub kind: &'static str,
@@ -161,20 +161,20 @@ pub struct SourceFacts {
     pub preset: String,
     pub secrets: Vec<Wanted>,
     pub outage: Outage,
-    /// Where its sync stands, if it has one.
+    /// The state of its sync, if it has one.
     pub sync: Option<&'static str>,
     /// `silent 36m20s, usually every 4m`
     pub silent: Option<String>,
-    /// Whether the subscription at the provider is watched.
+    /// Whether backup-sync checks the subscription at the provider.
     pub watched: bool,
     pub reconciled: bool,
-    /// How that subscription stands, if it is not well.
+    /// The state of that subscription, if it is unhealthy.
     pub dark: Option<Dark>,
     /// `paused 3m ago by alice: a bad release`
     pub paused: Option<String>,
-    /// That a rotation of its secret should have ended.
+    /// A message, if the rotation of its secret is overdue.
     pub overdue: Option<String>,
-    /// Destinations that are not called for now.
+    /// Destinations whose circuit breaker is open.
     pub breakers: Vec<OpenBreaker>,
 }
 
@@ -193,7 +193,7 @@ pub struct OpenBreaker {
 impl Unknown {
     pub(super) fn finding(&self, facts: &Facts) -> Finding {
         Finding::not_checked(match self {
-            Self::NotHere => "not checked here: the local stack has no such thing".to_owned(),
+            Self::NotHere => "not checked here: not part of the local stack".to_owned(),
             Self::Unnamed(what) => {
                 return Finding::not_checked(format!(
                     "not checked: {} does not name {what}",
@@ -204,7 +204,7 @@ impl Unknown {
                     facts.context
                 ));
             }
-            Self::Denied(action) => format!("not checked: {action} is not allowed to you"),
+            Self::Denied(action) => format!("not checked: you lack the permission {action}"),
             Self::Failed(said) => format!("not checked: {said}"),
             Self::Skipped(why) => format!("not checked: {why}"),
         })
@@ -212,7 +212,7 @@ impl Unknown {
 }
 
 impl Facts {
-    /// The actions that we may not do, of those that were tried.
+    /// The IAM actions that were denied.
     pub(super) fn denied(&self) -> BTreeSet<&str> {
         let Functions {
             catcher,
@@ -247,7 +247,7 @@ impl Facts {
 }
 
 impl Queues {
-    /// Each with what it is called in the template.
+    /// Each queue with its name in the template.
     pub fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
         [
             ("WorkQueue", &self.work_queue),
@@ -259,7 +259,7 @@ impl Queues {
     }
 }
 
-/// The fact, or why it is not known.
+/// The fact, or why it is unknown.
 pub(super) fn known<T>(fact: &Known<T>) -> Result<&T, Unknown> {
     fact.as_ref().map_err(Clone::clone)
 }

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use super::ALL;
 
 const BEGIN: &str = "\
-# What `webhookctl doctor` looks at
+# What `webhookctl doctor` checks
 
-`webhookctl doctor` reads how a deployment is set up and how it is doing. Each check has a name that
-stays, a reason and a fix. `--only` takes names and groups. Exit 5 says that a check failed; with
-`--strict` a warning is enough. What nobody could look at says so, and is not counted as passed: the local
-stack has no alarms, and an operator may lack a permission. Nothing is changed, and no secret is read;
-only `--end-to-end` sends an event, to a source that does nothing but keep it.
+`webhookctl doctor` checks the configuration and the health of a deployment. Each check has a stable
+name, a reason and a fix. `--only` takes names and groups. Exit code 5 means that a check failed;
+with `--strict`, a warning is enough. A check that cannot run is reported as not checked, and does
+not count as passed: the local stack has no alarms, and an operator may lack a permission. `doctor`
+changes nothing and reads no secret; only `--end-to-end` sends an event, to a source whose only
+action is `keep`.
 
 This page is written by `make docs` from the checks themselves.
 ";
@@ -34,7 +35,7 @@ pub fn page() -> String {
     page
 }
 
-/// A group as people call it.
+/// The heading of a group.
 pub(crate) fn heading(group: &str) -> &str {
     match group {
         "context" => "Context",

@@ -1,9 +1,9 @@
-//! What an error says, without what varies.
+//! The template of an error text, without its variable parts.
 
-/// From this length on, letters and digits in one word are an id, not a word with a number.
+/// From this length, a word of letters and digits is an id, not a word with a number.
 const LONG: usize = 8;
 
-/// The text with what varies replaced: `timeout after <n>s calling billing.internal`.
+/// The text with its variable parts replaced: `timeout after <n>s calling billing.internal`.
 pub fn template(text: &str) -> String {
     pieces(text)
         .iter()
@@ -17,7 +17,7 @@ pub fn template(text: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
-    /// What varies.
+    /// A variable part.
     Place(&'static str),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     pieces.0
 }
 
-/// A word ends before a space, or before a quote that is no apostrophe.
+/// A word ends before a space, or before a quote that is not an apostrophe.
 fn end_of_word(text: &str) -> usize {
     let mut before = ' ';
     for (at, c) in text.char_indices() {
@@ -75,7 +75,7 @@ impl Pieces {
         self.0.push(Piece::Place(name));
     }
 
-    /// One space for any number of them.
+    /// Writes one space for any number of spaces.
     fn space(&mut self) {
         if !matches!(self.0.last(), Some(Piece::Text(before)) if before.ends_with(' ')) {
             self.text(" ");
@@ -100,7 +100,7 @@ impl Pieces {
         self.text(word.get(at + core.len()..).unwrap_or_default());
     }
 
-    /// The parts of a word, between whatever is neither letter nor digit.
+    /// The parts of a word between characters that are neither letters nor digits.
     fn runs(&mut self, core: &str) {
         let (mut start, mut behind) = (0, "");
         for (at, c) in core.char_indices().chain([(core.len(), ' ')]) {
@@ -141,7 +141,7 @@ impl Pieces {
         }
     }
 
-    /// `30s`, `v2`: a number before or behind a short word. All else is an id.
+    /// `30s`, `v2`: a number before or after a short word. Other combinations are ids.
     fn with_number(&mut self, run: &str) {
         let digit = |c: char| c.is_ascii_digit();
         let letters = |text: &str| !text.is_empty() && !text.contains(digit);
@@ -176,7 +176,7 @@ fn is_hash(core: &str) -> bool {
     digits && hex && core.len() >= 2 * LONG
 }
 
-/// What says most of an error of HTTP, so that it stays.
+/// An HTTP status, which stays because it describes the error best.
 fn is_status(word: &str) -> bool {
     word.len() == 3
         && word

@@ -1,4 +1,4 @@
-//! Where events are forwarded to.
+//! The address that events are forwarded to.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use reqwest::Url;
 
 use crate::output::{CliError, Exit};
 
-/// The code of the error that says so.
+/// The error code for an address on another machine.
 pub(crate) const ELSEWHERE: &str = "forward.elsewhere";
 
-/// A URL of a program on this machine, or of a host that the operator named expressly.
+/// A URL of a program on this machine, or of a host that the operator explicitly allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     url: Url,
@@ -18,12 +18,12 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `:3000/path`, `3000`, `localhost:3000/path` or a whole URL.
+    /// Parses `:3000/path`, `3000`, `localhost:3000/path` or a whole URL.
     ///
-    /// Events hold what customers sent, so another machine gets them only if it is `allowed`.
+    /// Events contain customer data, so another machine must be `allowed`.
     pub(crate) fn parse(text: &str, allowed: Option<&str>) -> Result<Self, CliError> {
         let wrong = || {
-            CliError::usage("forward.url", format!("'{text}' is no URL to forward to"))
+            CliError::usage("forward.url", format!("invalid URL '{text}'"))
                 .tip("for example :3000/webhooks or http://localhost:3000/webhooks")
         };
         let url = Url::parse(&whole(text)).map_err(|_| wrong())?;
@@ -34,7 +34,7 @@ impl Address {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(CliError::usage(
                 "forward.url",
-                "a user name or password in the URL is not sent on",
+                "the URL must not contain a user name or password",
             ));
         }
         let here = is_this_machine(host);
@@ -42,9 +42,9 @@ impl Address {
             return Err(CliError::new(
                 ELSEWHERE,
                 Exit::Refused,
-                format!("{host} is not this machine; stored events are forwarded to it only"),
+                format!("{host} is not this machine; events are forwarded only to this machine"),
             )
-            .tip("an address such as :3000/webhooks; another machine can be reached by `ssh -L`"));
+            .tip("use an address such as :3000/webhooks, or `ssh -L` to reach another machine"));
         }
         Ok(Self { url, here })
     }
@@ -53,7 +53,7 @@ impl Address {
         self.url.as_str()
     }
 
-    /// Whether it is on this machine.
+    /// Whether the address is on this machine.
     pub(crate) fn is_here(&self) -> bool {
         self.here
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The URL that a short form stands for.
+/// The URL of a short form.
 fn whole(text: &str) -> String {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let port = text.split('/').next().unwrap_or_default();

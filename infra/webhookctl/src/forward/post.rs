@@ -1,4 +1,4 @@
-//! Posts to the program on this machine, and says what came of it.
+//! Posts to the program on this machine, and returns its answer.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::Address;
 use crate::samples::Signed;
 
-/// A person may sit at a breakpoint.
+/// A long timeout, because a developer can stop the program at a breakpoint.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How much of an answer is read.
+/// The maximum number of bytes to read of an answer.
 const LARGEST_ANSWER: usize = 64 * 1024;
 
-/// What a program answered.
+/// The answer of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The beginning of it.
+    /// The start of the body.
     pub(crate) body: Bytes,
     pub(crate) took: Duration,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Answer {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// Nobody took it: it can be sent again.
+    /// The request was not sent, so a retry is safe.
     NotSent(String),
-    /// It may have been taken.
+    /// The program may have received the request.
     Unclear(String),
 }
 
@@ -69,7 +69,7 @@ impl Forwarder {
     }
 }
 
-/// What cannot stand in a header is left out: it came from a sender.
+/// Skips invalid headers, because the sender chose them.
 fn headers(signed: &Signed) -> HeaderMap {
     let pairs = signed.headers.iter().filter_map(|(name, value)| {
         let name = HeaderName::try_from(name.as_str()).ok()?;
@@ -81,7 +81,7 @@ fn headers(signed: &Signed) -> HeaderMap {
 fn no_answer(error: reqwest::Error) -> NoAnswer {
     let sent = !(error.is_connect() || error.is_builder());
     if error.is_timeout() {
-        return NoAnswer::Unclear(format!("none within {}s", PATIENCE.as_secs()));
+        return NoAnswer::Unclear(format!("timed out after {}s", PATIENCE.as_secs()));
     }
     let error = anyhow::Error::new(error.without_url());
     let refused = error

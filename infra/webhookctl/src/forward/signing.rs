@@ -1,7 +1,7 @@
-//! Signs stored events again, with a secret that is known on this machine alone.
+//! Signs stored events again, with a secret that exists only on this machine.
 //!
-//! The program that events are forwarded to verifies signatures as it does elsewhere, but the ones
-//! that were kept may be too old for it, and the provider's secret stays where it is.
+//! The program verifies signatures as usual, but the stored signatures may be too old, and the
+//! provider's secret does not leave the deployment.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,32 +17,33 @@ use shared::webhook::verify::Verifier;
 use super::Stored;
 use crate::samples::{Draft, Signed, Signer};
 
-/// Where the signature goes that an event had.
+/// The header for the original signature.
 const ORIGINAL_SIGNATURE: &str = "x-webhookctl-original-signature";
 
-/// The folder of the secrets that are made here, below the one that the program runs in.
+/// The folder of the secrets of this machine, below the working folder of the program.
 const FOLDER: &str = ".mitt/listen";
 
-/// How the events of one source are signed again.
+/// Signs the events of one source again.
 #[derive(Clone, Debug)]
 pub(crate) struct Signing {
     preset: Preset,
     variant: String,
     signer: Signer,
-    /// Where the program finds what it needs to verify; `None` when the operator gave the secret.
+    /// The file with the secret or public key for the program; `None` if the operator gave the
+    /// secret.
     pub(crate) file: Option<PathBuf>,
 }
 
-/// The way in which a source's requests are signed.
+/// The signature scheme of a source.
 pub(crate) fn scheme_of(source: &Source) -> anyhow::Result<&Scheme> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
-    scheme.context("a source was checked")
+    scheme.context("the source has an unknown variant")
 }
 
 impl Signing {
-    /// With a secret or key pair that stays in a file of this folder, made if it is not there yet.
-    /// The reason, where that cannot be.
+    /// Signs with a secret or key pair in a file of this folder, which is created if missing.
+    /// Returns the reason if that is not possible.
     pub(crate) fn local(source: &Source) -> anyhow::Result<Result<Self, String>> {
         let scheme = scheme_of(source)?;
         let folder = Path::new(FOLDER);
@@ -51,12 +52,12 @@ impl Signing {
             Means::Secret => {
                 let text = kept(&at("secret"), || match Signer::random(scheme)? {
                     Signer::Secret(secret) => Ok(secret.expose().to_owned()),
-                    _ => anyhow::bail!("a scheme with a secret has one"),
+                    _ => anyhow::bail!("the scheme has no secret"),
                 })?;
                 (Signer::Secret(Secret::new("local", text)), at("secret"))
             }
             Means::KeyPair(Algorithm::RsaSha256) => {
-                let why = "it takes an RSA key, which cannot be made here";
+                let why = "the scheme needs an RSA key, which cannot be created on this machine";
                 return Ok(Err(why.to_owned()));
             }
             Means::KeyPair(algorithm) => {
@@ -73,7 +74,7 @@ impl Signing {
                 write(&at("pub"), &public)?;
                 (Signer::KeyPair(pair), at("pub"))
             }
-            Means::Nothing => return Ok(Err("nothing is signed".to_owned())),
+            Means::Nothing => return Ok(Err("the scheme has no signature".to_owned())),
             Means::No(why) => return Ok(Err(why.to_owned())),
         };
         Ok(Ok(Self {
@@ -82,7 +83,7 @@ impl Signing {
         }))
     }
 
-    /// As this verifier wants it, with what is given.
+    /// Signs for this verifier with the given signer.
     pub(crate) fn new(verifier: &Verifier, signer: Signer) -> Self {
         Self {
             preset: verifier.preset.clone(),
@@ -92,13 +93,13 @@ impl Signing {
         }
     }
 
-    /// Whether it is a key pair, of which the program needs the public half.
+    /// Whether the signer is a key pair, so that the program needs the public key.
     pub(crate) fn is_key_pair(&self) -> bool {
         matches!(self.signer, Signer::KeyPair(_))
     }
 
-    /// The event as the provider would send it now, after a change. `url` is what the receiver takes
-    /// its URL for.
+    /// The event as the provider would send it now, after a change. `url` is the URL that the
+    /// receiver verifies.
     pub(crate) fn sign(
         &self,
         stored: &Stored,
@@ -107,7 +108,7 @@ impl Signing {
         at: UnixMillis,
     ) -> anyhow::Result<Signed> {
         let scheme = self.preset.scheme(&self.variant);
-        let scheme = scheme.context("a source's variant was checked")?;
+        let scheme = scheme.context("the source has an unknown variant")?;
         let (mut draft, original) = stored.unsigned(scheme);
         change(&mut draft)?;
         let mut signed = draft.sign(&self.preset, &self.variant, &self.signer, url, at)?;
@@ -120,7 +121,7 @@ impl Signing {
     }
 }
 
-/// What the file holds, or what is made and written to it.
+/// The content of the file. Creates the content if the file is missing or empty.
 fn kept(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<String> {
     let missing = match std::fs::read_to_string(path) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim_end().to_owned()),
@@ -128,17 +129,20 @@ fn kept(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::R
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
     if !missing {
-        anyhow::bail!("{} cannot be read; remove it for a new one", path.display());
+        anyhow::bail!(
+            "cannot read {}; remove the file to create a new one",
+            path.display()
+        );
     }
     let text = make()?;
     write(path, &text)?;
     Ok(text.trim_end().to_owned())
 }
 
-/// A file that only its owner can read, whole or not at all.
+/// Writes a file atomically, readable only by its owner.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let draft = path.with_extension(format!("draft-{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

@@ -1,4 +1,4 @@
-//! An event as the inbox has it, as a request again.
+//! Converts a stored event back to a request.
 
 use bytes::Bytes;
 use shared::inbox::ledger::{BodyAt, Ledger, NoBody, Row};
@@ -16,29 +16,29 @@ pub(crate) struct Stored {
 /// Why there is nothing to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// There is no such event.
+    /// The event does not exist.
     Event,
     Body(NoBody),
-    /// The body is in a bucket that nobody named.
+    /// The body is in the bucket, and the bucket name is unknown.
     Bucket,
 }
 
 impl Missing {
-    /// What is missing, and what to do.
+    /// The reason, and what to do.
     pub(crate) fn why(self) -> &'static str {
         match self {
-            Self::Event => "it is not there any more",
-            Self::Body(NoBody::Gone) => "its body is past its keeping, or was erased",
+            Self::Event => "the event no longer exists",
+            Self::Body(NoBody::Gone) => "its body has expired or was erased",
             Self::Body(NoBody::Damaged) => {
-                "its body is damaged: what is stored is not what arrived"
+                "its body is damaged: the stored bytes differ from the received bytes"
             }
-            Self::Bucket => "its body is in the bucket of large ones, which --body-bucket names",
+            Self::Bucket => "its body is in the bucket for large bodies; set --body-bucket",
         }
     }
 }
 
 impl Stored {
-    /// Reads it. Nothing is changed by it.
+    /// Reads the event and its body, without changes.
     pub(crate) async fn read(
         ledger: &Ledger,
         key: &EventKey,
@@ -56,7 +56,7 @@ impl Stored {
         Ok(body.map(|body| Self { row, body: body.0 }))
     }
 
-    /// The request as it was kept: with the signature of the provider.
+    /// The stored request, with the signature of the provider.
     pub(crate) fn as_kept(&self, url: &str) -> Signed {
         Signed {
             url: url.to_owned(),
@@ -65,7 +65,7 @@ impl Stored {
         }
     }
 
-    /// The request without its signature, to be signed again, and the signature that it had.
+    /// The request without its signature, and the original signature.
     pub(crate) fn unsigned(&self, scheme: &Scheme) -> (Draft, Option<String>) {
         let (signatures, headers): (Vec<_>, Vec<_>) = self
             .headers()
@@ -100,7 +100,7 @@ impl Stored {
     }
 }
 
-/// Whether the provider's signature stands in the header of this name.
+/// Whether the header of this name contains the provider's signature.
 fn holds_signature(scheme: &Scheme, name: &str) -> bool {
     let token = scheme.jwt.iter().map(|jwt| &jwt.from);
     let mut places = std::iter::once(&scheme.sig.from)

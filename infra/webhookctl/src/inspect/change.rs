@@ -1,4 +1,4 @@
-//! One change of an event, as `inbox tail` tells it.
+//! One change of an event, as `inbox tail` prints it.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use crate::output::error::nearest;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It arrived.
+    /// The event arrived.
     Stored,
     /// An attempt began.
     Processing,
@@ -19,7 +19,7 @@ pub enum Change {
     Failed,
     DeadLetter,
     Quarantined,
-    /// It was given back to be worked on: by a replay, or a release.
+    /// The event waits for processing again, after a replay or a release.
     Again,
 }
 
@@ -46,7 +46,7 @@ impl Change {
         }
     }
 
-    /// The change that leads to a status.
+    /// The change that results in a status.
     pub fn to(status: Status) -> Self {
         match status {
             Status::Received => Self::Again,

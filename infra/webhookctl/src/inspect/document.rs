@@ -9,7 +9,7 @@ use crate::output::time::rfc3339;
 /// The command's name in the schema.
 pub const SCHEMA: &str = "inbox.event";
 
-/// The event in the order of its fields. Fields are only ever added.
+/// The event, with its fields in order. Later versions only add fields.
 pub fn document(view: &EventView, now_millis: i64) -> impl Serialize {
     Document {
         id: view.id.clone(),
@@ -88,12 +88,12 @@ struct Lease {
     left_s: Option<i64>,
 }
 
-/// Another way that it came by.
+/// Another way in which the event arrived.
 #[derive(Serialize)]
 struct AlsoSeen {
     via: String,
     at: String,
-    /// Seconds after it was received; negative if it came this way before.
+    /// Seconds after the receipt; negative if this arrival was earlier.
     later_s: i64,
 }
 
@@ -106,7 +106,7 @@ struct SideEffect {
     checked_at: Option<String>,
 }
 
-/// A plan that ran it again; who and why, where the plan was looked up and is there.
+/// A plan that ran the event again. `by` and `reason` are set if the plan was read and exists.
 #[derive(Serialize)]
 struct Replayed {
     plan: String,

@@ -1,4 +1,4 @@
-//! An event as text: the seven lines, and all that is known.
+//! An event as text: the seven lines, and all details.
 
 use super::view::{EventView, Status};
 use crate::inspect::next_action::next_action;
@@ -6,10 +6,10 @@ use crate::output::safe::capped;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, clock, duration, rfc3339};
 
-/// A line stays a line that fits a screen or two; a sender could have chosen its length.
+/// A line fits on one or two screens, because a sender can choose the length of a value.
 const LINE_CAP: usize = 1000;
 
-/// Seven lines and no more: what it is, where it stands, and what to do next.
+/// Exactly seven lines: identity, state, and what to do next.
 pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
     let claimed_until = match view.claimed_until {
         None => "-".to_owned(),
@@ -38,7 +38,7 @@ pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
     })
 }
 
-/// The seven lines, and below them arrival, side effects, lineage where there is any, and timeline.
+/// The seven lines, then arrival, side effects, lineage (if there is any) and timeline.
 pub fn full(view: &EventView, now_millis: i64) -> String {
     let lineage = match lineage(view, now_millis).as_str() {
         "" => String::new(),
@@ -53,7 +53,7 @@ pub fn full(view: &EventView, now_millis: i64) -> String {
     )
 }
 
-/// The seven lines, and what has happened since it arrived.
+/// The seven lines, then the timeline.
 pub fn with_timeline(view: &EventView, now_millis: i64) -> String {
     let (lines, timeline) = (seven_lines(view, now_millis), timeline(view, now_millis));
     format!("{lines}\nTimeline\n{timeline}")
@@ -78,11 +78,11 @@ fn received(view: &EventView, now_millis: i64) -> String {
     )
 }
 
-/// What proves where it came from.
+/// What the verification proved.
 fn proof(view: &EventView) -> String {
     let proof = match view.proven.as_str() {
         "body" => "signature ok",
-        "fields" => "signature ok, of some fields",
+        "fields" => "signature ok, covers only some fields",
         "token" => "token ok, the body is not signed",
         "origin" => "sender proven, the body is not signed",
         "nothing" => "nothing is proven",
@@ -94,7 +94,7 @@ fn proof(view: &EventView) -> String {
     }
 }
 
-/// How it came, first and later.
+/// The ways in which the event arrived, in order.
 fn ways(view: &EventView) -> String {
     let also = view
         .also
@@ -107,7 +107,7 @@ fn effects(view: &EventView, now_millis: i64) -> String {
     let row = |effect: &super::Effect| {
         let looked = effect
             .at
-            .map(|at| format!("last looked {}", clock(at, now_millis)));
+            .map(|at| format!("last checked {}", clock(at, now_millis)));
         let indented = format!("  {}", effect.name);
         vec![
             indented,
@@ -117,12 +117,12 @@ fn effects(view: &EventView, now_millis: i64) -> String {
         ]
     };
     if view.effects.is_empty() {
-        return "  none begun\n".to_owned();
+        return "  none started\n".to_owned();
     }
     aligned(&view.effects.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Who ran it again and why, and what made it pointless.
+/// The replays of the event, and the event that superseded it.
 fn lineage(view: &EventView, now_millis: i64) -> String {
     let replayed = view.replays.iter().map(|replay| {
         let by = replay.by.as_ref().map(|by| format!("by {by}"));
@@ -139,7 +139,7 @@ fn lineage(view: &EventView, now_millis: i64) -> String {
         let (newest, said) = match view.superseded_by.as_deref() {
             Some(newest) => (
                 newest,
-                "its actions were skipped; this is the newest of its entity",
+                "its actions were skipped; this is the newest event of the entity",
             ),
             None => ("a newer event", "its actions were skipped"),
         };
@@ -164,8 +164,8 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
         let ago = duration((now_millis - until) / 1000);
         rows.push(vec![
             format!("  {}", clock(until, now_millis)),
-            "lease ended".to_owned(),
-            format!("{ago} ago; the queue hands it out again within 6m"),
+            "lease expired".to_owned(),
+            format!("{ago} ago; SQS delivers the message again within 6m"),
         ]);
     }
     if rows.is_empty() {
@@ -181,7 +181,7 @@ pub fn later(at_millis: i64, than_millis: i64) -> String {
     format!("{} {word}", duration(apart.saturating_abs()))
 }
 
-/// A lease of 0.4 s is not one of `0s`.
+/// Rounds up, so that a lease of 0.4 s does not show as `0s`.
 fn seconds_up(millis: i64) -> i64 {
     millis.saturating_add(999) / 1000
 }
@@ -240,7 +240,7 @@ mod tests {
              body 1,284 bytes  application/json  sha256 7d8f6c7a…6c7a\n  \
              signature ok  secret v3\n\n\
              Side effects\n  \
-             open-issue  issue:evt_01JX9M9M7S7  not committed  last looked 10:13:58.000\n\n\
+             open-issue  issue:evt_01JX9M9M7S7  not committed  last checked 10:13:58.000\n\n\
              Timeline\n  \
              09:12:04.118  stored     202 in 4 ms\n  \
              09:12:04.151  attempt 1  GitHub API 502 during issue creation\n"
@@ -253,7 +253,8 @@ mod tests {
         view.status = Status::Processing;
         let text = with_timeline(&view, NOW);
         assert!(text.starts_with(&seven_lines(&view, NOW)));
-        let last = "  10:14:00.000  lease ended  41s ago; the queue hands it out again within 6m\n";
+        let last =
+            "  10:14:00.000  lease expired  41s ago; SQS delivers the message again within 6m\n";
         assert!(text.ends_with(last), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! What to do next about an event. Computed here and nowhere else.
+//! What an operator should do next about an event. Only this module computes it.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::output::time::duration;
 pub struct NextAction {
     pub code: Code,
     pub text: String,
-    /// The command that does it, where this version has one.
+    /// The command for the action, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -31,7 +31,7 @@ pub enum Code {
     Paused,
 }
 
-/// The first rule that fits holds. What goes on by itself comes before what asks for a human.
+/// The first matching rule applies. Automatic progress comes before actions of an operator.
 pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
     let live = view.claimed_until.is_some_and(|until| until > now_millis);
     let due_in = view
@@ -53,7 +53,7 @@ pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
         }
         Status::Processing => (
             Code::Reclaim,
-            "none, lease expired; the queue hands it out again within 6m".to_owned(),
+            "none, lease expired; SQS delivers the message again within 6m".to_owned(),
         ),
         Status::Received if view.thin => (Code::Fetch, "none, sync will fetch the body".to_owned()),
         Status::Received => (Code::Wait, "wait, no attempt yet".to_owned()),
@@ -74,10 +74,10 @@ fn quarantined(view: &EventView) -> (Code, String) {
     if view.proven == "nothing" {
         (Code::FixSecret, "fix the secret, then reverify".to_owned())
     } else {
-        // It is genuine, but its id or its body belongs to another event.
+        // The event is verified, but its id or its body belongs to another event.
         (
             Code::Decide,
-            "release or discard it; last_error says why it is kept apart".to_owned(),
+            "release or discard it; last_error says why it is quarantined".to_owned(),
         )
     }
 }
@@ -86,13 +86,13 @@ fn auto_retry(view: &EventView, millis: i64) -> String {
     let wait = duration(seconds_up(millis));
     let next = view.attempt_count.saturating_add(1);
     if next > view.max_attempts {
-        // A breaker moved it without an attempt; there is no "11 of 10".
+        // A circuit breaker deferred the event without an attempt. Do not print "11 of 10".
         return format!("auto retry in {wait}");
     }
     format!("auto retry {next} of {} in {wait}", view.max_attempts)
 }
 
-/// Nobody works on it, and nothing will happen soon by itself.
+/// No worker has the event, and no attempt is scheduled. The side effects decide what is safe.
 fn by_effects(view: &EventView) -> (Code, String) {
     let unknown =
         |effect: &&Effect| matches!(effect.state, EffectState::Unknown | EffectState::Intent);
@@ -108,7 +108,7 @@ fn by_effects(view: &EventView) -> (Code, String) {
             )
         };
     }
-    // A dead letter that ran out of attempts, or that no attempt can help, needs a fix first.
+    // A dead letter needs a fix first if its attempts are exhausted or its error is permanent.
     let dead = view.status == Status::DeadLetter;
     let worth_a_try = view
         .last_error
@@ -130,7 +130,7 @@ fn by_effects(view: &EventView) -> (Code, String) {
     (Code::RetrySafe, text.to_owned())
 }
 
-/// Only commands that exist: a test parses each of them.
+/// The command for an action. A test parses each command.
 fn command(code: Code, view: &EventView) -> Option<String> {
     let (id, source) = (&view.id, &view.source);
     match code {
@@ -151,7 +151,7 @@ fn command(code: Code, view: &EventView) -> Option<String> {
     }
 }
 
-/// Ids and names are ours. One that does not look so could be anything when pasted into a shell.
+/// Mitt creates ids and names of this form only. Any other text could be unsafe in a shell.
 fn is_plain(word: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain)
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn reclaim_when_a_worker_went_away() {
-        let text = "none, lease expired; the queue hands it out again within 6m";
+        let text = "none, lease expired; SQS delivers the message again within 6m";
         let gone = |until| {
             move |v: &mut EventView| {
                 v.status = Status::Processing;
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn decide_when_it_is_genuine_and_kept_apart() {
         let apart = view(|v| v.status = Status::Quarantined);
-        let text = "release or discard it; last_error says why it is kept apart";
+        let text = "release or discard it; last_error says why it is quarantined";
         assert_eq!(apart, is(Code::Decide, text));
     }
 

@@ -1,4 +1,4 @@
-//! A row of the ledger as people look at it.
+//! Converts a row of the ledger to an `EventView`.
 
 use shared::inbox::ledger::{EffectState as Stored, Moment as Stage, Row, State};
 use shared::sources::Config;
@@ -8,10 +8,10 @@ use crate::inspect::{
     Body, Effect, EffectState, EventView, LastError, Moment, Replay, Status, later,
 };
 
-/// What the processor notes of an event that a newer one of its entity has overtaken.
+/// The processor's note for an event that a newer event of the same entity superseded.
 const SKIPPED_STALE: &str = "skipped_stale";
 
-/// What is shown of an event. The configuration says how many attempts its source has.
+/// The view of an event. The configuration has the maximum number of attempts of its source.
 pub fn view(row: &Row, config: &Config) -> EventView {
     let source = config.source(row.key.source());
     let last = row.history.iter().rfind(|stage| !is_a_humans(stage));
@@ -32,7 +32,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
             .owner
             .clone()
             .or_else(|| last.map(|stage| stage.owner.clone())),
-        // An attempt that failed gave its lease back; when it would have ended is in the history.
+        // A failed attempt releases its lease. The history still has the end of that lease.
         claimed_until: row
             .lease_until
             .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
@@ -83,7 +83,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
     }
 }
 
-/// The plans that ran it again. Who and why stands in each plan.
+/// The plans that ran the event again. The plans themselves record the operator and the reason.
 fn replays(row: &Row) -> Vec<Replay> {
     let replayed = row.history.iter().filter(|stage| stage.what == "replayed");
     let replays = replayed.map(|stage| Replay {
@@ -101,7 +101,7 @@ fn timeline(row: &Row) -> Vec<Moment> {
         what: "stored".into(),
         detail: format!("by {}", row.via),
     };
-    // Between the two the ledger was not to be had.
+    // A drained event has two entries, because DynamoDB was unavailable when it arrived.
     let received = match row.drained_at {
         None => vec![received],
         Some(drained_at) => vec![
@@ -130,7 +130,7 @@ fn timeline(row: &Row) -> Vec<Moment> {
     timeline
 }
 
-/// What a worker did is one of its attempts; what a human did has a name and a person.
+/// Entries of workers show the attempt. Entries of operators show the action and the operator.
 fn stage_moment(stage: &Stage) -> Moment {
     let some = |before: &str, text: &str| match text {
         "" => String::new(),
@@ -138,8 +138,8 @@ fn stage_moment(stage: &Stage) -> Moment {
     };
     let (owner, note) = (some("by ", &stage.owner), some(": ", &stage.note));
     let (what, detail) = match stage.what.as_str() {
-        "kept_apart" => ("kept apart".to_owned(), stage.note.clone()),
-        // The plan that it names knows who.
+        "kept_apart" => ("quarantined".to_owned(), stage.note.clone()),
+        // The note is the plan id; the plan records the operator.
         "replayed" => ("replayed".to_owned(), format!("by {}", stage.note)),
         what @ ("released" | "discarded" | "erased") => (what.to_owned(), [owner, note].concat()),
         what => (
@@ -173,7 +173,8 @@ fn status(state: State) -> Status {
     }
 }
 
-/// Whether it was done without its actions, because a newer event of its entity came before.
+/// Whether the event is done without its actions, because a newer event of its entity was
+/// processed first.
 pub(crate) fn is_superseded(row: &Row) -> bool {
     let ended = row.history.iter().rfind(|moment| moment.what == "done");
     ended.is_some_and(|moment| moment.note.contains(SKIPPED_STALE))
@@ -188,8 +189,8 @@ mod tests {
     use super::*;
     use crate::inspect::seven_lines;
 
-    /// A row as a third failed attempt leaves it: the lease given back, its end in the history,
-    /// and the next attempt due.
+    /// A row after the third failed attempt: the lease is released, its end is in the history, and
+    /// the next attempt is due.
     fn row() -> Item {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let number = |number: i64| AttributeValue::N(number.to_string());

@@ -1,4 +1,4 @@
-//! What is known of one event, as plain data. Times are milliseconds since the epoch.
+//! One event as plain data. Times are milliseconds since the epoch.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,27 +21,28 @@ pub struct EventView {
     pub dedupe_key: String,
     pub claimed_by: Option<String>,
     pub claimed_until: Option<i64>,
-    /// When it is looked at again.
+    /// When the next attempt is due.
     pub due: Option<i64>,
     pub last_error: Option<LastError>,
     pub effects: Vec<Effect>,
     pub received_at: i64,
     pub via: String,
-    /// By which other ways it came, and when.
+    /// The other ways in which the event arrived, and when.
     pub also: Vec<(String, i64)>,
     pub body: Body,
     /// What the signature proved: `body`, `fields`, `origin`, `token` or `nothing`.
     pub proven: String,
     /// The secret that matched, by its id.
     pub secret: Option<String>,
-    /// The body is still to be fetched from the provider.
+    /// The body must still be fetched from the provider.
     pub thin: bool,
     pub source_paused: bool,
-    /// How often it was run again on an operator's word, oldest first.
+    /// The replays by operators, oldest first.
     pub replays: Vec<Replay>,
-    /// It was done without its actions, because a newer event of its entity was worked on before.
+    /// The event is done without its actions, because a newer event of its entity was processed
+    /// first.
     pub superseded: bool,
-    /// The newest event of that entity, where it was looked up and is known.
+    /// The newest event of that entity, if it was looked up and is known.
     pub superseded_by: Option<String>,
     pub timeline: Vec<Moment>,
 }
@@ -51,7 +52,7 @@ pub struct EventView {
 pub struct Replay {
     pub plan: String,
     pub at: i64,
-    /// Who applied it and why, where the plan was looked up and is still there.
+    /// Who applied the plan and why, if the plan was read and still exists.
     pub by: Option<String>,
     pub reason: Option<String>,
 }
@@ -80,7 +81,7 @@ pub const STATUSES: [Status; 6] = [
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastError {
     pub text: String,
-    /// Equal for equal errors, whatever ids they mention.
+    /// Equal for errors that differ only in their variable parts, such as ids.
     pub fingerprint: String,
     pub retryable: bool,
 }
@@ -88,10 +89,10 @@ pub struct LastError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
     pub name: String,
-    /// The idempotency key that goes downstream.
+    /// The idempotency key that is sent downstream.
     pub key: String,
     pub state: EffectState,
-    /// Whether the downstream honours keys, so that a repetition changes nothing.
+    /// Whether the destination honours keys, so that a repeated call changes nothing.
     pub keyed: bool,
     pub at: Option<i64>,
 }
@@ -101,9 +102,9 @@ pub struct Effect {
 pub enum EffectState {
     /// Known not to have happened.
     NotCommitted,
-    /// Begun, and nothing more was written: it may have happened.
+    /// Started, but no result was recorded: it may have happened.
     Intent,
-    /// The downstream's answer did not tell.
+    /// The answer of the destination did not say.
     Unknown,
     /// Known to have happened.
     Committed,
@@ -162,11 +163,11 @@ impl FromStr for Status {
 }
 
 impl EffectState {
-    /// In words, for people.
+    /// The text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::NotCommitted => "not committed",
-            Self::Intent => "begun, not confirmed",
+            Self::Intent => "started, not confirmed",
             Self::Unknown => "unknown",
             Self::Committed => "committed",
         }
@@ -180,7 +181,7 @@ pub(crate) mod tests {
     /// 2026-11-20T10:14:41Z
     pub(crate) const NOW: i64 = 1_795_169_681_000;
 
-    /// The event of the README: three attempts, the lease over, nothing done.
+    /// The event of the README: three attempts, the lease expired, no effect committed.
     pub(crate) fn example() -> EventView {
         EventView {
             id: "evt_01M7W3MARPR8V5D1C6H9E4KTBX".into(),

@@ -1,7 +1,7 @@
-//! AWS's errors in our words: what was not possible, and what to do about it.
+//! Converts AWS errors to errors with a cause and a fix.
 //!
-//! Only codes, messages and our own contexts are read. The debug form of an SDK error can
-//! hold a stored row, so it is never printed.
+//! Reads only codes, messages and our own contexts. The debug form of an SDK error can contain a
+//! stored row, so it is never printed.
 
 mod cause;
 
@@ -12,18 +12,18 @@ use super::policies;
 use super::table::thousands;
 use cause::{Cause, cause_of};
 
-/// Where the request went, as far as it is known.
+/// The target of the request, as far as it is known.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     pub context: Option<String>,
     pub region: Option<String>,
     pub table: Option<String>,
     pub endpoint_url: Option<String>,
-    /// What the context says, where another Region won over it.
+    /// The Region of the context, if another Region overrides it.
     pub other_region: Option<String>,
 }
 
-/// What a service answered.
+/// The error answer of a service.
 #[derive(Debug, Clone, Default)]
 pub struct Answer<'a> {
     pub service: &'a str,
@@ -32,42 +32,38 @@ pub struct Answer<'a> {
     pub message: &'a str,
 }
 
-/// How far a search came before AWS asked us to slow down.
+/// The progress of a search before AWS throttled it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SoFar {
     pub looked_at: usize,
     pub fit: usize,
-    /// Where it can be gone on with, if nothing that fits is left behind.
+    /// The cursor to continue at, if no event matched so far.
     pub after: Option<String>,
-    /// Whether the command can be told so.
+    /// Whether the command has `--after`.
     pub takes_after: bool,
 }
 
 impl fmt::Display for SoFar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let looked_at = thousands(self.looked_at as u64);
-        let were = if self.looked_at == 1 {
-            " was"
-        } else {
-            "s were"
-        };
+        let s = if self.looked_at == 1 { "" } else { "s" };
         let fit = match self.fit {
-            0 => "none fits".to_owned(),
-            1 => "1 fits".to_owned(),
-            fit => format!("{} fit", thousands(fit as u64)),
+            0 => "none matches".to_owned(),
+            1 => "1 matches".to_owned(),
+            fit => format!("{} match", thousands(fit as u64)),
         };
-        write!(f, "{looked_at} event{were} looked at until then, {fit}")
+        write!(f, "{looked_at} event{s} scanned, {fit}")
     }
 }
 
-/// The error that the operator sees: ours as it is, and any other rewritten.
+/// The error for the operator: a [`CliError`] unchanged, any other error rewritten.
 pub fn rewrite(error: &anyhow::Error, place: &Place) -> CliError {
     let within = || {
         error
             .chain()
             .find_map(|cause| cause.downcast_ref::<CliError>())
     };
-    // The first also finds one that was given as a context.
+    // `downcast_ref` on the error also finds a `CliError` that was added as a context.
     if let Some(ours) = error.downcast_ref::<CliError>().or_else(within) {
         return ours.clone();
     }
@@ -97,7 +93,7 @@ pub fn rewrite(error: &anyhow::Error, place: &Place) -> CliError {
     }
 }
 
-/// Whether AWS asked us to slow down, and we gave up.
+/// Whether AWS throttled the request and all retries failed.
 pub fn is_throttled(error: &anyhow::Error) -> bool {
     rewrite(error, &Place::default()).code == THROTTLED
 }
@@ -108,13 +104,13 @@ fn slowed_down(error: CliError, so_far: &SoFar) -> CliError {
     let error = error.note(format!("{so_far}; nothing was changed"));
     match &so_far.after {
         Some(after) if so_far.takes_after => error.tip(format!(
-            "narrow with --since, or go on with --after {after}"
+            "narrow with --since, or continue with --after {after}"
         )),
         _ => error,
     }
 }
 
-/// The same for an answer whose parts are known. `None`: it says nothing we know better.
+/// The same for an answer with known parts. `None` if there is no better message.
 pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
     let error = match answer.code {
         "AccessDeniedException"
@@ -156,7 +152,10 @@ pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
         | "RequestThrottled"
         | "LimitExceededException" => CliError::failed(
             THROTTLED,
-            format!("{} throttled us and we gave up", name(answer)),
+            format!(
+                "{} throttled the requests, and all retries failed",
+                name(answer)
+            ),
         )
         .tip("try again in a minute, or narrow with --since"),
         "InternalServerError" | "InternalFailure" | "InternalError" | "ServiceUnavailable" => {
@@ -171,7 +170,7 @@ pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
     Some(error)
 }
 
-const TAKE_NEW: &str = "log in again: `aws sso login`, or new keys in the environment";
+const TAKE_NEW: &str = "log in again with `aws sso login`, or set new keys in the environment";
 
 fn denied(answer: &Answer<'_>) -> CliError {
     // "User: ARN is not authorized to perform: ACTION on resource: ARN because …"
@@ -191,7 +190,7 @@ fn denied(answer: &Answer<'_>) -> CliError {
     );
     if let Some(resource) = after("on resource: ") {
         message += " on ";
-        // `arn:aws:dynamodb:region:account:table/x/index/y`: the last part says it all.
+        // `arn:aws:dynamodb:region:account:table/x/index/y`: the last part is enough.
         message += resource.splitn(6, ':').last().unwrap_or(resource);
     }
     let error = CliError::new("auth.denied", Exit::Denied, message);
@@ -218,16 +217,16 @@ fn no_credentials(place: &Place) -> CliError {
         Exit::Denied,
         format!("no AWS credentials for context {context}"),
     )
-    .note("looked at: the environment, ~/.aws, the role of this machine")
+    .note("checked: the environment, ~/.aws, the role of this machine")
     .tip("aws sso login, or --profile NAME")
 }
 
 fn no_region() -> CliError {
-    CliError::usage("usage.region", "no AWS Region is given").tip("--region REGION, or AWS_REGION")
+    CliError::usage("usage.region", "no AWS Region").tip("--region REGION, or AWS_REGION")
 }
 
 fn no_table(answer: &Answer<'_>, place: &Place) -> CliError {
-    // DynamoDB says this of tables and indexes, and names neither.
+    // DynamoDB returns this code for tables and indexes, without their name.
     if !answer.service.is_empty() && answer.service != "dynamodb" {
         return missing("resource", "context.not_found", place);
     }
@@ -241,12 +240,12 @@ fn no_table(answer: &Answer<'_>, place: &Place) -> CliError {
         let context = place.context.as_deref().unwrap_or_default();
         return CliError::failed("context.wrong_region", message)
             .note(format!(
-                "context {context} says {said}, but --region or AWS_REGION says {won} and wins over it"
+                "context {context} has {said}, but --region or AWS_REGION is {won} and overrides it"
             ))
             .tip(format!("unset AWS_REGION, or pass --region {said}"));
     }
     CliError::failed("context.no_table", message)
-        .tip("is it another region or stack? --region REGION, --table NAME")
+        .tip("check the Region and the stack: --region REGION, --table NAME")
 }
 
 fn missing(what: &str, code: &'static str, place: &Place) -> CliError {
@@ -254,13 +253,13 @@ fn missing(what: &str, code: &'static str, place: &Place) -> CliError {
         code,
         format!("the {what} does not exist in {}", spot(place)),
     )
-    .tip("is it another region or stack? --region REGION")
+    .tip("check the Region and the stack: --region REGION")
 }
 
 fn unreachable(place: &Place) -> CliError {
     let error = CliError::failed(
         "aws.unreachable",
-        format!("nothing answers at {}", spot(place)),
+        format!("cannot connect to {}", spot(place)),
     );
     match place.endpoint_url {
         Some(_) => error.tip("is it running? `webhookctl dev` starts the local stack"),
@@ -271,9 +270,9 @@ fn unreachable(place: &Place) -> CliError {
 fn late(place: &Place) -> CliError {
     CliError::failed(
         "aws.timeout",
-        format!("no answer in time from {}", spot(place)),
+        format!("timed out waiting for {}", spot(place)),
     )
-    .tip("try again; nothing that was not reported as done was done for sure")
+    .tip("try again; a change that was not reported as done may or may not have happened")
 }
 
 fn spot(place: &Place) -> String {
@@ -373,8 +372,8 @@ mod tests {
         assert_eq!(
             error.note.as_deref(),
             Some(
-                "context prod says eu-west-1, but --region or AWS_REGION says eu-central-1 and wins \
-                 over it"
+                "context prod has eu-west-1, but --region or AWS_REGION is eu-central-1 and \
+                 overrides it"
             )
         );
         let tip = "unset AWS_REGION, or pass --region eu-west-1";
@@ -425,13 +424,13 @@ mod tests {
         let told = rewrite(&error, &place());
         assert_eq!(
             told.note.as_deref(),
-            Some("1,840 events were looked at until then, none fits; nothing was changed")
+            Some("1,840 events scanned, none matches; nothing was changed")
         );
         let tip = "try again in a minute, or narrow with --since";
         assert_eq!(told.tip.as_deref(), Some(tip));
         error.downcast_mut::<SoFar>().unwrap().takes_after = true;
         let told = rewrite(&error, &place());
-        let tip = "narrow with --since, or go on with --after 1795.evt_1";
+        let tip = "narrow with --since, or continue with --after 1795.evt_1";
         assert_eq!(told.tip.as_deref(), Some(tip));
     }
 
@@ -444,7 +443,7 @@ mod tests {
             ..place()
         };
         let error = rewrite(&error, &local);
-        assert_eq!(error.message, "nothing answers at http://127.0.0.1:8000");
+        assert_eq!(error.message, "cannot connect to http://127.0.0.1:8000");
         assert_eq!(error.code, "aws.unreachable");
     }
 
@@ -463,7 +462,7 @@ mod tests {
             tip.starts_with("attach infra/policies/operator.json, or "),
             "{tip}"
         );
-        // Which no policy of ours allows.
+        // None of the policies in infra/policies allows this action.
         let answer = Answer {
             service: "kms",
             operation: "Decrypt",

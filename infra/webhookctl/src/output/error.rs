@@ -1,5 +1,5 @@
-//! What went wrong, in four lines: what happened, what we looked at, what to run next, where more
-//! is said.
+//! Errors in four lines: what happened, what the command checked, what to run next, and a link to
+//! the documentation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,13 +11,13 @@ use super::format::Format;
 use super::safe::capped;
 use super::style;
 
-/// A message is a sentence, not a document; an error of a server could be one.
+/// The maximum length of a line, because the error of a server can be a whole document.
 const LINE_CAP: usize = 600;
 
-/// The page that has a paragraph for each code.
+/// The page with a section for each code.
 const PAGE: &str = "infra/docs/errors.md";
 
-/// How the program ends. `webhookctl help output` explains these numbers.
+/// The exit code. `webhookctl help output` explains these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Also an empty list.
@@ -30,9 +30,9 @@ pub enum Exit {
     NotFound = 3,
     /// No credentials, expired, or not allowed.
     Denied = 4,
-    /// The question was understood, and the answer is no.
+    /// Negative result, such as a failed check.
     No = 5,
-    /// Done in part: the outcome waited for is not `done`.
+    /// Partial success: the final status is not `done`.
     Partial = 6,
     /// Confirmation missing or wrong, plan expired, context read-only.
     Refused = 7,
@@ -54,18 +54,18 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that an operator reads, and that a script can tell by its code.
+/// An error for operators, with a code for scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CliError {
-    /// `noun.what`, never changed once released: `inbox.not_found`.
+    /// `noun.what`, such as `inbox.not_found`. A released code never changes.
     pub code: &'static str,
     pub message: String,
     pub exit: Exit,
-    /// More of the message, one line each: the events that match an ambiguous id.
+    /// Further lines of the message, such as the events that match an ambiguous id.
     pub details: Vec<String>,
     pub note: Option<Box<str>>,
     pub tip: Option<Box<str>>,
-    /// Where more is said than in the paragraph of the code.
+    /// A link that replaces the link to the section of the code.
     pub docs: Option<Box<str>>,
 }
 
@@ -114,7 +114,7 @@ impl CliError {
         self
     }
 
-    /// The error as it goes to stderr, with its line end.
+    /// The error as printed to stderr, with its line end.
     pub fn render(&self, format: Format, colour: bool) -> String {
         if format.is_json() {
             self.json()
@@ -123,7 +123,7 @@ impl CliError {
         }
     }
 
-    /// Where more is said of it.
+    /// The link to the documentation.
     fn more(&self) -> Cow<'_, str> {
         match self.docs.as_deref() {
             Some(docs) => Cow::Borrowed(docs),
@@ -203,13 +203,13 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// What a heading of a page is found by: dots go.
+/// The anchor of a heading: GitHub removes dots.
 /// <https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links>
 pub(crate) fn anchor(heading: &str) -> String {
     heading.replace('.', "")
 }
 
-/// The word that was probably meant, if one is near.
+/// The most similar known word, if one is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -230,7 +230,7 @@ mod tests {
             Exit::NotFound,
             "no event 'evt_01KZ99999999' in prod (eu-west-1)",
         )
-        .note("looked in: inbox, quarantine, dead letters; kept for 90 days")
+        .note("searched: inbox, quarantine, dead letters; kept for 90 days")
         .tip("is it in another deployment? contexts: prod, staging, local (-c NAME)")
     }
 
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(
             not_found().render(Format::Table, false),
             "error: no event 'evt_01KZ99999999' in prod (eu-west-1) [inbox.not_found]\n\
-             \x20note: looked in: inbox, quarantine, dead letters; kept for 90 days\n\
+             \x20note: searched: inbox, quarantine, dead letters; kept for 90 days\n\
              \x20 tip: is it in another deployment? contexts: prod, staging, local (-c NAME)\n\
              \x20docs: infra/docs/errors.md#inboxnot_found\n"
         );
@@ -250,7 +250,7 @@ mod tests {
         let expected = concat!(
             r#"{"error":{"code":"inbox.not_found","#,
             r#""message":"no event 'evt_01KZ99999999' in prod (eu-west-1)","exit":3,"#,
-            r#""note":"looked in: inbox, quarantine, dead letters; kept for 90 days","#,
+            r#""note":"searched: inbox, quarantine, dead letters; kept for 90 days","#,
             r#""tip":"is it in another deployment? contexts: prod, staging, local (-c NAME)","#,
             r#""docs":"infra/docs/errors.md#inboxnot_found"}}"#,
             "\n"

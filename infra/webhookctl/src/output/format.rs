@@ -1,4 +1,4 @@
-//! The shapes of stdout. A command says once what its rows are; this prints any of them.
+//! The formats of stdout. A command describes its rows once; this module prints every format.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -16,11 +16,11 @@ pub enum Format {
     Wide,
     /// One document
     Json,
-    /// One object a line
+    /// One object per line
     Jsonl,
-    /// RFC 4180, formulas defused
+    /// RFC 4180, formulas escaped
     Csv,
-    /// Ids only, one a line
+    /// Ids only, one per line
     Ids,
 }
 
@@ -36,10 +36,10 @@ impl Format {
 
 type Shown<'a, T> = Box<dyn Fn(&T) -> String + 'a>;
 
-/// One column: how people see it, and the field that scripts get for it.
+/// One column: its display in tables, and its field for scripts.
 pub struct Column<'a, T> {
     head: Head,
-    /// Path of the field in the item's JSON, `next_action.text`; also its name in CSV.
+    /// Path of the field in the item's JSON, such as `next_action.text`; also its name in CSV.
     field: &'static str,
     shown: Option<Shown<'a, T>>,
     short: bool,
@@ -56,12 +56,12 @@ impl<'a, T> Column<'a, T> {
         Self::new(name, field, Room::Text(least))
     }
 
-    /// One of our states: never shortened, never dropped.
+    /// A status: never shortened, never dropped.
     pub fn status(field: &'static str) -> Self {
         Self::new("STATUS", field, Room::Status).weight(Weight::Essential)
     }
 
-    /// An id of ours: its first 11 characters in a table, whole in every other format.
+    /// A short id: its first 11 characters in a table, whole in every other format.
     pub fn id(field: &'static str) -> Self {
         Self {
             short: true,
@@ -69,7 +69,7 @@ impl<'a, T> Column<'a, T> {
         }
     }
 
-    /// The name that scripts and `--columns` know it by.
+    /// The name of the column in scripts and in `--columns`.
     pub fn field(&self) -> &'static str {
         self.field
     }
@@ -86,7 +86,7 @@ impl<'a, T> Column<'a, T> {
         self
     }
 
-    /// Shows people something else than the field: an age instead of a time.
+    /// Shows a different text than the field in tables, such as an age instead of a time.
     #[must_use]
     pub fn shown(mut self, shown: impl Fn(&T) -> String + 'a) -> Self {
         self.shown = Some(Box::new(shown));
@@ -121,9 +121,9 @@ impl<'a, T> Column<'a, T> {
     }
 }
 
-/// Rows of one kind, and what is said about them.
+/// A list of rows, with its metadata and messages.
 pub struct List<'a, T> {
-    /// Name of the schema: `inbox.list`.
+    /// Name of the schema, such as `inbox.list`.
     pub command: &'static str,
     pub context: &'a str,
     /// When the rows were read, RFC 3339.
@@ -133,18 +133,18 @@ pub struct List<'a, T> {
     pub id: &'static str,
     pub items: Vec<T>,
     pub next_cursor: Option<String>,
-    /// Whether there are more rows than these.
+    /// Whether the list has more rows.
     pub truncated: bool,
-    /// Said on stderr below the table: how many of how many, from where, at what cost.
+    /// Printed on stderr below the table: number of rows, context, cost.
     pub footer: Option<String>,
-    /// Said on stderr instead of a table without rows.
+    /// Printed on stderr instead of an empty table.
     pub empty: String,
-    /// What to run next, for people only.
+    /// What to run next; printed only at a terminal.
     pub tip: Option<String>,
 }
 
 impl<T: Serialize> List<'_, T> {
-    /// What goes to stdout.
+    /// The output for stdout.
     pub fn data(
         &self,
         format: Format,
@@ -185,7 +185,7 @@ impl<T: Serialize> List<'_, T> {
         Ok(table::render(&heads, &rows, canvas))
     }
 
-    /// The list as `-o json` has it.
+    /// The document of `-o json`.
     pub(super) fn document(&self) -> impl Serialize + '_ {
         #[derive(Serialize)]
         struct Document<'a, T> {
@@ -231,12 +231,12 @@ impl<T: Serialize> List<'_, T> {
     }
 }
 
-/// `webhookctl/inbox.list/v1`. Within a version, fields are only ever added.
+/// `webhookctl/inbox.list/v1`. A version can only gain fields.
 pub fn schema(command: &str) -> String {
     format!("webhookctl/{command}/v1")
 }
 
-/// An indented document with its line end; inert, and the same JSON.
+/// An indented document with its line end, with hostile characters escaped.
 pub fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string_pretty(document)?) + "\n")
 }
@@ -246,7 +246,7 @@ pub fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string(item)?) + "\n")
 }
 
-/// `evt_01M7W76WNHE`: the prefix and 11 characters, enough to be unique for years.
+/// `evt_01M7W76WNHE`: the prefix and 11 characters, which are unique for years.
 pub fn short_id(id: &str) -> &str {
     let (Some(at), true) = (id.find('_'), id.is_ascii()) else {
         return id;
@@ -267,7 +267,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Text only can be a formula; a negative number is a number.
+/// Only text can be a formula. A negative number is not escaped.
 pub(crate) fn csv_text(value: &Value) -> String {
     let cell = plain(value);
     if value.is_number() {
@@ -278,7 +278,7 @@ pub(crate) fn csv_text(value: &Value) -> String {
 }
 
 pub(crate) fn csv_line(cells: Vec<String>) -> String {
-    // Some spreadsheets split at `;`, and what follows one could then be a formula.
+    // Some spreadsheets also split at `;`, so the text after it could become a formula.
     let special = [',', ';', '"', '\r', '\n', '\t', ' '];
     let cells: Vec<String> = cells
         .into_iter()

@@ -1,10 +1,10 @@
-//! Which of the policies in `infra/policies` allows what AWS has refused.
+//! Finds the policies in `infra/policies` that allow a denied action.
 
 use serde_json::Value;
 
 use crate::glob;
 
-/// Whoever needs least of them first.
+/// In order of increasing permissions.
 const POLICIES: [(&str, &str); 5] = [
     (
         "infra/policies/viewer.json",
@@ -28,8 +28,8 @@ const POLICIES: [(&str, &str); 5] = [
     ),
 ];
 
-/// The files that allow an action on such a resource, or on any where none is known. Of a table
-/// each allows some items, which AWS does not name.
+/// The files that allow an action on the resource, or on any resource if it is unknown. A file can
+/// allow only some items of a table; the error of AWS does not name the item.
 pub(super) fn allowing(action: &str, resource: Option<&str>) -> Vec<&'static str> {
     let allows = |text: &str| {
         let policy: Value = serde_json::from_str(text).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn allowing(action: &str, resource: Option<&str>) -> Vec<&'static str
     found.map(|(file, _)| *file).collect()
 }
 
-/// IAM takes one in the place of a list of one.
+/// IAM accepts a single value instead of a list with one value.
 fn listed(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(all) => all.iter().collect(),
@@ -55,7 +55,7 @@ fn listed(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Whether an ARN is one of those that a pattern with `${…}` and stars stands for.
+/// Whether an ARN matches a pattern with `${…}` and stars.
 fn fits(pattern: &str, arn: &str) -> bool {
     let mut starred = String::new();
     let mut rest = pattern;
@@ -65,7 +65,7 @@ fn fits(pattern: &str, arn: &str) -> bool {
         rest = named.split_once('}').map_or("", |(_, behind)| behind);
     }
     starred += rest;
-    // A name holds no slash: a table is not its index.
+    // A name contains no slash, so the pattern of a table does not match its index.
     let slashes = |text: &str| text.matches('/').count();
     (pattern.contains('*') || slashes(pattern) == slashes(arn)) && glob::fits(&starred, arn)
 }

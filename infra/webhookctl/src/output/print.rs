@@ -1,4 +1,4 @@
-//! Where words go: data to stdout, talk to stderr.
+//! Prints data to stdout, and messages to stderr.
 
 use std::io::{self, BufRead as _, IsTerminal, Write};
 
@@ -11,7 +11,7 @@ use super::query::Query;
 use super::safe::safe;
 use super::style;
 
-/// Whoever read our stdout has gone: `| head` has seen enough. No error of ours.
+/// The reader of stdout has closed the pipe, as `| head` does. Not an error.
 #[derive(Debug)]
 pub struct StdoutClosed;
 
@@ -39,28 +39,28 @@ pub enum Talk {
     All,
 }
 
-/// What we are writing to.
+/// The output streams and their terminal.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terminal {
     pub stdout: Stream,
     pub stderr: Stream,
-    /// Columns of the terminal; `None` when stdout is none.
+    /// Columns of the terminal; `None` if stdout is not a terminal.
     pub width: Option<usize>,
     pub talk: Talk,
-    /// Whether somebody is there who can be asked.
+    /// Whether the program can prompt.
     pub asks: bool,
 }
 
 impl Terminal {
-    /// Looks at this process's streams. `columns` is what `COLUMNS` says; `asks` is whether asking is
-    /// allowed.
+    /// Detects the streams of this process. `columns` is the value of `COLUMNS`; `asks` is whether
+    /// prompts are allowed.
     pub fn detect(colour: Option<bool>, columns: Option<usize>, talk: Talk, asks: bool) -> Self {
         let stream = |terminal: bool, choice: anstream::ColorChoice| Stream {
             terminal,
             colour: colour.unwrap_or(choice != anstream::ColorChoice::Never),
         };
         let (out, err) = (io::stdout(), io::stderr());
-        // `choice` knows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM=dumb.
+        // `choice` respects NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM=dumb.
         let stdout = stream(out.is_terminal(), anstream::AutoStream::choice(&out));
         let stderr = stream(err.is_terminal(), anstream::AutoStream::choice(&err));
         let width = terminal_size::terminal_size_of(&out).map(|(width, _)| usize::from(width.0));
@@ -72,12 +72,12 @@ impl Terminal {
             stderr,
             width,
             talk,
-            // A question that nobody sees is not asked.
+            // Do not prompt if the prompt is not visible.
             asks: asks && stderr.terminal && io::stdin().is_terminal(),
         }
     }
 
-    /// Completes a refusal for want of an answer.
+    /// The reason why the program cannot prompt.
     pub fn why_it_asks_nothing(&self) -> &'static str {
         if !io::stdin().is_terminal() {
             "stdin is not a terminal"
@@ -89,7 +89,7 @@ impl Terminal {
     }
 }
 
-/// Prints what commands give it, in the format that was asked for.
+/// Prints the results of commands in the selected format.
 pub struct Printer {
     pub format: Format,
     pub terminal: Terminal,
@@ -108,7 +108,7 @@ impl Printer {
         )
     }
 
-    /// The same onto other streams.
+    /// The same with other streams.
     pub fn onto(
         format: Format,
         terminal: Terminal,
@@ -124,7 +124,7 @@ impl Printer {
         }
     }
 
-    /// The same, and of each JSON document only what the query finds.
+    /// Applies a query to each JSON document.
     #[must_use]
     pub fn asking(mut self, query: Option<Query>) -> Self {
         self.query = query;
@@ -145,7 +145,7 @@ impl Printer {
         if self.format.is_table() && list.items.is_empty() {
             self.say(&list.empty);
         } else if let Some(footer) = &list.footer
-            // Nothing is cut silently; the JSON document says so itself.
+            // A truncated list always says so. The JSON document has a field for that.
             && (self.format.is_table() || list.truncated && self.format != Format::Json)
         {
             self.say(footer);
@@ -156,7 +156,7 @@ impl Printer {
         Ok(())
     }
 
-    /// One thing: `text` for people, its fields with a schema for scripts.
+    /// One item: `text` for people, its fields with a schema for scripts.
     pub fn document(
         &mut self,
         command: &'static str,
@@ -179,15 +179,18 @@ impl Printer {
             Format::Jsonl => json_line(item)?,
             Format::Ids => format!("{}\n", safe(id)),
             Format::Csv => {
-                return Err(CliError::usage("usage.output", "one event has no -o csv")
-                    .tip("-o json, or a list")
-                    .into());
+                return Err(CliError::usage(
+                    "usage.output",
+                    "-o csv is not supported for one event",
+                )
+                .tip("-o json, or a list")
+                .into());
             }
         };
         self.data(&data)
     }
 
-    /// One object on its line, written at once: for what is found bit by bit.
+    /// One object on its own line, written immediately, for results that arrive one by one.
     pub fn json_line(&mut self, item: &impl Serialize) -> anyhow::Result<()> {
         let line = match &self.query {
             Some(query) => json_line(&query.of(item)?)?,
@@ -196,7 +199,7 @@ impl Printer {
         self.data(&line)
     }
 
-    /// Bytes as they are. Whoever calls this has seen that they may be shown.
+    /// Unchanged bytes. The caller checks that they are safe to print.
     pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.write(bytes)
     }
@@ -213,7 +216,7 @@ impl Printer {
         self.data(&lines)
     }
 
-    /// The same with our own colours in it: every part from outside must be safe already.
+    /// The same with colours. Every part from outside must already be safe.
     pub fn painted(&mut self, text: &str) -> anyhow::Result<()> {
         self.data(text)
     }
@@ -223,7 +226,7 @@ impl Printer {
         self.err(text);
     }
 
-    /// What somebody types for an answer. Only where a [`Terminal`] asks.
+    /// Prompts, and returns the answer. Call only if [`Terminal::asks`].
     pub fn ask(&mut self, question: &str) -> anyhow::Result<String> {
         self.err(&safe(question));
         let mut typed = String::new();
@@ -232,14 +235,14 @@ impl Printer {
         Ok(typed.trim().to_owned())
     }
 
-    /// A line of talk on stderr, unless `-q`.
+    /// A message on stderr, unless `-q`.
     pub fn say(&mut self, line: &str) {
         if self.terminal.talk != Talk::Quiet {
             self.err(&format!("{}\n", safe(line)));
         }
     }
 
-    /// Whether tips are shown: to people at a terminal only.
+    /// Whether tips are printed: only at a terminal.
     pub fn tips(&self) -> bool {
         let Terminal {
             stdout,
@@ -284,7 +287,7 @@ impl Printer {
     }
 
     fn err(&mut self, text: &str) {
-        // When stderr is gone too, there is nobody left to tell.
+        // If stderr is closed too, there is no other place for the message.
         let _ = self
             .err
             .write_all(text.as_bytes())

@@ -1,4 +1,4 @@
-//! How far long work has come, on stderr: a bar at a terminal, elsewhere a line every ten seconds.
+//! Progress of long work on stderr: a bar at a terminal, otherwise a line every ten seconds.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use super::print::{Printer, Talk};
 
-/// Between two lines.
+/// The interval between two lines.
 pub(crate) const EVERY: Duration = Duration::from_secs(10);
 
-/// Work whose size is known before it begins. What was shown of it goes with it.
+/// Progress of work with a known size. A bar disappears when the work ends.
 pub(crate) enum Progress {
-    /// Nobody looks.
+    /// Prints nothing.
     Quiet,
     Lines(Lines),
     Bar(ProgressBar),
@@ -26,7 +26,7 @@ pub(crate) struct Lines {
 }
 
 impl Progress {
-    /// `name` says what has become of those that are counted: `exported 300/1000`.
+    /// `name` is the label of the count, such as `exported 300/1000`.
     pub(crate) fn new(out: &Printer, name: &'static str, total: usize) -> Self {
         if out.terminal.talk == Talk::Quiet {
             return Self::Quiet;
@@ -44,7 +44,7 @@ impl Progress {
         Self::Bar(bar)
     }
 
-    /// One more is done.
+    /// Counts one more item.
     pub(crate) fn step(&mut self) {
         match self {
             Self::Quiet => {}
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// Makes room for what is said of the whole.
+    /// Removes the bar.
     pub(crate) fn end(self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
@@ -66,7 +66,7 @@ impl Progress {
 }
 
 impl Lines {
-    /// What there is to tell, if it is time.
+    /// The next line, if the interval is over.
     fn step(&mut self) -> Option<String> {
         self.done += 1;
         if self.told.elapsed() < EVERY {
@@ -77,7 +77,7 @@ impl Lines {
     }
 }
 
-/// A bar of our look, with `text` behind its count.
+/// A progress bar with `text` after its count.
 pub(crate) fn bar(name: &str, text: &str) -> ProgressBar {
     let line = format!("  {name:<8}  {{bar:32}} {{pos}}/{{len}}  {text}");
     let style =
@@ -85,7 +85,7 @@ pub(crate) fn bar(name: &str, text: &str) -> ProgressBar {
     ProgressBar::new(0).with_style(style.progress_chars("━━╌"))
 }
 
-/// Numbers and our own words only: nothing from outside comes here.
+/// Prints a line. The text must not contain strings from outside.
 pub(crate) fn line(text: &str) {
     anstream::eprintln!("{text}");
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::error::CliError;
 
-/// A `JMESPath` expression, known to be one.
+/// A valid `JMESPath` expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query(String);
 
@@ -19,17 +19,17 @@ impl Query {
         }
     }
 
-    /// What the expression finds in the document; `null` where that is nothing.
+    /// The result of the expression on the document; `null` if it matches nothing.
     pub fn of(&self, document: &impl Serialize) -> Result<jmespath::Variable, CliError> {
         let found = jmespath::compile(&self.0).and_then(|query| query.search(document));
         found
             .map(|found| (*found).clone())
-            .map_err(|error| wrong("fits not this document", &error))
+            .map_err(|error| wrong("does not match this document", &error))
     }
 }
 
 fn wrong(what: &str, error: &jmespath::JmespathError) -> CliError {
-    // Below the first line it draws where it is, which no line of ours has room for.
+    // Only the first line: the other lines point to the place, which needs several lines.
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     CliError::usage("usage.query", format!("--query {what}: {line}"))

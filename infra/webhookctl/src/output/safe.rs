@@ -1,16 +1,16 @@
-//! Makes text from outside inert: it can be looked at, and does nothing else.
+//! Makes text from outside inert, so that it is safe to print.
 //!
-//! A webhook's sender chooses event types, ids and error texts. Printed as they are, they
-//! could move the cursor, rename the window, hide or reverse what stands beside them, or
-//! run as a formula in a spreadsheet.
+//! The sender of a webhook chooses event types, ids and error texts. Printed unchanged, they could
+//! move the cursor, rename the window, hide or reverse other text, or run as a formula in a
+//! spreadsheet.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text on one line, with nothing in it that a terminal would act on or hide.
+/// The text on one line, without characters that a terminal would act on or hide.
 ///
-/// C0 controls become their pictures (`␛`, `␊`), all else that is invisible or reorders
-/// becomes its code point (`<U+202E>`). Clean text is not copied.
+/// C0 controls become their pictures (`␛`, `␊`). Other characters that are invisible or reorder
+/// text become their code point (`<U+202E>`). Clean text is not copied.
 pub fn safe(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(is_hostile) else {
         return Cow::Borrowed(text);
@@ -23,7 +23,7 @@ pub fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Like [`safe`], for bytes that need not be UTF-8: what is not becomes `<0x9B>`.
+/// Like [`safe`], for bytes that may not be UTF-8: invalid bytes become `<0x9B>`.
 pub fn safe_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -35,9 +35,9 @@ pub fn safe_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// Like [`safe`], and at most about `max` characters; what was left out is counted.
+/// Like [`safe`], with at most about `max` characters, and the count of omitted characters.
 ///
-/// The width of a text does not bound it: a million combining marks have no width.
+/// The width of a text does not limit its length: a million combining marks have no width.
 pub fn capped(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
         None => safe(text),
@@ -48,7 +48,7 @@ pub fn capped(text: &str, max: usize) -> Cow<'_, str> {
     }
 }
 
-/// A CSV cell that no spreadsheet takes for a formula: one that looks like it gets a `'`.
+/// A CSV cell that no spreadsheet runs as a formula: a cell that looks like one gets a `'`.
 pub fn defused(cell: &str) -> Cow<'_, str> {
     let starts = |c| {
         matches!(
@@ -56,7 +56,7 @@ pub fn defused(cell: &str) -> Cow<'_, str> {
             '=' | '+' | '-' | '@' | '\t' | '\r' | '\n' | '＝' | '＋' | '－' | '＠'
         )
     };
-    // Some programs trim before they look.
+    // Some programs trim a cell before they parse it.
     let trimmed = cell.trim_start_matches(|c: char| c == '\0' || (c.is_whitespace() && !starts(c)));
     if trimmed.starts_with(starts) {
         Cow::Owned(format!("'{cell}"))
@@ -65,10 +65,10 @@ pub fn defused(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same JSON document, with every character that a terminal would act on escaped.
+/// The same JSON document, with every character escaped that a terminal would act on.
 ///
-/// JSON itself escapes C0 only. Whatever else is hostile can stand in strings alone, so
-/// `\uXXXX` can replace it without changing what the document means.
+/// JSON itself escapes only C0. Other hostile characters can only occur in strings, so `\uXXXX`
+/// can replace them without a change of meaning.
 pub fn inert_json(json: String) -> String {
     let hostile = |c: char| !c.is_ascii_control() && is_hostile(c) || c == '\x7f';
     if !json.contains(hostile) {
@@ -102,8 +102,8 @@ fn is_hostile(c: char) -> bool {
     c.is_control() || is_unseen(c)
 }
 
-/// Format characters, fillers and selectors: they show nothing, or change how their
-/// neighbours are shown. (Unicode's `Default_Ignorable_Code_Point`, `Cf`, `Zl` and `Zp`.)
+/// Format characters, fillers and selectors: they are invisible, or change how their neighbours
+/// are displayed. (Unicode's `Default_Ignorable_Code_Point`, `Cf`, `Zl` and `Zp`.)
 fn is_unseen(c: char) -> bool {
     matches!(u32::from(c),
         0x00AD // soft hyphen
@@ -120,7 +120,7 @@ fn is_unseen(c: char) -> bool {
         | 0x1_10BD | 0x1_10CD | 0x1_3430..=0x1_343F | 0x1_BCA0..=0x1_BCA3
         | 0x1_D173..=0x1_D17A
         | 0xE_0000..=0xE_0FFF // tags, and more variation selectors
-    ) || u32::from(c) & 0xFFFE == 0xFFFE // the last two of each plane are no characters
+    ) || u32::from(c) & 0xFFFE == 0xFFFE // the last two of each plane are not characters
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What people have put, or could put, into a field of a webhook.
+    /// Hostile values of webhook fields, seen or possible.
     pub(crate) fn corpus() -> Vec<String> {
         let mut corpus: Vec<String> = [
             "\x1b]0;owned\x07",
@@ -169,7 +169,7 @@ pub(crate) mod tests {
         corpus
     }
 
-    /// Written without a look at the code above, on purpose.
+    /// Deliberately written independently of the code above.
     pub(crate) fn is_inert(text: &str) -> bool {
         !text.chars().any(|c| {
             c.is_control()

@@ -1,4 +1,4 @@
-//! The few colours, and one place that decides to use them.
+//! The colours, and the function that applies them.
 
 use anstyle::{AnsiColor, Style};
 
@@ -7,7 +7,7 @@ pub const TIP: Style = AnsiColor::Green.on_default();
 pub const DIM: Style = Style::new().dimmed();
 pub const HEAD: Style = Style::new().bold();
 
-/// The colour of a status. The word stays, so nothing is said by colour alone.
+/// The colour of a status. The word stays, so no information is in the colour alone.
 pub fn of_status(status: &str) -> Style {
     match status.trim() {
         "done" => AnsiColor::Green.on_default(),
@@ -18,7 +18,7 @@ pub fn of_status(status: &str) -> Style {
     }
 }
 
-/// The text in a style, or as it is. What came from outside must be safe already.
+/// The text in a style, or unchanged. Text from outside must already be safe.
 pub fn paint(colour: bool, style: Style, text: &str) -> String {
     if colour {
         format!("{style}{text}{style:#}")

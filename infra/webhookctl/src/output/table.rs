@@ -1,14 +1,14 @@
-//! Tables without borders: they paste well, and `awk` reads them.
+//! Tables without borders, which are easy to paste and to read with `awk`.
 //!
-//! In a narrow terminal lesser text is shortened first, then columns of least importance
-//! go, and only then important text is shortened. Ids, statuses and counts stay whole.
+//! In a narrow terminal, the layout first shortens lesser text, then drops the least important
+//! columns, and only then shortens important text. Ids, statuses and counts stay whole.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::safe::capped;
 use super::style;
 
-/// No cell is longer, whatever a sender puts into it.
+/// The maximum length of a cell, because a sender can choose its text.
 const CELL_CAP: usize = 1000;
 const GAP: usize = 2;
 
@@ -31,29 +31,29 @@ pub enum Align {
 pub enum Room {
     /// Never shortened.
     Whole,
-    /// Never shortened, and coloured by its word.
+    /// Never shortened, and coloured by its status.
     Status,
     /// Can be shortened to this width.
     Text(usize),
 }
 
-/// What gives way first, in this order; among equals the rightmost.
+/// The order in which columns are shortened or dropped; among equals the rightmost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     /// Shown by `-o wide` only.
     Extra,
-    /// Goes before important text is shortened.
+    /// Dropped before important text is shortened.
     Lesser,
-    /// Goes only after that.
+    /// Dropped only after important text is shortened.
     Main,
-    /// Stays.
+    /// Never dropped.
     Essential,
 }
 
-/// How much there is to draw on.
+/// The space for the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Canvas {
-    /// `None`: as wide as it gets.
+    /// `None`: unlimited.
     pub width: Option<usize>,
     /// Every column, also the extra ones.
     pub wide: bool,
@@ -89,7 +89,7 @@ pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
     text
 }
 
-/// Rows without a head, as wide as they get: for the sections of one event.
+/// Rows without a head and without a width limit, for the sections of one event.
 pub fn aligned(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows
         .iter()
@@ -132,7 +132,7 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
-/// The columns that are shown: index, head, width.
+/// The visible columns: index, head, width.
 struct Layout<'a> {
     columns: Vec<(usize, &'a Head, usize)>,
 }
@@ -158,14 +158,14 @@ impl<'a> Layout<'a> {
                 if total(&fitted) <= width {
                     return Self { columns: fitted };
                 }
-                // Columns that go give their room back to the text that was shortened.
+                // A dropped column frees space for text that was shortened.
                 let Some(goes) = lightest(&columns, drop) else {
                     break;
                 };
                 columns.remove(goes);
             }
         }
-        // Too narrow for what must be whole: the terminal wraps it, nothing is lost.
+        // Too narrow for the columns that must stay whole: the terminal wraps the lines.
         Self {
             columns: shortened(&columns, width, Weight::Essential),
         }
@@ -209,7 +209,7 @@ fn total(columns: &[(usize, &Head, usize)]) -> usize {
     widths + GAP * columns.len().saturating_sub(1)
 }
 
-/// Takes the excess from text columns up to this weight, the lightest and rightmost first.
+/// Shortens text columns up to this weight by the excess, the lightest and rightmost first.
 fn shortened<'a>(
     columns: &[(usize, &'a Head, usize)],
     width: usize,

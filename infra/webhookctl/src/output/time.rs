@@ -1,4 +1,4 @@
-//! Times as people read them: ages up to a day, then dates. JSON gets RFC 3339 in UTC.
+//! Times for people: ages up to a day, then dates. JSON has RFC 3339 in UTC.
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,10 @@ use super::error::CliError;
 
 const DAY: i64 = 86_400;
 
-/// The zone that people see and write, where it is not UTC. One for the process, as its locale is.
+/// The time zone for people, if it is not UTC. One value for the whole process.
 static SHOWN: OnceLock<TimeZone> = OnceLock::new();
 
-/// From now on, the zone of this machine. JSON stays in UTC.
+/// Switches to the time zone of this machine. JSON stays in UTC.
 pub fn show_local() {
     let _ = SHOWN.set(TimeZone::system());
 }
@@ -22,13 +22,13 @@ fn zone() -> TimeZone {
     SHOWN.get().cloned().unwrap_or(TimeZone::UTC)
 }
 
-/// How long ago something was: `3s`, `2m10s`, `1h02m`, and after a day its date.
+/// The age: `3s`, `2m10s`, `1h02m`, and after a day the date.
 pub fn age(then_millis: i64, now_millis: i64) -> String {
     let seconds = now_millis.saturating_sub(then_millis) / 1000;
     if seconds >= DAY {
         return shown(then_millis).strftime("%Y-%m-%d").to_string();
     }
-    // Two clocks never agree; an event of the next second is a new one, not a riddle.
+    // Clocks differ, so an event can seem to come from the future. Its age is then 0.
     duration(seconds.max(0))
 }
 
@@ -47,7 +47,7 @@ pub fn duration(seconds: i64) -> String {
     }
 }
 
-/// `2026-11-20T09:12:04.118Z`; a fraction only where there is one.
+/// `2026-11-20T09:12:04.118Z`; without a fraction if it is zero.
 pub fn rfc3339(millis: i64) -> String {
     timestamp(millis).to_string()
 }
@@ -63,7 +63,7 @@ pub fn clock(millis: i64, now_millis: i64) -> String {
     at.strftime(format).to_string()
 }
 
-/// `09:10` on the day of `now`, and with its date on any other: for what a person asked for.
+/// `09:10` on the day of `now`, and with its date on any other: for times of arguments.
 pub fn short(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
@@ -78,7 +78,7 @@ fn shown(millis: i64) -> Zoned {
     timestamp(millis).to_zoned(zone())
 }
 
-/// Out of range means a broken row; the nearest end of time is shown rather than nothing.
+/// A time out of range comes from a broken row. It becomes the minimum or maximum time.
 fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
         Timestamp::MIN
@@ -90,9 +90,9 @@ fn timestamp(millis: i64) -> Timestamp {
 /// A point in time as the operator wrote it: `2h`, `09:10`, `2026-11-20`, or RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// `2h`, `3d`, `1h30m`: so long before now.
+    /// `2h`, `3d`, `1h30m`: this long before now.
     Ago(SignedDuration),
-    /// `09:10`: the last time it was that late.
+    /// `09:10`: the most recent time of this clock time.
     Clock(Time),
     /// `2026-11-20`: its first moment.
     Day(Date),
@@ -125,10 +125,10 @@ impl When {
         }
     }
 
-    /// Reads what stands after `--since` or `--until`.
+    /// Parses the value of `--since` or `--until`.
     pub fn parse(text: &str) -> Result<Self, CliError> {
         let wrong = || {
-            CliError::usage("usage.time", format!("'{text}' is not a time"))
+            CliError::usage("usage.time", format!("invalid time '{text}'"))
                 .tip("write 2h, 3d, 09:10, 2026-11-20 or 2026-11-20T09:10:00Z (UTC)")
         };
         if text.ends_with(|c: char| c.is_ascii_alphabetic() && c != 'Z') {
@@ -148,7 +148,7 @@ fn start_of(date: Date) -> i64 {
     moment(date, Time::midnight())
 }
 
-/// A time that the clocks leave out is the one after it.
+/// A clock time that daylight saving skips becomes the time after the gap.
 fn moment(date: Date, time: Time) -> i64 {
     let at = date.to_datetime(time).to_zoned(zone());
     at.map_or(i64::MAX, |at| at.timestamp().as_millisecond())

@@ -1,5 +1,4 @@
-//! Drafts of presets that have no sample: made from what the preset's own file says, and from
-//! `samples/drafts.toml`.
+//! Drafts of presets without a sample: built from the preset file and from `samples/drafts.toml`.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +13,10 @@ use super::request_builder::RequestBuilder;
 
 const DRAFTS: &str = include_str!("../../samples/drafts.toml");
 
-/// What is sent when neither the operator nor `drafts.toml` names a type.
+/// The type if neither the operator nor `drafts.toml` names one.
 const ANY_TYPE: &str = "test.event";
 
-/// What `drafts.toml` knows of a preset.
+/// The entry of a preset in `drafts.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
@@ -30,7 +29,7 @@ pub(super) struct Known {
     set: BTreeMap<String, String>,
 }
 
-/// The type of event that is drafted for a preset; `None` where it names none.
+/// The event type for drafts of a preset; `None` if its events have no type.
 pub(super) fn usual_type(preset: &Preset) -> anyhow::Result<Option<String>> {
     if preset.event.kind.0.is_empty() {
         return Ok(None);
@@ -42,7 +41,7 @@ pub(super) fn usual_type(preset: &Preset) -> anyhow::Result<Option<String>> {
     Ok(Some(kind.unwrap_or_else(|| ANY_TYPE.to_owned())))
 }
 
-/// Whether a request of this scheme has the body of a form.
+/// Whether requests of this scheme have a form body.
 pub(super) fn is_form(scheme: &Scheme) -> bool {
     let in_form = |at: &Location| matches!(at, Location::Form(_));
     let part = |part: &Part| match part {
@@ -57,7 +56,7 @@ pub(super) fn is_form(scheme: &Scheme) -> bool {
         || in_form(&scheme.sig.from)
 }
 
-/// Makes a draft: id, type and time stand where the preset looks for them.
+/// Builds a draft with id, type and time at the places where the preset reads them.
 pub(super) fn build(
     preset: &Preset,
     scheme: &Scheme,
@@ -93,7 +92,7 @@ fn known(preset: &str) -> anyhow::Result<Known> {
     Ok(all.remove(preset).unwrap_or_default())
 }
 
-/// Where the id may stand, the best place first: where it names the event and is shown as well.
+/// The places for the id, best first: places that the event key and the displayed id both use.
 fn ids(preset: &Preset) -> Vec<Location> {
     let at = &preset.event;
     let both = at.id.0.iter().filter(|id| at.composite.contains(id));

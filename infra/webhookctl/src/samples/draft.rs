@@ -1,4 +1,4 @@
-//! A webhook before it is signed, and after.
+//! A webhook before and after signing.
 
 use anyhow::Context;
 use base64::Engine as _;
@@ -14,17 +14,17 @@ use shared::webhook::verify::{Certificates, Jwks, Trust};
 
 use super::fill::{random, random_hex};
 
-/// A webhook before it is signed.
+/// A webhook before signing.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// The id of a preset.
     pub preset: String,
-    /// The provider's name of the event; empty where it gives none.
+    /// The provider's event type; empty if there is none.
     pub kind: String,
-    /// The provider's id of the event, wherever it puts it.
+    /// The provider's event id, at any place of the request.
     pub id: String,
     pub headers: Vec<(String, String)>,
-    /// What the provider adds to the URL.
+    /// The query that the provider adds to the URL.
     pub query: Vec<(String, String)>,
     pub body: Bytes,
 }
@@ -32,23 +32,23 @@ pub struct Draft {
 /// A webhook as the provider would send it.
 #[derive(Clone, Debug)]
 pub struct Signed {
-    /// With the query; the URL that was signed where it is signed.
+    /// The URL with its query. If the scheme signs the URL, this URL was signed.
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
 }
 
-/// What a webhook is signed with.
+/// The secret or key that signs a webhook.
 #[derive(Clone, Debug)]
 pub enum Signer {
     Secret(Secret),
     KeyPair(KeyPair),
-    /// Nothing: the scheme proves nothing.
+    /// The scheme has no signature.
     Nobody,
 }
 
 impl Draft {
-    /// Signs as the source's provider does, at the given time.
+    /// Signs as the provider does, at the given time.
     pub fn sign(
         &self,
         preset: &Preset,
@@ -98,7 +98,7 @@ impl Draft {
 }
 
 impl Signed {
-    /// The request as it will arrive.
+    /// The request as the receiver gets it.
     pub fn envelope(&self, at: UnixMillis) -> Envelope {
         Envelope {
             method: "POST".to_owned(),
@@ -115,7 +115,7 @@ impl Signed {
 }
 
 impl Signer {
-    /// One that nobody knows: a new secret of the form that the scheme wants, or a new key pair.
+    /// A new random secret in the form of the scheme, or a new key pair.
     pub fn random(scheme: &Scheme) -> anyhow::Result<Self> {
         Ok(match means(scheme) {
             Means::Secret => Self::Secret(Secret::new("random", random_secret(scheme)?)),
@@ -125,7 +125,7 @@ impl Signer {
         })
     }
 
-    /// What the receiver stores as the secret, if it stores anything.
+    /// The secret that the receiver stores, if any.
     pub fn stored(&self, scheme: &Scheme) -> anyhow::Result<Vec<Secret>> {
         Ok(match self {
             Self::Secret(secret) => vec![secret.clone()],
@@ -136,7 +136,7 @@ impl Signer {
         })
     }
 
-    /// What the receiver trusts beside it.
+    /// What the receiver trusts in addition to the secret.
     pub fn trusted(&self, scheme: &Scheme) -> anyhow::Result<Trust> {
         let jwks = match self {
             Self::KeyPair(pair) if !scheme.needs_secret() => Some(Jwks::parse(&pair.jwks()?)?),

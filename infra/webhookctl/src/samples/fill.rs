@@ -1,15 +1,15 @@
-//! Fills what is different in every webhook into the texts of samples.
+//! Fills the values that differ between webhooks into samples.
 
 use anyhow::{Context, anyhow};
 use shared::base::clock::UnixMillis;
 
-/// The values of one webhook. The same name stands for the same value in all of it.
+/// The values of one webhook. A name has the same value everywhere in the webhook.
 pub(super) struct Filler(Vec<(&'static str, String)>);
 
 impl Filler {
-    /// Without an id and a type yet.
+    /// Values without an id and a type.
     pub(super) fn new(now: UnixMillis) -> anyhow::Result<Self> {
-        let date = jiff::Timestamp::from_millisecond(now.0).context("a time beyond all clocks")?;
+        let date = jiff::Timestamp::from_millisecond(now.0).context("time out of range")?;
         Ok(Self(vec![
             ("{uuid}", uuid()?),
             ("{hex24}", random_hex(12)?),
@@ -46,7 +46,7 @@ pub fn random_hex(bytes: usize) -> anyhow::Result<String> {
 
 pub(super) fn random(bytes: usize) -> anyhow::Result<Vec<u8>> {
     let mut buffer = vec![0; bytes];
-    getrandom::fill(&mut buffer).map_err(|error| anyhow!("no randomness: {error}"))?;
+    getrandom::fill(&mut buffer).map_err(|error| anyhow!("read random bytes: {error}"))?;
     Ok(buffer)
 }
 
@@ -62,7 +62,7 @@ fn uuid() -> anyhow::Result<String> {
     ))
 }
 
-/// Twelve digits, the first of them no zero.
+/// Twelve digits without a leading zero.
 fn digits() -> anyhow::Result<String> {
     let number = random(5)?
         .into_iter()

@@ -1,4 +1,4 @@
-//! A request in the making: values are put where a preset looks for them.
+//! Builds a request, with values at the places where a preset reads them.
 
 use anyhow::Context;
 use base64::Engine as _;
@@ -12,14 +12,14 @@ use super::build::{Known, is_form};
 use super::draft::Draft;
 use super::fill::{Filler, random_hex};
 
-/// The parts of a request that are not signed yet.
+/// The parts of an unsigned request.
 pub(super) struct RequestBuilder {
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
     body: Body,
-    /// The list of a batch.
+    /// The path of the list of a batch.
     batch: Option<JsonPath>,
-    /// The field of a form that holds the batch.
+    /// The form field that contains the batch.
     batch_field: Option<String>,
 }
 
@@ -61,8 +61,8 @@ impl RequestBuilder {
         })
     }
 
-    /// Puts the type there, and says what it is then: where the preset knows one type only, it
-    /// is that one, and where this request has no such place, there is none.
+    /// Puts the type at the first possible place, and returns the type of the request: the fixed
+    /// type of the preset if it has one, or an empty type if the request has no such place.
     pub(super) fn put_type(&mut self, at: &[Location], kind: String) -> String {
         for at in at {
             if let Location::Const(fixed) = at {
@@ -75,12 +75,12 @@ impl RequestBuilder {
         String::new()
     }
 
-    /// Puts a value at the first of these places that this request has.
+    /// Puts a value at the first of these places that exists in this request.
     pub(super) fn put_first(&mut self, at: &[Location], value: &str) -> bool {
         at.iter().any(|at| self.put(at, value))
     }
 
-    /// Puts a value there; `false` where the request has no such place.
+    /// Puts a value at a place; `false` if the request has no such place.
     pub(super) fn put(&mut self, at: &Location, value: &str) -> bool {
         match (at, &mut self.body) {
             (Location::Header(names), _) => {
@@ -155,7 +155,7 @@ impl RequestBuilder {
         }
     }
 
-    /// Where nothing of the provider's names the event, its body still is one of a kind.
+    /// Adds an id to the body if the provider's events have no id, so that each body is unique.
     pub(super) fn add_id(&mut self, id: &str) {
         let item = |batch: JsonPath, json: &mut Value| {
             for place in batch.places(json) {
@@ -181,8 +181,8 @@ impl RequestBuilder {
         }
     }
 
-    /// All else that the preset reads: what names the event together, its time, whose it is,
-    /// and what is signed beside the body.
+    /// Fills in all other places that the preset reads: the parts of a composite key, time,
+    /// account, delivery, and signed values other than the body.
     pub(super) fn rest(
         &mut self,
         preset: &Preset,
@@ -259,7 +259,7 @@ impl RequestBuilder {
     }
 }
 
-/// The JSON that stands in a field of a form; a list of one where there is none.
+/// The JSON in a form field; a list with one empty object if there is none.
 fn list(fields: &[(String, String)], name: &str) -> Value {
     let field = fields.iter().find(|(field, _)| field == name);
     field
@@ -267,7 +267,7 @@ fn list(fields: &[(String, String)], name: &str) -> Value {
         .unwrap_or_else(|| serde_json::json!([{}]))
 }
 
-/// The XML that stands as base64 in a field of a form; an empty one where there is none.
+/// The XML in a form field, encoded as base64; an empty document if there is none.
 fn document(fields: &[(String, String)], name: &str) -> String {
     let field = fields.iter().find(|(field, _)| field == name);
     field
@@ -275,7 +275,7 @@ fn document(fields: &[(String, String)], name: &str) -> String {
         .unwrap_or_else(|| "<notification></notification>".to_owned())
 }
 
-/// The same with this element right below the root, in place of one of its name.
+/// The XML with this element directly below the root. Replaces an element of the same name.
 fn with_element(xml: &str, tag: &str, text: &str) -> String {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let mut xml = xml.to_owned();
@@ -302,7 +302,7 @@ fn is_in(path: &JsonPath, json: &Value) -> bool {
     found.is_ok_and(|raw| raw.is_some_and(|raw| raw.get() != "null"))
 }
 
-/// A number where the text is one: most providers write times and many ids so.
+/// Writes a number if the text is a number, because most providers write times and ids as numbers.
 fn write(places: Vec<&mut Value>, value: &str) -> bool {
     let there = !places.is_empty();
     for place in places {

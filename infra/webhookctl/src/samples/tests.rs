@@ -37,7 +37,7 @@ fn all() -> Vec<(Preset, String, Signer)> {
     all
 }
 
-/// The types of Twilio stand in a form, and one of its variants sends JSON.
+/// Twilio sends its event types in a form, but one of its variants sends JSON.
 fn has_type(preset: &Preset, variant: &str) -> bool {
     let json_of_twilio = preset.id == "twilio" && variant == "json";
     !preset.event.kind.0.is_empty() && !json_of_twilio

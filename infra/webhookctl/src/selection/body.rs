@@ -1,4 +1,4 @@
-//! What `--where` asks of bodies.
+//! Conditions of `--where` on bodies.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::json_path::scalar;
@@ -9,10 +9,10 @@ use crate::output::CliError;
 use crate::output::table::thousands;
 use crate::target::Deployment;
 
-/// No more bodies are read for one command, unless it must be thorough.
+/// The maximum number of bodies that a command reads, unless its selection is thorough.
 const MOST_BODIES: usize = 10_000;
 
-/// Bodies that are read at the same time.
+/// The number of bodies read in parallel.
 const AT_ONCE: usize = 16;
 
 impl Selection {
@@ -21,7 +21,7 @@ impl Selection {
         !self.fields.is_empty()
     }
 
-    /// How many candidates there may be; one more is too many.
+    /// The maximum number of candidates.
     pub(super) fn most_bodies(&self) -> usize {
         if self.thorough {
             usize::MAX - 1
@@ -30,7 +30,7 @@ impl Selection {
         }
     }
 
-    /// What is said before bodies are read; an error if they are too many.
+    /// The message before bodies are read; an error if there are too many.
     pub(super) fn will_read(&self, count: usize) -> Result<String, CliError> {
         let most = self.most_bodies();
         if count > most {
@@ -39,7 +39,7 @@ impl Selection {
                 thousands(most as u64)
             );
             return Err(CliError::usage("inbox.too_many_bodies", message)
-                .note("nothing was read of them")
+                .note("no bodies were read")
                 .tip("narrow it with --source, --type, --status, --since or --until"));
         }
         let (s, since) = (if count == 1 { "y" } else { "ies" }, self.since_words());
@@ -50,7 +50,7 @@ impl Selection {
         Ok(text.trim_end().to_owned())
     }
 
-    /// Of these, those whose body has all the values.
+    /// The rows whose body has all required values.
     pub(super) async fn with_fields(
         &self,
         inbox: &Deployment,
@@ -81,15 +81,15 @@ impl Selection {
     }
 }
 
-/// A body is where we cannot read it.
+/// The error for a body in the bucket, if the bucket name is unknown.
 pub fn no_bucket() -> CliError {
-    let message = "a body is in the bucket of large bodies, and that is not named";
+    let message = "a body is in the bucket for large bodies, but the bucket name is unknown";
     CliError::usage("inbox.no_bucket", message)
         .tip("--body-bucket NAME, the output BodyBucket of the stack")
 }
 
 impl Field {
-    /// Whether the body has this value there; of many, one.
+    /// Whether the body has this value at the path. For several values, one match is enough.
     fn is_in(&self, body: &[u8]) -> bool {
         let found = self
             .path

@@ -1,16 +1,16 @@
-//! What was asked for, in words and as a document. The values of `--where` are in neither: they may
-//! be what somebody wants to be forgotten.
+//! The conditions of a selection as text and as a document. Neither contains the values of
+//! `--where`: they can be personal data that must be erased.
 
 use serde_json::{Map, Value, json};
 
 use super::Selection;
 use crate::output::time::{rfc3339, short};
 
-/// So many ids are named one by one.
+/// Up to this many ids are listed one by one.
 const FEW_IDS: usize = 20;
 
 impl Selection {
-    /// Such as `github-org failed,dead_letter since 09:10`; `everything` if nothing was said.
+    /// Such as `github-org failed,dead_letter since 09:10`; `everything` without conditions.
     pub fn words(&self) -> String {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
@@ -44,7 +44,7 @@ impl Selection {
         words.join(" ")
     }
 
-    /// The same for records: only what was said, times in full.
+    /// The conditions for records: only those that are set, with full times.
     pub fn document(&self) -> Value {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
@@ -67,7 +67,7 @@ impl Selection {
         Value::Object(said.collect::<Map<_, _>>())
     }
 
-    /// For a list without an event: `source=any, status=received, since=24h`.
+    /// For an empty list: `source=any, status=received, since=24h`.
     pub fn asked(&self) -> String {
         let any = |words: Vec<String>| match words.as_slice() {
             [] => "any".to_owned(),
@@ -97,7 +97,7 @@ impl Selection {
         asked.join(", ")
     }
 
-    /// From when on, for people: `since 09:10`; empty where there is no such time.
+    /// The start time as text: `since 09:10`; empty without a start time.
     pub fn since_words(&self) -> String {
         match self.span().0 {
             0 => String::new(),

@@ -1,7 +1,7 @@
 //! Finds the events of a selection.
 //!
-//! What waits (open events and dead letters) is in the `work` index, whatever its age, unless it came a
-//! moment ago. All else is found through the `time` index, in the order of receipt.
+//! The `work` index has open events and dead letters of any age, except the newest events. All
+//! other events are found through the `time` index, in the order of receipt.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::UnixMillis;
@@ -16,30 +16,30 @@ use crate::output::aws::{SoFar, is_throttled};
 use crate::output::table::thousands;
 use crate::target::Deployment;
 
-/// Rows that one request reads.
+/// The number of rows that one request reads.
 pub(super) const A_BATCH: usize = 100;
 
-/// Such requests at the same time.
+/// The number of such requests in parallel.
 pub(super) const AT_ONCE: usize = 8;
 
-/// No list looks further back: each hour of each source is a read of its own.
+/// The longest span of a list, because each hour of each source needs its own read.
 const MOST_HOURS: i64 = 31 * 24;
 
-/// Where more events wait, they are looked for by their time.
+/// If more events wait, the search uses the `time` index.
 const MOST_WAITING: usize = 50_000;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Another clock may be ahead of ours.
+/// The clock of a function may be ahead of the clock of this machine.
 const CLOCKS_APART_MS: i64 = 60_000;
 
 impl Selection {
-    /// The events that match, as many as are wanted.
+    /// The matching events, up to the limit.
     pub async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
         self.find_saying(inbox, want, &mut |_| ()).await
     }
 
-    /// The same, and says what it will read where that is much.
+    /// The same. Calls `say` before it reads bodies.
     pub async fn find_saying(
         &self,
         inbox: &Deployment,
@@ -60,7 +60,7 @@ impl Selection {
         }
     }
 
-    /// All that waits, or nothing if that is too much to be looked at one by one.
+    /// The keys of all waiting events; `None` if there are too many to read one by one.
     async fn waiting(
         &self,
         inbox: &Deployment,
@@ -91,7 +91,7 @@ impl Selection {
             *cost += fresh.cost;
             or_more = fresh.or_more;
             keys.extend(fresh.open);
-            // It may have got its place in the other index meanwhile.
+            // An event can be indexed in the meantime, and then appears twice.
             keys.sort_unstable();
             keys.dedup();
         }
@@ -99,9 +99,12 @@ impl Selection {
             return Ok(Some(keys));
         }
         if self.since.is_none() {
-            let message = format!("more than {} events wait", thousands(MOST_WAITING as u64));
+            let message = format!(
+                "more than {} events are waiting",
+                thousands(MOST_WAITING as u64)
+            );
             return Err(CliError::usage("inbox.too_many", message)
-                .tip("say which: --since 1h")
+                .tip("narrow it with --since 1h")
                 .into());
         }
         Ok(None)
@@ -116,6 +119,7 @@ impl Selection {
         };
         inbox
             .ledger
+            .sweep()
             .recent_events(&sources, UnixMillis(self.now), most)
             .await
     }
@@ -146,7 +150,7 @@ impl Selection {
         }
     }
 
-    /// Of known events, which need not be in any order.
+    /// Selects from known events, in any order.
     async fn of_these(
         &self,
         inbox: &Deployment,
@@ -176,7 +180,7 @@ impl Selection {
         Ok(want.found(kept, cost))
     }
 
-    /// In the order of receipt.
+    /// Selects events in the order of receipt.
     async fn by_time(
         &self,
         inbox: &Deployment,
@@ -236,7 +240,7 @@ impl Selection {
         Ok(want.found(kept, walk.cost))
     }
 
-    /// What of the span is behind the place where a list stopped. Refused if it is too long.
+    /// The part of the span after the position of an earlier list. An error if it is too long.
     fn reading_span(&self, want: &Want) -> Result<(i64, i64), CliError> {
         let (mut from, mut to) = self.span();
         to = to.min(self.now.saturating_add(CLOCKS_APART_MS));
@@ -265,7 +269,7 @@ impl Selection {
         fitting.map(|event| event.key).collect()
     }
 
-    /// The rows of these that are meant, as far as a row can tell. In no order.
+    /// The rows of these keys that match, without the conditions on the body. Unordered.
     async fn rows(
         &self,
         inbox: &Deployment,
@@ -290,7 +294,7 @@ impl Selection {
     }
 }
 
-/// What a search has looked at.
+/// The progress of a search.
 #[derive(Default)]
 struct Seen {
     events: usize,
@@ -306,7 +310,7 @@ impl Seen {
         }
     }
 
-    /// An error that says how far the search came, if AWS had enough of it.
+    /// Adds the progress of the search to a throttling error.
     fn told(&self, error: anyhow::Error, fit: usize) -> anyhow::Error {
         if self.events == 0 || !is_throttled(&error) {
             return error;
@@ -320,7 +324,7 @@ impl Seen {
     }
 }
 
-/// The newest event of all, of the last 24 hours.
+/// The newest event of the last 24 hours.
 pub async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
     let sources = inbox.sources().into_iter().map(str::to_owned).collect();
     let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
@@ -329,7 +333,7 @@ pub async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Optio
 }
 
 impl Want {
-    /// Whether it is behind the place where a list stopped.
+    /// Whether the position is after that of the earlier list.
     fn is_ahead(&self, position: &Position) -> bool {
         let after = self.after.as_ref();
         after.is_none_or(|after| position.is_behind(after, self.reverse))

@@ -1,4 +1,4 @@
-//! What following needs of a selection: what arrives, and how that stands now.
+//! Queries for commands that follow events: new arrivals, and their current state.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::UnixMillis;
@@ -11,7 +11,7 @@ use super::time_scan::Walk;
 use crate::target::Deployment;
 
 impl Selection {
-    /// From when on it is followed.
+    /// The start time for following.
     pub fn followed_since(&self) -> i64 {
         self.since.unwrap_or(self.now)
     }
@@ -37,7 +37,7 @@ impl Selection {
         }
     }
 
-    /// At most so many open events of each part of an index, whatever their age.
+    /// Open events of any age, at most `of_each` of each shard of the index.
     pub async fn open_events(
         &self,
         inbox: &Deployment,
@@ -58,6 +58,7 @@ impl Selection {
         let most = usize::try_from(of_each).unwrap_or(0);
         let fresh = inbox
             .ledger
+            .sweep()
             .recent_events(&sources, UnixMillis(self.now), most)
             .await?;
         keys.extend(fresh.open);
@@ -66,7 +67,7 @@ impl Selection {
         Ok(keys)
     }
 
-    /// The rows as they are now, in the order of receipt.
+    /// The current rows, in the order of receipt.
     pub async fn now(&self, inbox: &Deployment, keys: &[EventKey]) -> anyhow::Result<Vec<Stored>> {
         let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
         let read: Vec<_> = futures::stream::iter(read)
@@ -78,7 +79,7 @@ impl Selection {
         Ok(rows)
     }
 
-    /// Of these, those whose body is as it was asked for.
+    /// The rows whose body matches.
     pub async fn by_body(
         &self,
         inbox: &Deployment,
@@ -87,7 +88,7 @@ impl Selection {
         self.with_fields(inbox, rows, &mut Cost::default()).await
     }
 
-    /// Whether a row is meant, whenever it was received and wherever it stands.
+    /// Whether a row matches, whatever its time of receipt and its status.
     pub fn follows(&self, row: &Row, inbox: &Deployment) -> bool {
         let anywhere = Self {
             statuses: Vec::new(),

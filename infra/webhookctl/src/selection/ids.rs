@@ -1,4 +1,4 @@
-//! Finds single events by what people call them.
+//! Finds single events by their ids.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,27 +14,27 @@ use crate::output::time::age;
 use crate::output::{CliError, Exit};
 use crate::target::Deployment;
 
-/// An id's prefix that leaves more time than this open would be searched for too long.
+/// The longest time range of an id prefix. A search of a longer range takes too long.
 const WIDEST_PREFIX_MS: i64 = DAY_MS;
 
-/// Characters of a whole id: the prefix and a ULID.
+/// The length of a whole id: the prefix and a ULID.
 const WHOLE: usize = 30;
 
-/// From so many whole ids of one hour on, the hour is read instead of looking for each.
+/// From this many whole ids of one hour, the search reads the hour instead of each id.
 const WORTH_AN_HOUR: usize = 5;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Ids that are looked for at the same time.
+/// The number of ids to look up in parallel.
 const AT_ONCE: usize = 16;
 
-/// The event that a person means: by its id, a unique prefix of it, `source:event-id`, or the
-/// provider's own id.
+/// Finds an event by its id, a unique prefix of it, `source:event-id`, or the provider's event id.
 pub async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
     if let Some((source, id)) = wanted.split_once(':') {
-        // As the provider names it, or as we do: what was kept apart has a mark in its name.
+        // The id can be the provider's, or the key in the table: the key of a quarantined event
+        // has a suffix.
         let ours = EventKey::from_pk(&format!("E#{source}#{id}"));
         for key in [Some(EventKey::new(source, id)), ours]
             .into_iter()
@@ -75,8 +75,8 @@ fn missing(inbox: &Deployment, wanted: &str) -> CliError {
     let message = format!("no event '{wanted}' in {place}");
     CliError::new("inbox.not_found", Exit::NotFound, message)
         .note(
-            "looked for: an id, a prefix of one that names at least its day, a provider's id, \
-             source:event-id; kept for 90 days",
+            "searched for: an id, an id prefix that covers at most a day, a provider's event id, \
+             source:event-id; events are kept for 90 days",
         )
         .tip(tip)
 }
@@ -97,7 +97,7 @@ fn ambiguous(wanted: &str, found: &[Row]) -> CliError {
 }
 
 impl Selection {
-    /// The keys of the events that were named. One that is not there is an error.
+    /// The keys of the events with the given ids. An unknown id is an error.
     pub(super) async fn named(
         &self,
         inbox: &Deployment,
@@ -109,7 +109,7 @@ impl Selection {
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        // A few reads for each: the parts of its time, then the row.
+        // About five reads for each id: the parts of its hour, then the row.
         cost.calls += 5 * rows.len() as u64;
         keys.extend(rows.into_iter().map(|row| row.key));
         let mut seen = HashSet::new();
@@ -117,8 +117,8 @@ impl Selection {
         Ok(keys)
     }
 
-    /// What a list printed and gets back is often of few hours: these are read once. Returns keys,
-    /// and the ids that they are of.
+    /// Ids that a list printed are often from few hours, so each hour is read once. Returns the
+    /// keys, and the ids that were found.
     async fn in_their_hours(
         &self,
         inbox: &Deployment,

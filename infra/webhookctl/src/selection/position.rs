@@ -1,4 +1,4 @@
-//! Where a list stopped: the event that it showed last.
+//! The position where a list stopped: its last event.
 
 use shared::inbox::ledger::Row;
 
@@ -22,20 +22,20 @@ impl Position {
         }
     }
 
-    /// Reads what stands after `--after`.
+    /// Parses the value of `--after`.
     pub fn parse(text: &str) -> Result<Self, CliError> {
-        let bad = || CliError::usage("usage.after", format!("'{text}' is no cursor of a list"));
+        let bad = || CliError::usage("usage.after", format!("invalid cursor '{text}'"));
         let (at, id) = text.split_once('.').ok_or_else(bad)?;
         let at = at.parse().map_err(|_| bad())?;
         Ok(Self::new(at, id))
     }
 
-    /// What a person gives back with `--after`.
+    /// The cursor for `--after`.
     pub fn text(&self) -> String {
         format!("{}.{}", self.at, self.id)
     }
 
-    /// Whether this one comes later in a list than the other.
+    /// Whether this position is later in a list than the other.
     pub(super) fn is_behind(&self, other: &Self, reverse: bool) -> bool {
         if reverse { self > other } else { self < other }
     }

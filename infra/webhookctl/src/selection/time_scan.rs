@@ -1,7 +1,7 @@
-//! Goes through the `time` index in the order of receipt, and reads of it only what is needed.
+//! Scans the `time` index in the order of receipt, and reads only as many pages as needed.
 //!
-//! An hour of a source is in several parts, each in order. Their heads are merged; a part is asked
-//! for its next page only when its last event was taken.
+//! An hour of a source has several sorted parts. The scan merges them, and reads the next page of a
+//! part only after the last event of that part was taken.
 
 use std::collections::VecDeque;
 
@@ -13,20 +13,20 @@ use super::position::Position;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Hours that are opened together, at the most. It begins with one and doubles, so that the newest
-/// hour of a busy inbox is all that is read, and a quiet week does not take a week's round trips.
+/// The maximum number of hours to read together. The scan starts with one hour and doubles. A busy
+/// inbox reads only its newest hour, and a quiet week does not need a request for each hour.
 const MOST_HOURS: usize = 16;
 
-/// Parts that are asked at the same time.
+/// The number of parts to read in parallel.
 const AT_ONCE: usize = 32;
 
 pub(super) struct Walk<'a> {
     ledger: &'a Ledger,
     sources: Vec<String>,
     forward: bool,
-    /// How many events a part is asked for at a time.
+    /// The page size of a part.
     page: usize,
-    /// The hours that are still to be opened, in their order.
+    /// The hours that are not read yet, in order.
     hours: VecDeque<(UnixMillis, UnixMillis)>,
     step: usize,
     parts: Vec<Part>,
@@ -41,7 +41,7 @@ struct Part {
 }
 
 impl<'a> Walk<'a> {
-    /// From one time to another, both inclusive: newest first, or oldest first if `forward`.
+    /// Scans a time range, both ends inclusive: newest first, or oldest first if `forward`.
     pub(super) fn new(
         ledger: &'a Ledger,
         sources: Vec<String>,
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// At least `count` events more, in their order, unless there are no more.
+    /// At least `count` more events in order, unless the range has no more.
     pub(super) async fn next(&mut self, count: usize) -> anyhow::Result<Vec<Listed>> {
         let mut taken = Vec::new();
         while taken.len() < count {
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         Ok(taken)
     }
 
-    /// All events of one millisecond. Within it an index is not in the order of ids.
+    /// All events of one millisecond, sorted by id. The index does not sort them by id.
     async fn of_one_time(&mut self, at: UnixMillis) -> anyhow::Result<Vec<Listed>> {
         let mut taken = Vec::new();
         loop {
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
         Ok(taken)
     }
 
-    /// Reads a page of each part that has nothing ready, until none of them may have more.
+    /// Reads a page of each part without buffered events, until each part has events or ends.
     async fn refill(&mut self) -> anyhow::Result<()> {
         loop {
             let (ledger, forward, page) = (self.ledger, self.forward, self.page);
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The hours of UTC from one time to another: the `time` index is read by them.
+/// The UTC hours of a time range, because the `time` index is partitioned by hour.
 pub(super) fn hours(from: i64, to: i64) -> impl Iterator<Item = (UnixMillis, UnixMillis)> {
     let end = move |at: i64| ((at.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
     let starts = std::iter::successors(Some(from), move |at| Some(end(*at) + 1));

@@ -1,4 +1,4 @@
-//! The clients that commands need beside the ledger, made when they are asked for.
+//! The clients that commands need besides the ledger, created on demand.
 
 use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
@@ -15,7 +15,7 @@ use super::file::{Context, Contexts};
 use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
 use crate::output::{CliError, Exit};
 
-/// How AWS is called for the inbox that the options name.
+/// The AWS configuration for the inbox that the options select.
 pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> {
     if let Ok(Chosen::Deployed(deployed)) = Chosen::find(target) {
         return Ok(deployed.aws(patience)?);
@@ -23,7 +23,7 @@ pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> 
     Ok(aws_for("none", &Context::default(), target, patience)?)
 }
 
-/// The same for a context that is not written down yet.
+/// The same for a context that may not be stored yet.
 pub(super) fn aws_for(
     name: &str,
     context: &Context,
@@ -36,7 +36,7 @@ pub(super) fn aws_for(
 }
 
 impl Deployment {
-    /// What its parts are called.
+    /// The names of its resources.
     pub fn names(&self) -> &Names {
         match (&self.local, &self.deployed) {
             (Some(local), _) => &local.names,
@@ -61,7 +61,7 @@ impl Deployment {
         self.client(|clients| clients.s3, Aws::s3)
     }
 
-    /// Lambda, for calls of as long as `patience` says.
+    /// The Lambda client, with the timeouts of `patience`.
     pub fn lambda(&self, patience: CallPolicy) -> anyhow::Result<aws_sdk_lambda::Client> {
         let aws = match &self.local {
             None => self.aws(patience)?,
@@ -70,7 +70,7 @@ impl Deployment {
         Ok(aws_sdk_lambda::Client::new(&aws.sdk_config("LAMBDA")))
     }
 
-    /// How AWS is called for a deployment. The local stack has no such thing.
+    /// The AWS configuration of a deployment. Fails for the local stack.
     pub fn aws(&self, patience: CallPolicy) -> anyhow::Result<Aws> {
         let deployed = self.deployed.as_ref();
         let deployed = deployed.context("the local stack is not in AWS")?;
@@ -82,7 +82,7 @@ impl Deployment {
         let path = self
             .names()
             .secrets(kind)
-            .ok_or_else(|| self.unnamed("secrets_path", "SecretsPath", "where the secrets are"))?;
+            .ok_or_else(|| self.unnamed("secrets_path", "SecretsPath", "the secrets path"))?;
         let secrets = Secrets::new(self.ssm()?, path);
         Ok(if kind == "ingress" {
             secrets.with_managed(self.managed())
@@ -91,13 +91,13 @@ impl Deployment {
         })
     }
 
-    /// The senders' secrets that are kept in Secrets Manager.
+    /// The secrets of sources that are stored in Secrets Manager.
     pub fn managed(&self) -> Managed {
         let prefix = self.names().secrets_manager_prefix.as_deref();
         Managed::new(self.config.managed_secrets(), prefix)
     }
 
-    /// A secret of this name in Secrets Manager, to be changed.
+    /// A secret of this name in Secrets Manager, for changes.
     pub fn managed_secret(&self, id: String) -> anyhow::Result<ManagedSecret> {
         let aws = match &self.local {
             None => self.aws(CallPolicy::LONG)?,
@@ -115,19 +115,21 @@ impl Deployment {
             .ordering(&self.config))
     }
 
-    /// The queue of messages.
+    /// The work queue.
     pub fn queue(&self) -> anyhow::Result<Queue> {
         let names = self.names();
         let url = names.queue_url.as_deref();
-        let url = url.ok_or_else(|| self.unnamed("queue_url", "QueueUrl", "its queue"))?;
+        let url = url.ok_or_else(|| self.unnamed("queue_url", "QueueUrl", "the work queue"))?;
         let queue = Queue::new(self.sqs()?, url);
         Ok(queue.with_backlog(names.backlog_queue_url.clone()))
     }
 
-    /// The door that everything enters by.
+    /// The inbox, for commands that add events to it.
     pub fn door(&self) -> anyhow::Result<Door> {
         if self.names().bucket.is_none() {
-            return Err(self.unnamed("bucket", "BodyBucket", "its bucket").into());
+            return Err(self
+                .unnamed("bucket", "BodyBucket", "the body bucket")
+                .into());
         }
         Ok(Door {
             ledger: self.ledger.clone(),
@@ -135,22 +137,23 @@ impl Deployment {
         })
     }
 
-    /// Whether what is let in from the quarantine needs its count, as a replay does everywhere.
+    /// Whether accepting rejected requests needs the confirmation of their count. A replay needs it
+    /// in every context.
     pub fn is_protected(&self) -> bool {
         self.deployed.as_ref().is_some_and(|it| it.protected)
     }
 
-    /// Every command that changes something asks here first. `what` completes "may not".
+    /// Every command that changes something calls this first. `what` completes "cannot".
     pub fn may_write(&self, what: &str) -> Result<(), CliError> {
         let by_environment = env_var("WEBHOOKCTL_READ_ONLY").is_some_and(|it| it != "0");
         let by_context = self.deployed.as_ref().is_some_and(|it| it.read_only);
         let why = match (by_environment, by_context) {
             (false, false) => return Ok(()),
             (true, _) => "WEBHOOKCTL_READ_ONLY is set".to_owned(),
-            (false, true) => format!("context {} says read_only = true", self.name),
+            (false, true) => format!("context {} has read_only = true", self.name),
         };
         let message = format!(
-            "{} is read-only: may not {what}; nothing was changed",
+            "{} is read-only: cannot {what}; nothing was changed",
             self.name
         );
         let error = CliError::new("context.read_only", Exit::Refused, message).note(why);
@@ -162,10 +165,10 @@ impl Deployment {
     }
 
     fn unnamed(&self, word: &str, output: &str, what: &str) -> CliError {
-        let message = format!("{} does not say {what}", self.name);
+        let message = format!("{} does not name {what}", self.name);
         CliError::usage("context.no_names", message)
             .note(format!(
-                "`{word}` of a context, the output {output} of the stack"
+                "`{word}` of the context, output {output} of the stack"
             ))
             .tip("webhookctl context add NAME --stack STACK")
     }
@@ -183,12 +186,12 @@ impl Deployment {
 }
 
 impl Local {
-    /// How the service behind a URL of it is called.
+    /// The AWS configuration for the emulated service at `url`.
     fn aws(&self, url: &str, patience: CallPolicy) -> anyhow::Result<Aws> {
         let pid = self.pid;
         ensure!(
             !url.is_empty(),
-            "the running dev (pid {pid}) is of an older version; start it again"
+            "the running dev (pid {pid}) is an older version; restart it"
         );
         let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
         let (region, url) = (REGION.to_owned(), Some(url.to_owned()));
@@ -213,7 +216,7 @@ static NO_NAMES: Names = Names {
 };
 
 impl Contexts {
-    /// How AWS is called for a context of this name, which may be new.
+    /// The AWS configuration for the context of this name, which may be new.
     pub(crate) fn aws(&self, name: &str, target: &TargetOptions) -> Result<Aws, CliError> {
         let nothing = Context::default();
         let context = self.all.get(name).unwrap_or(&nothing);

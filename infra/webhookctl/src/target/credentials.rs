@@ -1,7 +1,7 @@
-//! Who an operator is: the credentials that the AWS CLI would find, looked for when the first call
-//! is made.
+//! Credentials of the operator: the same that the AWS CLI finds, resolved at the first request.
 //!
-//! Only here: the functions have theirs in the environment, and pay for no chain at a cold start.
+//! Only the CLI uses the credentials chain. The functions read theirs from the environment, which
+//! keeps their cold start short.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -23,24 +23,24 @@ use shared::base::clock::UnixMillis;
 use crate::output::safe::capped;
 use crate::output::{CliError, Exit};
 
-/// What is over so soon is asked for again: a call may take a while.
+/// Credentials are refreshed this long before they expire, because a request can take a while.
 const MARGIN: Duration = Duration::from_secs(300);
 
-/// As who the calls of a command are made.
+/// The identity that a command sends its requests with.
 #[derive(Debug, Clone)]
 pub(super) struct Operator {
     /// The context, for messages.
     pub context: String,
-    /// A profile of `~/.aws/config`, and who named it.
+    /// A profile of `~/.aws/config`, and where its name comes from.
     pub profile: Option<Profile>,
     pub region: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {
-    /// By `--profile`: it and nothing else is looked at.
+    /// From `--profile`: no other credentials are used.
     Flag(String),
-    /// By the context: the environment comes first.
+    /// From the context: the environment comes first.
     Context(String),
 }
 
@@ -52,10 +52,11 @@ impl Profile {
     }
 }
 
-/// A look that several may wait for. One that is given up by a call goes on with the next.
+/// A lookup that several requests can await. If one request is cancelled, the next one continues
+/// the lookup.
 type Look = Shared<BoxFuture<'static, Result<Credentials, CliError>>>;
 
-/// An operator who is asked once, for all clients.
+/// A credentials provider that all clients share.
 #[derive(Debug)]
 struct Asked {
     operator: Operator,
@@ -63,7 +64,7 @@ struct Asked {
 }
 
 impl Operator {
-    /// Credentials that are looked for when they are needed, and again when they are nearly over.
+    /// A provider that resolves credentials on demand, and again shortly before they expire.
     pub(super) fn credentials(self) -> SharedCredentialsProvider {
         SharedCredentialsProvider::new(Asked {
             operator: self,
@@ -99,11 +100,11 @@ impl Operator {
     fn explained(&self, error: &CredentialsError) -> CliError {
         let profile = self.profile.as_ref().map(Profile::name);
         let mut looked = match &self.profile {
-            Some(Profile::Flag(name)) => format!("looked at: profile {name}"),
+            Some(Profile::Flag(name)) => format!("checked: profile {name}"),
             Some(Profile::Context(name)) => {
-                format!("looked at: the environment, profile {name}, the role of this machine")
+                format!("checked: the environment, profile {name}, the role of this machine")
             }
-            None => "looked at: the environment, ~/.aws, the role of this machine".to_owned(),
+            None => "checked: the environment, ~/.aws, the role of this machine".to_owned(),
         };
         if let Some(why) = reason(error) {
             looked = format!("{looked}; {why}");
@@ -120,7 +121,7 @@ impl Operator {
 }
 
 impl Asked {
-    /// The look that is under way, or the last one as long as what it found lasts.
+    /// The lookup in progress, or the last one while its credentials are valid.
     fn look(&self, now: UnixMillis) -> Look {
         let mut kept = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let is_good = |look: &&Look| match look.peek() {
@@ -159,8 +160,8 @@ fn lasts(credentials: &Credentials, now: UnixMillis) -> bool {
     since.as_millis() > u128::try_from((now + MARGIN).0).unwrap_or_default()
 }
 
-/// The deepest cause in its own words. Those of a credential process can be about what it printed,
-/// so they are left out.
+/// The message of the deepest cause. An error of a credential process can contain its output, so
+/// that message is replaced.
 fn reason(error: &CredentialsError) -> Option<String> {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -178,8 +179,8 @@ fn reason(error: &CredentialsError) -> Option<String> {
     (!says_nothing).then(|| capped(&text, 200).into_owned())
 }
 
-/// The Region of a profile, where nothing nearer names one. The files are read as they stand; no
-/// service is asked.
+/// The Region of a profile, used if no other setting names a Region. Reads files only; sends no
+/// request.
 pub(super) fn region_of_profile(profile: Option<&str>) -> Option<String> {
     let mut provider = ProfileFileRegionProvider::builder();
     if let Some(profile) = profile {

@@ -1,4 +1,5 @@
-//! The files of contexts: the user's, and the project's, which may add and not unprotect.
+//! The context files of the user and of the project. A project file can add contexts and
+//! protection, but not remove protection.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use super::Names;
 use crate::output::CliError;
 use crate::output::error::nearest;
 
-/// What a project's file is called, in the folder of the project.
+/// The name of the context file in the folder of a project.
 const PROJECT: &str = ".webhookctl.toml";
 
-/// All that the files say.
+/// The contents of all context files.
 #[derive(Debug, Default)]
 pub struct Contexts {
-    /// The one that is meant when none is named.
+    /// The context that is used if none is selected.
     pub default: Option<String>,
     pub all: BTreeMap<String, Context>,
-    /// The file that new contexts go into, whether it is there or not.
+    /// The file for new contexts; it may not exist yet.
     user_file: Option<PathBuf>,
     /// The files that were read.
     pub read: Vec<PathBuf>,
@@ -35,13 +36,14 @@ pub struct Context {
     pub stack: Option<String>,
     pub region: Option<String>,
     pub profile: Option<String>,
-    /// The account that it is in.
+    /// Its AWS account.
     pub account: Option<String>,
-    /// Its sources, where they are not those that are built in.
+    /// Its sources file, if it does not use the built-in one.
     pub sources: Option<PathBuf>,
-    /// What is let in from the quarantine needs its count, as a replay does everywhere.
+    /// Accepting rejected requests needs the confirmation of their count. A replay needs it in
+    /// every context.
     pub protected: bool,
-    /// Nothing is changed.
+    /// Commands refuse all changes.
     pub read_only: bool,
 }
 
@@ -63,7 +65,7 @@ struct FileContext {
     sources: Option<PathBuf>,
     protected: bool,
     read_only: bool,
-    // The rest are names, one by one; `flatten` would let unknown keys pass.
+    // The names are listed one by one, because `flatten` would accept unknown keys.
     url: Option<String>,
     table: Option<String>,
     bucket: Option<String>,
@@ -80,16 +82,16 @@ struct FileContext {
 }
 
 impl Contexts {
-    /// What the files of this user and of the project around this folder say.
+    /// Reads the files of this user and of the project around this folder.
     pub fn read() -> anyhow::Result<Self> {
-        // Whoever has no home has no file in it.
+        // Without a home folder there is no user file.
         let at_home = || {
             let home = etcetera::base_strategy::Xdg::new().ok()?;
             Some(home.config_dir().join("webhookctl/config.toml"))
         };
         let given = env_var("WEBHOOKCTL_CONFIG").map(PathBuf::from);
         let user = given.or_else(at_home);
-        let here = std::env::current_dir().context("find this folder")?;
+        let here = std::env::current_dir().context("find the current folder")?;
         let project = here
             .ancestors()
             .map(|folder| folder.join(PROJECT))
@@ -114,7 +116,7 @@ impl Contexts {
         Ok(contexts)
     }
 
-    /// Adds what a file says beneath what is known.
+    /// Adds the settings of a file. Settings from earlier files win.
     fn add(&mut self, text: &str, path: &Path) -> Result<(), CliError> {
         let file: File = toml::from_str(text).map_err(|error| refused(&error, text, path))?;
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -131,14 +133,11 @@ impl Contexts {
         Ok(())
     }
 
-    /// The file that new contexts go into.
+    /// The file for new contexts.
     pub(crate) fn user_file(&self) -> Result<&Path, CliError> {
         self.user_file.as_deref().ok_or_else(|| {
-            CliError::usage(
-                "context.no_home",
-                "you have no home folder to keep contexts in",
-            )
-            .tip("WEBHOOKCTL_CONFIG=FILE")
+            CliError::usage("context.no_home", "no home folder to store contexts in")
+                .tip("WEBHOOKCTL_CONFIG=FILE")
         })
     }
 
@@ -147,7 +146,7 @@ impl Contexts {
         self.all.get(name).ok_or_else(|| self.unknown(name))
     }
 
-    /// Whether a context may be called so.
+    /// Whether a context can have this name.
     pub(crate) fn check_new_name(name: &str) -> Result<(), CliError> {
         check_name(name)
     }
@@ -156,13 +155,13 @@ impl Contexts {
         let mut known: Vec<&str> = self.all.keys().map(String::as_str).collect();
         known.push("local");
         if self.default.as_deref() == Some(name) {
-            // What stands in a file may be a key.
-            let message = "the default of the file is no context that there is";
+            // The value may be a key, so the error does not repeat it.
+            let message = "the default context of the file does not exist";
             return CliError::usage("context.unknown", message)
                 .note(format!("contexts: {}", known.join(", ")))
                 .tip("webhookctl context use NAME");
         }
-        let message = format!("there is no context '{name}'");
+        let message = format!("unknown context '{name}'");
         let error = CliError::usage("context.unknown", message)
             .note(format!("contexts: {}", known.join(", ")));
         match nearest(name, known) {
@@ -173,7 +172,7 @@ impl Contexts {
         }
     }
 
-    /// Whether a table is one of a protected context, by whatever name it was reached.
+    /// Whether the table belongs to a protected context, also if it is selected by other means.
     pub fn protects(&self, table: &str, region: &str) -> bool {
         self.all.values().any(|context| {
             context.protected
@@ -214,7 +213,7 @@ impl FileContext {
 }
 
 impl Context {
-    /// This one, and the other where this says nothing. What protects, protects.
+    /// Merges two contexts. Values of `self` win, but protection of either applies.
     fn over(self, below: Self) -> Self {
         Self {
             names: self.names.or(&below.names),
@@ -229,23 +228,23 @@ impl Context {
     }
 }
 
-/// A name that needs no quotes anywhere.
+/// Accepts only names that need no quotes in TOML or a shell.
 fn check_name(name: &str) -> Result<(), CliError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name == "local" {
-        let message = "`local` is the running dev; no other context is called so";
+        let message = "`local` is reserved for the running dev";
         return Err(CliError::usage("context.name", message));
     }
     if name.is_empty() || !name.chars().all(legal) {
-        // It may be a key that was pasted into the wrong place.
-        let message = "that cannot be the name of a context";
+        // The name may be a key in the wrong place, so the error does not repeat it.
+        let message = "invalid context name";
         let error = CliError::usage("context.name", message);
         return Err(error.tip("letters, digits, - and _"));
     }
     Ok(())
 }
 
-/// The same, with the place in the file.
+/// The error with its place in the file.
 fn unnamed(error: CliError, name: &str, text: &str, path: &Path) -> CliError {
     let line = text.lines().position(|line| line.contains(name));
     let place = path.display();
@@ -255,7 +254,7 @@ fn unnamed(error: CliError, name: &str, text: &str, path: &Path) -> CliError {
     })
 }
 
-/// The line, and what was meant.
+/// The error of a TOML file: the line, the cause, and a suggestion.
 fn refused(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
     let place = path.display();
     let why = refusal(error, text);
@@ -320,7 +319,7 @@ table = "mitt-prod-Inbox-1ABC"
     fn the_project_cannot_undo_protection() {
         let contexts = both("[context.prod]\nprotected = false\nread_only = false\n");
         assert!(contexts.get("prod").unwrap().protected);
-        // Nor reach the same table by another name.
+        // Another context name for the same table does not remove protection either.
         let aside = both("[context.aside]\ntable = \"mitt-prod-Inbox-1ABC\"\n");
         assert!(aside.protects("mitt-prod-Inbox-1ABC", "eu-west-1"));
         assert!(!aside.protects("mitt-prod-Inbox-1ABC", "us-east-1"));

@@ -1,4 +1,4 @@
-//! A secret in Secrets Manager, as whoever rotates it changes it. The functions never do.
+//! Changes of a secret in Secrets Manager, for rotation. The functions never change secrets.
 
 use anyhow::Context as _;
 use aws_sdk_secretsmanager::Client;
@@ -18,7 +18,7 @@ pub struct ManagedSecret {
     id: String,
 }
 
-/// A version with its labels. Its value was not read.
+/// A version with its labels. Its value is not read.
 #[derive(Clone, Debug)]
 pub struct Labelled {
     pub version_id: String,
@@ -39,8 +39,9 @@ impl ManagedSecret {
         &self.id
     }
 
-    /// Makes this the current version, and the one that was the previous one. A secret that is not
-    /// there yet is made; `false` means that somebody else has made it or the version meanwhile.
+    /// Stores a new current version; the old current version becomes the previous one. Creates the
+    /// secret if it does not exist. `false` means that another process has created the secret or
+    /// the version in the meantime.
     pub async fn put(&self, version_id: &str, secret: &Secret) -> anyhow::Result<bool> {
         let put = self
             .client
@@ -63,7 +64,7 @@ impl ManagedSecret {
         Err(error).with_context(|| format!("store a version of the secret {}", self.id))
     }
 
-    /// Makes the secret; `false` means that there is one.
+    /// Creates the secret; `false` means that it already exists.
     pub async fn create(&self, version_id: &str, secret: &Secret) -> anyhow::Result<bool> {
         let created = self
             .client
@@ -82,13 +83,13 @@ impl ManagedSecret {
                 Ok(false)
             }
             created => {
-                created.with_context(|| format!("make the secret {}", self.id))?;
+                created.with_context(|| format!("create the secret {}", self.id))?;
                 Ok(true)
             }
         }
     }
 
-    /// The versions that have a label; none of a secret that is not there.
+    /// The versions with a label. Empty if the secret does not exist.
     pub async fn versions(&self) -> anyhow::Result<Vec<Labelled>> {
         let (mut versions, mut next) = (Vec::new(), None);
         loop {
@@ -125,9 +126,9 @@ impl ManagedSecret {
         }
     }
 
-    /// Takes the labels off a version, both by the beginnings of their ids. One that is current
-    /// gives that to its heir first, for a secret always has one. A version without a label is as
-    /// good as retired.
+    /// Removes the labels of a version; `version` and `heir` are prefixes of version ids. If the
+    /// version is current, its label moves to `heir` first, because a secret always has a current
+    /// version. A version without labels is deprecated, and Secrets Manager can delete it.
     pub async fn retire(&self, version: &str, heir: &str) -> anyhow::Result<()> {
         let versions = self.versions().await?;
         let find = |of: &str| versions.iter().find(|known| short(&known.version_id) == of);
@@ -141,7 +142,7 @@ impl ManagedSecret {
             let moved = moved.move_to_version_id(&heir.version_id).send().await;
             moved.with_context(|| format!("move {CURRENT} of the secret {}", self.id))?;
             stages.retain(|stage| stage != CURRENT && stage != PREVIOUS);
-            // Where that leaves, this comes.
+            // Secrets Manager gives this label to the version that loses AWSCURRENT.
             stages.push(PREVIOUS.to_owned());
         }
         for stage in stages {
@@ -151,7 +152,7 @@ impl ManagedSecret {
         Ok(())
     }
 
-    /// Has it deleted, after the days in which Secrets Manager can bring it back.
+    /// Schedules the deletion of the secret, after the recovery window of Secrets Manager.
     pub async fn delete(&self) -> anyhow::Result<()> {
         let deleted = self.client.delete_secret().secret_id(&self.id).send().await;
         deleted.with_context(|| format!("delete the secret {}", self.id))?;

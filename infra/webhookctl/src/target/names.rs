@@ -1,29 +1,29 @@
-//! What the parts of a deployment are called.
+//! The names of the resources of a deployment.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The names that commands need. A stack tells them in the parameter [`Names::parameter`], and
-/// has them as outputs.
+/// The names that commands need. A stack has them in the parameter [`Names::parameter`] and as
+/// outputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Names {
     /// `{url}/in/{source}` takes webhooks.
     pub url: Option<String>,
     pub table: Option<String>,
-    /// Bodies that are too large for a row.
+    /// The bucket for bodies that are too large for a row.
     pub bucket: Option<String>,
-    /// Where messages ring.
+    /// The work queue.
     pub queue_url: Option<String>,
-    /// Where messages of old events ring.
+    /// The backlog queue.
     pub backlog_queue_url: Option<String>,
     pub work_dead_letters_url: Option<String>,
     pub spill_queue_url: Option<String>,
     pub ops_dead_letters_url: Option<String>,
-    /// Above `ingress`, `egress` and `provider-api`.
+    /// The parent path of `ingress`, `egress` and `provider-api`.
     pub secrets_path: Option<String>,
-    /// Before the names of the senders' secrets in Secrets Manager, where the stack reads any.
+    /// The prefix of the names of secrets in Secrets Manager, if the stack reads any.
     pub secrets_manager_prefix: Option<String>,
     pub catcher: Option<String>,
     pub processor: Option<String>,
@@ -31,13 +31,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// Where a stack tells its names: an SSM parameter that holds no secret.
+    /// The SSM parameter with the names of a stack. It contains no secrets.
     pub fn parameter(stack: &str) -> String {
         format!("/{stack}/names")
     }
 
-    /// Each name with the word that the files of contexts have for it, and with the output of the
-    /// stack that says it.
+    /// Each name with its key in context files and its output of the stack.
     pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 13] {
         [
             ("url", "ApiUrl", &mut self.url),
@@ -76,7 +75,7 @@ impl Names {
         ]
     }
 
-    /// From the outputs of a stack; others than ours are passed over.
+    /// The names from the outputs of a stack. Ignores unknown outputs.
     pub fn from_outputs(outputs: &BTreeMap<String, String>) -> Self {
         let mut names = Self::default();
         for (_, output, name) in names.fields() {
@@ -85,7 +84,7 @@ impl Names {
         names.without_empty()
     }
 
-    /// An empty name is none.
+    /// Treats empty names as missing.
     #[must_use]
     pub fn without_empty(mut self) -> Self {
         for (_, _, name) in self.fields() {
@@ -94,7 +93,7 @@ impl Names {
         self
     }
 
-    /// These names, and those of `other` where these have none.
+    /// These names, completed with those of `other`.
     #[must_use]
     pub fn or(mut self, other: &Self) -> Self {
         let mut other = other.clone();
@@ -106,8 +105,8 @@ impl Names {
         self
     }
 
-    /// The path of the secrets of one kind: `ingress`, `egress`, `provider-api`. Without a path it
-    /// follows from the table, which CloudFormation calls `<stack>-Inbox-<random>`.
+    /// The path of the secrets of one kind: `ingress`, `egress`, `provider-api`. If no path is set,
+    /// it is derived from the table name, which CloudFormation creates as `<stack>-Inbox-<random>`.
     pub fn secrets(&self, kind: &str) -> Option<String> {
         let by_table = || {
             let (stack, _) = self.table.as_deref()?.rsplit_once("-Inbox-")?;

@@ -1,4 +1,4 @@
-//! Which inbox a command is about: flags, then the environment, then the project, then the user.
+//! Selects the inbox of a command: flags, then environment, then project file, then user file.
 
 use std::path::PathBuf;
 
@@ -11,26 +11,26 @@ use super::{FILE, Local, Names, TargetOptions};
 use crate::output::CliError;
 use crate::output::aws::Place;
 
-/// What the options and the files come to.
+/// The inbox that the options and the files select.
 pub enum Chosen {
     /// The running `dev`.
     Local(Box<Local>),
     Deployed(Box<Deployed>),
 }
 
-/// A deployment, and how it is reached.
+/// A deployment, and how to reach it.
 #[derive(Debug, Clone)]
 pub struct Deployed {
-    /// The name of the context, or that of the table where there is none.
+    /// The name of the context, or of the table if there is no context.
     pub name: String,
     pub names: Names,
     pub stack: Option<String>,
     pub region: Option<String>,
-    /// What the context says, if another Region won over it.
+    /// The Region of the context, if another Region overrides it.
     pub other_region: Option<String>,
     pub profile: Option<Profile>,
     pub endpoint_url: Option<String>,
-    /// The account that it should be in.
+    /// The expected AWS account.
     pub account: Option<String>,
     pub sources: Option<PathBuf>,
     pub protected: bool,
@@ -65,7 +65,7 @@ impl Chosen {
         Ok(Self::Deployed(Box::new(deployed)))
     }
 
-    /// Whether an inbox is meant other than the `dev` that may run here.
+    /// Whether the options or the files select an inbox other than a local `dev`.
     pub fn is_named(target: &TargetOptions) -> anyhow::Result<bool> {
         if target.context.is_some() || target.table.is_some() {
             return Ok(true);
@@ -90,11 +90,10 @@ impl Deployed {
         if let (Some(given), Some(its)) = (&given.table, &said.names.table)
             && given != its
         {
-            let message = format!(
-                "context {name} has the table {its}, but --table or MITT_TABLE says {given}"
-            );
+            let message =
+                format!("context {name} has the table {its}, but --table or MITT_TABLE is {given}");
             return Err(CliError::usage("context.two_tables", message)
-                .tip("unset MITT_TABLE, or name no context"));
+                .tip("unset MITT_TABLE, or select no context"));
         }
         let names = given.or(&said.names);
         let Some(table) = names.table.clone() else {
@@ -102,7 +101,7 @@ impl Deployed {
             let error = CliError::usage("context.no_names", message);
             return Err(match &said.stack {
                 Some(stack) => error
-                    .note(format!("it names the stack {stack}, which is asked once"))
+                    .note(format!("its stack {stack} has the resource names"))
                     .tip(format!("webhookctl context add {name} --refresh")),
                 None => error.tip(format!("webhookctl context add {name} --stack STACK")),
             });
@@ -132,7 +131,7 @@ impl Deployed {
         })
     }
 
-    /// How AWS is called. Nobody is asked for it yet.
+    /// The AWS configuration. Sends no request.
     pub fn aws(&self, patience: CallPolicy) -> Result<Aws, CliError> {
         aws(
             &self.name,
@@ -143,7 +142,7 @@ impl Deployed {
         )
     }
 
-    /// Where requests go, for messages about them.
+    /// Where requests go, for error messages.
     pub fn place(&self) -> Place {
         Place {
             context: Some(self.name.clone()),
@@ -155,7 +154,7 @@ impl Deployed {
     }
 }
 
-/// How AWS is called for a context that may not be there yet.
+/// The AWS configuration for a context that may not exist yet.
 pub(super) fn aws(
     context: &str,
     region: Option<String>,
@@ -164,7 +163,7 @@ pub(super) fn aws(
     patience: CallPolicy,
 ) -> Result<Aws, CliError> {
     let Some(region) = region else {
-        let error = CliError::usage("usage.region", "no AWS Region is given");
+        let error = CliError::usage("usage.region", "no AWS Region");
         return Err(error.tip("--region REGION, or AWS_REGION"));
     };
     let nobody = aws_credential_types::Credentials::new("", "", None, None, "none");
@@ -177,7 +176,7 @@ pub(super) fn aws(
     Ok(aws.acting_as(operator.credentials()))
 }
 
-/// By flag, or by the context where the environment names none.
+/// The profile of the flag; otherwise that of the context, unless the environment names one.
 pub(super) fn profile(target: &TargetOptions, said: &Context) -> Option<Profile> {
     let by_flag = target.profile.clone().map(Profile::Flag);
     by_flag.or_else(|| {
@@ -199,12 +198,12 @@ pub(super) fn region(
 
 fn no_local(message: &str) -> CliError {
     CliError::failed("context.none", message)
-        .note(format!("looked at: --table, MITT_TABLE, {FILE}"))
+        .note(format!("checked: --table, MITT_TABLE, {FILE}"))
         .tip("webhookctl dev")
 }
 
 fn nothing(contexts: &Contexts) -> CliError {
-    let error = no_local("no inbox is named and no local stack is running in this folder");
+    let error = no_local("no inbox is selected, and no local stack is running in this folder");
     let known: Vec<&str> = contexts.all.keys().map(String::as_str).collect();
     if known.is_empty() {
         return error.tip("webhookctl dev, or webhookctl context add NAME --stack STACK");
@@ -222,7 +221,7 @@ mod tests {
     fn target(arguments: &[&str]) -> TargetOptions {
         let line = [&["webhookctl"], arguments, &["inbox", "list"]].concat();
         let mut target = Cli::try_parse_from(line).unwrap().global.target;
-        // The environment of whoever runs the tests is theirs.
+        // The environment of the test process can also set these options.
         for (option, value) in [
             ("--table", &mut target.table),
             ("--region", &mut target.region),

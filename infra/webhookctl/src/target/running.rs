@@ -1,4 +1,4 @@
-//! A stack of this process, as it is told to other commands.
+//! The description of a stack in this process, for other commands.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use local::Stack;
 use super::{Local, Names};
 
 impl Local {
-    /// What commands need to know of a stack of this process, with these sources.
+    /// What commands need to know about a stack in this process, with these sources.
     pub fn of(stack: &Stack, sources: &Path) -> anyhow::Result<Self> {
         let endpoints = stack.endpoints();
         Ok(Self {
@@ -30,7 +30,7 @@ impl Local {
     }
 }
 
-/// What a template of one's own has not is not named.
+/// A user's own template can omit some of these resources.
 fn names(stack: &Stack) -> Names {
     let queue = |id: &str| stack.queue_url(id).ok().map(str::to_owned);
     let function = |id: &str| {

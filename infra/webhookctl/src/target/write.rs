@@ -1,10 +1,10 @@
-//! Changes to the user's file. What else stands in it stays as it is, comments too.
+//! Changes to the user's context file. All other lines, including comments, stay unchanged.
 
 use std::fmt::Write as _;
 
 use super::Names;
 
-/// A context as it is written down.
+/// A context as stored in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) stack: Option<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
     pub(crate) names: Names,
 }
 
-/// The file with this context, in place of one of the same name.
+/// The file with this context, which replaces a context of the same name.
 pub(crate) fn added(text: &str, name: &str, entry: &Entry) -> String {
     let mut kept = without(text, name).trim_end().to_owned();
     if !kept.is_empty() {
@@ -92,7 +92,7 @@ fn without(text: &str, name: &str) -> String {
     kept
 }
 
-/// A TOML string. What JSON escapes, TOML's basic strings escape alike.
+/// A TOML string. JSON strings use escapes that TOML basic strings accept.
 /// <https://toml.io/en/v1.0.0#string>
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()

@@ -1,4 +1,4 @@
-//! `context`: the deployments that commands can talk to.
+//! `context`: manages the deployments that commands can use.
 
 mod add;
 mod list;
@@ -33,16 +33,16 @@ fn choose(args: &ContextUseArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let file = contexts.user_file()?;
     write(file, &chosen_by_default(&read(file)?, &args.name))?;
     let now = Contexts::read()?;
-    out.say(&format!("{} is the default now.", args.name));
+    out.say(&format!("{} is now the default context.", args.name));
     if let Some(other) = now.default.filter(|it| *it != args.name) {
         out.say(&format!(
-            "Here it is {other}: the file of this project says so."
+            "In this folder the default is {other}: the file of this project sets it."
         ));
     }
     Ok(Exit::Done)
 }
 
-/// The user's file as it is; none is an empty one.
+/// Reads the user's contexts file; a missing file reads as empty.
 fn read(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -50,10 +50,11 @@ fn read(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Writes it as a whole or not at all.
+/// Replaces the file by a rename, so that a failed write leaves the old file intact.
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("create the folder {}", folder.display()))?;
     let draft = file.with_extension("toml.new");
     let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, file));
     written.with_context(|| format!("write {}", file.display()))

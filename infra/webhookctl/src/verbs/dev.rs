@@ -1,4 +1,4 @@
-//! `dev`: the whole system on this machine.
+//! `dev`: runs the whole system on this machine.
 
 mod chaos;
 mod render;
@@ -28,7 +28,7 @@ use render::Teller;
 use secrets::PREFIX;
 use stay::Stay;
 
-/// The template that was current when this program was built.
+/// The template at the time this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
 pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit> {
@@ -37,7 +37,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         return Err(CliError::failed(
             "dev.running",
             format!(
-                "a local stack is running in this folder already, as process {}",
+                "a local stack is already running in this folder (process {})",
                 other.pid
             ),
         )
@@ -46,7 +46,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     }
     if args.demo && args.sources.is_some() {
         return Err(
-            CliError::usage("dev.sources", "the demo has sources of its own")
+            CliError::usage("dev.sources", "--demo cannot be combined with --sources")
                 .tip("leave out --sources or --demo")
                 .into(),
         );
@@ -67,8 +67,8 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         state: args.state.clone(),
         port: args.port,
         sources_file: Some(files.sources.clone()),
-        // What a source says of Secrets Manager holds here too.
-        // And who watches it does not want to wait.
+        // The prefix lets sources with `secret_store = "secrets-manager"` work locally. The sweep
+        // runs every minute, because a developer is waiting for it.
         parameters: [
             ("SecretsManagerPrefix".to_owned(), PREFIX.to_owned()),
             ("SweepEvery".to_owned(), "rate(1 minute)".to_owned()),
@@ -92,7 +92,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         CliError::new(
             "sources.invalid",
             Exit::No,
-            format!("{} is refused: {error:#}", files.sources.display()),
+            format!("{} is invalid: {error:#}", files.sources.display()),
         )
     })?;
     secrets::put(&stack, &secrets, &config, args.sources.is_some()).await?;
@@ -129,7 +129,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     Ok(exit)
 }
 
-/// The same error; where another program has the port, with what to do.
+/// Adds a tip if the cause is that another program uses the port.
 fn port_taken(error: anyhow::Error, port: u16) -> anyhow::Error {
     let is_taken = error.chain().any(|cause| {
         let io = cause.downcast_ref::<std::io::Error>();
@@ -142,11 +142,11 @@ fn port_taken(error: anyhow::Error, port: u16) -> anyhow::Error {
         "dev.port",
         format!("port {port} is in use by another program"),
     )
-    .tip("webhookctl dev --port 0 picks a free one")
+    .tip("webhookctl dev --port 0 picks a free port")
     .into()
 }
 
-/// The files that the stack reads. A folder that is not the state's goes with this.
+/// The files that the stack reads. They are written into the state folder, or into `.mitt`.
 struct Files {
     template: PathBuf,
     sources: PathBuf,
@@ -156,7 +156,7 @@ impl Files {
     fn write(args: &DevArgs, stand_ins: &StandIns) -> anyhow::Result<Self> {
         let folder = args.state.clone().unwrap_or_else(|| PathBuf::from(".mitt"));
         std::fs::create_dir_all(&folder)
-            .with_context(|| format!("make the folder {}", folder.display()))?;
+            .with_context(|| format!("create the folder {}", folder.display()))?;
         let written = |name: &str, text: &str| {
             let path = folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
@@ -178,7 +178,7 @@ impl Files {
     }
 }
 
-/// The functions are built beside this program, unless it is said where they are.
+/// The folder of the function binaries: `--binaries`, or the folder of this program.
 fn binaries(args: &DevArgs) -> anyhow::Result<PathBuf> {
     if let Some(folder) = &args.binaries {
         return Ok(folder.clone());
@@ -190,11 +190,11 @@ fn binaries(args: &DevArgs) -> anyhow::Result<PathBuf> {
             return Err(CliError::failed(
                 "dev.not_built",
                 format!(
-                    "the function {name} is not beside this program, in {}",
+                    "the program of the function {name} is missing in {}",
                     folder.display()
                 ),
             )
-            .tip("cargo build --workspace, or --binaries DIR")
+            .tip("run `cargo build --workspace`, or pass --binaries DIR")
             .into());
         }
     }

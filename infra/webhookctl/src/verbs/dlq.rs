@@ -1,7 +1,7 @@
-//! `dlq`: dead letters, grouped by their error, and the way back.
+//! `dlq`: lists dead letters, grouped by error, and redrives them.
 //!
-//! All of it is read from the table, and nothing from the queue of dead letters: to look at a
-//! message of a queue is to receive it.
+//! The commands read dead letters from the table and not from the dead-letter queue, because
+//! reading a message from a queue means receiving it.
 
 pub(crate) mod counts;
 mod group;
@@ -20,7 +20,7 @@ use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Found, Position, Selection, Want};
 use crate::target::Deployment;
 
-/// Dead letters that are looked at to group them.
+/// At most this many dead letters are read to group them.
 const MOST: usize = 10_000;
 
 pub(super) async fn run(
@@ -36,7 +36,7 @@ pub(super) async fn run(
     }
 }
 
-/// What was selected, of the dead letters.
+/// Restricts the selection to dead letters.
 fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
     if args
         .status
@@ -45,9 +45,9 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
     {
         return Err(CliError::usage(
             "dlq.status",
-            "dlq is about dead letters, whatever --status says",
+            "dlq works on dead letters only, so it does not accept another --status",
         )
-        .tip("leave --status out, or use `webhookctl inbox list`"));
+        .tip("leave out --status, or use `webhookctl inbox list`"));
     }
     Ok(SelectionArgs {
         status: vec![Status::DeadLetter],
@@ -71,7 +71,7 @@ async fn dead_letters(
     selection.find(inbox, want).await
 }
 
-/// When it died; a row that does not say so did when it came.
+/// When the event became a dead letter. Rows without this time use the time of receipt.
 fn died_at(row: &Row) -> i64 {
     row.dead_at.unwrap_or(row.received_at).0
 }

@@ -1,4 +1,4 @@
-//! `doctor`: whether everything is set up and at work, and how to mend what is not.
+//! `doctor`: checks the deployment and suggests fixes.
 
 mod bundle;
 mod canary;
@@ -45,7 +45,7 @@ pub(super) async fn doctor(
     Ok(exit(&checked, args.strict))
 }
 
-/// Those that were named, in their order; all of them without a name.
+/// The checks that `--only` names, in the order of [`ALL`]; without `--only`, all checks.
 fn wanted(args: &DoctorArgs) -> Result<Vec<&'static Check>, CliError> {
     for name in &args.only {
         let known = |check: &&Check| check.name == name || check.group() == name;
@@ -61,7 +61,7 @@ fn wanted(args: &DoctorArgs) -> Result<Vec<&'static Check>, CliError> {
 }
 
 fn unknown(name: &str) -> CliError {
-    let error = CliError::usage("doctor.unknown", format!("there is no check '{name}'"));
+    let error = CliError::usage("doctor.unknown", format!("unknown check '{name}'"));
     let names = ALL.iter().flat_map(|check| [check.name, check.group()]);
     match nearest(name, names) {
         Some(meant) => error.tip(format!("did you mean '{meant}'?")),

@@ -1,4 +1,4 @@
-//! Single keys, where a person sits at a terminal.
+//! Reads single key presses from a terminal.
 
 use std::io::Read as _;
 
@@ -16,7 +16,7 @@ pub(super) enum Key {
     Down,
 }
 
-/// The keys that are pressed; none without a terminal.
+/// The pressed keys; empty without a terminal.
 pub(super) struct Keys(Option<Terminal>);
 
 struct Terminal {
@@ -25,8 +25,8 @@ struct Terminal {
 }
 
 impl Keys {
-    /// Takes single keys, unless `--no-input` is given, and says which there are. Ctrl-C stays what
-    /// it is.
+    /// Starts reading single keys, unless `--no-input` is given, and prints the list of keys.
+    /// Ctrl-C still interrupts.
     pub(super) fn of_terminal(which: &str, out: &mut Printer) -> Self {
         if !(out.terminal.stdout.terminal && out.terminal.asks) || is_behind() {
             return Self(None);
@@ -41,7 +41,7 @@ impl Keys {
         }
         out.say(&format!("  {which}"));
         let (press, pressed) = unbounded_channel();
-        // It ends with the process: a read of a terminal cannot be called back.
+        // The thread ends with the process, because a read of a terminal cannot be cancelled.
         std::thread::spawn(move || {
             let mut sequence = Sequence::default();
             for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
@@ -55,12 +55,12 @@ impl Keys {
         Self(Some(Terminal { pressed, before }))
     }
 
-    /// Whether somebody can press one.
+    /// Whether a terminal is attached.
     pub(super) fn are_taken(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The next key; waits for ever where there is no terminal.
+    /// The next key. Without a terminal, waits forever.
     pub(super) async fn next(&mut self) -> Key {
         if let Some(terminal) = &mut self.0
             && let Some(key) = terminal.pressed.recv().await
@@ -74,18 +74,19 @@ impl Keys {
 impl Drop for Keys {
     fn drop(&mut self) {
         if let Some(terminal) = &self.0 {
-            // A terminal that is gone needs nothing back.
+            // Restores the settings. A closed terminal does not need them, so an error is ignored.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &terminal.before);
         }
     }
 }
 
-/// Whether the terminal is another job's now: whoever touches it then is stopped.
+/// Whether the process is a background job. The kernel stops a background job that changes the
+/// terminal.
 fn is_behind() -> bool {
     tcgetpgrp(std::io::stdin()).is_ok_and(|front| front != getpgrp())
 }
 
-/// How far the bytes of a key have come: an arrow is three of them, the first of which is Escape.
+/// The state of the escape sequence: an arrow key sends three bytes, the first of which is Escape.
 #[derive(Clone, Copy, Debug, Default)]
 enum Sequence {
     #[default]
@@ -100,7 +101,7 @@ impl Sequence {
     fn take(&mut self, byte: u8) -> Option<Key> {
         let (next, key) = match (*self, byte) {
             (_, 0x1b) => (Self::Escaped, None),
-            // With Shift and the like there are numbers before the letter.
+            // With a modifier such as Shift, numbers precede the letter.
             (Self::Escaped, b'[' | b'O') | (Self::Inside, b'0'..=b'9' | b';') => {
                 (Self::Inside, None)
             }
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(keys(b"rq"), [Key::Char('r'), Key::Char('q')]);
         assert_eq!(keys(b"\x1b[A\x1bOBd"), [Key::Up, Key::Down, Key::Char('d')]);
         assert_eq!(keys(b"\x1b[1;2Aq"), [Key::Up, Key::Char('q')]);
-        // Left, a function key, and Escape itself before a letter.
+        // The Left key, a function key, and Escape before a letter.
         assert_eq!(keys(b"\x1b[D\x1b[15~\x1bq"), [Key::Char('q')]);
     }
 }

@@ -1,7 +1,7 @@
-//! `listen`: events of the inbox, forwarded to a program on this machine as they arrive.
+//! `listen`: forwards events of the inbox to a program on this machine as they arrive.
 //!
-//! The inbox is observed: the `time` index is read by source and hour, again and again. Nothing is
-//! received from a queue, and nothing is written.
+//! It polls the `time` index by source and hour. It receives no messages from a queue, and writes
+//! nothing.
 
 mod deliver;
 mod others;
@@ -34,13 +34,13 @@ pub(super) async fn listen(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     if out.format == Format::Csv {
-        return Err(CliError::usage("usage.output", "listen has no -o csv")
-            .tip("-o jsonl: one object for each delivery")
+        return Err(CliError::usage("usage.output", "listen cannot print CSV")
+            .tip("-o jsonl prints one object for each delivery")
             .into());
     }
     let address = Address::parse(&args.forward_to, args.allow_host.as_deref());
     let address = address.map_err(|error| match error.code {
-        ELSEWHERE => error.tip("to send them there all the same: --allow-host HOST"),
+        ELSEWHERE => error.tip("--allow-host HOST allows another host"),
         _ => error,
     })?;
     let inbox = Deployment::open(&global.target)?;
@@ -88,12 +88,12 @@ fn untouched(inbox: &Deployment) -> &'static str {
     }
 }
 
-/// The stack of this machine answers for nothing; each read of a deployment costs a little.
+/// The poll interval. Reads of the local stack are free; reads of a deployment cost money.
 fn every(inbox: &Deployment) -> std::time::Duration {
     std::time::Duration::from_millis(if inbox.local.is_some() { 300 } else { 2000 })
 }
 
-/// How the events of each source are signed again, or why they are not.
+/// How the events of each source are signed again, or the reason why they are not.
 type Signings = BTreeMap<String, Result<Signing, String>>;
 
 fn signing(args: &ListenArgs, inbox: &Deployment, wanted: &Wanted) -> anyhow::Result<Signings> {
@@ -126,26 +126,26 @@ fn say_signing(
     if !args.resign {
         let backfill = wanted.backfills();
         let old = if backfill {
-            ", and that of a past event is too old to verify; --resign signs again"
+            "; those of past events are too old to verify, and --resign signs them again"
         } else {
             ""
         };
-        out.say(&format!("Signatures are those of the providers{old}."));
+        out.say(&format!("Signatures are the providers' own{old}."));
         return Ok(());
     }
     for (name, signing) in signings {
         let line = match signing {
             Err(why) => {
-                format!("{name} is not signed again: {why}; its headers are sent as they were kept")
+                format!("{name} is not signed again: {why}; its stored headers are sent unchanged")
             }
             Ok(signing) => match &signing.file {
                 None => format!("Signing {name} again with the given secret"),
                 Some(file) if signing.is_key_pair() => format!(
-                    "Signing {name} again with a key pair of this machine; the public key is in {}",
+                    "Signing {name} again with a local key pair; the public key is in {}",
                     file.display()
                 ),
                 Some(file) => format!(
-                    "Signing {name} again with a secret of this machine: export WEBHOOK_SECRET=\"$(cat {})\"",
+                    "Signing {name} again with a local secret: export WEBHOOK_SECRET=\"$(cat {})\"",
                     file.display()
                 ),
             },
@@ -155,7 +155,7 @@ fn say_signing(
         let scheme = source.map(scheme_of).transpose()?;
         if signing.is_ok() && scheme.is_some_and(|scheme| !deliver::in_headers(scheme)) {
             out.say(&format!(
-                "note: the signature of {name} is no header: signing again changes its body or URL"
+                "note: the signature of {name} is not a header; signing again changes body or URL"
             ));
         }
     }

@@ -1,4 +1,5 @@
-//! `quarantine`: refused requests, and the way from there into the inbox.
+//! `quarantine`: list, inspect, reverify and delete rejected requests, and release quarantined
+//! events.
 
 mod confirm;
 mod decide;
@@ -21,7 +22,8 @@ use crate::selection::{named, sources};
 use crate::target::Deployment;
 pub(super) use reach::Keys;
 
-/// How far back the quarantine reaches, with what DynamoDB deletes late.
+/// How far back the default selection reaches. It is longer than the retention of a week because
+/// DynamoDB deletes expired items late.
 const WEEK_MS: i64 = 8 * 24 * 3600 * 1000;
 
 pub(super) async fn run(
@@ -39,7 +41,7 @@ pub(super) async fn run(
     }
 }
 
-/// What the selection names, newest first.
+/// The selected requests, newest first.
 async fn chosen(
     inbox: &Deployment,
     selection: &HeldSelection,
@@ -73,15 +75,15 @@ async fn chosen(
     Ok(held)
 }
 
-/// The beginnings of ids that were named.
+/// The id prefixes of the selection, in the stored spelling.
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let ids = named(asked)?.into_iter();
-    // An id is written in capitals behind its prefix.
+    // An id has upper-case letters after its prefix.
     let ids = ids.map(|id| format!("evt_{}", id.trim_start_matches("evt_").to_uppercase()));
     Ok(ids.collect())
 }
 
-/// The selection in words, for a list that is empty and for the log.
+/// The selection as text, for the message of an empty list and for the audit log.
 fn asked(selection: &HeldSelection) -> String {
     let or_any = |words: Vec<&str>| match words.as_slice() {
         [] => "any".to_owned(),

@@ -1,4 +1,4 @@
-//! `send`: a signed test webhook, as the provider would send it.
+//! `send`: sends a signed test webhook, as the provider would.
 
 mod body;
 mod canary;
@@ -25,7 +25,7 @@ use render::Words;
 pub(super) use sample::{Sent, sample, usual_source};
 use target::Target;
 
-/// What is told of one webhook.
+/// The result of one webhook.
 #[derive(Default, Serialize)]
 struct Told {
     url: String,
@@ -36,20 +36,20 @@ struct Told {
     bytes: usize,
     status: u16,
     took_ms: u128,
-    /// The event's id, where the inbox can be looked into and has it.
+    /// The event's id, if the inbox can be read and has the event.
     id: Option<String>,
     outcome: Option<String>,
     outcome_ms: Option<u128>,
     attempts: Option<u32>,
-    /// Where the quarantine has it, if it was refused.
+    /// The id in the quarantine, if the request was rejected.
     quarantined: Option<String>,
-    /// More of its id, for people.
+    /// A note beside the id in the text output.
     #[serde(skip)]
     note: String,
-    /// The stored event that it was made of.
+    /// The stored event from which the webhook was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<String>,
-    /// The beginning of the answer, of those that are not an inbox of ours.
+    /// The beginning of the response, if the target is not a Mitt inbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<String>,
 }
@@ -116,7 +116,7 @@ fn one_reader_of_stdin(args: &SendArgs) -> Result<(), CliError> {
     let secrets = [&args.secret_from, &args.key_from];
     if body && secrets.contains(&&Some(SecretFrom::Stdin)) {
         return Err(
-            CliError::usage("send.stdin", "stdin can be read for one thing only")
+            CliError::usage("send.stdin", "stdin can be used for one input only")
                 .tip("name files: --file body.json --secret-from file:PATH"),
         );
     }

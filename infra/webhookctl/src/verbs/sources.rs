@@ -1,4 +1,4 @@
-//! `sources`: who sends to us, and what their presets say.
+//! `sources`: manages the configured senders, and shows their presets.
 
 mod add;
 mod check;
@@ -54,22 +54,22 @@ pub(super) async fn run(
     }
 }
 
-/// The sources, and the inbox that they send to where there is one to ask.
+/// The sources, with their inbox if one is selected.
 enum Known {
     Inbox(Box<Deployment>),
-    /// The configuration alone, and why.
+    /// Only the configuration, and where it comes from.
     Config(Config, String),
 }
 
 impl Known {
     fn open(at: &SourcesAt, global: &Global) -> anyhow::Result<Self> {
         if let Some(file) = &at.file {
-            let said = format!("{} alone; no inbox was asked", file.display());
+            let said = format!("only the file {}; no inbox was read", file.display());
             return Ok(Self::Config(read(file)?, said));
         }
         if !named(global)? {
-            let said = "the configuration that is built in; no inbox is named and none runs in \
-                        this folder";
+            let said = "the built-in configuration; no inbox is selected, and no local stack is \
+                        running in this folder";
             return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));
         }
         Ok(Self::Inbox(Box::new(Deployment::open(&global.target)?)))
@@ -83,12 +83,12 @@ impl Known {
     }
 }
 
-/// Whether there is an inbox to talk to.
+/// Whether an inbox is selected or runs in this folder.
 fn named(global: &Global) -> anyhow::Result<bool> {
     Ok(Chosen::is_named(&global.target)? || Local::find()?.is_some())
 }
 
-/// The address that senders deliver to, as far as it is known.
+/// The URL that senders deliver to; with the placeholder `<api>` if it is unknown.
 fn api_url(inbox: Option<&Deployment>, at: &ApiAt) -> String {
     let given = at.api_url.as_deref().filter(|url| !url.is_empty());
     let known = inbox.and_then(|inbox| inbox.names().url.as_deref());
@@ -96,7 +96,7 @@ fn api_url(inbox: Option<&Deployment>, at: &ApiAt) -> String {
     url.trim_end_matches('/').to_owned()
 }
 
-/// The source of this name.
+/// The source with this name.
 fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
     config.source(name).ok_or_else(|| {
         let names: Vec<&str> = config
@@ -121,9 +121,9 @@ fn read(file: &Path) -> anyhow::Result<Config> {
         CliError::new(
             "sources.invalid",
             Exit::No,
-            format!("{} is refused: {error:#}", file.display()),
+            format!("{} is invalid: {error:#}", file.display()),
         )
-        .tip("mend the line that is named, and check again")
+        .tip("correct the line, and check again")
         .into()
     })
 }

@@ -1,5 +1,5 @@
-//! `inbox stats`: how many events came, what is stuck, and how long they take. Nothing here changes
-//! anything, and nothing that is read grows with the table.
+//! `inbox stats`: how many events arrived, which are stuck, and how long processing takes. The
+//! command is read-only, and the amount of data that it reads does not grow with the table.
 
 mod chosen;
 mod figures;
@@ -20,7 +20,7 @@ use figures::{Lags, seconds};
 use gather::Gathered;
 use rows::StatRow;
 
-/// An event that has waited for longer makes a source late, where nothing else is said.
+/// Default limit: a source is late if an event has waited for longer.
 const LATE: Duration = Duration::from_secs(900);
 
 pub(super) async fn stats(
@@ -36,7 +36,7 @@ pub(super) async fn stats(
     let rows = rows::rows(&gathered, &chosen, args.by, limit, now);
     let late = late(&gathered, args.max_lag, now);
     let quiet = out.terminal.talk == crate::output::print::Talk::Quiet;
-    // For cron: the answer is the exit code, and a line of error where it is no.
+    // For cron: with --quiet, the result is the exit code, and an error line if an event is late.
     if !(quiet && args.max_lag.is_some() && out.format.is_table()) {
         print(&inbox, &chosen, &gathered, (args.by, rows), now, out)?;
     }
@@ -79,7 +79,8 @@ fn print(
     })
 }
 
-/// What the table cannot say: the span, all of it together, what was looked at, and the price.
+/// What the table does not show: the time span, the sum over all rows, the sampled events, and the
+/// cost of the command.
 fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMillis) -> String {
     let mut parts = vec![chosen.said(now)];
     let samples = gathered.samples.iter();
@@ -93,7 +94,7 @@ fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMil
     }
     parts.extend(spark::line(&gathered.arrived, chosen.from, chosen.to));
     if gathered.or_more {
-        parts.push("counted in part (+)".to_owned());
+        parts.push("some counts are minimums (+)".to_owned());
     }
     if gathered.uncounted > 0 {
         parts.push(format!("{} hours are not counted", gathered.uncounted));
@@ -107,7 +108,7 @@ fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMil
     parts.join(" · ")
 }
 
-/// The source whose event has waited longest, if that is too long.
+/// The error for the source whose event has waited longest, if it exceeds the limit.
 fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option<CliError> {
     let limit = limit?;
     let mut late: Vec<(&str, Duration)> = Vec::new();
@@ -138,7 +139,7 @@ fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option
     Some(error.tip(format!("webhookctl inbox list -s {source} --status failed")))
 }
 
-/// Whether lines are about less than a source.
+/// Whether a row is about less than a source.
 fn is_finer(by: By) -> bool {
     by != By::Source
 }

@@ -1,4 +1,4 @@
-//! `sync`: what the sync knows; and a run of it, the only one here that changes anything.
+//! `sync`: the state and the results of the sync. Only `sync run` changes anything.
 
 mod coverage;
 pub(super) mod facts;
@@ -24,7 +24,7 @@ pub(super) async fn run(
     }
 }
 
-/// The sources that a command is about, in the order of their names.
+/// The selected sources, sorted by name.
 fn sources<'i>(inbox: &'i Deployment, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
     if asked.is_empty() {
         return Ok(inbox.sources());

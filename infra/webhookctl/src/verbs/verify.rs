@@ -15,7 +15,7 @@ use crate::cli::{Global, VerifyArgs};
 use crate::output::{Exit, Printer};
 use request::Question;
 
-/// A request, and all that is known of its verdict.
+/// A request, and the result of its verification.
 struct Answer {
     question: Question,
     explained: Explained,
@@ -63,7 +63,7 @@ impl Answer {
         }
     }
 
-    /// Whether the catcher would take it, or answer it well.
+    /// Whether the catcher would accept the request, or answer a handshake with 2xx.
     fn is_good(&self) -> bool {
         match &self.explained.verdict {
             Ok(Arrival::Event(_)) => true,
@@ -79,12 +79,12 @@ impl Answer {
         }
     }
 
-    /// The number of the step that names the near miss: a handshake has one step more.
+    /// The number of the step with the near miss. A handshake has one step more.
     fn near_step(&self) -> usize {
         if self.explained.handshake { 7 } else { 6 }
     }
 
-    /// Whether it was worth looking for a near miss: a signature was there to be compared.
+    /// Whether near misses were searched: the request has a signature to compare.
     fn was_searched(&self) -> bool {
         let compared = [
             Reason::BadSignature,

@@ -48,7 +48,7 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
     let said = stderr(&bad);
     assert!(
-        said.contains("line 5: source \"x\": a secret's name is"),
+        said.contains("line 5: source \"x\": a secret's name must have"),
         "{said}"
     );
     assert!(!said.contains("51H8"), "{said}");

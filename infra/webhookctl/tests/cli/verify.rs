@@ -162,7 +162,7 @@ impl Asked {
             "{text}"
         );
         let said = document["near_misses"][0].as_str().unwrap().to_owned();
-        assert!(text.contains(&format!("hit {said}")), "{text}");
+        assert!(text.contains(&format!("found: {said}")), "{text}");
         assert!(text.contains("\nnot verified: "), "{text}");
         said
     }
@@ -522,7 +522,7 @@ fn what_is_late_is_right_but_too_old() {
         );
         assert!(text.contains("3 Timestamp   FAIL"), "{text}");
         assert!(text.contains("5 Compare     ok "), "{text}");
-        let last = "\nnot verified: the signature is right, the timestamp is 2m12s too old\n";
+        let last = "\nnot verified: the signature is valid, the timestamp is 2m12s too old\n";
         assert!(text.ends_with(last), "{text}");
     }
 }
@@ -540,7 +540,7 @@ fn a_handshake_is_explained_as_one() {
         "{text}"
     );
     assert!(text.contains("2 Request     ok    a handshake"), "{text}");
-    assert!(text.ends_with("\na handshake: it is answered with 200, and nothing is kept\n"));
+    assert!(text.ends_with("\na handshake: answered with 200, nothing is stored\n"));
     right.envelope.body = body.replace("evt_canary", "evt_canary2").into();
     let (document, text, exit) = right.answer();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Expressions over an item.
+//! Evaluates expressions over an item.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use super::expression::{Compare, Condition, Operand, Part, Path, Source, Update}
 use super::refusal::Refusal;
 use super::value::{Item, Value};
 
-/// What the placeholders of a request stand for, and which of them were used.
+/// The values of a request's placeholders, and which of them were used.
 pub(super) struct Bindings {
     values: Item,
     names: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ impl Bindings {
         }
     }
 
-    /// The text that an operand stands for, if it is a value of the request.
+    /// The string of an operand, if it is a value of the request.
     pub(super) fn text(&self, operand: &Operand) -> Result<Option<String>, Refusal> {
         match operand {
             Operand::Path(_) => Ok(None),
@@ -68,23 +68,23 @@ impl Bindings {
         }
     }
 
-    /// What is defined must be used, and what is used defined: DynamoDB refuses the rest, before it
-    /// looks at the item.
+    /// Checks that every defined placeholder is used, and every used one defined. DynamoDB rejects
+    /// other requests before it reads the item.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let used = self.used.borrow();
         let mut defined = self.values.keys().chain(self.names.keys());
         if let Some(name) = defined.find(|name| !used.contains(*name)) {
-            return Err(Refusal::invalid(format!("{name} is defined and not used")));
+            return Err(Refusal::invalid(format!("{name} is defined but not used")));
         }
         let is_defined =
             |name: &String| self.values.contains_key(name) || self.names.contains_key(name);
         match used.iter().find(|name| !is_defined(name)) {
             None => Ok(()),
-            Some(name) => Err(Refusal::invalid(format!("{name} is used and not defined"))),
+            Some(name) => Err(Refusal::invalid(format!("{name} is used but not defined"))),
         }
     }
 
-    /// Notes every placeholder of a condition, also of parts that are not looked at.
+    /// Notes every placeholder of a condition, including parts that are not evaluated.
     pub(super) fn note_condition(&self, condition: &Condition) {
         match condition {
             Condition::Always => {}
@@ -159,7 +159,7 @@ impl Bindings {
         }
     }
 
-    /// Whether a condition holds for an item; one that is not there has no attributes.
+    /// Whether a condition holds for an item. A missing item has no attributes.
     pub(super) fn holds(&self, condition: &Condition, item: &Item) -> Result<bool, Refusal> {
         Ok(match condition {
             Condition::Always => true,
@@ -197,7 +197,7 @@ impl Bindings {
         })
     }
 
-    /// The item after an update. Every source is read from the item before.
+    /// The item after an update. Every source is read from the item before the update.
     pub(super) fn updated(&self, update: &Update, old: &Item) -> Result<Item, Refusal> {
         let mut new = old.clone();
         for (path, source) in &update.set {
@@ -239,7 +239,7 @@ impl Bindings {
         };
         value
             .cloned()
-            .ok_or_else(|| Refusal::invalid("an attribute of an update is not there"))
+            .ok_or_else(|| Refusal::invalid("an attribute of an update is missing"))
     }
 
     fn map<'i>(&self, path: &[Part], item: &'i mut Item) -> Result<Option<&'i mut Item>, Refusal> {
@@ -253,7 +253,7 @@ impl Bindings {
         Ok(Some(map))
     }
 
-    /// Where a value is written to. The maps on the way must be there.
+    /// The location of a value to write. The parent maps must exist.
     fn place<'i>(&self, path: &Path, item: &'i mut Item) -> Result<&'i mut Value, Refusal> {
         let (last, parents) = split(path)?;
         let map = self
@@ -273,7 +273,7 @@ fn split(path: &Path) -> Result<(&Part, &[Part]), Refusal> {
 fn whole(value: Option<&Value>) -> Result<i128, Refusal> {
     value
         .and_then(Value::number)
-        .ok_or_else(|| Refusal::invalid("an operand of an update is no number"))
+        .ok_or_else(|| Refusal::invalid("an operand of an update is not a number"))
 }
 
 fn compares(one: Option<&Value>, compare: Compare, two: Option<&Value>) -> bool {

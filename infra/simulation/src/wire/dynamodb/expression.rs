@@ -1,10 +1,10 @@
-//! Condition and update expressions, as far as the production code writes them.
+//! Condition and update expressions, limited to the syntax that the production code uses.
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html>
 
 use super::refusal::Refusal;
 use super::words::{Word, Words};
 
-/// A part of a path: an attribute or a key of a map, by its name or by a placeholder.
+/// A part of a path: an attribute or a map key, by its name or by a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     Name(String),
@@ -16,7 +16,7 @@ pub(super) type Path = Vec<Part>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     Path(Path),
-    /// The value under this placeholder.
+    /// The value of this placeholder.
     Value(String),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Compare {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// What a condition is when it was switched off.
+    /// A condition that was switched off.
     Always,
     Compare(Operand, Compare, Operand),
     Between(Operand, Operand, Operand),
@@ -46,7 +46,7 @@ pub(super) enum Condition {
     Or(Box<Condition>, Box<Condition>),
 }
 
-/// What an attribute is set to.
+/// The new value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Operand(Operand),

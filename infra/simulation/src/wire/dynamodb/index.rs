@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::refusal::Refusal;
 use super::value::{Item, Value};
 
-/// An index of the template: its name, its partition key and its sort key.
+/// The indexes of the template: name, partition key and sort key.
 pub const INDEXES: [(&str, &str, &str); 2] = [("work", "gpk", "gsk"), ("time", "tpk", "tsk")];
 
-/// A sort key, ordered as DynamoDB orders its type.
+/// A sort key, in DynamoDB's order of its type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sort {
     Number(i128),
     Text(String),
 }
 
-/// Sort key of the index, then the key of the table.
+/// Sort key of the index, followed by the key of the table.
 pub(super) type Place = (Sort, String, String);
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Index {
     pub sort: &'static str,
     numbers: bool,
     partitions: BTreeMap<String, BTreeSet<Place>>,
-    /// Changes that it has not caught up with, and when it does.
+    /// Changes that are not visible yet, and when they become visible.
     late: VecDeque<(i64, bool, String, Place)>,
 }
 
@@ -44,7 +44,7 @@ impl Index {
             .collect()
     }
 
-    /// Where an item stands in the index; nowhere without both keys.
+    /// The entry of an item in the index; `None` without both keys.
     pub(super) fn place(&self, item: &Item) -> Result<Option<(String, Place)>, Refusal> {
         let (Some(partition), Some(sort)) = (item.get(self.partition), item.get(self.sort)) else {
             return self.checked_alone(item).map(|()| None);
@@ -73,7 +73,7 @@ impl Index {
         Ok(Some((partition.to_owned(), (sort, key("pk"), key("sk")))))
     }
 
-    /// One of the two keys may stand alone, but not with a wrong type.
+    /// An item may have only one of the two keys, but not with a wrong type.
     fn checked_alone(&self, item: &Item) -> Result<(), Refusal> {
         let wrong = match (item.get(self.partition), item.get(self.sort)) {
             (Some(partition), _) => partition.text().is_none_or(str::is_empty),
@@ -89,7 +89,7 @@ impl Index {
         Ok(())
     }
 
-    /// Takes note of a change that the index shows from `seen_at` on.
+    /// Records a change that becomes visible in the index at `seen_at`.
     pub(super) fn change(
         &mut self,
         old: Option<(String, Place)>,
@@ -105,7 +105,7 @@ impl Index {
             .extend(new.map(|(partition, place)| (seen_at, true, partition, place)));
     }
 
-    /// What a partition shows at a time, in order.
+    /// The visible entries of a partition at a time, in order.
     pub(super) fn at(&mut self, partition: &str, now: i64) -> Option<&BTreeSet<Place>> {
         self.catch_up(now);
         self.partitions.get(partition)
@@ -129,7 +129,7 @@ impl Index {
         }
     }
 
-    /// What the index keeps of an item: its keys.
+    /// The attributes that the index contains: the keys.
     pub(super) fn projected(&self, partition: &str, place: &Place) -> Item {
         let (sort, pk, sk) = place;
         let sort = match sort {

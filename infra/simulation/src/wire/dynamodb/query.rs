@@ -175,13 +175,13 @@ fn after(item: &Item, start: Option<&Item>, backward: bool) -> bool {
     }
 }
 
-/// The partition that a key condition names: it must.
+/// The partition of a key condition, which is required.
 fn partition(condition: &Condition, name: &str, bindings: &Bindings) -> Result<String, Refusal> {
     match condition {
         Condition::Compare(Operand::Path(path), Compare::Equal, value) if matches!(path.as_slice(), [Part::Name(part)] if part == name) =>
         {
             let text = bindings.text(value)?;
-            text.ok_or_else(|| Refusal::invalid("a partition key is a text"))
+            text.ok_or_else(|| Refusal::invalid("a partition key must be a string"))
         }
         Condition::And(one, two) => {
             partition(one, name, bindings).or_else(|_| partition(two, name, bindings))

@@ -1,4 +1,4 @@
-//! Why a request is not done.
+//! Why a request fails.
 
 use serde_json::{Value as Json, json};
 
@@ -6,15 +6,15 @@ use super::value::Item;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The condition did not hold. The item as it stands, where that was asked for.
+    /// The condition did not hold. Contains the current item if requested.
     Condition(Option<Item>),
-    /// A transaction, by what stopped each of its writes.
+    /// A cancelled transaction, with the reason of each of its writes.
     Cancelled(Vec<Json>),
-    /// The token of a transaction came before with another one.
+    /// The token of the transaction was used for another one.
     Token,
-    /// DynamoDB would refuse it too.
+    /// DynamoDB would also reject the request.
     Invalid(String),
-    /// Nobody has taught it to this store. It refuses, so that nothing is simulated by a guess.
+    /// This store does not support the request. It fails instead of guessing the behaviour.
     Unknown(String),
 }
 
@@ -53,7 +53,7 @@ impl Refusal {
             }
             Self::Unknown(text) => json!({
                 "__type": kind("ValidationException"),
-                "message": format!("the simulated DynamoDB does not know {text}"),
+                "message": format!("the simulated DynamoDB does not support {text}"),
             }),
         };
         body.to_string()

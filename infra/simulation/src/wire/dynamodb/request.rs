@@ -1,4 +1,4 @@
-//! Requests to DynamoDB as they stand on the wire. A field that is not named here is refused.
+//! Requests to DynamoDB in the wire format. An unknown field is rejected.
 
 use std::collections::BTreeMap;
 
@@ -30,14 +30,14 @@ pub(super) struct Request {
     pub select: Option<String>,
     pub transact_items: Vec<TransactItem>,
     pub client_request_token: Option<String>,
-    /// Nothing here has a price.
+    /// The simulation has no prices.
     #[serde(rename = "ReturnConsumedCapacity")]
     pub _return_consumed_capacity: Option<String>,
     #[serde(rename = "RequestItems")]
     pub batch: BTreeMap<String, Keys>,
 }
 
-/// What a batch reads of a table.
+/// The keys that a batch reads from a table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(super) struct Keys {
@@ -61,7 +61,7 @@ impl Request {
             .map_err(|error| Refusal::unknown(format!("this request: {error}")))
     }
 
-    /// Whether the item is asked for when the condition does not hold.
+    /// Whether the item is returned if the condition does not hold.
     pub(super) fn shows_old(&self) -> Result<bool, Refusal> {
         match self.return_values_on_condition_check_failure.as_deref() {
             None | Some("NONE") => Ok(false),

@@ -1,4 +1,4 @@
-//! Attribute values as they stand in DynamoDB's JSON.
+//! Attribute values in the JSON format of DynamoDB.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 
-/// The attributes of an item. Sorted, so that two runs write them alike.
+/// The attributes of an item, sorted so that two runs write the same bytes.
 pub type Item = BTreeMap<String, Value>;
 
-/// A value. Sets are not among them: nothing here writes one, and what is not known is refused.
+/// A value. Sets are not supported, because the production code writes none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Value {
     S(String),
     /// Whole numbers only, in their shortest form.
     N(String),
-    /// Base64 as it came; there is one way to write each value.
+    /// Base64 as received; each value has one encoding.
     B(String),
     #[serde(rename = "BOOL")]
     Bool(bool),
@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// The letters by which expressions name the type.
+    /// The type letters of expressions.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::S(_) => "S",
@@ -54,7 +54,7 @@ impl Value {
         }
     }
 
-    /// Checks what came from outside, and writes numbers as DynamoDB does.
+    /// Checks a received value, and normalizes numbers as DynamoDB does.
     pub(super) fn checked(self) -> Result<Self, Refusal> {
         match self {
             Self::N(digits) => match digits.parse::<i128>() {
@@ -71,7 +71,7 @@ impl Value {
         }
     }
 
-    /// Which of two values of one ordered type is less; `None` for all others.
+    /// Compares two values of the same ordered type; `None` for other types.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::S(one), Self::S(two)) => Some(one.cmp(two)),

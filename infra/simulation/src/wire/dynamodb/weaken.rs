@@ -1,39 +1,40 @@
-//! Protections of the production code, switched off where its requests arrive.
+//! Switches off protections of the production code where its requests arrive.
 
 use super::Item;
 use super::expression::{Compare, Condition, Operand, Part, Path, Update};
 
-/// One protection that does not work.
+/// A protection that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakness {
-    /// Writes after a claim are not held to the newest claim.
+    /// Writes after a claim are not fenced by the newest claim.
     NoFence,
-    /// A put does not ask whether there is such an event.
+    /// A put does not check whether the event exists.
     BlindPut,
-    /// A refused write does not say what stands there, so that nobody recognises his own.
+    /// A rejected write does not return the current item, so a worker cannot recognize its own
+    /// write.
     OwnWriteUnseen,
     /// A claim does not count as an attempt.
     AttemptsNotCounted,
     /// A claim counts as two attempts.
     AttemptsCountedTwice,
-    /// A claim does not raise the fencing token.
+    /// A claim does not increase the fencing token.
     EpochStays,
-    /// The sweep does not count how often it rang.
+    /// The sweep does not count how often it sent a message.
     PausesStay,
-    /// A claim does not ask whether somebody is at work.
+    /// A claim does not check the lease of another worker.
     NoLease,
-    /// A claim does not ask whether the retry is due.
+    /// A claim does not check whether the retry is due.
     NotWaiting,
-    /// A marker that says what came before is written again under any name.
+    /// A marker of an earlier event is overwritten under any name.
     BlindMarker,
-    /// Requests that wait for a key are counted with those that were refused.
+    /// Requests that wait for a key share the budget of rejected requests.
     SharedBudget,
 }
 
-/// The sort key of markers: this body, or what was signed, came under that name.
+/// The sort key of markers: this body, or this signed message, arrived under that event id.
 const MARKER: &str = "S";
 
-/// The sort key of the count of refused requests of a day.
+/// The sort key of the daily count of rejected requests.
 const TALLY: &str = "N";
 
 impl Weakness {
@@ -51,8 +52,8 @@ impl Weakness {
         }
     }
 
-    /// Whether a write to a source's quarantine is refused because the refused requests of its day
-    /// have spent their budget, whatever budget the write is of.
+    /// Whether a write to a source's quarantine fails because the rejected requests of the day have
+    /// used up their budget, even if the write has another budget.
     pub(super) fn is_spent(self, pk: &str, sk: &str, tally: impl Fn(&str) -> Option<Item>) -> bool {
         if self != Self::SharedBudget || !pk.starts_with("Q#") || sk == TALLY {
             return false;
@@ -84,7 +85,7 @@ impl Weakness {
         update.add.retain(|(path, _)| !names(path, uncounted));
     }
 
-    /// What a refused write shows.
+    /// The item that a rejected write returns.
     pub(super) fn shown(self, item: Option<Item>) -> Option<Item> {
         match self {
             Self::OwnWriteUnseen => None,
@@ -109,7 +110,7 @@ fn mentions(condition: &Condition, name: &str) -> bool {
     }
 }
 
-/// The condition with every clause about these attributes taken out.
+/// The condition without the clauses about these attributes.
 fn without(condition: &Condition, names: &[&str]) -> Condition {
     let again = |inner: &Condition| Box::new(without(inner, names));
     match condition {
@@ -121,7 +122,7 @@ fn without(condition: &Condition, names: &[&str]) -> Condition {
     }
 }
 
-/// The attribute that a clause is about.
+/// The attribute of a clause.
 fn subject(condition: &Condition) -> Option<&str> {
     let (Condition::Compare(
         Operand::Path(path),

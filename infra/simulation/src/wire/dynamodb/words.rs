@@ -1,4 +1,4 @@
-//! Expressions, cut into words.
+//! Splits expressions into tokens.
 
 use super::refusal::Refusal;
 
@@ -15,7 +15,7 @@ pub(super) enum Word {
 
 const SIGNS: [&str; 11] = ["<>", "<=", ">=", "=", "<", ">", "(", ")", ",", "+", "-"];
 
-/// The words of an expression, and a place among them.
+/// The tokens of an expression, and the current position.
 pub(super) struct Words {
     words: Vec<Word>,
     at: usize,
@@ -67,14 +67,14 @@ impl Words {
         word
     }
 
-    /// Takes the sign if it comes next.
+    /// Consumes the sign if it is next.
     pub(super) fn sign(&mut self, sign: &str) -> bool {
         let is_next = matches!(self.peek(), Some(Word::Sign(next)) if *next == sign);
         self.at += usize::from(is_next);
         is_next
     }
 
-    /// Takes the keyword if it comes next. Case does not matter.
+    /// Consumes the keyword if it is next. Case does not matter.
     pub(super) fn keyword(&mut self, keyword: &str) -> bool {
         let is_next =
             matches!(self.peek(), Some(Word::Name(next)) if next.eq_ignore_ascii_case(keyword));

@@ -1,4 +1,4 @@
-//! The examples of each command, from `examples.txt`, where they are in the order of the first page.
+//! The examples of each command, from `examples.txt`, in the order of the first page.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::with_headings;
 
 pub(super) const EXAMPLES: &str = include_str!("examples.txt");
 
-/// The examples by the words of their command.
+/// The examples, by command path.
 type Examples = HashMap<&'static str, &'static str>;
 
 /// The tree with examples in the help of each command.

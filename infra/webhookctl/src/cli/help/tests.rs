@@ -17,7 +17,7 @@ fn args(words: &[&str]) -> Vec<OsString> {
         .collect()
 }
 
-/// What `help WORD` prints for a topic or a code.
+/// The page that `help WORD` prints for a topic or a code.
 fn shown(word: &str) -> String {
     match parse(&args(&["help", word])) {
         Err(Stop::Text(page)) => page.to_string(),
@@ -97,7 +97,7 @@ fn the_first_page_names_what_exists_only() {
     }
 }
 
-/// The words of a line, as a shell splits it; enough for what examples hold.
+/// Splits a line into words as a shell does. Supports only the quoting that the examples use.
 fn words(line: &str) -> Vec<OsString> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars().chain([' ']) {
@@ -133,7 +133,7 @@ fn commands(tree: Command) -> Vec<(String, Command)> {
     all
 }
 
-/// The examples below a help page, each on one line, after a comment of its own.
+/// The examples of a help page. Each is on one line, below its own comment.
 fn examples(help: &str) -> Vec<String> {
     let help = help.replace(" \\\n      ", " ");
     let lines = help.lines().skip_while(|line| *line != "Examples:");
@@ -178,7 +178,7 @@ fn every_command_has_two_examples_that_parse() {
     assert_eq!(
         blocks.count(),
         commands.len(),
-        "an example of no command, or of one twice"
+        "examples without a command, or two blocks for one command"
     );
 }
 
@@ -222,7 +222,7 @@ fn help_explains_every_error_code() {
     assert_eq!(
         shown("[usage.status]"),
         "usage.status\n\n`--status` names a status that does not exist.\n\n\
-         Cause: A misspelled word.\n\nFix: Take one of those that the tip shows.\n"
+         Cause: A misspelled word.\n\nFix: Use one of the values in the tip.\n"
     );
     assert!(shown("auth.denied").contains(" infra/docs/permissions.md "));
 }

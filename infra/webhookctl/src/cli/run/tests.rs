@@ -24,7 +24,7 @@ fn refused(line: &str) -> CliError {
     }
 }
 
-/// A stream that keeps what is written, or is closed.
+/// A stream that records all output, or that is closed.
 #[derive(Clone, Default)]
 struct Sink {
     text: Arc<Mutex<Vec<u8>>>,

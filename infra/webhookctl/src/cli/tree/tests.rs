@@ -5,7 +5,7 @@ use clap::Arg;
 
 use super::*;
 
-/// Every command with the names that lead to it.
+/// Every command with its path.
 fn all() -> Vec<(Vec<String>, Command)> {
     fn below(path: &[String], command: &Command, all: &mut Vec<(Vec<String>, Command)>) {
         all.push((path.to_vec(), command.clone()));
@@ -25,7 +25,7 @@ fn text(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }
 
-/// What is said of a command and of its arguments.
+/// The help texts of a command and of its arguments.
 fn texts(command: &Command) -> String {
     let of_command = [
         command.get_about(),
@@ -61,7 +61,7 @@ fn has(command: &Command, flag: &str) -> bool {
     flag == "help" || command.get_arguments().any(is)
 }
 
-/// The command that an example calls, if it calls one: what stands after `webhookctl`.
+/// The command that an example calls, from the words after `webhookctl`.
 fn called<'t>(tree: &'t Command, example: &str) -> &'t Command {
     let mut at = tree;
     for word in example.split_whitespace() {
@@ -79,7 +79,7 @@ fn called<'t>(tree: &'t Command, example: &str) -> &'t Command {
 fn every_command_and_every_argument_says_what_it_is() {
     for (path, command) in all() {
         let about = text(command.get_about());
-        assert!(!about.is_empty(), "{path:?} says nothing");
+        assert!(!about.is_empty(), "{path:?} has no help text");
         assert!(
             !about.ends_with('.') && about.len() < 100,
             "{path:?}: {about}"
@@ -106,7 +106,7 @@ fn no_help_names_a_flag_that_does_not_exist() {
     let all = all();
     let (_, root) = all.first().unwrap();
     for (path, command) in &all {
-        // An example can go on in the next line.
+        // An example can continue on the next line.
         for line in texts(command).replace("\\\n", "").lines() {
             let mut examples = line.split("webhookctl ");
             for flag in flags(examples.next().unwrap_or_default()) {
@@ -128,7 +128,7 @@ fn no_help_names_a_flag_that_does_not_exist() {
     }
 }
 
-/// Tips and notes are written all over the program.
+/// Tips and notes are in all source files.
 #[test]
 fn no_tip_names_a_command_that_does_not_exist() {
     let tree = tree();
@@ -167,5 +167,5 @@ fn no_tip_names_a_command_that_does_not_exist() {
             }
         }
     }
-    assert!(seen > 30, "only {seen} were found");
+    assert!(seen > 30, "found only {seen} examples");
 }

@@ -1,29 +1,30 @@
-//! The alarms: who is called when.
+//! The alarms and their actions.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Alarm, Check, Facts, Finding, Unknown, Verdict};
 
 pub(super) static PRESENT: Check = Check {
     name: "alarm.present",
-    title: "There are the alarms that call a human",
-    why: "What waits, was given up or was refused is seen by nobody otherwise.",
-    fix: "deploy the template with AlarmProfile core or full; both have them all",
+    title: "The alarms that notify operators exist",
+    why: "Without these alarms, no operator is notified of waiting events, dead letters, failed \
+          runs and failed answers.",
+    fix: "deploy the template with AlarmProfile core or full; both contain all of these alarms",
     judge: present,
 };
 
 pub(super) static ACTIONS: Check = Check {
     name: "alarm.actions",
-    title: "Each alarm tells somebody",
-    why: "An alarm without an action only changes colour.",
-    fix: "deploy with AlarmTopicArn, the ARN of an SNS topic that somebody reads",
+    title: "Each alarm notifies an operator",
+    why: "An alarm without an action only changes its state.",
+    fix: "deploy with AlarmTopicArn, the ARN of an SNS topic with subscribers",
     judge: actions,
 };
 
 pub(super) static RINGING: Check = Check {
     name: "alarm.ringing",
     title: "No alarm is raised",
-    why: "What it is about goes on right now.",
-    fix: "read the alarm's description: it names the command to look with",
+    why: "The condition of a raised alarm still exists.",
+    fix: "read the description of the alarm: it names the command to run",
     judge: ringing,
 };
 
@@ -49,7 +50,7 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
             visible,
             of_queue(&names.ops_dead_letters_url),
         ),
-        ("answers of 5xx", "ServerErrors", None),
+        ("5xx responses", "ServerErrors", None),
     ];
     let is_there = |metric: &str, about: &Option<String>| {
         alarms.iter().any(|alarm: &Alarm| {
@@ -62,7 +63,7 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
     let missing = wanted
         .iter()
         .filter(|(_, metric, about)| !is_there(metric, about))
-        .map(|(what, _, _)| format!("none for {what}"));
+        .map(|(what, _, _)| format!("no alarm for {what}"));
     let well = format!("{} alarms", alarms.len());
     Ok(Finding::of_each(Verdict::Fail, missing.collect(), well))
 }
@@ -72,7 +73,7 @@ fn actions(facts: &Facts) -> Result<Finding, Unknown> {
     let mute = alarms.iter().filter(|alarm| alarm.actions == 0).count();
     if mute > 0 {
         return Ok(Finding::warn(format!(
-            "{mute} of {} tell nobody",
+            "{mute} of {} have no action",
             alarms.len()
         )));
     }
@@ -82,5 +83,5 @@ fn actions(facts: &Facts) -> Result<Finding, Unknown> {
 fn ringing(facts: &Facts) -> Result<Finding, Unknown> {
     let raised = known(&facts.alarms)?.iter().filter(|alarm| alarm.ringing);
     let lines = raised.map(|alarm| alarm.name.clone()).collect();
-    Ok(Finding::of_each(Verdict::Warn, lines, "none is"))
+    Ok(Finding::of_each(Verdict::Warn, lines, "none"))
 }

@@ -1,21 +1,22 @@
-//! Whether we talk to what we think we do.
+//! Whether the context names the intended account and all resources.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
 
 pub(super) static ACCOUNT: Check = Check {
     name: "context.account",
-    title: "The credentials are those of the context's account",
-    why: "Stacks of two accounts can have the same names, and a change would go to the wrong one.",
-    fix: "name the profile of the account, --profile NAME, or mend `account` of the context",
+    title: "The credentials belong to the account of the context",
+    why: "Stacks of two accounts can have the same names, and a change would go to the wrong \
+          stack.",
+    fix: "name the profile of the account with --profile NAME, or correct `account` of the context",
     judge: account,
 };
 
 pub(super) static NAMES: Check = Check {
     name: "context.names",
-    title: "The context names every part of the stack",
-    why: "What has no name here cannot be looked at, nor be asked to work.",
-    fix: "webhookctl context add NAME --refresh, after an update of the stack",
+    title: "The context names every resource of the stack",
+    why: "`doctor` and other commands cannot read or call a resource without a name.",
+    fix: "run webhookctl context add NAME --refresh after an update of the stack",
     judge: |facts| Ok(names(facts)),
 };
 
@@ -30,7 +31,7 @@ fn account(facts: &Facts) -> Result<Finding, Unknown> {
     })
 }
 
-/// What a stack has only where it was asked for.
+/// Only stacks with the parameter `SecretsManagerPrefix` have this name.
 const OPTIONAL: &str = "secrets_manager_prefix";
 
 fn names(facts: &Facts) -> Finding {
@@ -44,5 +45,5 @@ fn names(facts: &Facts) -> Finding {
     if missing.is_empty() {
         return Finding::pass("all 12");
     }
-    Finding::warn(format!("no {}", missing.join(", ")))
+    Finding::warn(format!("missing: {}", missing.join(", ")))
 }

@@ -1,4 +1,4 @@
-//! The events that need somebody.
+//! Events that need an operator.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
@@ -6,9 +6,10 @@ use crate::output::table::thousands;
 
 pub(super) static DEAD_LETTERS: Check = Check {
     name: "event.dead_letters",
-    title: "No event is given up",
-    why: "A dead letter was acknowledged and is not done; nobody works on it until you say so.",
-    fix: "webhookctl inbox list --status dead_letter",
+    title: "No event is a dead letter",
+    why: "A dead letter was acknowledged and is not done; Mitt does not process it until an \
+          operator replays it.",
+    fix: "run webhookctl inbox list --status dead_letter",
     judge: dead_letters,
 };
 

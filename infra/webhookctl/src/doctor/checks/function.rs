@@ -5,18 +5,19 @@ use crate::doctor::{Check, Facts, Finding, Function, Unknown, Verdict};
 
 pub(super) static ACTIVE: Check = Check {
     name: "function.active",
-    title: "The functions are active, and their last update went well",
-    why: "A function whose update failed runs the old code, and one that is not active runs none.",
-    fix: "sam deploy again, and read what it says of the function",
+    title: "The functions are active, and their last update succeeded",
+    why: "A function whose update failed runs the old code, and an inactive function runs no code.",
+    fix: "run sam deploy again, and check what it reports for the function",
     judge: active,
 };
 
 pub(super) static SETTINGS: Check = Check {
     name: "function.settings",
-    title: "The functions work on the parts that the context names",
-    why: "A function of another stack's settings would write where nobody looks; one that is given the \
-          secrets of another may read what it must not.",
-    fix: "deploy the template again; if the context is wrong, webhookctl context add NAME --refresh",
+    title: "The functions use the resources that the context names",
+    why: "A function with the settings of another stack would write to other resources. A function \
+          with the secrets of another stack may read secrets that it must not read.",
+    fix: "deploy the template again; if the context is wrong, run webhookctl context add NAME \
+          --refresh",
     judge: settings,
 };
 
@@ -24,7 +25,8 @@ fn active(facts: &Facts) -> Result<Finding, Unknown> {
     let mut lines = Vec::new();
     for (what, function) in each(facts)? {
         let state = function.state.as_deref().unwrap_or("Active");
-        // Lambda lets a function rest that nobody has called for long; the next call wakes it.
+        // Lambda makes a function inactive after a long time without calls; the next call
+        // activates it.
         if !matches!(state, "Active" | "Inactive") {
             lines.push(format!("{what} is {}", state.to_lowercase()));
         }
@@ -35,7 +37,7 @@ fn active(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::of_each(Verdict::Fail, lines, "all 3"))
 }
 
-/// What the functions read that verify, where a source's secret is in Secrets Manager.
+/// Set on the functions that read secrets of sources from Secrets Manager.
 const MANAGED: &str = "MITT_SECRETS_MANAGER_PREFIX";
 
 fn settings(facts: &Facts) -> Result<Finding, Unknown> {
@@ -70,11 +72,7 @@ fn settings(facts: &Facts) -> Result<Finding, Unknown> {
             lines.push(format!("{what}: {MANAGED} is not {prefix}"));
         }
     }
-    Ok(Finding::of_each(
-        Verdict::Fail,
-        lines,
-        "as the context says",
-    ))
+    Ok(Finding::of_each(Verdict::Fail, lines, "match the context"))
 }
 
 fn each(facts: &Facts) -> Result<[(&'static str, &Function); 3], Unknown> {

@@ -1,24 +1,25 @@
-//! The queues: a message that is lost loses time, a spilled event that is lost is lost.
+//! The queues. A lost work message only delays its event; a lost spill message loses the event.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Queue, Unknown, Verdict};
 use crate::output::table::thousands;
 use crate::output::time::duration;
 
-/// One throttled poll must not kill an event.
+/// One throttled poll must not move a message to the dead-letter queue.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 const FEWEST_RECEIVES: u64 = 5;
 
-/// The sweep rings no more where so many wait.
+/// The sweep sends no messages to a queue with this many waiting messages.
 const MOST_WAITING: u64 = 1000;
 
-/// SQS keeps nothing for longer.
+/// The maximum retention of SQS.
 const LONGEST: u64 = 14 * 24 * 3600;
 
 pub(super) static PARTIAL_BATCH: Check = Check {
     name: "queue.partial_batch",
-    title: "A batch can fail in part",
-    why: "Without ReportBatchItemFailures one bad message brings its whole batch back, again and again.",
+    title: "Partial batch responses are enabled",
+    why: "Without ReportBatchItemFailures, one bad message makes its whole batch return again and \
+          again.",
     fix: "aws lambda update-event-source-mapping --uuid … --function-response-types \
           ReportBatchItemFailures",
     judge: partial_batch,
@@ -26,69 +27,73 @@ pub(super) static PARTIAL_BATCH: Check = Check {
 
 pub(super) static MAPPED: Check = Check {
     name: "queue.mapped",
-    title: "The queue feeds the processor",
-    why: "A mapping that is gone or disabled leaves every event to wait, and nothing fails.",
+    title: "The work queue triggers the processor",
+    why: "If the mapping is missing or disabled, every event waits, and no error is reported.",
     fix: "aws lambda update-event-source-mapping --uuid … --enabled, or deploy the template again",
     judge: mapped,
 };
 
 pub(super) static REDRIVE: Check = Check {
     name: "queue.redrive",
-    title: "What nobody can read goes to the dead letters",
-    why: "Without a redrive policy a message that cannot be read comes back until it expires, and nobody \
-          hears of it.",
-    fix: "set RedrivePolicy of the queue to the ARN of WorkDeadLetters, as template.yaml has it",
+    title: "Unreadable messages go to the dead-letter queue",
+    why: "Without a redrive policy, a message that cannot be read returns until it expires, and no \
+          operator is notified.",
+    fix: "set RedrivePolicy of the queue to the ARN of WorkDeadLetters, as in template.yaml",
     judge: redrive,
 };
 
 pub(super) static DLQ_RETENTION: Check = Check {
     name: "queue.dlq_retention",
-    title: "Dead letters outlive the queue",
-    why: "Standard queues count the age from the first send, so a message could reach the dead letters with \
-          hours to live.",
+    title: "The dead-letter queue keeps messages longer than the queue",
+    why: "Standard queues count the age from the first send, so a message could expire a few hours \
+          after it reaches the dead-letter queue.",
     fix: "aws sqs set-queue-attributes --queue-url … --attributes MessageRetentionPeriod=1209600",
     judge: dlq_retention,
 };
 
 pub(super) static MAX_RECEIVES: Check = Check {
     name: "queue.max_receives",
-    title: "A message is received often enough before it is given up",
-    why: "Polls that Lambda throttles count as receives; below five, a busy minute kills messages.",
-    fix: "set maxReceiveCount of the RedrivePolicy to 10, as template.yaml has it",
+    title: "A message gets enough receives before it is a dead letter",
+    why: "Polls that Lambda throttles count as receives. With fewer than five receives, a busy \
+          minute sends messages to the dead-letter queue.",
+    fix: "set maxReceiveCount of the RedrivePolicy to 10, as in template.yaml",
     judge: max_receives,
 };
 
 pub(super) static SPILL: Check = Check {
     name: "queue.spill",
-    title: "What is spilled stays until the table is back",
-    why: "The spill queue holds whole events while the table is unwell: it must keep them for as long as SQS \
-          can, and must not redrive them, which would not reset their age.",
-    fix: "set MessageRetentionPeriod of Spill to 1209600, and take its RedrivePolicy away",
+    title: "Spilled events are kept until the table is available",
+    why: "The spill queue holds whole events while the table is unavailable. It must keep them for \
+          the maximum of SQS. It must not redrive them, because a redrive does not reset their \
+          age.",
+    fix: "set MessageRetentionPeriod of SpillQueue to 1209600, and remove its RedrivePolicy",
     judge: spill,
 };
 
 pub(super) static DEPTH: Check = Check {
     name: "queue.depth",
-    title: "Nothing piles up",
-    why: "Events that wait are late, and spilled ones wait for a table that is unwell.",
-    fix: "look at the log of the processor and of backup-sync, and at `webhookctl inbox list`",
+    title: "The queues are short",
+    why: "Waiting events are late, and spilled events wait for an unavailable table.",
+    fix: "check the log of the processor and of backup-sync, and `webhookctl inbox list`",
     judge: depth,
 };
 
 pub(super) static WORK_DEAD_LETTERS: Check = Check {
     name: "queue.work_dead_letters",
-    title: "No message was given up",
-    why: "A message ends there when the processor failed on it ten times: a fault of the deployment, more \
-          often than of the message. The sweep rings again for the event.",
-    fix: "look at the log of the processor, mend it, then purge WorkDeadLetters",
+    title: "The dead-letter queue is empty",
+    why: "A message goes to the dead-letter queue after the processor failed on it ten times. The \
+          cause is usually the deployment, not the message. The sweep sends a new message for the \
+          event.",
+    fix: "check the log of the processor, correct the fault, then purge WorkDeadLetters",
     judge: work_dead_letters,
 };
 
 pub(super) static FAILED_RUNS: Check = Check {
     name: "queue.failed_runs",
-    title: "Every run of backup-sync came to its end",
-    why: "A run that failed, or was never started, leaves a message; the sync or the sweep may stand still.",
-    fix: "look at the log of backup-sync, mend it, then purge OpsDeadLetters",
+    title: "Every run of backup-sync succeeded",
+    why: "A run that failed, or was never started, leaves a message. The sync or the sweep may not \
+          be running.",
+    fix: "check the log of backup-sync, correct the fault, then purge OpsDeadLetters",
     judge: failed_runs,
 };
 
@@ -105,7 +110,7 @@ fn mapped(facts: &Facts) -> Result<Finding, Unknown> {
     let queue = known(&facts.queues.work_queue)?;
     let short = short(&queue.arn);
     Ok(match mappings.iter().find(|it| it.queue_arn == queue.arn) {
-        None => Finding::fail(format!("{short} feeds nobody")),
+        None => Finding::fail(format!("{short} does not trigger the processor")),
         Some(it) if !matches!(it.state.as_str(), "Enabled" | "Updating" | "Creating") => {
             Finding::fail(format!("{short}: {}", it.state.to_lowercase()))
         }
@@ -141,11 +146,11 @@ fn dlq_retention(facts: &Facts) -> Result<Finding, Unknown> {
             dead.url
         );
         return Ok(Finding::fail(found)
-            .want(format!("more than the queue's {}", span(longest)))
+            .want(format!("more than {}, as in the queue", span(longest)))
             .fix(fix));
     }
     Ok(Finding::pass(format!(
-        "{found}, the queue's {}",
+        "{found}, the queue {}",
         span(longest)
     )))
 }
@@ -174,7 +179,7 @@ fn spill(facts: &Facts) -> Result<Finding, Unknown> {
     }
     let finding = Finding::of_each(Verdict::Fail, lines, span(spill.retention_s));
     Ok(match finding.verdict {
-        Verdict::Fail => finding.want(format!("{} and no redrive", span(LONGEST))),
+        Verdict::Fail => finding.want(format!("{} and no redrive policy", span(LONGEST))),
         _ => finding,
     })
 }
@@ -186,7 +191,7 @@ fn depth(facts: &Facts) -> Result<Finding, Unknown> {
         waiting += queue.visible;
         if queue.visible > MOST_WAITING {
             let count = thousands(queue.visible);
-            lines.push(format!("{count} wait in {}", short(&queue.arn)));
+            lines.push(format!("{count} messages wait in {}", short(&queue.arn)));
         }
     }
     let spill = known(&facts.queues.spill)?;
@@ -197,7 +202,7 @@ fn depth(facts: &Facts) -> Result<Finding, Unknown> {
             thousands(spilled)
         ));
     }
-    let well = format!("{} wait, none is spilled", thousands(waiting));
+    let well = format!("{} waiting, 0 spilled", thousands(waiting));
     Ok(Finding::of_each(Verdict::Warn, lines, well))
 }
 
@@ -206,9 +211,9 @@ fn work_dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
     if count > 0 {
         let rows = known(&facts.dead_letters).ok();
         let beside = rows.map_or(String::new(), |rows| {
-            format!("; {} dead letters are in the table", rows.count)
+            format!("; {} dead letters in the table", rows.count)
         });
-        return Ok(Finding::warn(format!("{}{beside}", thousands(count))).want("0"));
+        return Ok(Finding::warn(format!("{} messages{beside}", thousands(count))).want("0"));
     }
     Ok(Finding::pass("none"))
 }
@@ -221,7 +226,7 @@ fn failed_runs(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::pass("none failed"))
 }
 
-/// The queues of messages.
+/// The work queue and the backlog queue.
 fn fed(facts: &Facts) -> Result<[&Queue; 2], Unknown> {
     let queues = &facts.queues;
     Ok([known(&queues.work_queue)?, known(&queues.backlog)?])
@@ -236,10 +241,10 @@ fn span(seconds: u64) -> String {
 }
 
 impl Finding {
-    /// Of nothing at all nothing is right.
+    /// Fails if there is no mapping at all.
     fn or_nothing(self, count: usize) -> Self {
         match count {
-            0 => Self::fail("no queue feeds the processor"),
+            0 => Self::fail("no queue triggers the processor"),
             _ => self,
         }
     }

@@ -1,4 +1,5 @@
-//! Whether backup-sync does its rounds: each task leaves the time of its last end in the table.
+//! Whether the tasks of backup-sync run on schedule. Each task stores the time of its last
+//! completion in the table.
 
 use std::time::Duration;
 
@@ -10,13 +11,14 @@ use crate::output::time::{age, duration};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-const FIX: &str = "look at the log of backup-sync and at its schedule: aws scheduler get-schedule --name \
-                   STACK-TASK";
+const FIX: &str =
+    "check the log of backup-sync and its schedule: aws scheduler get-schedule --name STACK-TASK";
 
 pub(super) static SWEEP: Check = Check {
     name: "schedule.sweep",
     title: "The sweep runs every five minutes",
-    why: "It alone finds events whose message was lost, and sends messages for retries that are due.",
+    why: "Only the sweep finds events whose message was lost, and sends messages for retries that \
+          are due.",
     fix: FIX,
     judge: |facts| ran(facts, "sweep", ROUND_EVERY, |_| true),
 };
@@ -24,8 +26,8 @@ pub(super) static SWEEP: Check = Check {
 pub(super) static DRAIN: Check = Check {
     name: "schedule.drain",
     title: "The drain runs every five minutes",
-    why: "It alone brings spilled events into the ledger, where SQS deletes them after 14 days, and lets old \
-          ones in.",
+    why: "Only the drain moves spilled events into the ledger, before SQS deletes them after 14 \
+          days, and moves old events from the backlog queue to the work queue.",
     fix: FIX,
     judge: |facts| ran(facts, "drain", ROUND_EVERY, |_| true),
 };
@@ -33,15 +35,15 @@ pub(super) static DRAIN: Check = Check {
 pub(super) static SYNC: Check = Check {
     name: "schedule.sync",
     title: "The sync runs every 15 minutes",
-    why: "It alone finds events that never arrived, and hears when a source falls silent.",
+    why: "Only the sync finds events that never arrived, and detects that a source is silent.",
     fix: FIX,
     judge: |facts| ran(facts, "sync", SYNC_EVERY, |_| true),
 };
 
 pub(super) static ENDPOINTS: Check = Check {
     name: "schedule.endpoints",
-    title: "The providers' subscriptions are looked at every hour",
-    why: "A provider that disabled the endpoint sends nothing, and says nothing.",
+    title: "The providers' subscriptions are checked every hour",
+    why: "A provider that disabled the endpoint sends no webhooks and no notification.",
     fix: FIX,
     judge: |facts| ran(facts, "endpoints", HOUR, |source| source.watched),
 };
@@ -49,9 +51,9 @@ pub(super) static ENDPOINTS: Check = Check {
 pub(super) static RECONCILE: Check = Check {
     name: "schedule.reconcile",
     title: "The providers' objects are compared",
-    why: "Only a comparison finds what neither webhooks nor the sync told.",
+    why: "Only a reconciliation finds changes that neither webhooks nor the sync reported.",
     fix: FIX,
-    // Once a week at the least.
+    // At least once a week.
     judge: |facts| {
         ran(facts, "reconcile", HOUR * 24 * 7, |source| {
             source.reconciled
@@ -66,7 +68,7 @@ fn ran(
     wanted: fn(&SourceFacts) -> bool,
 ) -> Result<Finding, Unknown> {
     if !known(&facts.sources)?.iter().any(wanted) {
-        return Ok(Finding::pass("no source asks for it"));
+        return Ok(Finding::pass("no source uses this task"));
     }
     let grace = every * 3;
     let last = known(&facts.heartbeats)?.get(task);
@@ -76,15 +78,15 @@ fn ran(
         Some(last) if facts.now.since(*last) <= grace => {
             Ok(Finding::pass(format!("{} ago", age(last.0, facts.now.0))))
         }
-        Some(last) => {
-            Ok(Finding::fail(format!("last {} ago", age(last.0, facts.now.0))).want(want))
-        }
+        Some(last) => Ok(
+            Finding::fail(format!("last completed {} ago", age(last.0, facts.now.0))).want(want),
+        ),
         None => {
             let created = known(&facts.table)?.created;
             if created.is_some_and(|at| facts.now.since(at) < grace) {
-                return Err(Unknown::Skipped("the stack is younger than that"));
+                return Err(Unknown::Skipped("the stack is too new"));
             }
-            Ok(Finding::fail("never ran to its end").want(want))
+            Ok(Finding::fail("never completed").want(want))
         }
     }
 }

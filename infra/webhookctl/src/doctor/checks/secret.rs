@@ -1,11 +1,11 @@
-//! The secrets, by name and age. No value is read.
+//! The secrets, by name and age. The checks read no values.
 
 use std::collections::BTreeSet;
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown, Verdict};
 
-/// Older ones are due to be rotated.
+/// Older secrets should be rotated.
 const OLD_DAYS: u64 = 365;
 
 const DAY: u64 = 24 * 3600;
@@ -13,10 +13,10 @@ const DAY: u64 = 24 * 3600;
 pub(super) static PRESENT: Check = Check {
     name: "secret.present",
     title: "Every secret that a source needs is stored",
-    why: "Without the secret of a source each of its webhooks is answered 503, and providers switch off an \
-          endpoint that fails for long.",
-    fix: "aws ssm put-parameter --type SecureString --name /STACK/KIND/NAME/current --value …; of a source that \
-          says so, in Secrets Manager below SecretsManagerPrefix",
+    why: "Without the secret of a source, each of its webhooks is answered with 503, and providers \
+          disable an endpoint that fails for a long time.",
+    fix: "aws ssm put-parameter --type SecureString --name /STACK/KIND/NAME/current --value …; for \
+          a source with `secret_store`, store it in Secrets Manager below SecretsManagerPrefix",
     judge: present,
 };
 
@@ -24,15 +24,16 @@ pub(super) static AGE: Check = Check {
     name: "secret.age",
     title: "No secret is older than a year",
     why: "The longer a secret is in use, the more people and machines have seen it.",
-    fix: "rotate it: store the new one in another slot, change it at the provider, then delete the old slot",
+    fix: "rotate it: store the new secret in another slot, change it at the provider, then delete \
+          the old slot",
     judge: age,
 };
 
 pub(super) static UNUSED: Check = Check {
     name: "secret.unused",
-    title: "No secret is stored that no source names",
-    why: "It is a typo in a name, or a secret that could be deleted.",
-    fix: "aws ssm delete-parameter --name …, or mend the name in infra/sources.toml",
+    title: "Every stored secret belongs to a source",
+    why: "An unused secret is a typo in a name, or can be deleted.",
+    fix: "run aws ssm delete-parameter --name …, or correct the name in infra/sources.toml",
     judge: unused,
 };
 
@@ -46,11 +47,11 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
             let mut of_kind = stored.iter().filter(|it| it.kind == secret.kind);
             if !of_kind.any(|it| it.name == secret.name) {
                 let (kind, name) = (secret.kind, &secret.name);
-                lines.push(format!("{}: no {kind}/{name}", source.name));
+                lines.push(format!("{}: missing {kind}/{name}", source.name));
             }
         }
     }
-    let well = format!("all {} of them", wanted.len());
+    let well = format!("all {}", wanted.len());
     Ok(Finding::of_each(Verdict::Fail, lines, well))
 }
 
@@ -73,7 +74,8 @@ fn unused(facts: &Facts) -> Result<Finding, Unknown> {
         wanted.any(|it| it.kind == kind && it.name == name)
     };
     let spare = known(&facts.secrets)?.iter().filter(|it| {
-        // One kind is enough to know a name by: a preset may need no secret and still have one.
+        // A name of any source counts as used: a source can have a secret that its preset does
+        // not need.
         !is_wanted(&it.kind, &it.name) && !sources.iter().any(|source| source.name == it.name)
     });
     let lines: BTreeSet<String> = spare.map(|it| format!("{}/{}", it.kind, it.name)).collect();

@@ -1,67 +1,69 @@
-//! The sources: what each would survive, and whether it is heard.
+//! The sources: which outage each survives, and whether its events arrive.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown, Verdict};
 use crate::output::time::age;
 
-/// An outage of the stack that should lose nothing: one deployment that went wrong, and its mending.
+/// The outage of the stack that must lose no events: one failed deployment and its fix.
 const OUTAGE_S: u64 = 3600;
 
 pub(super) static OUTAGE: Check = Check {
     name: "source.outage",
-    title: "An outage of an hour loses nothing",
-    why: "How long the provider tries again, and how far back the sync can ask, decide what an outage of ours \
-          costs.",
-    fix: "give the source a [source.sync] where its preset has one; `webhookctl sources show` says more",
+    title: "An outage of an hour loses no events",
+    why: "How long the provider retries, and how far back the sync can list events, decide which \
+          events an outage of the stack loses.",
+    fix: "add a [source.sync] to the source if its preset has one; `webhookctl sources show` has \
+          details",
     judge: outage,
 };
 
 pub(super) static SYNC: Check = Check {
     name: "source.sync",
     title: "The sync of each source is on time",
-    why: "A sync that is late has not yet found what did not arrive, and the provider's list reaches back \
-          only so far.",
-    fix: "webhookctl sync status says why; the log of backup-sync has the provider's answer",
+    why: "A late sync has not found missed events yet, and the provider's list reaches back only \
+          for a limited time.",
+    fix: "webhookctl sync status shows the cause; the log of backup-sync contains the provider's \
+          answer",
     judge: sync,
 };
 
 pub(super) static SILENT: Check = Check {
     name: "source.silent",
-    title: "No source has fallen silent",
+    title: "No source is silent",
     why: "A disabled endpoint, a wrong URL or a lost secret at the provider all look like silence.",
-    fix: "webhookctl endpoint show, or look at the provider's page of deliveries",
+    fix: "run webhookctl endpoint show, or check the page of deliveries at the provider",
     judge: silent,
 };
 
 pub(super) static SUBSCRIPTION: Check = Check {
     name: "source.subscription",
-    title: "The providers' subscriptions lead to us",
-    why: "A subscription that is disabled, gone or leads elsewhere delivers nothing.",
-    fix: "webhookctl endpoint enable SOURCE, or mend the subscription at the provider",
+    title: "The providers' subscriptions point to this inbox",
+    why: "A subscription that is disabled, missing or points to another URL delivers nothing.",
+    fix: "run webhookctl endpoint enable SOURCE, or correct the subscription at the provider",
     judge: subscription,
 };
 
 pub(super) static BREAKER: Check = Check {
     name: "source.breaker",
     title: "Every destination can be called",
-    why: "While a breaker is open the events for its destination wait.",
-    fix: "look at the destination; its breaker closes with the first call that goes well",
+    why: "While a circuit breaker is open, the events for its destination wait.",
+    fix: "check the destination; the circuit breaker closes with the first successful call",
     judge: breaker,
 };
 
 pub(super) static PAUSED: Check = Check {
     name: "source.paused",
     title: "No source is paused",
-    why: "The events of a paused source are kept and wait; somebody has to remember to go on.",
-    fix: "webhookctl sources resume SOURCE",
+    why: "The events of a paused source are stored and wait until an operator resumes the source.",
+    fix: "run webhookctl sources resume SOURCE",
     judge: paused,
 };
 
 pub(super) static ROTATION: Check = Check {
     name: "source.rotation",
-    title: "No rotation is left half done",
-    why: "The old secret is accepted until the rotation is ended, also from whoever should not have it any more.",
-    fix: "webhookctl sources rotate-secret SOURCE --finish, or --abort",
+    title: "No rotation is unfinished",
+    why: "Until the rotation ends, the old secret is accepted from anyone who has it.",
+    fix: "run webhookctl sources rotate-secret SOURCE --finish, or --abort",
     judge: rotation,
 };
 

@@ -1,26 +1,27 @@
-//! The ledger's table.
+//! The table of the ledger.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown, Verdict};
 
-/// The indexes that the ledger reads by.
+/// The indexes that the ledger queries.
 const INDEXES: [&str; 2] = ["time", "work"];
 
-/// The attribute that says when a row goes.
+/// The TTL attribute of a row.
 const TTL_BY: &str = "ttl";
 
 pub(super) static ACTIVE: Check = Check {
     name: "table.active",
     title: "The table and its indexes are active",
-    why: "Without the index `work` nobody finds forgotten events, and without `time` nobody finds any.",
-    fix: "wait while an index is being built; one that is missing, deploy the template again",
+    why: "Without the index `work`, lost events are not found; without `time`, no events are \
+          found.",
+    fix: "wait while an index is being built; if an index is missing, deploy the template again",
     judge: active,
 };
 
 pub(super) static TTL: Check = Check {
     name: "table.ttl",
     title: "Rows expire",
-    why: "Without time to live the table grows for ever, and what should be forgotten is kept.",
+    why: "Without time to live, the table grows without limit, and expired data is kept.",
     fix: "aws dynamodb update-time-to-live --table-name … --time-to-live-specification \
           Enabled=true,AttributeName=ttl",
     judge: ttl,
@@ -28,8 +29,8 @@ pub(super) static TTL: Check = Check {
 
 pub(super) static RECOVERY: Check = Check {
     name: "table.recovery",
-    title: "The table can be brought back to any second of the last 35 days",
-    why: "A mistake of ours or yours in the ledger cannot be undone otherwise.",
+    title: "The table can be restored to any second of the last 35 days",
+    why: "Otherwise, an error in Mitt or by an operator in the ledger cannot be undone.",
     fix: "aws dynamodb update-continuous-backups --table-name … --point-in-time-recovery-specification \
           PointInTimeRecoveryEnabled=true",
     judge: recovery,
@@ -38,7 +39,8 @@ pub(super) static RECOVERY: Check = Check {
 pub(super) static PROTECTED: Check = Check {
     name: "table.protected",
     title: "The table cannot be deleted by mistake",
-    why: "It holds what was acknowledged and is not done yet, which no provider sends again.",
+    why: "The table holds acknowledged events that are not done yet, which no provider sends \
+          again.",
     fix: "aws dynamodb update-table --table-name … --deletion-protection-enabled",
     judge: protected,
 };
@@ -62,9 +64,11 @@ fn active(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn ttl(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(match known(&facts.ttl)?.as_deref() {
-        Some(TTL_BY) => Finding::pass(format!("on {TTL_BY}")),
-        Some(other) => Finding::fail(format!("by {other}")).want(format!("by {TTL_BY}")),
-        None => Finding::fail("off").want(format!("by {TTL_BY}")),
+        Some(TTL_BY) => Finding::pass(format!("attribute {TTL_BY}")),
+        Some(other) => {
+            Finding::fail(format!("attribute {other}")).want(format!("attribute {TTL_BY}"))
+        }
+        None => Finding::fail("off").want(format!("attribute {TTL_BY}")),
     })
 }
 

@@ -1,4 +1,4 @@
-//! A healthy inbox, and one fault after another: each check must be seen to find its own.
+//! A healthy deployment with one fault at a time: each check must find its fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn url(name: &str) -> String {
     format!("https://sqs.eu-west-1.amazonaws.com/123456789012/{name}")
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as it is gathered")]
+#[expect(clippy::unnecessary_wraps, reason = "same type as the gathered fact")]
 fn queue(name: &str, days: u64, dead: Option<&str>) -> Known<Queue> {
     Ok(Queue {
         url: url(name),
@@ -59,7 +59,7 @@ fn names() -> Names {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as it is gathered")]
+#[expect(clippy::unnecessary_wraps, reason = "same type as the gathered fact")]
 fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
     let environment = [
         ("MITT_TABLE", "mitt-Inbox-1".to_owned()),
@@ -186,7 +186,7 @@ fn source(facts: &mut Facts) -> &mut SourceFacts {
     &mut of(&mut facts.sources)[0]
 }
 
-/// A check, what it should find, and how that comes about.
+/// A check, its expected verdict, and the change that causes it.
 type Fault = (&'static str, Verdict, fn(&mut Facts));
 
 const FAULTS: &[Fault] = &[
@@ -390,7 +390,7 @@ fn each_check_finds_its_fault() {
         let checked = check.of(&facts);
         assert_eq!(checked.result, *expected, "fault {at}: {checked:?}");
         if *expected != Verdict::NotChecked {
-            assert!(checked.fix.is_some(), "{name} says how to mend it");
+            assert!(checked.fix.is_some(), "{name} has no fix");
         }
     }
 }

@@ -1,37 +1,38 @@
-//! The durations that rest on one another.
+//! Timeouts that depend on each other.
 
 use shared::base::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, SEND_BUDGET};
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
 
-/// What Lambda asks for between a function's timeout and the visibility of its queue.
+/// The visibility timeout of a queue as a multiple of the function timeout, as AWS recommends.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 const TIMES: u64 = 6;
 
 pub(super) static CHAIN: Check = Check {
     name: "timing.chain",
     title: "Effect < lease ≤ function timeout < visibility",
-    why: "A message that becomes visible while its event is at work wakes a second worker, and a function \
-          that ends before its lease leaves events to wait for it.",
-    fix: "set Timeout of the processor and VisibilityTimeout of both queues as template.yaml has them, 60 \
-          and 360 seconds",
+    why: "If a message becomes visible while its event is processed, it wakes a second worker. If \
+          a function ends before its lease, its events wait until the lease expires.",
+    fix: "set Timeout of the processor and VisibilityTimeout of both queues to the values in \
+          template.yaml, 60 and 360 seconds",
     judge: chain,
 };
 
 pub(super) static WINDOW: Check = Check {
     name: "timing.window",
     title: "The batch window is included in the visibility",
-    why: "Messages that wait for a batch to fill are hidden already.",
+    why: "Messages that wait for a full batch are already hidden.",
     fix: "set MaximumBatchingWindowInSeconds of the mapping to 0, or raise VisibilityTimeout",
     judge: window,
 };
 
 pub(super) static CATCHER: Check = Check {
     name: "timing.catcher",
-    title: "The catcher lives longer than its budget",
-    why: "It answers within its budget whatever the stores do; one that is cut off before answers nothing.",
-    fix: "set Timeout of the catcher as template.yaml has it, 10 seconds",
+    title: "The timeout of the catcher is longer than its budget",
+    why: "The catcher answers within its budget even if the stores do not respond. With a shorter \
+          timeout, it gives no answer.",
+    fix: "set Timeout of the catcher to the value in template.yaml, 10 seconds",
     judge: catcher,
 };
 
@@ -53,7 +54,7 @@ fn chain(facts: &Facts) -> Result<Finding, Unknown> {
         return Ok(Finding::warn(found).want(want));
     }
     Ok(Finding::pass(format!(
-        "{lease}s ≤ {timeout}s < {visibility}s ({TIMES} × timeout, as AWS advises)"
+        "{lease}s ≤ {timeout}s < {visibility}s ({TIMES} × timeout, as AWS recommends)"
     )))
 }
 
@@ -63,9 +64,9 @@ fn window(facts: &Facts) -> Result<Finding, Unknown> {
     let window = window.unwrap_or_default();
     let visibility = known(&facts.queues.work_queue)?.visibility_s;
     let needed = timeout * TIMES + window;
-    let found = format!("{window}s, with {visibility}s of visibility");
+    let found = format!("window {window}s, visibility {visibility}s");
     if visibility < needed {
-        return Ok(Finding::fail(found).want(format!("{needed}s of visibility")));
+        return Ok(Finding::fail(found).want(format!("visibility {needed}s or more")));
     }
     Ok(Finding::pass(found))
 }

@@ -1,10 +1,10 @@
-//! What went wrong, read from the chain of an error.
+//! Finds the cause of an error in its chain.
 
 use std::io;
 
 use aws_smithy_types::error::metadata::ErrorMetadata;
 
-/// What of an error we have words for.
+/// A known cause of an error.
 pub(super) enum Cause {
     Answer { code: String, message: String },
     NoCredentials,
@@ -14,7 +14,7 @@ pub(super) enum Cause {
 }
 
 pub(super) fn cause_of(error: &anyhow::Error) -> Option<Cause> {
-    // The service's own words stand deepest, so they are looked for first.
+    // The error of the service is deepest in the chain, so the search starts there.
     let answer = error.chain().find_map(|cause| {
         let metadata = cause.downcast_ref::<ErrorMetadata>()?;
         let (code, message) = (metadata.code()?, metadata.message().unwrap_or_default());
@@ -37,8 +37,8 @@ fn from_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Cause> {
         };
     }
     let text = cause.to_string();
-    // A modelled error prints as `ResourceNotFoundException: Requested resource not found`,
-    // one that the SDK does not know as `unhandled error (AccessDenied)`.
+    // A modelled error prints as `ResourceNotFoundException: Requested resource not found`. An
+    // unknown error prints as `unhandled error (AccessDenied)`.
     let (code, message) = text.split_once(": ").unwrap_or((&text, ""));
     if is_code(code) {
         return Some(Cause::Answer {

@@ -1,4 +1,4 @@
-//! `context add`: a deployment under a name.
+//! `context add`: stores the names of a deployment under a context name.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -35,8 +35,8 @@ pub(super) async fn add(
         (None, None, Some(table)) => (of_table(table), account(&aws()?).await),
         (None, None, None) => {
             return Err(
-                CliError::usage("context.nothing", "say which deployment it is")
-                    .tip("--stack STACK, --outputs FILE, or --table NAME")
+                CliError::usage("context.nothing", "the deployment is missing")
+                    .tip("pass --stack STACK, --outputs FILE, or --table NAME")
                     .into(),
             );
         }
@@ -69,13 +69,14 @@ pub(super) async fn add(
         file.display()
     ));
     if first {
-        out.say("It is the default: `context use` changes that.");
+        out.say("It is the default context; `context use` selects another.");
     }
     out.tip(&format!("webhookctl -c {} doctor", args.name));
     Ok(Exit::Done)
 }
 
-/// What is written down of it already. Something new must not take its place by mistake.
+/// The stored entry of this name, or an empty one. Without `--refresh`, an existing context is an
+/// error, so that `add` does not overwrite it by mistake.
 fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> {
     Contexts::check_new_name(&args.name)?;
     if args.refresh {
@@ -85,7 +86,7 @@ fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> 
         return Ok(Entry::default());
     };
     if !args.refresh {
-        let message = format!("there is a context '{}' already", args.name);
+        let message = format!("context '{}' already exists", args.name);
         return Err(CliError::usage("context.exists", message)
             .tip(format!("webhookctl context add {} --refresh", args.name)));
     }
@@ -101,7 +102,7 @@ fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> 
     })
 }
 
-/// What the stack says of itself, in one parameter.
+/// Reads the names that the stack publishes in one SSM parameter.
 async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names> {
     let name = Names::parameter(stack);
     let answer = aws.ssm().get_parameter().name(&name).send().await;
@@ -109,10 +110,13 @@ async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names
     if let Err(error) = &answer
         && error.as_service_error().is_some_and(is_unknown)
     {
-        let message = format!("no stack '{stack}' says its names in {}", aws.region());
+        let message = format!(
+            "stack '{stack}' publishes no resource names in {}",
+            aws.region()
+        );
         return Err(CliError::failed("context.no_stack", message)
             .note(format!(
-                "looked at the SSM parameter {name}; a stack of an older template has none"
+                "the SSM parameter {name} does not exist; stacks of older templates lack it"
             ))
             .tip(format!(
                 "aws cloudformation describe-stacks --stack-name {stack} | webhookctl context add \
@@ -123,7 +127,7 @@ async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names
     let answer = answer.with_context(|| format!("read the names of the stack {stack}"))?;
     let value = answer.parameter.and_then(|parameter| parameter.value);
     let names: Names = serde_json::from_str(&value.unwrap_or_default())
-        .with_context(|| format!("the parameter {name} is not what a stack writes"))?;
+        .with_context(|| format!("the parameter {name} does not contain valid resource names"))?;
     with_table(names.without_empty())
 }
 
@@ -139,7 +143,7 @@ fn outputs(file: &Path) -> anyhow::Result<Names> {
     parsed(&text)
 }
 
-/// The list of outputs, wherever in the document it is.
+/// Collects all pairs of `OutputKey` and `OutputValue`, at any depth of the document.
 fn parsed(text: &str) -> anyhow::Result<Names> {
     let document: Value = serde_json::from_str(text).context("the outputs are not JSON")?;
     let mut outputs = BTreeMap::new();
@@ -160,7 +164,7 @@ fn parsed(text: &str) -> anyhow::Result<Names> {
 
 fn with_table(names: Names) -> anyhow::Result<Names> {
     if names.table.is_none() {
-        let message = "no table is among the names: is it a stack of this template?";
+        let message = "the outputs name no table; check that the stack uses this template";
         return Err(CliError::failed("context.no_table", message).into());
     }
     Ok(names)
@@ -173,7 +177,8 @@ fn of_table(table: &str) -> Names {
     }
 }
 
-/// The account, to see later that it is still the same; a context does without it.
+/// The AWS account, which later commands compare with their own. It is optional in a context, so
+/// an error is ignored.
 async fn account(aws: &Aws) -> Option<String> {
     let sts = aws_sdk_sts::Client::new(&aws.sdk_config("STS"));
     sts.get_caller_identity().send().await.ok()?.account

@@ -12,7 +12,7 @@ use crate::target::{Chosen, Contexts, Local};
 #[derive(Serialize)]
 struct ContextRow {
     context: String,
-    /// The one that commands talk to.
+    /// Whether commands use this context.
     in_use: bool,
     account: Option<String>,
     region: Option<String>,
@@ -40,7 +40,7 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
                 notes.push("read-only");
             }
             if context.names.table.is_none() {
-                notes.push("its parts are not known: context add --refresh");
+                notes.push("resource names are missing: context add --refresh");
             }
             ContextRow {
                 in_use: is_used(name),
@@ -77,7 +77,8 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
         next_cursor: None,
         truncated: false,
         footer: (!files.is_empty()).then(|| files.join(", ")),
-        empty: "No deployment is written down, and no dev is running here.".to_owned(),
+        empty: "No context is configured, and no `webhookctl dev` is running in this folder."
+            .to_owned(),
         tip: Some("webhookctl context add NAME --stack STACK --region REGION".to_owned()),
     })?;
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `context show`: what is in force, so that no command has a surprise.
+//! `context show`: the values that commands use for a context.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! `--chaos`: something of the local stack breaks on purpose, and can be mended.
+//! `--chaos`: injects a fault into the local stack, which a key press turns off and on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::cli::Chaos;
 use crate::demo::downstream::Downstream;
 use crate::demo::{Crash, Outage, Trouble};
 
-/// Several waits of the demo's sources, so that their growth is seen.
+/// Longer than several retry delays of the demo's sources, so that the backoff is visible.
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Longer than a lease of 35 s, let alone the 20 s of a call.
+/// Longer than the lease of 35 s and the call timeout of 20 s.
 const SLOW: Duration = Duration::from_secs(40);
 
-/// Twice what Stripe and Slack let pass.
+/// Twice the tolerance of Stripe and Slack.
 const SKEW: Duration = Duration::from_secs(600);
 
-/// What is broken, as long as it is.
+/// The injected fault, and whether it is on.
 pub(super) struct Broken {
     what: Chaos,
     is_on: bool,
@@ -49,7 +49,7 @@ impl Broken {
         Ok(broken)
     }
 
-    /// Where functions find what is broken in their way.
+    /// Environment variables that direct the functions to the fault; only the throttle needs one.
     pub(super) fn function_env(&self) -> BTreeMap<String, String> {
         let throttle = self.throttle.iter();
         throttle
@@ -63,7 +63,7 @@ impl Broken {
         }
     }
 
-    /// Mends it, or breaks it again.
+    /// Turns the fault on or off.
     pub(super) fn turn(&mut self) {
         self.is_on = !self.is_on;
         let trouble = match self.what {
@@ -82,7 +82,7 @@ impl Broken {
         self.is_on
     }
 
-    /// How far the clock of the provider is behind ours.
+    /// How far the provider's clock is behind the local clock.
     pub(super) fn skew(&self) -> Duration {
         match self.what {
             Chaos::ClockSkew if self.is_on => SKEW,
@@ -90,7 +90,7 @@ impl Broken {
         }
     }
 
-    /// Waits until a processor is to die.
+    /// Waits until the processor must be killed.
     pub(super) async fn crash(&mut self) -> Crash {
         match self.crashes.recv().await {
             Some(crash) => crash,
@@ -99,7 +99,7 @@ impl Broken {
     }
 }
 
-/// Its name on the command line.
+/// The value of `--chaos`.
 pub(super) fn name(what: Chaos) -> &'static str {
     match what {
         Chaos::Outage => "outage",
@@ -110,52 +110,53 @@ pub(super) fn name(what: Chaos) -> &'static str {
     }
 }
 
-/// What breaks.
+/// Describes the fault.
 pub(super) fn breaks(what: Chaos) -> &'static str {
     match what {
         Chaos::Outage => {
-            "The destination answers 502 for a minute, from the first request that it gets."
+            "The destination answers 502 for one minute, starting with its first request."
         }
         Chaos::Slow => {
-            "The destination does the work of each event at once, and says so only after 40 s: later \
-             than the lease of 35 s is over."
+            "The destination processes each event at once, but answers only after 40 s. The lease \
+             ends after 35 s."
         }
         Chaos::CrashAfterCommit => {
-            "The processor is killed when the destination has done the work of an event, and before it \
-             can write that down."
+            "The processor is killed after the destination has processed an event, before the \
+             processor stores the outcome."
         }
-        Chaos::Throttle => "The table refuses one in three writes of the functions.",
+        Chaos::Throttle => "The table rejects one in three writes of the functions.",
         Chaos::ClockSkew => {
-            "The provider's clock is 10 minutes behind ours, which is as if ours were ahead. This holds \
-             for what is sent from here."
+            "The provider's clock is 10 minutes behind, as if the local clock were ahead. This \
+             applies to webhooks sent from this terminal."
         }
     }
 }
 
-/// What can be seen of it.
+/// Describes what to observe.
 pub(super) fn watch(what: Chaos) -> &'static str {
     match what {
         Chaos::Outage => {
-            "Attempts fail and are made again, each later than the one before. After five in a row the \
-             destination is left alone for a while, and events keep their attempts. When it is back, \
-             all of them are done, once each."
+            "Attempts fail and are retried with growing delays. After five failures in a row, the \
+             circuit breaker stops calls to the destination for a while; events keep their \
+             remaining attempts. After the outage, every event is done, each once."
         }
         Chaos::Slow => {
-            "The call is broken off after 20 s, well inside the lease. Nobody knows then whether it took \
-             effect. The next attempt carries the same idempotency key, and the work is not done again."
+            "The call times out after 20 s, before the lease ends, so its effect is unknown. The \
+             next attempt sends the same idempotency key, and the destination does not repeat the \
+             effect."
         }
         Chaos::CrashAfterCommit => {
-            "The event is `processing` with nobody at work, until its lease is over. Within three minutes \
-             another worker takes it and calls again under the same idempotency key, and the work is \
-             not done again."
+            "The event stays in `processing` without a worker until its lease ends. Within three \
+             minutes another worker claims it and sends the same idempotency key, and the \
+             destination does not repeat the effect."
         }
         Chaos::Throttle => {
-            "Senders are answered 200 all the same: a second try succeeds, or the event is kept in the \
-             spill queue and put into the ledger by the drain, once a minute. None is lost."
+            "Senders still receive 200: a second write succeeds, or the event goes to the spill \
+             queue and the drain stores it in the ledger, once a minute. No event is lost."
         }
         Chaos::ClockSkew => {
-            "The webhook is refused with 401 and kept in the quarantine. `webhookctl verify` says that \
-             its time is too old, and by how much."
+            "The webhook is rejected with 401 and kept in the quarantine. `webhookctl verify` \
+             shows that its timestamp is too old, and by how much."
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `dev` says while it starts, of the demo, and while it stays.
+//! The output of `dev` at its start, during the demo and while it runs.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::target::Local;
 use crate::verbs::send::Sent;
 
-/// Columns of what is explained.
+/// Width of the explanations, in columns.
 const TEXT_WIDTH: usize = 86;
 
-/// Says what happens, for people or as one object a line.
+/// Prints progress as text, or as one JSON object per line.
 pub(super) struct Teller<'o> {
     pub(super) out: &'o mut Printer,
     pub(super) took: Duration,
@@ -60,14 +60,14 @@ impl Teller<'_> {
         }
         let state = match &args.state {
             Some(folder) => format!(
-                "{}  kept for next time; --reset empties it",
+                "{}  kept for the next run; --reset deletes it",
                 folder.display()
             ),
-            None => "in memory  gone when this ends; --state DIR keeps it".to_owned(),
+            None => "in memory  lost when dev stops; --state DIR keeps it".to_owned(),
         };
         self.out.painted(&format!(
             "webhookctl dev · everything on this machine, nothing in AWS\n\n\
-             \x20 ✓ table, queues, bucket, secrets  emulated in this process, as template.yaml says\n\
+             \x20 ✓ table, queues, bucket, secrets  emulated in this process, as in template.yaml\n\
              \x20 ✓ catcher, processor, backup-sync the Lambda binaries, unchanged; logs in {}\n\
              \x20 Ready in {:.1}s\n\n\
              \x20 ➜ webhooks  {}/in/<source>\n\
@@ -78,7 +78,7 @@ impl Teller<'_> {
         ))
     }
 
-    /// What is broken, and what to watch.
+    /// Prints the injected fault and what to observe.
     pub(super) fn chaos(&mut self, what: Chaos) -> anyhow::Result<()> {
         let (name, breaks, watch) = (chaos::name(what), chaos::breaks(what), chaos::watch(what));
         if self.out.format.is_json() {
@@ -89,7 +89,7 @@ impl Teller<'_> {
         let indented = |text: &str| wrapped(text, TEXT_WIDTH).join("\n             ");
         self.out.text(&format!(
             "  ✗ chaos    {name}\n\
-             \x20   broken   {}\n\
+             \x20   fault    {}\n\
              \x20   watch    {}\n\n\
              \x20 Now try, in another terminal:\n\
              \x20   webhookctl send stripe -n 20\n\
@@ -101,7 +101,7 @@ impl Teller<'_> {
         ))
     }
 
-    /// A webhook went out.
+    /// Prints that a webhook was sent.
     pub(super) fn sent(&mut self, sent: &Sent) -> anyhow::Result<()> {
         let now = UnixMillis::now();
         if self.out.format.is_json() {
@@ -130,7 +130,7 @@ impl Teller<'_> {
         ))
     }
 
-    /// The processor died over an event.
+    /// Prints that the processor was killed while it handled an event.
     pub(super) fn crashed(&mut self) -> anyhow::Result<()> {
         let now = UnixMillis::now();
         if self.out.format.is_json() {
@@ -138,25 +138,25 @@ impl Teller<'_> {
             return self.out.json_line(&line);
         }
         self.out.text(&format!(
-            "{}  the destination has done the work, and the processor is killed\n",
+            "{}  the destination has processed the event; the processor was killed\n",
             time::clock(now.0, now.0)
         ))
     }
 
-    /// What was broken is mended, or broken again.
+    /// Prints that the fault is on or off.
     pub(super) fn turned(&mut self, is_on: bool) -> anyhow::Result<()> {
         if self.out.format.is_json() {
             return self.out.json_line(&json!({"event": "chaos", "on": is_on}));
         }
         let now = UnixMillis::now();
         self.out.text(&format!(
-            "{}  it is {}\n",
+            "{}  the fault is {}\n",
             time::clock(now.0, now.0),
-            if is_on { "broken again" } else { "mended" },
+            if is_on { "on again" } else { "off" },
         ))
     }
 
-    /// What the destination saw of an event that is done.
+    /// Prints the requests and effects that the destination counted for an event that is done.
     pub(super) fn effects(&mut self, id: &str, seen: &Seen) -> anyhow::Result<()> {
         if self.out.format.is_json() {
             return self.out.json_line(&json!({
@@ -222,7 +222,7 @@ impl Teller<'_> {
         Ok(())
     }
 
-    /// What the ledger says of every event of the demo, read back.
+    /// Prints the rows of all events of the demo, read from the ledger.
     pub(super) async fn table(
         &mut self,
         ledger: &Ledger,
@@ -279,7 +279,7 @@ impl Teller<'_> {
                 "dev.demo",
                 Exit::No,
                 format!(
-                    "{wrong} of {} webhooks met a fate that they should not",
+                    "{wrong} of {} webhooks had an unexpected outcome",
                     fates.len()
                 ),
             )
@@ -304,7 +304,7 @@ impl Teller<'_> {
     }
 }
 
-/// Lines of whole words, none longer than `width` unless a word is.
+/// Wraps the text at spaces. A line is longer than `width` only if a single word is.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! `--reset`: begins with an empty state.
+//! `--reset`: deletes the stored state.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use crate::output::table::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Printer};
 
-/// Says what is thrown away, and throws it away.
+/// Prints what the folder contains, then deletes it.
 pub(super) fn reset(folder: &Path, out: &mut Printer) -> anyhow::Result<()> {
     let shown = folder.display();
     let kept = Kept::find(folder).map_err(|error| {
-        CliError::failed("dev.reset", format!("nothing was thrown away: {error:#}"))
+        CliError::failed("dev.reset", format!("nothing was deleted: {error:#}"))
     })?;
     let parts = kept.as_ref().map(Kept::parts).transpose()?;
     let parts = parts.unwrap_or_default();
     if parts.is_empty() {
-        out.say(&format!("{shown} keeps nothing yet."));
+        out.say(&format!("{shown} contains no state yet."));
         return Ok(());
     }
     let words: Vec<String> = parts.iter().map(words).collect();
     out.say(&format!(
-        "Throwing away what {shown} keeps{}: {}.",
+        "Deleting the state in {shown}{}: {}.",
         age(&parts),
         words.join(", ")
     ));
@@ -38,7 +38,7 @@ fn words(part: &Part) -> String {
     format!("{} ({files} file{plural}, {bytes} bytes)", part.what)
 }
 
-/// How long ago any of it was written.
+/// The time since the last write of any part.
 fn age(parts: &[Part]) -> String {
     let last = parts.iter().filter_map(|part| part.written_at).max();
     let ago = last.and_then(|last| last.elapsed().ok());

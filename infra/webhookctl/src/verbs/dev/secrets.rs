@@ -1,4 +1,4 @@
-//! The secrets of a local stack: those of the demo, or made-up ones for sources of one's own.
+//! The secrets of a local stack: those of the demo, or random ones for the user's own sources.
 
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
@@ -15,11 +15,11 @@ use crate::samples::random_hex;
 use crate::target::ManagedSecret;
 use crate::test_keys;
 
-/// What the secrets are below that are in Secrets Manager.
+/// Prefix of the secrets in Secrets Manager.
 pub(super) const PREFIX: &str = "mitt/ingress";
 
-/// Puts a secret where each is looked for. With sources of the user's own, those that are not
-/// there yet are made up; a kept state keeps its own.
+/// Stores each secret where the functions read it. For the user's own sources, missing secrets are
+/// generated; secrets of a kept state are not replaced.
 pub(super) async fn put(
     stack: &Stack,
     secrets: &DemoSecrets,
@@ -92,7 +92,7 @@ pub(super) async fn put(
     Ok(())
 }
 
-/// Several sources may have one secret: the first of them makes it.
+/// Creates the secret in Secrets Manager. Sources can share a secret; the first one creates it.
 async fn make(stack: &Stack, name: &str, value: String) -> anyhow::Result<()> {
     let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
     let url = stack.endpoints().secrets_manager.clone();

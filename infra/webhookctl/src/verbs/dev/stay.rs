@@ -1,4 +1,4 @@
-//! What goes on while `dev` stays.
+//! Runs `dev` until it is stopped: handles keys, and prints what happens to events.
 
 use futures::FutureExt as _;
 use futures::StreamExt as _;
@@ -20,7 +20,7 @@ use crate::verbs::inbox::{EACH, Tail};
 use crate::verbs::keys::{Key, Keys};
 use crate::verbs::send::{Sent, sample, usual_source};
 
-/// What is there to be looked at.
+/// The parts that the loop uses.
 pub(super) struct Stay<'s> {
     pub(super) stack: &'s Stack,
     pub(super) local: &'s Local,
@@ -29,8 +29,8 @@ pub(super) struct Stay<'s> {
 }
 
 impl Stay<'_> {
-    /// Until somebody wants us to end. Shows what becomes of events, where something is broken or a
-    /// person sits before it.
+    /// Runs until a signal or a key stops `dev`. Prints changes of events if a fault is injected or
+    /// a terminal is attached.
     pub(super) async fn until_stopped(
         &self,
         mut broken: Option<Broken>,
@@ -38,7 +38,7 @@ impl Stay<'_> {
     ) -> anyhow::Result<()> {
         let mut end = std::pin::pin!(stopped());
         let which = match &broken {
-            Some(_) => "s send a webhook   c mend it, or break it again   q stop",
+            Some(_) => "s send a webhook   c turn the fault off or on   q stop",
             None => "s send a webhook   q stop",
         };
         let mut keys = Keys::of_terminal(which, told.out);
@@ -61,7 +61,7 @@ impl Stay<'_> {
                     (Key::Char('q'), _) => return Ok(()),
                     (Key::Char('s'), broken) => match self.send(broken.as_ref()) {
                         Some(sending) => under_way.push(sending),
-                        None => told.out.say("  no source can be signed for from here"),
+                        None => told.out.say("  no source has a webhook that webhookctl can sign"),
                     },
                     (Key::Char('c'), Some(broken)) => {
                         broken.turn();
@@ -76,12 +76,12 @@ impl Stay<'_> {
                 }
                 Some(sent) = under_way.next(), if !under_way.is_empty() => match sent {
                     Ok(sent) => told.sent(&sent)?,
-                    // It is tried again by whoever wants it.
+                    // The loop goes on: the user can press the key again.
                     Err(error) => told.out.say(&format!("  nothing was sent: {error:#}")),
                 },
                 _ = looks.tick() => {
                     for id in tail.look(told.out).await? {
-                        // Without it, the destination may be somebody else's.
+                        // Without a fault, the destination may not be the demo's.
                         if broken.is_some() {
                             told.effects(&id, &self.downstream.seen(&id))?;
                         }
@@ -91,7 +91,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Begins to send a webhook, if there is a source that it can be signed for.
+    /// Starts sending a webhook, if `webhookctl` can sign for a source.
     fn send(
         &self,
         broken: Option<&Broken>,
@@ -102,7 +102,7 @@ impl Stay<'_> {
     }
 }
 
-/// Waits until a processor is to die, if any is.
+/// Waits until the fault kills the processor; without a fault, forever.
 async fn crash(broken: &mut Option<Broken>) -> Crash {
     match broken {
         Some(broken) => broken.crash().await,
@@ -110,7 +110,7 @@ async fn crash(broken: &mut Option<Broken>) -> Crash {
     }
 }
 
-/// Until a signal says so.
+/// Waits for SIGINT, SIGTERM or SIGHUP.
 async fn stopped() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminated = signal(SignalKind::terminate())?;

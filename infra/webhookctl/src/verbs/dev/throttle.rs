@@ -1,5 +1,5 @@
-//! Stands between the functions and the table, and refuses some writes, as a table does that has no
-//! room for more.
+//! A proxy between the functions and the table. It rejects some writes, as a throttled DynamoDB
+//! table does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::demo::serve;
 
-/// Operations that a table may refuse for want of room to write.
+/// Operations that a table can throttle because of its write capacity.
 const WRITES: [&str; 5] = [
     "PutItem",
     "UpdateItem",
@@ -25,7 +25,7 @@ const WRITES: [&str; 5] = [
 ];
 
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html>
-const REFUSAL: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"chaos: one write in three is refused"}"#;
+const REFUSAL: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"chaos: one write in three is rejected"}"#;
 
 pub(super) struct Throttle {
     pub(super) url: String,
@@ -34,13 +34,13 @@ pub(super) struct Throttle {
 
 struct Inner {
     http: reqwest::Client,
-    /// Whom it stands before.
+    /// URL of the table.
     table: OnceLock<String>,
     refuses: AtomicBool,
 }
 
 impl Throttle {
-    /// Whom it stands before is said when the table is there.
+    /// Starts the proxy. [`Throttle::stand_before`] sets the table's URL, which is not known yet.
     pub(super) fn start() -> anyhow::Result<Self> {
         let http =
             shared::aws::outbound::to_this_machine("http://127.0.0.1", Duration::from_secs(30))?;
@@ -50,17 +50,17 @@ impl Throttle {
             refuses: AtomicBool::new(false),
         });
         let router = Router::new().fallback(pass).with_state(Arc::clone(&inner));
-        // It ends with the program.
+        // The server runs until the program ends.
         let (url, _) = serve(0, router)?;
         Ok(Self { url, inner })
     }
 
     pub(super) fn stand_before(&self, url: &str) {
-        // There is one table, so that a second time it would be the same.
+        // There is one table, so a second call would set the same URL.
         let _ = self.inner.table.set(url.trim_end_matches('/').to_owned());
     }
 
-    /// Whether it refuses anything from now on.
+    /// Turns the rejections on or off.
     pub(super) fn turn(&self, refuses: bool) {
         self.inner.refuses.store(refuses, Ordering::Relaxed);
     }
@@ -84,7 +84,7 @@ impl Inner {
         self.pass(parts, body).await
     }
 
-    /// By chance: a writer that tries twice meets it twice now and then.
+    /// Random, so that sometimes both tries of a writer are rejected.
     fn refuses(&self) -> bool {
         let mut dice = [0_u8];
         self.refuses.load(Ordering::Relaxed)
@@ -93,14 +93,14 @@ impl Inner {
     }
 
     async fn pass(&self, parts: Parts, body: Bytes) -> anyhow::Result<Response> {
-        let table = self.table.get().context("no table stands behind")?;
+        let table = self.table.get().context("the table's URL is not set")?;
         let path = parts.uri.path_and_query();
         let url = format!("{table}{}", path.map_or("/", |path| path.as_str()));
         let asked = self.http.request(parts.method, url);
         let asked = asked.headers(passed_on(parts.headers)).body(body);
-        let answer = asked.send().await.context("ask the table")?;
+        let answer = asked.send().await.context("call the table")?;
         let (status, headers) = (answer.status(), passed_on(answer.headers().clone()));
-        let answer = answer.bytes().await.context("hear the table")?;
+        let answer = answer.bytes().await.context("read the table's answer")?;
         Ok((status, headers, answer).into_response())
     }
 }
@@ -112,7 +112,7 @@ fn is_write(headers: &HeaderMap) -> bool {
     operation.is_some_and(|operation| WRITES.contains(&operation))
 }
 
-/// Without what is about the connection.
+/// Removes the headers that belong to the connection.
 fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     for name in [
         header::HOST,
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(
             refused(&throttle, "PutItem").await,
             0,
-            "it is not turned on"
+            "the throttle is off"
         );
         throttle.turn(true);
         for write in WRITES {

@@ -1,4 +1,4 @@
-//! The queue of dead letters, and how many dead letters there are.
+//! The dead-letter queue, and the number of dead letters.
 
 use anyhow::Context as _;
 use aws_sdk_sqs::types::{ListMessageMoveTasksResultEntry, QueueAttributeName};
@@ -8,10 +8,10 @@ use crate::cli::DoorAt;
 use crate::output::CliError;
 use crate::target::Deployment;
 
-/// More dead letters than this are not counted.
+/// Counting dead letters stops at this number.
 const MOST_COUNTED: u64 = 100_000;
 
-/// Where messages go that nobody could answer.
+/// The dead-letter queue of the work queue, for messages that no processor could handle.
 pub(crate) struct DeadQueue {
     sqs: aws_sdk_sqs::Client,
     url: String,
@@ -24,8 +24,9 @@ struct RedrivePolicy {
     dead_letter_target_arn: String,
 }
 
-/// Dead letters in the table, and messages in the queue of dead letters. They need not be equal:
-/// a message dies when nobody can answer it, an event when its attempts are used up.
+/// Dead letters in the table, and messages in the dead-letter queue. The numbers can differ: an
+/// event becomes a dead letter when its attempts are used up, a message moves to the queue when no
+/// processor can handle it.
 pub(crate) async fn dead_letter_counts(
     inbox: &Deployment,
     queue: &DeadQueue,
@@ -35,13 +36,13 @@ pub(crate) async fn dead_letter_counts(
 }
 
 impl DeadQueue {
-    /// The one that the queue of messages names.
+    /// Finds the queue that the redrive policy of the work queue names.
     pub(crate) async fn find(inbox: &Deployment, at: &DoorAt) -> anyhow::Result<Self> {
         let named = at.queue_url.clone();
         let Some(work_message) = named.or_else(|| inbox.names().queue_url.clone()) else {
             return Err(
-                CliError::usage("dlq.no_queue", "name the queue of messages")
-                    .note("the output QueueUrl of the stack; it knows its dead-letter queue")
+                CliError::usage("dlq.no_queue", "the work queue is not named")
+                    .note("the output QueueUrl of the stack; it names the dead-letter queue")
                     .tip("webhookctl dlq redrive --native --queue-url URL")
                     .into(),
             );
@@ -54,17 +55,17 @@ impl DeadQueue {
             .attribute_names(wanted.clone())
             .send()
             .await
-            .context("ask the queue where its dead letters go")?;
+            .context("read the redrive policy of the work queue")?;
         let attributes = answer.attributes();
         let policy = attributes.and_then(|attributes| attributes.get(&wanted));
         let policy: RedrivePolicy = policy
             .and_then(|text| serde_json::from_str(text).ok())
-            .context("the queue of messages has no dead-letter queue")?;
+            .context("the work queue has no dead-letter queue")?;
         let arn = policy.dead_letter_target_arn;
-        // It is in the same account and Region: SQS takes no other.
+        // SQS requires the dead-letter queue to be in the same account and Region.
         let (place, _) = work_message
             .rsplit_once('/')
-            .context("a queue's URL has a path")?;
+            .context("the URL of the work queue has no path")?;
         let url = format!("{place}/{}", name_of(&arn));
         Ok(Self { sqs, url, arn })
     }
@@ -73,7 +74,7 @@ impl DeadQueue {
         name_of(&self.arn)
     }
 
-    /// About how many messages it holds that nobody is looking at.
+    /// The approximate number of visible messages.
     pub(crate) async fn count(&self) -> anyhow::Result<u64> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let answer = self
@@ -83,28 +84,34 @@ impl DeadQueue {
             .attribute_names(visible.clone())
             .send()
             .await
-            .context("count the dead letters")?;
+            .context("count the messages of the dead-letter queue")?;
         let attributes = answer.attributes();
         attributes
             .and_then(|attributes| attributes.get(&visible)?.parse().ok())
-            .context("the depth of the dead-letter queue is no number")
+            .context("SQS returned no valid depth of the dead-letter queue")
     }
 
-    /// Moves all of it back to where each message came from. SQS takes one such task at a time.
+    /// Starts moving all messages back to their source queue. SQS runs one such task at a time.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html>
     pub(super) async fn start_move(&self) -> anyhow::Result<()> {
         let request = self.sqs.start_message_move_task().source_arn(&self.arn);
-        request.send().await.context("move the dead letters")?;
+        request
+            .send()
+            .await
+            .context("start the message move task")?;
         Ok(())
     }
 
-    /// The task that was started last.
+    /// The most recent move task.
     pub(super) async fn last_move(
         &self,
     ) -> anyhow::Result<Option<ListMessageMoveTasksResultEntry>> {
         let request = self.sqs.list_message_move_tasks();
         let request = request.source_arn(&self.arn).max_results(1);
-        let answer = request.send().await.context("ask how far the move is")?;
+        let answer = request
+            .send()
+            .await
+            .context("read the progress of the message move task")?;
         Ok(answer.results.unwrap_or_default().into_iter().next())
     }
 }

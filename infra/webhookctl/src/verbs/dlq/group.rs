@@ -1,4 +1,4 @@
-//! Dead letters of one error, as one row.
+//! Groups dead letters by error, one row for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::output::Column;
 use crate::output::table::{Weight, thousands};
 use crate::output::time::{age, rfc3339};
 
-/// What stands in the place of an error where a row has none.
+/// The error text for rows without an error.
 const NONE: &str = "no error was recorded";
 
 /// Dead letters of one error, the newest first.
@@ -24,7 +24,7 @@ pub(super) struct Group<'r> {
 
 #[derive(Serialize)]
 pub(super) struct GroupRow {
-    /// So many digits of the fingerprint that no other group begins alike.
+    /// A prefix of the fingerprint, long enough to be unique among the groups.
     error: String,
     events: usize,
     sources: Vec<String>,
@@ -32,14 +32,14 @@ pub(super) struct GroupRow {
     first_at: String,
     last_at: String,
     replay: Standings,
-    /// The newest of them.
+    /// The id of the newest dead letter.
     id: String,
     #[serde(skip)]
     last: i64,
 }
 
 impl<'r> Group<'r> {
-    /// Those that ask for work first, the larger ones first.
+    /// All groups, the largest first.
     pub(super) fn all(rows: &'r [Row]) -> Vec<Self> {
         let mut groups: BTreeMap<Fingerprint, Vec<&Row>> = BTreeMap::new();
         for row in rows {
@@ -56,7 +56,7 @@ impl<'r> Group<'r> {
         groups
     }
 
-    /// So many digits name each of them.
+    /// The number of digits that identify each group.
     pub(super) fn digits(groups: &[Self]) -> usize {
         Fingerprint::digits(groups.iter().map(|group| &group.error))
     }
@@ -109,13 +109,13 @@ impl GroupRow {
         &self.error
     }
 
-    /// Whether somebody may want to work on them again.
+    /// Whether the group has dead letters that can be replayed.
     pub(super) fn is_open(&self) -> bool {
         self.replay.open() > 0
     }
 }
 
-/// The error as it stands in the row.
+/// The error text of the row.
 pub(super) fn text(row: &Row) -> &str {
     error_text(row).unwrap_or(NONE)
 }
@@ -124,7 +124,7 @@ pub(super) fn fingerprint(row: &Row) -> Fingerprint {
     Fingerprint::of(text(row))
 }
 
-/// One by its name, several by their number.
+/// The name of a single source, or the number of sources.
 pub(super) fn source_words(sources: &[String]) -> String {
     match sources {
         [one] => one.clone(),

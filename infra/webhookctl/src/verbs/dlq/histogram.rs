@@ -1,4 +1,4 @@
-//! How many, over time, in one line.
+//! A histogram of times in one line.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// As wide as it gets.
+/// The largest number of buckets.
 const MOST: i64 = 48;
 
 const WIDTHS: [i64; 9] = [
@@ -35,7 +35,8 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// Of times in any order: 5 minutes wide each, or wider where there would be too many.
+    /// Counts `times`, which can be in any order, in milliseconds. Buckets are 5 minutes wide, or
+    /// wider if there would be more than [`MOST`].
     pub(super) fn of(times: &[i64]) -> Self {
         let (first, last) = (
             times.iter().copied().min().unwrap_or(0),
@@ -43,7 +44,7 @@ impl Histogram {
         );
         let fits = |width: &i64| last.div_euclid(*width) - first.div_euclid(*width) < MOST;
         let width = WIDTHS.into_iter().find(fits);
-        // Longer than four years: the last place takes the rest.
+        // For spans of almost four years and more, the last bucket counts the rest.
         let width = width.unwrap_or(30 * DAY_MS);
         let start = first.div_euclid(width) * width;
         let places = ((last - start) / width + 1).min(MOST);
@@ -91,7 +92,7 @@ impl Histogram {
     }
 }
 
-/// Without seconds; with its date where that is another one.
+/// The time without seconds; with the date if it is not today.
 fn minute(millis: i64, now: i64) -> String {
     let text = clock(millis, now);
     text.strip_suffix(":00.000").unwrap_or(&text).to_owned()

@@ -1,4 +1,4 @@
-//! `dlq inspect`: one error, or one dead letter.
+//! `dlq inspect`: shows one error, or one dead letter.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::inbox;
 
-/// A line stays one: the text is whatever a destination answered.
+/// Length limit of a line. The text comes from a destination and can be arbitrarily long.
 const LINE_CAP: usize = 1000;
 
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct Document {
     error: String,
     message: String,
     events: usize,
-    /// Whether there are more dead letters than were looked at.
+    /// Whether there are more dead letters than were read.
     truncated: bool,
     sources: Vec<String>,
     first: At,
@@ -45,7 +45,7 @@ struct Document {
 }
 
 #[derive(Serialize)]
-#[expect(clippy::struct_field_names, reason = "the words of the document")]
+#[expect(clippy::struct_field_names, reason = "JSON field names")]
 struct At {
     at: String,
     id: String,
@@ -81,7 +81,7 @@ pub(super) async fn inspect(
     one(&args.what, &inbox, now, out).await
 }
 
-/// The group that a person means; none may be meant.
+/// The group whose fingerprint starts with `what`, if any. An ambiguous prefix is an error.
 fn named<'g, 'r>(
     groups: &'g [Group<'r>],
     what: &str,
@@ -113,7 +113,7 @@ fn named<'g, 'r>(
     .details(details.collect()))
 }
 
-/// Not an error, so an event.
+/// Shows a single dead letter; `what` is not the fingerprint of an error.
 async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
     let row = match inbox::find(inbox, what).await {
         Ok(row) => row,
@@ -132,7 +132,7 @@ async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> any
         return Err(CliError::new(
             "dlq.not_dead",
             Exit::NotFound,
-            format!("{what} is no dead letter; it is {}", row.state),
+            format!("{what} is not a dead letter; its status is {}", row.state),
         )
         .tip(format!("webhookctl inbox inspect {}", row.id()))
         .into());
@@ -149,7 +149,7 @@ fn nothing(inbox: &Deployment, what: &str) -> CliError {
         Exit::NotFound,
         format!("no dead letter '{what}' in {}", inbox.name),
     )
-    .note("looked for: an error's fingerprint, at least 4 digits of it, and an event's id")
+    .note("expected at least 4 digits of an error's fingerprint, or the id of an event")
     .tip("webhookctl dlq list")
 }
 
@@ -252,13 +252,13 @@ fn lines(document: &Document, now: i64) -> String {
         let _ = writeln!(text, "  {name:<9}  {}", capped(&value, LINE_CAP));
     }
     if document.truncated {
-        let _ = writeln!(text, "  of the {MOST} dead letters that were received last");
+        let _ = writeln!(text, "  based on the {MOST} dead letters received last");
     }
     let _ = writeln!(text, "\nnext_action  {}", document.next_action);
     text
 }
 
-/// `2m10s ago`, and after a day the date.
+/// `2m10s ago`, or the date after a day.
 fn ago(then: i64, now: i64) -> String {
     let age = age(then, now);
     if age.contains('-') {
@@ -268,7 +268,7 @@ fn ago(then: i64, now: i64) -> String {
     }
 }
 
-/// `issues.opened 29 · pull_request.closed 12`; no more than five.
+/// `issues.opened 29 · pull_request.closed 12`; at most five names.
 fn most_first<K: AsRef<str>>(counts: &BTreeMap<K, usize>) -> String {
     let mut counts: Vec<(&str, usize)> = counts.iter().map(|(k, n)| (k.as_ref(), *n)).collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

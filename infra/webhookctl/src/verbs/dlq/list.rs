@@ -79,8 +79,8 @@ async fn grouped(
     let count = plural(found.rows.len(), "dead letter");
     let footer = if found.more {
         format!(
-            "the {} that were received last; there are more: narrow it with --source, --since and \
-             --until · {}",
+            "only the {} received last; narrow the list with --source, --since and --until to see \
+             others · {}",
             thousands(found.rows.len() as u64),
             inbox.name
         )

@@ -1,4 +1,4 @@
-//! `dlq redrive`: dead letters are worked on again, by a plan that is made and applied at once.
+//! `dlq redrive`: processes dead letters again, with a replay plan that is applied at once.
 
 use shared::base::clock::UnixMillis;
 
@@ -22,10 +22,10 @@ pub(super) async fn redrive(
     replay::plan_and_apply(selection, reason, args.confirm, &inbox, out).await
 }
 
-/// Why it is done, in words that are not none.
+/// The reason of the redrive, which must not be empty.
 pub(super) fn reason(args: &DlqRedriveArgs) -> Result<&str, CliError> {
     match args.reason.trim() {
-        "" => Err(CliError::usage("dlq.reason", "say why: -m WHY")),
+        "" => Err(CliError::usage("dlq.reason", "a reason is missing: -m WHY")),
         reason => Ok(reason),
     }
 }

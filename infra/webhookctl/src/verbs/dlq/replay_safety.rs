@@ -1,4 +1,4 @@
-//! What is known of a dead letter's side effects, and so what working on it again would do.
+//! What is known about the effects of a dead letter, and so what a replay would do.
 
 use serde::Serialize;
 use shared::inbox::ledger::Row;
@@ -9,23 +9,23 @@ use crate::inspect::next_action::{Code, next_action};
 use crate::inspect::view;
 use crate::inspect::{EffectState, EventView};
 
-/// Whether it can be worked on again.
+/// Whether a replay is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReplaySafety {
-    /// What happened is known, and is skipped.
+    /// All effects are known; a replay skips those that happened.
     Safe,
-    /// What may have happened is repeated under the same key.
+    /// An effect may have happened; a replay repeats it under the same idempotency key.
     Guarded,
-    /// What may have happened would happen twice.
+    /// An effect may have happened; a replay could make it happen twice.
     Unknown,
-    /// A human wanted no work on it.
+    /// An operator discarded the event.
     Discarded,
-    /// There is nothing left to work on.
+    /// The payload was erased, so there is nothing to process.
     Erased,
 }
 
-/// How many of each.
+/// The number of dead letters of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Standings {
     pub(super) safe: usize,
@@ -71,7 +71,7 @@ impl Standings {
         *count += 1;
     }
 
-    /// Those that somebody may want to work on again.
+    /// The number of dead letters that can be replayed.
     pub(super) fn open(&self) -> usize {
         self.safe + self.guarded + self.unknown
     }
@@ -90,20 +90,20 @@ impl Standings {
         texts.collect::<Vec<_>>().join(" · ")
     }
 
-    /// What to do about all of them.
+    /// The next step for the whole group.
     pub(super) fn next_action(&self) -> String {
         let again = self.safe + self.guarded;
         match (again, self.unknown) {
             (0, 0) => "none".to_owned(),
             (_, 0) => "replay after fix".to_owned(),
-            (0, _) => "check downstream: nobody knows whether the effect happened".to_owned(),
-            (_, 1) => "replay after fix; 1 needs a look downstream".to_owned(),
-            (_, unknown) => format!("replay after fix; {unknown} need a look downstream"),
+            (0, _) => "check downstream: it is unknown whether the effect happened".to_owned(),
+            (_, 1) => "replay after fix; 1 needs a check downstream".to_owned(),
+            (_, unknown) => format!("replay after fix; {unknown} need a check downstream"),
         }
     }
 }
 
-/// The worst that is known of the effects of one event.
+/// The worst state among the effects of one event.
 pub(super) fn effects(view: &EventView) -> &'static str {
     let some = |states: &[EffectState]| view.effects.iter().any(|e| states.contains(&e.state));
     if some(&[EffectState::Unknown, EffectState::Intent]) {
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(standings.text(), "safe 38 · unknown 3");
         assert_eq!(
             standings.next_action(),
-            "replay after fix; 3 need a look downstream"
+            "replay after fix; 3 need a check downstream"
         );
         assert_eq!(Standings::default().next_action(), "none");
         let mut one = Standings::default();

@@ -1,4 +1,5 @@
-//! A report for others: how it is set up, what the checks found, and counts. No bodies, no secrets.
+//! The support bundle: configuration, results of the checks and counts. It has no bodies and no
+//! secrets.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Shows it on stderr, then writes it; a file that is there is left alone.
+/// Prints the bundle on stderr, then writes it. An existing file is not overwritten.
 pub(super) fn write(
     file: &Path,
     inbox: &Deployment,
@@ -30,14 +31,14 @@ pub(super) fn write(
         .open(file);
     let mut created = created.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already; it was left alone", file.display());
+            let message = format!("{} already exists; it was not overwritten", file.display());
             CliError::new("doctor.bundle", Exit::Usage, message).into()
         }
         _ => anyhow::Error::new(error).context(format!("write {}", file.display())),
     })?;
     let written = created.write_all(text.as_bytes());
     written.with_context(|| format!("write {}", file.display()))?;
-    out.say(&format!("This is in {} now.", file.display()));
+    out.say(&format!("The bundle is in {}.", file.display()));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The canary of `--end-to-end`: which source it goes to, and what its end says.
+//! The canary of `--end-to-end`: its source, and the finding from its outcome.
 
 use shared::sources::{ActionKind, Config};
 
@@ -13,7 +13,7 @@ pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(
-            "not checked: no source only keeps what comes; add one, or name it with --canary",
+            "not checked: no source has only `keep` actions; add one, or name a source: --canary",
         ));
     };
     Ok(match Box::pin(send::canary(inbox, &source)).await {
@@ -25,11 +25,12 @@ pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result
     })
 }
 
-/// An event of a source that does something would do it: only one that keeps is taken unasked.
+/// The source of the canary: `--canary`, or the first source whose only action is `keep`, and for
+/// which `webhookctl` can sign. The event would trigger any other action.
 fn source(args: &DoctorArgs, config: &Config) -> Result<Option<String>, CliError> {
     if let Some(name) = &args.canary {
         if config.source(name).is_none() {
-            let message = format!("no source is named '{name}'");
+            let message = format!("unknown source '{name}'");
             return Err(CliError::usage("doctor.canary", message));
         }
         return Ok(Some(name.clone()));
@@ -58,7 +59,7 @@ fn judged(canary: &Canary) -> Finding {
     match (canary.status, canary.outcome.as_deref()) {
         (200..=299, Some("done")) => Finding::pass(format!("{said}; {id} is done")),
         (200..=299, Some(other)) => Finding::fail(format!("{said}; {id} is {other}")),
-        (200..=299, None) => Finding::fail(format!("{said}, and no event is in the ledger")),
+        (200..=299, None) => Finding::fail(format!("{said}, but the ledger has no event")),
         _ => Finding::fail(said),
     }
 }

@@ -1,11 +1,12 @@
-//! Asks, and takes a refusal for an answer.
+//! Turns failed calls into [`Unknown`] facts.
 
 use std::error::Error;
 
 use crate::doctor::{Known, Unknown};
 use crate::output::aws::{Place, rewrite};
 
-/// What was answered, or why nobody knows. `action` is what IAM calls the request.
+/// The answer of a call, or the reason why the fact is unknown. `action` is the IAM action of the
+/// call.
 pub(super) fn asked<T, E>(action: &'static str, answer: Result<T, E>) -> Known<T>
 where
     E: Error + Send + Sync + 'static,
@@ -13,13 +14,13 @@ where
     answer.map_err(|error| unknown(action, &anyhow::Error::new(error)))
 }
 
-/// The same of what the ledger says.
+/// Like [`asked`], for an answer of the ledger.
 pub(super) fn told<T>(action: &'static str, answer: anyhow::Result<T>) -> Known<T> {
     answer.map_err(|error| unknown(action, &error))
 }
 
 fn unknown(action: &'static str, error: &anyhow::Error) -> Unknown {
-    // The emulators say so of a call that they do not have.
+    // The emulators answer with these words if they do not implement a call.
     let text = format!("{error:#}");
     let is_strange = [
         "UnknownOperation",

@@ -1,4 +1,4 @@
-//! What the checks found, for people by groups, for scripts one object each.
+//! Prints the findings: grouped for people, one object per check for scripts.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::output::time::rfc3339;
 use crate::output::{Column, Format, List, Printer, safe, style};
 use crate::target::Deployment;
 
-/// Titles are cut to this many columns, so that what was found stands in one line below another.
+/// Titles are cut to this many columns, so that the findings are aligned.
 const TITLE: usize = 64;
 
 pub(super) fn tell(
@@ -29,7 +29,7 @@ pub(super) fn tell(
     }
 }
 
-/// JSON, CSV and names alone.
+/// The formats JSON, CSV and ids.
 fn list(
     inbox: &Deployment,
     facts: &Facts,
@@ -95,7 +95,7 @@ fn head(inbox: &Deployment, facts: &Facts) -> String {
     safe(&parts.join(" · ")).into_owned() + "\n"
 }
 
-/// The sum, and how to mend what is not well.
+/// The totals, and the fixes of failed checks and warnings.
 fn end(checked: &[Checked], colour: bool) -> String {
     let count = |verdict| checked.iter().filter(|it| it.result == verdict).count();
     let mut parts = vec![format!("{} passed", count(Verdict::Pass))];
@@ -126,7 +126,7 @@ fn end(checked: &[Checked], colour: bool) -> String {
     text
 }
 
-/// Never by colour alone.
+/// A sign for each verdict, so that the colour is not the only difference.
 fn sign(verdict: Verdict, colour: bool) -> String {
     let (sign, of) = match verdict {
         Verdict::Pass => ("✓", "done"),

@@ -1,4 +1,4 @@
-//! `inbox body`: the exact bytes that arrived.
+//! `inbox body`: prints the exact bytes of a body.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ struct Document {
     content_type: Option<String>,
     bytes: usize,
     sha256: Option<String>,
-    /// The body, where it is text; else it is in `base64`.
+    /// The body if it is UTF-8; otherwise it is in `base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub(in crate::verbs) async fn body(
     Ok(Exit::Done)
 }
 
-/// The body of an event, or why there is none.
+/// The body of an event, or an error with the reason why it is missing.
 pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
     if matches!(row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
         return Err(crate::selection::no_bucket().into());
@@ -71,15 +71,15 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
         Some(Ok(body)) => Ok(body.0),
         Some(Err(NoBody::Damaged)) => Err(CliError::failed(
             "inbox.damaged_body",
-            format!("what is stored as the body of {id} is not what arrived"),
+            format!("the stored body of {id} is damaged: its hash does not match"),
         )
         .into()),
         Some(Err(NoBody::Gone)) | None => {
             let why = match row.erased_at {
                 Some(_) => "it was erased",
-                None => "it is past its keeping",
+                None => "its retention has ended",
             };
-            let message = format!("the body of {id} is not there any more");
+            let message = format!("the body of {id} no longer exists");
             Err(CliError::new("inbox.no_body", Exit::NotFound, message)
                 .note(why)
                 .into())
@@ -87,7 +87,7 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
     }
 }
 
-/// Whether a terminal shows it and does nothing else.
+/// Whether the body has no control characters that a terminal would interpret.
 fn is_harmless(body: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(body) else {
         return false;
@@ -97,19 +97,23 @@ fn is_harmless(body: &[u8]) -> bool {
 }
 
 fn no_json(row: &Row) -> CliError {
-    let message = format!("the body of {} is no JSON that can be indented", row.id());
-    CliError::new("inbox.no_json", Exit::No, message).tip("without --pretty it is shown as it is")
+    let message = format!(
+        "the body of {} cannot be indented: it is not JSON",
+        row.id()
+    );
+    CliError::new("inbox.no_json", Exit::No, message)
+        .tip("leave out --pretty to print it unchanged")
 }
 
 fn control_bytes(id: &str) -> CliError {
     CliError::new(
         "inbox.control_bytes",
         Exit::Refused,
-        "the body holds characters that a terminal would obey or hide",
+        "the body contains control characters, which a terminal would interpret or hide",
     )
-    .note("nothing was shown")
+    .note("nothing was printed")
     .tip(format!(
-        "webhookctl inbox body {id} > FILE, or --raw to show it all the same"
+        "webhookctl inbox body {id} > FILE, or --raw to print it anyway"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! `inbox diff`: two bodies, by what they say and by how it is written.
+//! `inbox diff`: compares two bodies, by their values and by how the values are written.
 
 mod compare;
 
@@ -14,7 +14,7 @@ use crate::output::table::{aligned, thousands};
 use crate::output::{Exit, Printer};
 use crate::raw_json::Json;
 
-/// So much of a value is shown to people.
+/// Values in the text output are cut to this length.
 const VALUE_CAP: usize = 120;
 
 #[derive(Serialize)]
@@ -23,10 +23,10 @@ struct Document {
     b: String,
     same_event_id: bool,
     same_bytes: bool,
-    /// Whether both are JSON; else only the bytes are compared.
+    /// Whether both bodies are JSON; otherwise only the bytes are compared.
     json: bool,
     changes: Vec<Change>,
-    /// What differs in the writing alone.
+    /// Differences in how equal values are written.
     also: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::verbs) async fn diff(
     let document = document((&a, &of_a), (&b, &of_b));
     let same = document.same_bytes;
     out.document("inbox.diff", &document, &document.a, &text(&document))?;
-    // As `diff` does: 1 when they differ.
+    // Exits with 1 if the bodies differ, like `diff`.
     Ok(if same { Exit::Done } else { Exit::Failed })
 }
 
@@ -49,7 +49,7 @@ fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
     let mut document = Document {
         a: a.id().to_string(),
         b: b.id().to_string(),
-        // The second body under one id has its hash behind a `~`.
+        // The key of a second body under one id has the hash behind a `~`.
         same_event_id: provider_id(a) == provider_id(b),
         same_bytes: of_a == of_b,
         json: false,
@@ -68,15 +68,15 @@ fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
         let at = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
         let (a, b) = (thousands(of_a.len() as u64), thousands(of_b.len() as u64));
         document.also.push(format!(
-            "not both are JSON; {a} and {b} bytes, the first {} are equal",
+            "a body is not JSON; {a} and {b} bytes, the first {} are equal",
             thousands(at as u64)
         ));
     }
     document
 }
 
-/// Whether they differ in the space between the values. Where values differ there is more of it or
-/// less anyway; then it counts only if one document has none.
+/// Whether the white space between the values differs. If values differ, their white space usually
+/// does too, so then it counts only if one document has none.
 fn other_space(a: &[u8], b: &[u8], same_values: bool) -> bool {
     let (a, b) = (space(a), space(b));
     a != b && (same_values || a.is_empty() != b.is_empty())
@@ -113,10 +113,10 @@ fn text(document: &Document) -> String {
         "two events"
     };
     if document.same_bytes {
-        return format!("{ids}, the bodies are the same\n");
+        return format!("{ids}, the bodies are equal\n");
     }
     let what = match (document.json, document.changes.is_empty()) {
-        (true, true) => "the bodies say the same and are written differently",
+        (true, true) => "the bodies have the same values, written differently",
         _ => "bodies differ",
     };
     let absent = || "(absent)".to_owned();

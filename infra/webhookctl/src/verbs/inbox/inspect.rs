@@ -50,7 +50,7 @@ pub(in crate::verbs) async fn inspect(
     Ok(Exit::Done)
 }
 
-/// The event, and where all of it is shown, what its lineage says beyond its row.
+/// The event, and its lineage if the output shows it.
 async fn seen(
     args: &InspectArgs,
     inbox: &Deployment,
@@ -64,7 +64,7 @@ async fn seen(
     Ok(event)
 }
 
-/// The same error; of a request that was refused, with where to look.
+/// The same error; if the id belongs to a rejected request, with a tip that shows the request.
 async fn refused(error: anyhow::Error, inbox: &Deployment, id: &str) -> anyhow::Error {
     let missing = error.downcast_ref::<CliError>();
     let Some(missing) = missing.filter(|error| error.code == "inbox.not_found") else {
@@ -73,7 +73,7 @@ async fn refused(error: anyhow::Error, inbox: &Deployment, id: &str) -> anyhow::
     match crate::verbs::quarantine::inspect::find(inbox, id, UnixMillis::now()).await {
         Ok(_) => missing
             .clone()
-            .note("it was refused, and is in the quarantine")
+            .note("the request was rejected and is in the quarantine")
             .tip(format!("webhookctl quarantine inspect {id}"))
             .into(),
         Err(_) => error,
@@ -90,7 +90,7 @@ fn text(args: &InspectArgs, format: Format, event: &EventView, now: i64) -> Stri
     }
 }
 
-/// Shows it, and again each time that it has changed, until nothing more happens by itself.
+/// Prints the event, and again after each change, until it is settled.
 async fn watch(
     args: &InspectArgs,
     inbox: &Deployment,

@@ -71,7 +71,7 @@ pub(in crate::verbs) async fn list(
     Ok(Exit::Done)
 }
 
-/// A list that was throttled can be told where to begin.
+/// Marks an interrupted search as resumable, because `inbox list` accepts `--after`.
 fn goes_on(mut error: anyhow::Error) -> anyhow::Error {
     if let Some(so_far) = error.downcast_mut::<SoFar>() {
         so_far.takes_after = true;
@@ -79,20 +79,20 @@ fn goes_on(mut error: anyhow::Error) -> anyhow::Error {
     error
 }
 
-/// Whether events come at all is what one asks oneself before an empty list.
+/// A tip for an empty list: when the newest event arrived.
 async fn widen(inbox: &Deployment, now: i64) -> anyhow::Result<String> {
     let newest = newest(inbox, UnixMillis(now)).await?;
     Ok(match newest {
         Some(event) => format!(
-            "the newest event came {} ago from {}; widen with --since 7d",
+            "the newest event arrived {} ago from {}; widen the list with --since 7d",
             time::age(event.received_at.0, now),
             event.key.source()
         ),
-        None => "no event came in the last 24h; widen with --since 7d".to_owned(),
+        None => "no event arrived in the last 24h; widen the list with --since 7d".to_owned(),
     })
 }
 
-/// The sources that wait for an operator, of those that have open events.
+/// The paused sources, among those with open events.
 async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
     let open = rows.iter().filter(|row| row.is_open());
     let sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
@@ -105,7 +105,7 @@ async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTree
     Ok(paused)
 }
 
-/// The columns that were named, in that order; without names those of the list.
+/// The columns that `--columns` names, in that order; without names, the default columns.
 fn chosen<'a>(
     mut all: Vec<Column<'a, EventRow>>,
     names: &[String],
@@ -118,7 +118,7 @@ fn chosen<'a>(
     for name in names {
         let place = all.iter().position(|column| column.field() == name);
         let place = place.ok_or_else(|| {
-            let message = format!("a list has no column '{name}', or not twice");
+            let message = format!("unknown or repeated column '{name}'");
             CliError::usage("usage.columns", message).tip(format!("one of: {}", known.join(", ")))
         })?;
         shown.push(all.remove(place).weight(Weight::Essential));
@@ -126,7 +126,7 @@ fn chosen<'a>(
     Ok(shown)
 }
 
-/// `8 newest since 09:10`, or `all 8` where no more match.
+/// `8 newest since 09:10`, or `all 8` if no more events match.
 fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
     let count = thousands(found.rows.len() as u64);
     let what = match (found.more, &want.after, want.reverse) {

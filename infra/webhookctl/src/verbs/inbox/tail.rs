@@ -18,10 +18,10 @@ use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// How often it is looked.
+/// Interval between scans.
 pub(in crate::verbs) const EACH: Duration = Duration::from_secs(1);
 
-/// No cell of a line is longer.
+/// Length limit of a cell.
 const CELL_CAP: usize = 200;
 
 /// One change of one event.
@@ -58,14 +58,16 @@ pub(in crate::verbs) async fn tail(
     if args.selection.received.until.is_some() || !args.selection.received.id.is_empty() {
         let error = CliError::usage(
             "inbox.tail",
-            "tail follows what arrives: no --until, no --id",
+            "tail follows new events and does not accept --until or --id",
         );
         return Err(error.tip("webhookctl inbox inspect <ID> --watch").into());
     }
     if out.format == Format::Csv {
-        return Err(CliError::usage("usage.output", "a stream has no -o csv")
-            .tip("-o jsonl, or webhookctl inbox export -f FILE.csv")
-            .into());
+        return Err(
+            CliError::usage("usage.output", "a stream cannot be printed as CSV")
+                .tip("use -o jsonl, or webhookctl inbox export -f FILE.csv")
+                .into(),
+        );
     }
     let inbox = args.bodies_at.open(global)?;
     let began = UnixMillis::now().0;
@@ -92,7 +94,7 @@ pub(in crate::verbs) async fn tail(
     Ok(Exit::Interrupted)
 }
 
-/// The same beside something else that goes on.
+/// Follows events for a caller that has its own loop.
 pub(in crate::verbs) struct Tail<'a> {
     follow: Follow<'a>,
     shown: Shown,
@@ -106,7 +108,7 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// Shows what has changed since the last look. The ids of those that are done now.
+    /// Prints the changes since the last scan. Returns the ids of events that became done.
     pub(in crate::verbs) async fn look(
         &mut self,
         out: &mut Printer,
@@ -122,14 +124,14 @@ impl<'a> Tail<'a> {
     }
 }
 
-/// What was shown until now.
+/// Counts and column widths of the lines printed so far.
 #[derive(Default)]
 struct Shown {
     events: std::collections::HashSet<String>,
     done: usize,
     failed: usize,
     dead: usize,
-    /// Columns grow with what they hold, and never shrink again.
+    /// Column widths grow with the longest value and never shrink.
     source: usize,
     kind: usize,
 }

@@ -1,4 +1,4 @@
-//! Brings one event to the program on this machine.
+//! Delivers one event to the local program.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed};
@@ -10,7 +10,7 @@ use super::wanted::Wanted;
 use crate::forward::{Address, Answer, Forwarder, Missing, NoAnswer, Stored};
 use crate::samples::Signed;
 
-/// All that a delivery needs.
+/// The parts that a delivery needs.
 pub(super) struct Deliveries {
     pub(super) ledger: Ledger,
     pub(super) forwarder: Forwarder,
@@ -20,25 +20,25 @@ pub(super) struct Deliveries {
     pub(super) wanted: std::sync::Arc<Wanted>,
 }
 
-/// An event on its way, and whether it came before `listen` began.
+/// An event to deliver. `past` events were received before `listen` started.
 #[derive(Clone)]
 pub(super) struct Item {
     pub(super) event: Listed,
     pub(super) past: bool,
-    /// It was sent before, and a person wants it once more.
+    /// Whether the user sends the event again.
     pub(super) again: bool,
 }
 
-/// What came of it.
+/// The result of a delivery.
 pub(super) enum End {
     Answered {
         answer: Answer,
         signed_again: bool,
     },
     NoAnswer(NoAnswer),
-    /// It is not one that was asked for, or is not there any more.
+    /// The event does not match the selection, or no longer exists.
     Unwanted,
-    /// Its body cannot be read, and why.
+    /// The body cannot be read, with the reason.
     NoBody(&'static str),
     /// The inbox could not be read.
     Trouble(anyhow::Error),
@@ -65,7 +65,7 @@ impl Deliveries {
         }
     }
 
-    /// The request, signed again where that is wanted and can be.
+    /// Builds the request. It is signed again if `--resign` is given and the source allows it.
     fn request(&self, item: &Item, stored: &Stored) -> (Signed, bool) {
         let url = self.address.url();
         if let Some(Ok(signing)) = self.signing.get(item.event.key.source())
@@ -77,7 +77,7 @@ impl Deliveries {
     }
 }
 
-/// Whether signing changes headers alone, and leaves body and URL as they are.
+/// Whether signing changes only headers, and not the body or the URL.
 pub(super) fn in_headers(scheme: &Scheme) -> bool {
     let token = scheme.jwt.iter().map(|jwt| &jwt.from);
     let time = scheme.ts.iter().map(|ts| &ts.from);

@@ -1,4 +1,4 @@
-//! Who else forwards from the same inbox: each listener leaves a note in `.mitt`.
+//! Detects other listeners of the same inbox: each listener writes a file into `.mitt/listen`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::output::Printer;
 
 const FOLDER: &str = ".mitt/listen";
 
-/// What a listener says of itself.
+/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Listener {
     pid: u32,
@@ -40,28 +40,30 @@ impl Listener {
         }
     }
 
-    /// Leaves the note, and says who else forwards some of the same. Where no note can be left,
-    /// events are forwarded all the same.
+    /// Writes the file, and returns the running listeners that forward some of the same sources. If
+    /// the file cannot be written, events are still forwarded.
     pub(super) fn announce(&self, out: &mut Printer) -> (Option<Announced>, Vec<Self>) {
         let others = self.others();
         match self.write() {
             Ok(announced) => (Some(announced), others),
             Err(error) => {
-                out.say(&format!("note: other listeners are not told: {error:#}"));
+                out.say(&format!(
+                    "note: other listeners cannot detect this one: {error:#}"
+                ));
                 (None, others)
             }
         }
     }
 
     fn write(&self) -> anyhow::Result<Announced> {
-        std::fs::create_dir_all(FOLDER).with_context(|| format!("make {FOLDER}"))?;
+        std::fs::create_dir_all(FOLDER).with_context(|| format!("create {FOLDER}"))?;
         let path = Path::new(FOLDER).join(format!("{}.json", self.pid));
         std::fs::write(&path, serde_json::to_string(self)?)
             .with_context(|| format!("write {}", path.display()))?;
         Ok(Announced(path))
     }
 
-    /// Others that are running. The notes of those that are not are removed.
+    /// Other running listeners. Files of listeners that no longer run are removed.
     fn others(&self) -> Vec<Self> {
         let files = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
         let notes = files.filter_map(|file| {
@@ -84,24 +86,24 @@ impl Listener {
     }
 }
 
-/// The note of a listener that is running.
+/// The file of this listener, removed on drop.
 pub(super) struct Announced(PathBuf);
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // A note that stays is recognised by its pid.
+        // A file that cannot be removed is recognised by its pid.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Whether there is a process of this number.
+/// Whether a process with this pid runs.
 fn is_running(pid: u32) -> bool {
     let pid = i32::try_from(pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| {
         let answer = rustix::process::test_kill_process(pid);
-        // It is somebody else's, but it is there.
+        // EPERM means that the process exists and belongs to another user.
         answer.is_ok() || answer == Err(rustix::io::Errno::PERM)
     })
 }

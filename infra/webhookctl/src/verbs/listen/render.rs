@@ -1,4 +1,4 @@
-//! Says what comes of each event: a line for people, an object for scripts.
+//! Prints the result of each delivery: a line for people, an object for scripts.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use crate::output::style::paint;
 use crate::output::table::thousands;
 use crate::output::{Format, Printer, time};
 
-/// How much of an answer is shown to people, and how much to scripts.
+/// Characters of a response body in the text output, and in the output for scripts.
 const SHOWN: usize = 300;
 const SHOWN_TO_SCRIPTS: usize = 4096;
 
-/// How often it is said that more events are held.
+/// Minimum interval between lines about the number of held events.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One delivery, for scripts.
@@ -33,7 +33,7 @@ struct Line<'l> {
     #[serde(rename = "type")]
     kind: &'l str,
     received_at: String,
-    /// It was sent before, and somebody wanted it once more.
+    /// Whether the user sent the event again.
     again: bool,
     signed_again: bool,
     status: Option<u16>,
@@ -52,7 +52,7 @@ pub(super) struct Teller {
     refused: usize,
     unanswered: usize,
     left_out: usize,
-    /// What was said last of those that are held, and when.
+    /// The last printed reason and number of held events, and the time of the line.
     held: Option<(String, usize, Instant)>,
     troubled: bool,
 }
@@ -124,7 +124,7 @@ impl Teller {
         Ok(())
     }
 
-    /// It may have been taken, and is not sent again by itself.
+    /// The program may have received the event, so it is not sent again automatically.
     pub(super) fn unanswered(
         &mut self,
         item: &Item,
@@ -198,15 +198,13 @@ impl Teller {
         ))
     }
 
-    /// The program cannot be reached; nothing is lost by it.
+    /// The program cannot be reached. Its events are held and sent later.
     pub(super) fn held(&mut self, why: &str, count: usize, out: &mut Printer) {
         let known = self.held.as_ref();
         if known.is_some_and(|(said, ..)| said == why) {
             return self.more_held(count, out);
         }
-        out.say(&format!(
-            "  → no answer ({why}), {count} held, trying again"
-        ));
+        out.say(&format!("  → no answer ({why}), {count} held, retrying"));
         self.held = Some((why.to_owned(), count, Instant::now()));
     }
 
@@ -215,29 +213,27 @@ impl Teller {
             && count != *said
             && at.elapsed() > PATIENCE
         {
-            out.say(&format!(
-                "  → no answer ({why}), {count} held, trying again"
-            ));
+            out.say(&format!("  → no answer ({why}), {count} held, retrying"));
             (*said, *at) = (count, Instant::now());
         }
     }
 
     pub(super) fn trouble(&mut self, why: &str, out: &mut Printer) {
         if !self.troubled {
-            out.say(&format!("  the inbox cannot be read ({why}), trying again"));
+            out.say(&format!("  the inbox cannot be read ({why}), retrying"));
         }
         self.troubled = true;
     }
 
     pub(super) fn summary(&self, under_way: usize, held: usize, out: &mut Printer) {
         let sent = self.taken + self.refused + self.unanswered;
-        let mut parts = vec![format!("{sent} sent"), format!("{} taken", self.taken)];
+        let mut parts = vec![format!("{sent} sent"), format!("{} accepted", self.taken)];
         for (count, what) in [
-            (self.refused, "refused"),
+            (self.refused, "rejected"),
             (self.unanswered, "unanswered"),
-            (self.left_out, "left out"),
-            (under_way, "under way"),
-            (held, "held and not sent"),
+            (self.left_out, "skipped"),
+            (under_way, "in progress"),
+            (held, "held, not sent"),
         ] {
             if count > 0 {
                 parts.push(format!("{count} {what}"));
@@ -248,25 +244,25 @@ impl Teller {
     }
 }
 
-/// The one that keys are about now.
+/// Prints the selected event.
 pub(super) fn chosen(item: &Item, out: &mut Printer) {
     let received = time::clock(item.event.received_at.0, UnixMillis::now().0);
     let received = received.split('.').next().unwrap_or_default();
     out.say(&format!(
-        "  chosen: {received}  {}  {}  {}",
+        "  selected: {received}  {}  {}  {}",
         item.event.key.source(),
         item.event.kind,
         short_id(item.event.id.as_str()),
     ));
 }
 
-/// What the inbox says of an event.
+/// Prints the state of an event.
 pub(super) fn details(event: &EventView, out: &mut Printer) -> anyhow::Result<()> {
     let now = UnixMillis::now().0;
     if out.format.is_table() {
         return out.text(&format!("\n{}\n", seven_lines(event, now)));
     }
-    // Others read what is delivered, and this was asked by a key.
+    // Scripts read deliveries from stdout, so details go to stderr.
     for line in seven_lines(event, now).lines() {
         out.say(line);
     }

@@ -1,4 +1,4 @@
-//! One delivery after the other, in the order in which events came.
+//! Delivers events one after the other, in the order of their receipt.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,16 +21,18 @@ use crate::inspect::view;
 use crate::output::{Exit, Printer};
 use crate::verbs::keys::{Key, Keys};
 
-/// How long it waits for a program that is down: a person has just stopped it.
+/// Delay before a retry while the program is down. It is short at first, because developers often
+/// restart their program.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
-const KEYS: &str = "↑↓ choose   r send again   d details   p pause   q stop";
+const KEYS: &str = "↑↓ select   r send again   d details   p pause   q stop";
 
-/// Reads of the inbox that may fail one after the other.
+/// Failed reads of the inbox in a row before `listen` stops.
 const MOST_TROUBLE: u32 = 10;
 
-/// What a person stops it by. Made before anything is announced, which is taken back at the end.
+/// The signals that stop `listen`. They are registered before the listener's file is written, so
+/// that the file is removed at the end.
 pub(super) struct Stops {
     interrupted: Signal,
     terminated: Signal,
@@ -53,14 +55,14 @@ pub(super) struct Run<'o> {
     sent: Sent,
     past: bool,
     paused: bool,
-    /// Nothing more comes.
+    /// No more events will arrive.
     over: bool,
     trouble: u32,
-    /// Deliveries that the person did not wait for.
+    /// Deliveries that were in progress when the user stopped `listen`.
     cut: usize,
-    /// What could not be sent is tried again then.
+    /// Time of the next retry.
     retry_at: Option<Instant>,
-    /// How long was waited last; zero while the program can be reached.
+    /// The last delay; zero while the program can be reached.
     waited: Duration,
 }
 
@@ -82,7 +84,7 @@ impl<'o> Run<'o> {
         }
     }
 
-    /// Until the person stops it, or there is nothing more to come.
+    /// Runs until the user stops it, or no more events can arrive.
     pub(super) async fn until_the_end(
         &mut self,
         mut news: UnboundedReceiver<News>,
@@ -119,7 +121,7 @@ impl<'o> Run<'o> {
 
     /// The next delivery, unless it has to wait.
     fn next(&mut self) -> Option<BoxFuture<'static, (Item, End)>> {
-        // What a person asks for goes out while the rest is paused.
+        // An event that the user sends again goes out even during a pause.
         let may_go = |item: &Item| !self.paused || item.again;
         if self.retry_at.is_some() || !self.waiting.front().is_some_and(may_go) {
             return None;
@@ -209,7 +211,7 @@ impl<'o> Run<'o> {
         };
         match (key, meant) {
             (Key::Up | Key::Down | Key::Char('r' | 'd'), None) => {
-                self.out.say("  nothing was sent yet");
+                self.out.say("  no event was sent yet");
             }
             (Key::Up | Key::Down, Some(item)) => chosen(item, self.out),
             (Key::Char('r'), Some(item)) => self.waiting.push_front(Item {
@@ -220,7 +222,7 @@ impl<'o> Run<'o> {
                 let Deliveries { ledger, config, .. } = &*self.deliveries;
                 match ledger.event(&item.event.key).await {
                     Ok(Some(row)) => details(&view(&row, config), self.out)?,
-                    Ok(None) => self.out.say("  it is not in the inbox any more"),
+                    Ok(None) => self.out.say("  the event is no longer in the inbox"),
                     Err(error) => self.teller.trouble(&in_words(&error), self.out),
                 }
             }
@@ -228,9 +230,9 @@ impl<'o> Run<'o> {
                 self.paused = !self.paused;
                 let count = self.waiting.len();
                 self.out.say(&if self.paused {
-                    format!("  paused, {count} held; p goes on")
+                    format!("  paused, {count} held; p resumes")
                 } else {
-                    "  going on".to_owned()
+                    "  resumed".to_owned()
                 });
             }
             _ => {}
@@ -238,7 +240,7 @@ impl<'o> Run<'o> {
         Ok(())
     }
 
-    /// What it came to, when all is over.
+    /// Prints the totals.
     pub(super) fn summary(&mut self) {
         self.teller.summary(self.cut, self.waiting.len(), self.out);
     }

@@ -1,22 +1,22 @@
-//! What was sent lately, and which of it a person means.
+//! The events sent last, and the one that the user has selected.
 
 use std::collections::VecDeque;
 
 use super::deliver::Item;
 
-/// So many can be chosen from.
+/// The most events to select from.
 const MOST: usize = 100;
 
 #[derive(Default)]
 pub(super) struct Sent {
-    /// The newest last.
+    /// Sent events, the newest last.
     items: VecDeque<Item>,
-    /// How many are newer than the one that is meant.
+    /// The number of events newer than the selected one.
     back: usize,
 }
 
 impl Sent {
-    /// One that was chosen stays chosen, whatever comes behind it.
+    /// Adds a sent event. An earlier selected event stays selected.
     pub(super) fn add(&mut self, item: Item) {
         if item.again {
             return;
@@ -31,18 +31,18 @@ impl Sent {
         }
     }
 
-    /// The one that is chosen, or else the last.
+    /// The selected event; by default the last.
     pub(super) fn meant(&self) -> Option<&Item> {
         self.items.iter().rev().nth(self.back)
     }
 
-    /// Chooses the one before.
+    /// Selects the next older event.
     pub(super) fn older(&mut self) -> Option<&Item> {
         self.back = (self.back + 1).min(self.items.len().saturating_sub(1));
         self.meant()
     }
 
-    /// Chooses the one behind; behind the last, whichever is the last.
+    /// Selects the next newer event. After the last event, the selection follows new events.
     pub(super) fn newer(&mut self) -> Option<&Item> {
         self.back = self.back.saturating_sub(1);
         self.meant()

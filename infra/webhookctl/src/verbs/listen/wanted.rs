@@ -1,4 +1,4 @@
-//! Which events are forwarded.
+//! Selects the events to forward.
 
 use anyhow::Context as _;
 use shared::base::clock::UnixMillis;
@@ -14,7 +14,7 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::target::Deployment;
 
-/// No backfill reaches further back: each hour of each source is a read of its own.
+/// The longest backfill. Each hour of each source is a separate read.
 const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;
 
 pub(super) struct Wanted {
@@ -26,7 +26,7 @@ pub(super) struct Wanted {
     via: Vec<String>,
     attempts: Option<u32>,
     fields: Vec<(JsonPath, String)>,
-    /// Where the backfill begins; without it, only what arrives from now on.
+    /// The start of the backfill; without it, only new events are forwarded.
     pub(super) since: Option<UnixMillis>,
     pub(super) until: Option<UnixMillis>,
 }
@@ -41,7 +41,7 @@ impl Wanted {
         if let Some(id) = asked.received.id.first() {
             return Err(CliError::usage(
                 "listen.id",
-                "listen forwards events as they arrive, not chosen ones",
+                "listen forwards events as they arrive and does not accept --id",
             )
             .tip(format!("webhookctl send --event {id} --to URL"))
             .into());
@@ -49,12 +49,12 @@ impl Wanted {
         let since = args.backfill.or(asked.received.since);
         let since = since.map(|when| UnixMillis(when.millis(now.0)));
         if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
-            return Err(CliError::usage("listen.span", "a backfill spans at most 31 days").into());
+            return Err(CliError::usage("listen.span", "a backfill covers at most 31 days").into());
         }
         let fields = asked.where_.iter().map(|wanted| {
             let path = JsonPath::parse(&wanted.path).with_context(|| {
-                CliError::usage("usage.where", format!("'{}' is no path", wanted.path))
-                    .tip("keys with dots between them, such as data.object.customer")
+                CliError::usage("usage.where", format!("invalid path '{}'", wanted.path))
+                    .tip("separate keys with dots, such as data.object.customer")
             })?;
             Ok((path, wanted.value.clone()))
         });
@@ -79,7 +79,7 @@ impl Wanted {
         self.since.is_some()
     }
 
-    /// The sources, in a sentence.
+    /// The sources as text.
     pub(super) fn words(&self) -> String {
         if self.all_sources {
             "all sources".to_owned()
@@ -93,7 +93,7 @@ impl Wanted {
         lengths.max().unwrap_or_default()
     }
 
-    /// Whether more is asked than the index knows.
+    /// Whether the selection needs more than the index has.
     pub(super) fn looks_closer(&self) -> bool {
         !self.status.is_empty()
             || self.error.is_some()
@@ -102,17 +102,17 @@ impl Wanted {
             || !self.fields.is_empty()
     }
 
-    /// By what the index knows.
+    /// Whether the event matches by the attributes of the index.
     pub(super) fn lists(&self, event: &Listed) -> bool {
         let is_type = |pattern: &String| glob::fits(pattern, &event.kind);
         self.types.is_empty() || self.types.iter().any(is_type)
     }
 
-    /// By row and body.
+    /// Whether the event matches by its row and body.
     pub(super) fn takes(&self, row: &Row, body: &[u8], config: &Config) -> bool {
         let shown = view(row, config);
         let error = shown.last_error.as_ref().map(|error| &error.fingerprint);
-        // What is kept apart nobody works on, unless somebody asks for it.
+        // Quarantined events are not processed, so they are forwarded only on request.
         let status = if self.status.is_empty() {
             shown.status != Status::Quarantined
         } else {
@@ -129,14 +129,14 @@ impl Wanted {
     }
 }
 
-/// Whether the body has this value there; of many, one.
+/// Whether one of the values at this path in the body is the wanted one.
 fn has(path: &JsonPath, body: &[u8], wanted: &str) -> bool {
     let found = path.all(body).unwrap_or_default().into_iter().flatten();
     let mut texts = found.filter_map(|raw| scalar(raw).ok().flatten());
     texts.any(|text| text == wanted)
 }
 
-/// The sources that were asked for, if there are such.
+/// The sources that match the patterns. A pattern without a match is an error.
 fn chosen(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError> {
     let known = inbox.sources();
     if asked.is_empty() {

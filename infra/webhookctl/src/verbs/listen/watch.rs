@@ -1,4 +1,4 @@
-//! Watches the inbox: the past on request, then what arrives.
+//! Watches the inbox: reads past events on request, then polls for new events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use crate::output::aws::{Place, rewrite};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// No more events of an hour of one source are looked at.
+/// The most events that are read for one hour of one source.
 const MOST_AN_HOUR: usize = 1_000_000;
 
-/// Hours that are read at the same time.
+/// Hours that are read in parallel.
 const AT_ONCE: usize = 8;
 
-/// An event may be in the index a little later than another that came after it: each look reaches
-/// so far back.
+/// Each poll reaches this far back, because an event can appear in the index after an event that
+/// was received later.
 const BACK: Duration = Duration::from_secs(120);
 
-/// One look in this many reaches further back: an event that had to wait for the ledger enters
-/// with the time at which it came, and our clock may be ahead of the catcher's.
+/// Every 30th poll reaches further back: an event that waited for the ledger is stored under its
+/// original time of receipt, and the local clock may be ahead of the catcher's.
 const FAR_LOOK: u32 = 30;
 const FAR_BACK: Duration = Duration::from_secs(900);
 
-/// The catcher's clock may be ahead of ours.
+/// The catcher's clock may be ahead of the local clock.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// Looks that may fail one after the other.
+/// The number of failed polls in a row after which `listen` stops.
 const MOST_FAILURES: u32 = 10;
 
-/// What is seen of the inbox.
+/// A message of the watcher.
 pub(super) enum News {
-    /// So many past events come now.
+    /// This many past events follow.
     Backfill(usize),
-    /// From here on, events are new.
+    /// All further events are new.
     Live,
     Event(Listed),
-    /// The inbox cannot be read for a moment.
+    /// A read of the inbox failed and is retried.
     Trouble(String),
-    /// There is nothing more to come.
+    /// No more events will arrive.
     Over,
     Failed(anyhow::Error),
 }
 
-/// Looks at what there is, and begins to watch. It ends when nobody hears the news any more.
+/// Reads the inbox once, then watches it in a task. The task ends when the receiver is dropped.
 pub(super) async fn start(
     ledger: Ledger,
     wanted: Arc<Wanted>,
@@ -81,13 +81,13 @@ pub(super) async fn start(
 struct Watch {
     ledger: Ledger,
     wanted: Arc<Wanted>,
-    /// What was told, for as long as a look may find it again.
+    /// Events that were sent to the receiver, for as long as a poll can find them again.
     seen: HashMap<EventId, UnixMillis>,
     news: UnboundedSender<News>,
 }
 
 impl Watch {
-    /// Tells the past that is wanted, and remembers the rest that a later look would find.
+    /// Sends the selected past events, and remembers the others that a later poll would find.
     async fn first_look(&mut self, now: UnixMillis) -> anyhow::Result<()> {
         let near = now - FAR_BACK;
         let since = self.wanted.since;
@@ -140,18 +140,18 @@ impl Watch {
         News::Over
     }
 
-    /// Whether no event can come any more that is wanted.
+    /// Whether the selection ends in the past, so that no more events can match.
     fn is_over(&self, now: UnixMillis) -> bool {
         self.wanted.until.is_some_and(|until| until <= now)
     }
 
-    /// Where a look ends that would end at `to`.
+    /// The end of a poll: `to`, or the end of the selection if that is earlier.
     fn last(&self, to: UnixMillis) -> UnixMillis {
         let until = self.wanted.until.map(|until| UnixMillis(until.0 - 1));
         until.map_or(to, |until| until.min(to))
     }
 
-    /// The events of a span that were not told before, oldest first.
+    /// The events of a time range that were not sent before, oldest first.
     async fn between(&self, from: UnixMillis, to: UnixMillis) -> anyhow::Result<Vec<Listed>> {
         let mut hours = futures::stream::iter(hours(from, to).collect::<Vec<_>>())
             .map(|(from, to)| {
@@ -180,12 +180,12 @@ impl Watch {
     }
 }
 
-/// What is wrong with the inbox, in a few words.
+/// The error in a few words.
 pub(super) fn in_words(error: &anyhow::Error) -> String {
     rewrite(error, &Place::default()).message
 }
 
-/// The hours of UTC from one time to another: the `time` index is read by them.
+/// The UTC hours from one time to another, because the `time` index is read by hour.
 fn hours(from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = (UnixMillis, UnixMillis)> {
     let end = move |at: i64| ((at.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to.0);
     let starts = std::iter::successors(Some(from.0), move |at| Some(end(*at) + 1));

@@ -1,10 +1,11 @@
-//! Nothing enters a protected inbox that nobody has counted.
+//! In a protected context, the operator confirms how many requests enter the inbox.
 
 use super::plural;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Whether as many may enter as somebody has said, or types now. Elsewhere nobody has to.
+/// Checks the count of `--confirm`, or asks for it in a protected context. Other contexts need no
+/// confirmation.
 pub(super) fn let_in(
     count: usize,
     confirm: Option<usize>,
@@ -17,7 +18,7 @@ pub(super) fn let_in(
         None if count == 0 || !inbox.is_protected() => return Ok(()),
         None if out.terminal.asks => {
             let question = format!(
-                "{requests} would enter {} (protected). Type {count} to go on: ",
+                "{requests} would enter {} (protected). Type {count} to continue: ",
                 inbox.name
             );
             let typed = out.ask(&question)?;
@@ -32,12 +33,12 @@ pub(super) fn let_in(
             Exit::Refused,
             format!("{requests} would enter, but {how} {said}; nothing was changed"),
         )
-        .tip("look again with --dry-run")
+        .tip("review the selection with --dry-run")
         .into()),
         None => Err(CliError::new(
             "quarantine.confirm",
             Exit::Refused,
-            format!("say how many: --confirm {count}"),
+            format!("confirm the count: --confirm {count}"),
         )
         .note(format!(
             "{requests} would enter {} (protected); nothing was changed",

@@ -1,4 +1,4 @@
-//! What can be said of a refused request today.
+//! The result of verifying a rejected request with the current secrets.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::rejected::{RejectedRequest, Verdict};
@@ -7,13 +7,13 @@ use shared::sources::Config;
 use super::reach::Keys;
 use crate::output::time::short;
 
-/// The parameter store says when it stored something to the second.
+/// Parameter Store reports times with a precision of one second.
 const SECOND_MS: i64 = 1000;
 
-/// A request, and what the catcher's own verification says of it with today's secrets.
+/// A rejected request, and the result of the catcher's verification with the current secrets.
 pub(super) struct Found<'h> {
     pub(super) held: &'h RejectedRequest,
-    /// `None` when nobody asked: it was released, or the secrets cannot be read.
+    /// `None` if the request was not checked: it was released, or the secrets cannot be read.
     pub(super) verdict: Option<Verdict>,
     /// When the secret that matches was stored.
     pub(super) added: Option<UnixMillis>,
@@ -42,13 +42,14 @@ impl<'h> Found<'h> {
         }
     }
 
-    /// Whether it came before the secret that matches was there: then nothing is strange about it.
+    /// Whether the request arrived before the matching secret was stored, which explains the
+    /// rejection.
     pub(super) fn came_before(&self) -> bool {
         self.added
             .is_some_and(|added| self.held.received_at.0 < added.0 + SECOND_MS)
     }
 
-    /// The label of the secret that matches now.
+    /// The label of the matching secret.
     pub(super) fn secret(&self) -> Option<&str> {
         match &self.verdict {
             Some(Verdict::Genuine(event)) => Some(event.secret().unwrap_or("-")),
@@ -56,7 +57,7 @@ impl<'h> Found<'h> {
         }
     }
 
-    /// Whether it leaves the quarantine when it is asked to.
+    /// Whether `reverify` accepts the request.
     pub(super) fn is_genuine(&self) -> bool {
         matches!(self.verdict, Some(Verdict::Genuine(_) | Verdict::Handshake))
     }
@@ -65,7 +66,7 @@ impl<'h> Found<'h> {
         if let Some(released) = &self.held.released {
             return match &released.key {
                 Some(key) => format!("released as {key}"),
-                None => "was only a handshake".to_owned(),
+                None => "released as a handshake".to_owned(),
             };
         }
         match &self.verdict {
@@ -75,29 +76,31 @@ impl<'h> Found<'h> {
             }
             Some(Verdict::Handshake) => "matches, but is only a handshake".to_owned(),
             Some(Verdict::Refused(reason)) => format!("still {reason}"),
-            Some(Verdict::Damaged) => "damaged: what is stored is not what arrived".to_owned(),
+            Some(Verdict::Damaged) => {
+                "damaged: the stored body differs from the received one".to_owned()
+            }
         }
     }
 }
 
-/// `, added 09:14`, of a secret whose time is known.
+/// `, added 09:14` if the time is known.
 pub(super) fn added(at: Option<UnixMillis>, now: UnixMillis) -> String {
     at.map_or_else(String::new, |at| format!(", added {}", short(at.0, now.0)))
 }
 
-/// A reason in words. A reason of newer code has none here.
+/// Describes a reason. A reason stored by newer code gets a general text.
 pub(super) fn what(reason: &str) -> &'static str {
     match reason {
         "missing_header" => "a header that the scheme needs is missing",
         "missing_field" => "a field that the scheme needs is missing",
-        "malformed_signature" => "the signature is not written as the scheme writes it",
-        "malformed_timestamp" => "the signed time is no time",
+        "malformed_signature" => "the signature does not have the format of the scheme",
+        "malformed_timestamp" => "the signed timestamp is invalid",
         "malformed_body" => "the body cannot be read",
-        "unknown_version" => "no signature of a version that counts",
+        "unknown_version" => "no signature has a supported version",
         "bad_signature" => "the signature does not match",
-        "timestamp_too_old" => "rightly signed, but too long ago",
-        "timestamp_in_future" => "rightly signed, but in the future",
-        "duplicate_header" => "a header that may stand once stood there twice",
-        _ => "refused",
+        "timestamp_too_old" => "the signature is valid, but the timestamp is too old",
+        "timestamp_in_future" => "the signature is valid, but the timestamp is in the future",
+        "duplicate_header" => "a header that may occur once occurs twice",
+        _ => "rejected",
     }
 }

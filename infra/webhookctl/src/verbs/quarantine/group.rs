@@ -1,4 +1,4 @@
-//! Refused requests of one source and one reason, as one row.
+//! The rejected requests of one source and one reason, as one row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, safe};
 
-/// From so many on, requests of one address look like a scan.
+/// Minimum number of requests from one address that count as a scan.
 const SCAN: usize = 10;
 
 #[derive(Serialize)]
 pub(super) struct Group {
     reason: String,
-    /// Those that were not released.
+    /// Requests that were not released.
     requests: usize,
     released: usize,
     source: String,
     what: &'static str,
     finding: String,
-    /// How many match which secret now.
+    /// Number of matching requests by secret.
     matches: BTreeMap<String, usize>,
     bytes: u64,
     newest_at: String,
     oldest_at: String,
-    /// The newest of them.
+    /// The id of the newest request.
     id: String,
     #[serde(skip)]
     newest: i64,
@@ -72,7 +72,7 @@ impl Group {
         })
     }
 
-    /// Whether some of them would enter the inbox now.
+    /// Whether some requests of the group match a secret.
     pub(super) fn has_genuine(&self) -> bool {
         !self.matches.is_empty()
     }
@@ -106,11 +106,12 @@ fn finding(
     let unmatched =
         |one: &&Found<'_>| matches!(one.verdict, Some(Verdict::Refused(Reason::BadSignature)));
     let what = match waiting {
-        _ if !of.iter().all(unmatched) => "still refused",
+        _ if !of.iter().all(unmatched) => "still rejected",
         1 => "matches no secret",
-        _ => "none matches a secret",
+        _ => "no request matches a secret",
     };
-    // A signature that is wrong may be the fault of our secret.
+    // A wrong signature can mean that our own secret is wrong, so such a group is not reported as a
+    // scan.
     let scan = if is_scan(&held) && !of.iter().any(unmatched) {
         ": looks like a scan"
     } else {
@@ -119,18 +120,19 @@ fn finding(
     format!("{what}; {}{scan}", addresses(&held))
 }
 
-/// Many from one address, and nothing of them proves anything. A provider has several addresses,
-/// and signs.
+/// Many requests from one address, of which none has a signature to compare. A provider signs, and
+/// sends from several addresses.
 fn is_scan(held: &[&RejectedRequest]) -> bool {
     let first = held.first().and_then(|held| held.address());
     held.len() >= SCAN && first.is_some() && held.iter().all(|held| held.address() == first)
 }
 
-/// Where requests came from: one address that sends many is a scan more often than a provider.
+/// Describes the origin of the requests. Many requests from one address are more often a scan than
+/// a provider.
 pub(super) fn addresses(held: &[&RejectedRequest]) -> String {
     let seen: BTreeSet<&str> = held.iter().filter_map(|held| held.address()).collect();
     match seen.first() {
-        None => "from nowhere known".to_owned(),
+        None => "from an unknown address".to_owned(),
         Some(only) if seen.len() == 1 => format!("from {}", safe(only)),
         Some(_) => format!("from {} addresses", seen.len()),
     }

@@ -1,4 +1,4 @@
-//! `quarantine inspect`: one refused request.
+//! `quarantine inspect`: one rejected request.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// A line stays one that fits a screen or two; a sender chose its length.
+/// Maximum length of a printed line. The sender chooses how long a value is.
 const LINE_CAP: usize = 1000;
 
 const HIDDEN: &str = "hidden; --reveal shows it";
@@ -45,7 +45,7 @@ struct Document {
 #[derive(Serialize)]
 struct Header {
     name: String,
-    /// `None` when it is hidden.
+    /// `None` if the value is hidden.
     value: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct Body {
     bytes: u64,
     sha256: String,
     content_type: String,
-    /// With --reveal, where it is UTF-8.
+    /// With `--reveal`, if the body is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,9 +103,9 @@ pub(in crate::verbs) async fn find(
         0 => Err(CliError::new(
             "quarantine.not_found",
             Exit::NotFound,
-            format!("no refused request '{wanted}' in {}", inbox.name),
+            format!("no rejected request '{wanted}' in {}", inbox.name),
         )
-        .note("looked in the quarantine, for an id or a prefix of one; kept for 7 days")
+        .note("searched the quarantine by id and id prefix; it keeps requests for 7 days")
         .tip("webhookctl quarantine list --flat")
         .into()),
         1 => Ok(found.remove(0)),
@@ -167,7 +167,7 @@ fn document(found: &Found<'_>, reveal: bool, all_secret: bool) -> Document {
     }
 }
 
-/// Where any header may be the one that holds the token, only those are shown that never are.
+/// If any header can contain the token, only headers that never do are shown.
 fn is_open(name: &str, all_secret: bool) -> bool {
     let plain = matches!(
         name,
@@ -176,7 +176,7 @@ fn is_open(name: &str, all_secret: bool) -> bool {
     !is_credential(name) && (plain || !all_secret)
 }
 
-/// Senders put secrets into the query too.
+/// Some senders put secrets into the query string.
 fn url(url: &str, reveal: bool) -> String {
     match url.split_once('?') {
         Some((path, _)) if !reveal => format!("{path}?… ({HIDDEN})"),
@@ -196,7 +196,7 @@ fn next_action(found: &Found<'_>) -> String {
     }
     match found.held.reason.as_str() {
         "bad_signature" => "fix the secret, then reverify; none if it is forged".to_owned(),
-        _ => "none, unless the source is configured wrongly".to_owned(),
+        _ => "none, unless the source is misconfigured".to_owned(),
     }
 }
 
@@ -243,7 +243,7 @@ fn text(document: &Document, held: &RejectedRequest, reveal: bool, now: i64) -> 
                     let _ = writeln!(text, "  {}", safe_bytes(line));
                 }
             }
-            Err(_) => text += "  damaged: what is stored is not what arrived\n",
+            Err(_) => text += "  damaged: the stored body differs from the received one\n",
         }
     }
     text

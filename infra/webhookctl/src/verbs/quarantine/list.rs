@@ -28,7 +28,7 @@ pub(super) async fn list(
         Ok(keys) => Some(keys),
         Err(error) => {
             out.say(&format!(
-                "nothing is checked, because the secrets cannot be read: {error:#}"
+                "requests are not checked, because the secrets cannot be read: {error:#}"
             ));
             None
         }
@@ -123,12 +123,12 @@ fn flat(
 
 fn empty(args: &HeldListArgs) -> String {
     format!(
-        "No refused request is kept ({}); they are deleted after a week.",
+        "No rejected requests ({}); they are deleted after a week.",
         asked(&args.selection)
     )
 }
 
-/// The days on which more was refused than is kept.
+/// Describes the days on which more requests were rejected than the quarantine stores.
 async fn spent(
     inbox: &Deployment,
     sources: &[String],
@@ -163,7 +163,7 @@ fn line(tally: &DailyQuota) -> Option<String> {
         _ => format!(", {too_large} too large to keep"),
     };
     let end = if spent {
-        "; the budget of the day is spent, later ones were not kept"
+        "; the budget of the day is used up, later requests were not kept"
     } else {
         ""
     };
@@ -172,7 +172,7 @@ fn line(tally: &DailyQuota) -> Option<String> {
     (spent || *too_large > 0).then_some(said)
 }
 
-/// A refused request as one row.
+/// A rejected request as one row.
 #[derive(Serialize)]
 pub(super) struct HeldRow {
     pub(super) id: String,

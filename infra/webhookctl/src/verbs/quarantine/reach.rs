@@ -1,4 +1,4 @@
-//! What reverifying needs beside the table: the secrets, the queue, the bucket.
+//! The secrets, the queue and the bucket, which reverifying needs in addition to the table.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Keys {
         self.0.get(source).map_or(&[], |live| live)
     }
 
-    /// When the secret of this label was stored.
+    /// When the secret with this label was stored.
     pub(super) fn added(&self, source: &str, label: &str) -> Option<UnixMillis> {
         let mut secrets = self.of(source).iter();
         secrets
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-/// Where the catcher's secrets are.
+/// The store of the catcher's secrets.
 pub(in crate::verbs) fn store(
     inbox: &Deployment,
     global: &Global,
@@ -60,7 +60,7 @@ pub(in crate::verbs) fn store(
     Ok(secrets.with_managed(inbox.managed()))
 }
 
-/// The door of the inbox, as the catcher has it.
+/// The write path of the inbox, built as in the catcher.
 pub(in crate::verbs) fn door(
     inbox: &Deployment,
     global: &Global,
@@ -75,9 +75,9 @@ pub(in crate::verbs) fn door(
     let (Some(queue), Some(bucket), Some(table)) = (queue, bucket, &names.table) else {
         return Err(CliError::usage(
             "quarantine.no_queue",
-            "what is genuine enters the inbox: name its queue and its bucket",
+            "verified requests enter the inbox: name its queue and its bucket",
         )
-        .note("the outputs QueueUrl and BodyBucket of the stack; --dry-run needs neither")
+        .note("these are the outputs QueueUrl and BodyBucket of the stack; --dry-run needs neither")
         .tip("--queue-url URL --body-bucket NAME, or `webhookctl context add NAME --stack STACK`")
         .into());
     };
@@ -95,7 +95,7 @@ fn aws(global: &Global) -> anyhow::Result<Aws> {
     crate::target::aws(&global.target, CallPolicy::LONG)
 }
 
-/// The catcher's path.
+/// The SSM path of the catcher's secrets.
 fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
     let given = Names {
         secrets_path: at.secrets_path.clone().filter(|path| !path.is_empty()),
@@ -104,7 +104,7 @@ fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
     given.or(names).secrets("ingress").context(
         CliError::usage(
             "quarantine.no_secrets_path",
-            "the table's name does not say where its secrets are",
+            "the path of the secrets cannot be derived from the table's name",
         )
         .tip("--secrets-path PATH, the output SecretsPath of the stack"),
     )

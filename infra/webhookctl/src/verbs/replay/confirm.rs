@@ -1,4 +1,4 @@
-//! Nothing is run again that nobody has counted.
+//! The operator confirms how many events are replayed.
 
 use shared::inbox::ledger::Plan;
 
@@ -6,7 +6,7 @@ use super::{events, short};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Whether the number that was given, or is typed now, is that of the plan.
+/// Checks that the given or typed count is the count of the plan.
 pub(super) fn confirmed(
     plan: &Plan,
     confirm: Option<u64>,
@@ -48,7 +48,7 @@ pub(super) fn confirmed(
         );
     }
     let typed = out.ask(&format!(
-        "This runs {} again in {place}, as {}. Type {count} to go on: ",
+        "This runs {} again in {place}, as {}. Type {count} to continue: ",
         events(count),
         short(who)
     ))?;
@@ -57,25 +57,25 @@ pub(super) fn confirmed(
         Err(_) => Err(CliError::new(
             "replay.not_confirmed",
             Exit::Refused,
-            "that was no number; nothing was replayed",
+            "not a number; nothing was replayed",
         )
         .into()),
     }
 }
 
-/// `how` completes "but … 12".
+/// `how` completes the message "but … 12".
 fn fits(plan: &Plan, said: u64, how: &str) -> Result<(), CliError> {
     if said == plan.count as u64 {
         return Ok(());
     }
     let message = format!(
-        "plan {} holds {}, but {how} {said}; nothing was replayed",
+        "plan {} has {}, but {how} {said}; nothing was replayed",
         plan.id,
         events(plan.count as u64)
     );
     let error = CliError::new("replay.confirm_mismatch", Exit::Refused, message);
     Err(error.tip(format!(
-        "look again with `webhookctl replay show {}`, then pass the number it shows",
+        "review it with `webhookctl replay show {}`, then pass the count it shows",
         plan.id
     )))
 }

@@ -1,4 +1,5 @@
-//! What a replay would make of an event. Decided here and nowhere else, from the row alone.
+//! Decides whether a replay processes an event again. This is the only place of the decision, and
+//! it uses the row alone.
 
 use std::time::Duration;
 
@@ -9,31 +10,31 @@ use shared::inbox::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
 use crate::cli::ReplayMode;
 use crate::inspect::is_superseded;
 
-/// For how long after its receipt an event may go out again under the same key. Downstreams such as
-/// Stripe remember a key for 24 hours, and the attempts of a run take some of that.
-/// <https://docs.stripe.com/api/idempotent_requests>
+/// How long after its receipt an event may be sent again under the same idempotency key.
+/// Destinations such as Stripe remember a key for 24 hours, and the attempts of a run use part of
+/// that time. <https://docs.stripe.com/api/idempotent_requests>
 pub const KEY_AGE: Duration = Duration::from_secs(20 * 3600);
 
-/// A body outlives the settlement of its event by a day at least.
+/// Bodies are kept for at least one day after their event is settled.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What the operator lets a replay do.
+/// What the operator allows a replay to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
     pub mode: ReplayMode,
-    /// Effects that are known to have happened happen again.
+    /// Effects that are known to have happened are repeated.
     pub new_effects: bool,
-    /// Somebody answers for a downstream that may have forgotten a key.
+    /// The operator accepts that a destination may have forgotten a key.
     pub duplicate_risk: bool,
 }
 
-/// What stands beside the row.
+/// Facts about the source that are not in the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtSource {
-    /// For how long the source keeps bodies.
+    /// How long the source keeps bodies.
     pub bodies: Duration,
-    /// A newer event of the same entity was worked on, and the newest wins: the processor would pass
-    /// this one over.
+    /// A newer event of the same entity was processed, and the latest event wins: the processor
+    /// would skip this one.
     pub overtaken: bool,
 }
 
@@ -41,20 +42,21 @@ pub struct AtSource {
 pub enum Fate {
     Runs {
         why: Runs,
-        /// Until when it is safe to: a downstream remembers a key only for so long.
+        /// The end of the time in which a replay is safe: destinations remember a key for a limited
+        /// time.
         until: Option<UnixMillis>,
     },
     LeftOut(LeftOut),
 }
 
-/// What is known of the effects of an event that runs again.
+/// What is known about the effects of an event that runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
-    /// What is open of them is known not to have happened.
+    /// The open effects are known not to have happened.
     NotCommitted,
-    /// They may have happened, and go out under the same key.
+    /// The effects may have happened, and are repeated under the same key.
     SameKey,
-    /// They are known to have happened.
+    /// The effects are known to have happened.
     Committed,
 }
 
@@ -93,7 +95,7 @@ impl LeftOut {
         Self::TooNew,
     ];
 
-    /// As it is stored, and as programs read it.
+    /// The word in stored plans and in JSON output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -120,34 +122,36 @@ impl LeftOut {
         match self {
             Self::Done => "already done",
             Self::EffectUnknown => "side effect unknown",
-            Self::NoKey => "side effect unknown, and no key protects it",
-            Self::KeyTooOld => "side effect unknown, and its key may be forgotten downstream",
+            Self::NoKey => "side effect unknown, and no idempotency key protects it",
+            Self::KeyTooOld => {
+                "side effect unknown, and the destination may have forgotten its key"
+            }
             Self::Superseded => "superseded by a newer event",
             Self::Queued => "already queued",
-            Self::AtWork => "somebody is at work on it",
-            Self::BodyExpired => "its body is not kept any more",
+            Self::AtWork => "a worker is processing it",
+            Self::BodyExpired => "its body has expired",
             Self::Erased => "erased",
             Self::Discarded => "discarded",
             Self::Quarantined => "quarantined",
-            Self::NoSource => "its source is not configured any more",
+            Self::NoSource => "its source is no longer configured",
             Self::TooNew => "written by a newer version",
         }
     }
 
-    /// What would let it run, where the operator can.
+    /// The option that includes the event, if the operator can include it.
     pub fn advice(self) -> Option<&'static str> {
         Some(match self {
             Self::EffectUnknown => "include with --mode guarded",
             Self::KeyTooOld => "include with --accept-duplicate-risk",
-            Self::NoKey => "look downstream; --mode force --new-effect does it again",
+            Self::NoKey => "check the destination; --mode force --new-effect repeats it",
             Self::Done => "include with --mode force",
             _ => return None,
         })
     }
 }
 
-/// What a replay under this policy makes of a row, now. `source` is missing when its source is not
-/// configured any more.
+/// Decides whether a replay under this policy processes the event of a row now. `source` is `None`
+/// if its source is no longer configured.
 pub fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: UnixMillis) -> Fate {
     let Some(source) = source else {
         return Fate::LeftOut(LeftOut::NoSource);
@@ -159,7 +163,7 @@ pub fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: UnixMillis
     }
 }
 
-/// Why it cannot run again, whatever the operator says.
+/// Why the event cannot run again under any policy.
 fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
     if row.schema > NEWEST_SCHEMA {
         return Some(LeftOut::TooNew);
@@ -177,7 +181,8 @@ fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
     }
 }
 
-/// The body of an event that is not done is held; one in the row itself stays as long as the row.
+/// The body of an event that is not done does not expire. A body stored in the row is kept as long
+/// as the row.
 fn body_expired(row: &Row, bodies: Duration, now: UnixMillis) -> bool {
     let settled = row.done_at.unwrap_or(row.received_at);
     row.body_at != BodyAt::Inline && now >= (row.received_at + bodies).max(settled + DAY)
@@ -200,12 +205,13 @@ fn by_effects(row: &Row, policy: Policy, now: UnixMillis) -> Fate {
             why: Runs::NotCommitted,
             until: None,
         },
-        // A new key is no protection, and was asked for.
+        // The operator has asked for a new key, which does not protect against a repeated effect.
         (_, ReplayMode::Force) if policy.new_effects => Fate::Runs {
             why: Runs::Committed,
             until: None,
         },
-        // The processor would not call without a key: it would only say so once more.
+        // Without a key the processor does not call the destination: it would report the same
+        // outcome again.
         (Doubt::NoKey, _) => Fate::LeftOut(LeftOut::NoKey),
         (Doubt::Keyed, ReplayMode::Safe) => Fate::LeftOut(LeftOut::EffectUnknown),
         (Doubt::Keyed, ReplayMode::Guarded | ReplayMode::Force) => {
@@ -225,13 +231,13 @@ fn by_effects(row: &Row, policy: Policy, now: UnixMillis) -> Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
     None,
-    /// Something may have happened, all of it under keys.
+    /// Something may have happened, and each such effect has a key.
     Keyed,
     NoKey,
 }
 
-/// Whether something may have happened that nobody knows of. A worker that died may have made a call
-/// of which the ledger says nothing; those go out under keys.
+/// Whether an effect may have happened without being recorded as done. A crashed worker may have
+/// made a call that the ledger does not record; such calls have idempotency keys.
 fn doubt(row: &Row) -> Doubt {
     let open = |state| matches!(state, EffectState::Unknown | EffectState::Intent);
     let mut effects = row.effects.values().filter(|effect| open(effect.state));

@@ -1,4 +1,4 @@
-//! The record of a plan as programs read it.
+//! The JSON document of a plan.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::outcome::Failure;
 use super::record::Seen;
 use crate::output::time::rfc3339;
 
-/// Fields are only ever added.
+/// Fields are only added, never removed or renamed.
 #[derive(Serialize)]
 pub(super) struct Document {
     id: String,

@@ -1,4 +1,4 @@
-//! Ctrl-C, as a wish that is granted at the next good moment.
+//! Handles Ctrl-C: the run stops at the next safe point.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 pub(super) struct Interrupt(Arc<(AtomicBool, Notify)>);
 
 impl Interrupt {
-    /// From here on, Ctrl-C no longer ends the process.
+    /// After this call, Ctrl-C no longer ends the process.
     pub(super) fn listen() -> Self {
         let interrupt = Self::default();
         let heard = interrupt.clone();
@@ -27,7 +27,7 @@ impl Interrupt {
         self.0.0.load(Ordering::Relaxed)
     }
 
-    /// Sleeps, unless it comes.
+    /// Sleeps until the duration has passed or Ctrl-C is pressed.
     pub(super) async fn sleep(&self, duration: Duration) {
         let heard = self.0.1.notified();
         if !self.is_set() {

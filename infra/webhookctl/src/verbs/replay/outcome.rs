@@ -1,4 +1,4 @@
-//! What came of the events that were run again.
+//! The outcomes of replayed events.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use shared::sources::Config;
 
 use crate::inspect::view;
 
-/// Rows that are read at the same time.
+/// Rows that are read concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Became {
-    /// It was not looked at yet.
+    /// The event was not handled yet.
     NotYet,
-    /// It is queued, or somebody is at work on it.
+    /// The event is queued, or a worker is processing it.
     Waiting,
     Done,
-    /// It failed again, whether or not another attempt is due.
+    /// The event failed again, whether or not another attempt is due.
     Failed {
         fingerprint: String,
         text: String,
     },
-    /// It was not as the plan had seen it any more, or is not now.
+    /// The event had changed since the plan was made, or has changed since it was replayed.
     Changed,
 }
 
-/// An error that several events failed with.
+/// An error with which several events failed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Failure {
     pub(super) events: usize,
@@ -35,18 +35,18 @@ pub(super) struct Failure {
     pub(super) text: String,
 }
 
-/// What became of an event that the plan has run again, as its row tells.
+/// The outcome of a replayed event, from its row.
 pub(super) fn became(event: &PlanEvent, row: Option<&Row>, config: &Config) -> Became {
     let Some(row) = row else {
         return Became::Changed;
     };
     match row.state {
-        // Another replay has come since.
+        // A later replay has started another run.
         _ if row.run > event.run + 1 => Became::Changed,
         State::Done => Became::Done,
         State::Quarantined => Became::Changed,
         State::DeadLetter => failed(row, config),
-        // One that was put off was not tried.
+        // A deferred event was not attempted.
         State::Failed if row.attempts > 0 => failed(row, config),
         State::Failed | State::Received | State::Processing => Became::Waiting,
     }
@@ -61,7 +61,7 @@ fn failed(row: &Row, config: &Config) -> Became {
     Became::Failed { fingerprint, text }
 }
 
-/// Looks at events that the plan has run again.
+/// Reads the outcomes of replayed events.
 pub(super) async fn look<'e>(
     ledger: &Ledger,
     config: &Config,
@@ -89,7 +89,7 @@ pub(super) fn count<'b>(all: impl Iterator<Item = &'b Became>) -> PlanOutcome {
     outcome
 }
 
-/// The errors, the most frequent first.
+/// The errors, most frequent first.
 pub(super) fn failures<'b>(all: impl Iterator<Item = &'b Became>) -> Vec<Failure> {
     let mut found: BTreeMap<&str, Failure> = BTreeMap::new();
     for became in all {
@@ -107,12 +107,12 @@ pub(super) fn failures<'b>(all: impl Iterator<Item = &'b Became>) -> Vec<Failure
     failures
 }
 
-/// `248 done · 4 failed again`, with what else there is.
+/// `248 done · 4 failed again`, and the other counts.
 pub(super) fn words(outcome: &PlanOutcome) -> String {
     said(outcome, "", "")
 }
 
-/// The same with signs: `● 248 done · ▲ 4 failed again`.
+/// The same text with symbols: `● 248 done · ▲ 4 failed again`.
 pub(super) fn signed(outcome: &PlanOutcome) -> String {
     said(outcome, "● ", "▲ ")
 }

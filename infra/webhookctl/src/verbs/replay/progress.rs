@@ -1,4 +1,4 @@
-//! What is shown while a plan is applied, on stderr: two bars, or a line every ten seconds.
+//! The progress display of `replay apply` on stderr: two bars, or a line every ten seconds.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::outcome::{Became, count};
 use crate::output::progress::{EVERY, bar, line};
 use crate::output::{Printer, Talk};
 
-/// Where it goes.
+/// The form of the progress display.
 pub(super) enum Watch {
-    /// Nobody looks.
+    /// No output.
     Quiet,
     Lines {
         told: Instant,
@@ -20,7 +20,7 @@ pub(super) enum Watch {
     },
     Bars {
         all: MultiProgress,
-        /// While a few are tried first.
+        /// The bar of the canary, while it runs.
         trying: Option<ProgressBar>,
         queued: ProgressBar,
         outcome: ProgressBar,
@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Those that are tried first: a mark for each whose outcome is known.
+    /// Shows the canary: a symbol for each event whose outcome is known.
     pub(super) fn trying(&mut self, tried: &[Became]) {
         if let Self::Bars { all, trying, .. } = self {
             let trying = trying.get_or_insert_with(|| {
@@ -96,7 +96,7 @@ impl Watch {
         }
     }
 
-    /// What came of those that were tried first.
+    /// Shows the outcomes of the canary events.
     pub(super) fn canary(&mut self, tried: &[Became], took: Duration) {
         let outcome = super::outcome::words(&count(tried.iter()));
         let text = format!(
@@ -113,13 +113,13 @@ impl Watch {
                     trying.finish_and_clear();
                     all.remove(&trying);
                 }
-                // What cannot be shown is missed by nobody.
+                // A failed write to the terminal does not stop the replay.
                 let _ = all.println(text);
             }
         }
     }
 
-    /// Leaves the last state of the bars on the screen.
+    /// Leaves the final state of the bars on the screen.
     pub(super) fn end(&self) {
         if let Self::Bars {
             trying,

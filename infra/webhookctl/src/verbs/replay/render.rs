@@ -1,4 +1,4 @@
-//! A plan as people see it when it is made.
+//! The text output of `replay plan`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, duration, rfc3339};
 use crate::target::Deployment;
 
-/// The rate at which a plan is applied if nothing is said.
+/// The default rate at which a plan is applied.
 const RATE: u64 = 10;
 
-/// A failure that is younger says that its cause may still be there.
+/// A younger failure suggests that its cause may still exist.
 const FRESH_MS: i64 = 10 * 60 * 1000;
 
-/// Types and errors that are named.
+/// Number of types and errors that are listed by name.
 const NAMED: usize = 5;
 
 pub(super) fn print(
@@ -53,13 +53,13 @@ fn text(
     let name = if kept {
         plan.id.as_str()
     } else {
-        "for nothing"
+        "without events"
     };
     let head = format!("Plan {name} in {}", inbox.name);
     let mut text = format!("{head:<58} nothing has been changed\n\n");
     text += &counted(&counts(plan, judged));
     if !kept {
-        text += "\n  None of them would run again, so there is nothing to apply.\n";
+        text += "\n  No event would run again, so there is nothing to apply.\n";
         return text;
     }
     let takes = duration((plan.count as u64).div_ceil(RATE).cast_signed());
@@ -76,13 +76,13 @@ fn text(
     let good = rfc3339(plan.good_until.0);
     let _ = writeln!(
         text,
-        "\n  good until {} UTC, for anyone who may replay",
+        "\n  valid until {} UTC; any operator who may replay can apply it",
         good.get(11..16).unwrap_or(&good)
     );
     text
 }
 
-/// What happens to how many, and what is to be known of it.
+/// One line per decision: its name, the number of events, and an explanation.
 fn counts(plan: &Plan, judged: &Judged) -> Vec<(&'static str, u64, String)> {
     let mut rows = vec![("selected", plan.facts.selected, plan.facts.words.clone())];
     for (why, count) in &judged.runs {
@@ -92,7 +92,7 @@ fn counts(plan: &Plan, judged: &Judged) -> Vec<(&'static str, u64, String)> {
             Runs::Committed if plan.facts.new_effects => {
                 "side effect may be committed, and is made again under a new key"
             }
-            Runs::Committed => "done before; what has happened is skipped",
+            Runs::Committed => "done before; completed effects are skipped",
         };
         rows.push(("will run again", *count, said.to_owned()));
     }
@@ -106,7 +106,7 @@ fn counts(plan: &Plan, judged: &Judged) -> Vec<(&'static str, u64, String)> {
     for (why, count) in judged.left.iter().chain(done) {
         let advice = why.advice().filter(|_| *count > 0);
         let advice = advice.map_or(String::new(), |advice| {
-            // A plan for nothing is not kept.
+            // A plan without events is not stored.
             if judged.events.is_empty() {
                 format!("   ({advice})")
             } else {
@@ -143,7 +143,7 @@ fn indented(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// `issues.opened 183 · pull_request.closed 69`, the most frequent first.
+/// `issues.opened 183 · pull_request.closed 69`, most frequent first.
 fn tally(counts: BTreeMap<String, u64>) -> String {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -185,8 +185,8 @@ fn order(judged: &Judged, inbox: &Deployment) -> String {
     )
 }
 
-/// The newest failure that an event of the plan shares its error with is so young that the cause may
-/// be there still.
+/// Warns if the newest failure that has the error of an event of the plan is so recent that its
+/// cause may still exist.
 fn warning(judged: &Judged, inbox: &Deployment, now: UnixMillis) -> Option<String> {
     let failures = judged.running().filter_map(|row| {
         let error = view(row, &inbox.config).last_error?;

@@ -1,4 +1,4 @@
-//! What is sent: a sample or a draft, as the arguments change it.
+//! The content of a test webhook: a sample or a given body, changed by the arguments.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::samples::{self, Draft, Sample};
 
-/// A draft with the body that was given, or with a sample's.
+/// A draft with the given body or a sample's body.
 pub(super) fn draft(
     target: &Target,
     args: &SendArgs,
@@ -34,11 +34,11 @@ pub(super) fn draft(
         UnixMillis::now(),
     )?;
     if let Some(kind) = kind.filter(|kind| *kind != draft.kind) {
-        let message = format!("an event of {} cannot be of type '{kind}'", draft.preset);
+        let message = format!("an event of {} cannot have the type '{kind}'", draft.preset);
         let error = CliError::usage("send.no_type", message);
-        let only = format!("each is '{}'", draft.kind);
+        let only = format!("every event has the type '{}'", draft.kind);
         return Err(match draft.kind.as_str() {
-            "" => error.note("its webhooks say no type").into(),
+            "" => error.note("its webhooks have no type").into(),
             _ => error.note(only).into(),
         });
     }
@@ -50,7 +50,7 @@ pub(super) fn draft(
     Ok(draft)
 }
 
-/// Does what `--set` says.
+/// Applies `--set`.
 pub(super) fn change_all(draft: &mut Draft, args: &SendArgs, what: &str) -> anyhow::Result<()> {
     for assignment in &args.set {
         change(draft, assignment, what)?;
@@ -58,7 +58,7 @@ pub(super) fn change_all(draft: &mut Draft, args: &SendArgs, what: &str) -> anyh
     Ok(())
 }
 
-/// The body that is sent in place of a sample.
+/// The body that replaces the sample's body, if given.
 pub(super) fn given(args: &SendArgs) -> anyhow::Result<Option<Bytes>> {
     let is_stdin = |path: &Path| path.as_os_str() == "-";
     Ok(match (&args.data, &args.file) {
@@ -84,7 +84,7 @@ fn stdin() -> anyhow::Result<Bytes> {
     Ok(body.into())
 }
 
-/// A type that is nearly that of a sample is a typo. Any other is sent, in a body of its own.
+/// A type that is similar to a sample's type is a typo. Any other type is sent with a generic body.
 fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
     let kinds = Sample::kinds(preset);
     if kinds.contains(&kind) {
@@ -94,7 +94,7 @@ fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
         None => Ok(()),
         Some(meant) => Err(CliError::usage(
             "send.no_type",
-            format!("there is no sample of {preset} {kind}"),
+            format!("no sample of {preset} {kind}"),
         )
         .note(format!("samples: {}", kinds.join(", ")))
         .tip(format!("did you mean '{meant}'?"))),
@@ -112,7 +112,7 @@ fn change(draft: &mut Draft, assignment: &Assignment, what: &str) -> anyhow::Res
     Ok(())
 }
 
-/// Changes a field of a form.
+/// Changes a field of a form body.
 fn set_field(form: &str, assignment: &Assignment, what: &str) -> anyhow::Result<String> {
     let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
     let names: Vec<String> = form.split('&').map(name).collect();
@@ -129,9 +129,10 @@ fn set_field(form: &str, assignment: &Assignment, what: &str) -> anyhow::Result<
     Ok(pairs.join("&"))
 }
 
-/// Changes a field of the body. A path that is not there is a typo, unless it is to be added.
+/// Changes a field of a JSON body. A path that does not exist is a typo, unless the field is to be
+/// added.
 ///
-/// An element of a list is named by its number.
+/// An element of a list is named by its index.
 fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<()> {
     let value = serde_json::from_str(&assignment.value)
         .unwrap_or_else(|_| Value::String(assignment.value.clone()));
@@ -154,7 +155,7 @@ fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<
             CliError::usage(
                 "send.no_path",
                 format!(
-                    "{} leads through a value that is no object",
+                    "{} goes through a value that is not an object",
                     assignment.path
                 ),
             )

@@ -1,4 +1,4 @@
-//! One webhook through the public URL of an inbox, followed to its end.
+//! Sends one webhook through the public URL of an inbox, and waits for its outcome.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::output::CliError;
 use crate::samples::{self, Signer};
 use crate::target::Deployment;
 
-/// What became of it.
+/// The result of the canary.
 pub(in crate::verbs) struct Canary {
     pub(in crate::verbs) url: String,
     pub(in crate::verbs) status: u16,
@@ -21,7 +21,7 @@ pub(in crate::verbs) struct Canary {
     pub(in crate::verbs) outcome: Option<String>,
 }
 
-/// Sends a sample as the provider of `source` would, and waits.
+/// Sends a sample as the provider of `source` would, and waits for its outcome.
 pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow::Result<Canary> {
     let url = inbox.names().url.clone();
     let url = url.context(
@@ -33,20 +33,20 @@ pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow:
     )?;
     let url = format!("{}/in/{source}", url.trim_end_matches('/'));
     let configured = inbox.config.source(source);
-    let configured = configured.context("the source of the canary is configured")?;
+    let configured = configured.context("the source of the canary is not configured")?;
     let verifier = configured.verifier.clone();
     let scheme = verifier.preset.scheme(&verifier.variant);
-    let scheme = scheme.context("a source was checked")?;
+    let scheme = scheme.context("the preset of the source has no such variant")?;
     let signer = match means(scheme) {
         Means::Nothing => Signer::Nobody,
         Means::Secret => {
             let secrets = inbox.secrets("ingress")?;
             let live = secrets.live(&configured.secret, UnixMillis::now()).await?;
             let secret = live.first().cloned();
-            Signer::Secret(secret.with_context(|| format!("no secret of {source} is stored"))?)
+            Signer::Secret(secret.with_context(|| format!("source {source} has no stored secret"))?)
         }
         Means::KeyPair(_) | Means::No(_) => {
-            let message = format!("nobody but the provider can sign for {source}");
+            let message = format!("only the provider can sign webhooks of {source}");
             return Err(CliError::usage("doctor.canary", message).into());
         }
     };

@@ -1,4 +1,4 @@
-//! Secrets and private keys: read from where they are, or made.
+//! Secrets and private keys: read from their location, or generated.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::cli::{SecretFrom, SendArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Local, ManagedSecret};
 
-/// How an RSA key is made, which nothing here can.
+/// The command that generates an RSA key. This program cannot generate one.
 const MAKE_RSA: &str =
     "openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE makes one";
 
@@ -29,14 +29,14 @@ pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
     Ok(Secret::new("given", value))
 }
 
-/// Reads a private key that fits the scheme.
+/// Reads a private key and checks that its algorithm is the scheme's.
 pub(super) fn pair(from: &SecretFrom, scheme: &Scheme) -> anyhow::Result<KeyPair> {
     let wrong = |why: String| CliError::usage("send.key", format!("--key-from: {why}"));
     let text = read(from, "the private key")?;
     let pair = KeyPair::from_pem(&text).map_err(|error| wrong(error.to_string()))?;
     match means(scheme) {
         Means::KeyPair(algorithm) if algorithm != pair.algorithm() => Err(wrong(format!(
-            "it is a key of {}, and this preset signs with {algorithm}",
+            "the key is for {}, but this preset signs with {algorithm}",
             pair.algorithm()
         ))
         .into()),
@@ -44,12 +44,12 @@ pub(super) fn pair(from: &SecretFrom, scheme: &Scheme) -> anyhow::Result<KeyPair
     }
 }
 
-/// What is said when there is no private key.
+/// The error if no private key is given.
 pub(super) fn needed(preset: &Preset, scheme: &Scheme) -> CliError {
     let id = &preset.id;
     let error = CliError::usage(
         "send.no_key",
-        format!("{id} publishes a public key: a test key pair is needed to sign in its place"),
+        format!("{id} signs with a private key: a test key pair is required"),
     );
     match means(scheme) {
         Means::KeyPair(Algorithm::RsaSha256) => error
@@ -64,13 +64,15 @@ pub(super) fn needed(preset: &Preset, scheme: &Scheme) -> CliError {
 /// `--new-key FILE`
 pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let (preset, variant) = chosen(args.preset.as_deref().unwrap_or_default(), args)?;
-    let scheme = preset.scheme(&variant).context("it was looked up")?;
+    let scheme = preset
+        .scheme(&variant)
+        .context("the preset has no such variant")?;
     let Means::KeyPair(algorithm) = means(scheme) else {
         return Err(no_key_pair(&preset).into());
     };
     if algorithm == Algorithm::RsaSha256 {
         return Err(
-            CliError::usage("send.rsa", "an RSA key cannot be made here")
+            CliError::usage("send.rsa", "webhookctl cannot generate an RSA key")
                 .note(MAKE_RSA)
                 .tip(format!(
                     "webhookctl send {} --key-from file:FILE --public-key",
@@ -89,22 +91,27 @@ pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::R
 /// `--public-key`
 pub(super) fn show(args: &SendArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let (preset, variant) = chosen(args.preset.as_deref().unwrap_or_default(), args)?;
-    let scheme = preset.scheme(&variant).context("it was looked up")?;
+    let scheme = preset
+        .scheme(&variant)
+        .context("the preset has no such variant")?;
     let Means::KeyPair(_) = means(scheme) else {
         return Err(no_key_pair(&preset).into());
     };
-    let from = args.key_from.as_ref().context("--public-key takes one")?;
+    let from = args
+        .key_from
+        .as_ref()
+        .context("--public-key requires --key-from")?;
     print(&pair(from, scheme)?, scheme, out)
 }
 
-/// The public key as the receiver has to store it, and where.
+/// Prints the public key in the form that the receiver stores, and where to store it.
 fn print(pair: &KeyPair, scheme: &Scheme, out: &mut Printer) -> anyhow::Result<Exit> {
     if scheme.needs_secret() {
         out.text(&format!("{}\n", pair.public(scheme.key)?.trim_end()))?;
         out.say("store this as a secret of the source");
     } else {
         out.text(&format!("{}\n", pair.jwks()?))?;
-        out.say("give this to the source: trust = { jwks = '…' }");
+        out.say("add this to the source: trust = { jwks = '…' }");
     }
     Ok(Exit::Done)
 }
@@ -117,7 +124,7 @@ fn no_key_pair(preset: &Preset) -> CliError {
     .tip("webhookctl send --list")
 }
 
-/// Puts the public key among the secrets of the local stack, where it is not there yet.
+/// Stores the public key as a secret of the local stack, unless it is already stored.
 pub(super) async fn store(
     local: &Local,
     name: &str,
@@ -135,11 +142,11 @@ pub(super) async fn store(
         .overwrite(true)
         .send()
         .await
-        .context("put the public key among the secrets of dev")?;
+        .context("store the public key as a secret of dev")?;
     Ok(())
 }
 
-/// The same in Secrets Manager, where it becomes the current version.
+/// The same for Secrets Manager, where the public key becomes the current version.
 pub(super) async fn store_managed(
     managed: &ManagedSecret,
     live: &[Secret],
@@ -173,7 +180,7 @@ fn read(from: &SecretFrom, what: &str) -> anyhow::Result<String> {
     }
 }
 
-/// A new file that only its owner can read.
+/// Creates a file that only its owner can read.
 fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut options = std::fs::OpenOptions::new();

@@ -1,4 +1,4 @@
-//! `send --list`: whether and how each preset can be sent.
+//! `send --list`: whether and how a webhook of each preset can be sent.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ struct PresetRow {
     preset: String,
     variant: String,
     sendable: bool,
-    /// What it is signed with, or why it cannot be.
+    /// What signs it, or why it cannot be signed.
     signed_with: String,
     header: String,
     signed: String,

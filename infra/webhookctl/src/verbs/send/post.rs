@@ -1,4 +1,4 @@
-//! Posts a webhook, and follows what becomes of it.
+//! Posts a webhook and reads the outcome of its event.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::target::Deployment;
 /// How long `--wait` waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How much of an answer is kept.
+/// Maximum number of stored bytes of a response.
 const LARGEST_ANSWER: usize = 16 * 1024;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -43,7 +43,7 @@ pub(super) async fn post(
     Ok(told)
 }
 
-/// Posts it, and says how it was answered.
+/// Posts the webhook and returns the response.
 pub(super) async fn deliver(
     http: &reqwest::Client,
     target: &Target,
@@ -60,7 +60,7 @@ pub(super) async fn deliver(
         CliError::failed(
             "send.failed",
             format!(
-                "{} cannot be reached: {}",
+                "cannot reach {}: {}",
                 target.url,
                 anyhow::Error::from(error.without_url()).root_cause()
             ),
@@ -84,7 +84,7 @@ pub(super) async fn deliver(
     Ok(told)
 }
 
-/// The client that reaches this URL: no proxy stands before this machine.
+/// The HTTP client for this URL. It uses no proxy if the URL is on this machine.
 pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     let patience = Duration::from_secs(35);
     if Address::parse(url, None).is_ok() {
@@ -94,7 +94,7 @@ pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     }
 }
 
-/// The id under which the quarantine has what was refused just now.
+/// The quarantine's id of the request that was just rejected.
 pub(super) async fn quarantined(
     inbox: &Deployment,
     target: &Target,
@@ -110,7 +110,7 @@ pub(super) async fn quarantined(
     Ok(this.map(|held| held.id.as_str().to_owned()))
 }
 
-/// What the catcher calls the event.
+/// The event key that the catcher gives the event.
 fn key(target: &Target, signed: &Signed) -> Option<EventKey> {
     let envelope = signed.envelope(UnixMillis::now());
     match target.verifier.verify(&envelope, &target.stored) {
@@ -140,10 +140,7 @@ async fn follow(
             return Err(CliError::new(
                 "send.timeout",
                 Exit::Partial,
-                format!(
-                    "event {key} did not come to an end in {} s",
-                    PATIENCE.as_secs()
-                ),
+                format!("event {key} did not finish within {} s", PATIENCE.as_secs()),
             )
             .tip(format!("webhookctl inbox inspect {key}"))
             .into());
@@ -152,7 +149,8 @@ async fn follow(
     }
 }
 
-/// The row of the event. What is named by its arrival is looked for among those that arrived.
+/// The row of the event. If its key contains the time of arrival, the row is searched among the
+/// recent events.
 pub(in crate::verbs) async fn row(
     inbox: &Deployment,
     key: &EventKey,

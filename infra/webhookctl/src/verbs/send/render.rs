@@ -1,4 +1,4 @@
-//! What is told of a webhook, for people.
+//! The text output of `send`.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::output::table::{aligned, thousands};
 use crate::preset_text as words;
 use crate::samples::Signer;
 
-/// How much of an answer is shown.
+/// Maximum number of displayed characters of a response.
 const SHOWN: usize = 300;
 
-/// How the webhooks of one command are signed, in words.
+/// Describes how the webhooks of one command are signed.
 pub(super) struct Words {
     signed: String,
 }
@@ -27,12 +27,12 @@ impl Words {
                 format!(" with secret {} ({})", secret.label(), secret.fingerprint())
             }
             (None, Signer::KeyPair(pair)) => format!(" with a private key of {}", pair.algorithm()),
-            (None, Signer::Nobody) => ", nothing is".to_owned(),
+            (None, Signer::Nobody) => " (no signature)".to_owned(),
             (Some(Tamper::Body), _) => ", then one byte of the body changed".to_owned(),
             (Some(Tamper::Signature), _) => {
                 ", then one character of the signature changed".to_owned()
             }
-            (Some(Tamper::Timestamp), _) => " with a time that is too old".to_owned(),
+            (Some(Tamper::Timestamp), _) => " with a timestamp that is too old".to_owned(),
             (Some(Tamper::Secret), Signer::KeyPair(_)) => " with another private key".to_owned(),
             (Some(Tamper::Secret), _) => " with another secret".to_owned(),
         };
@@ -41,7 +41,7 @@ impl Words {
         }
     }
 
-    /// In other words.
+    /// A description that the caller gives.
     pub(super) fn said(signed: String) -> Self {
         Self { signed }
     }
@@ -59,7 +59,7 @@ impl Words {
         let mut answer = vec![format!("{}{reason} in {}ms", told.status, told.took_ms)];
         answer.extend(told.id.clone());
         let kept = told.quarantined.as_ref();
-        answer.extend(kept.map(|id| format!("kept in quarantine as {id}")));
+        answer.extend(kept.map(|id| format!("stored in the quarantine as {id}")));
         let response = told.response.as_deref().map(str::trim);
         let response = response.filter(|text| !text.is_empty());
         answer.extend(response.map(|text| capped(text, SHOWN).into_owned()));
@@ -82,7 +82,7 @@ impl Words {
     }
 }
 
-/// What HTTP calls a status.
+/// The HTTP reason phrase of a status.
 fn reason(status: u16) -> String {
     let known = reqwest::StatusCode::from_u16(status).ok();
     let reason = known.and_then(|status| status.canonical_reason());

@@ -1,4 +1,4 @@
-//! A sample that another command sends to the local stack, as the provider of a source would.
+//! Sends a sample to the local stack for another command, as the provider of a source would.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use crate::forward::scheme_of;
 use crate::samples;
 use crate::target::{Deployment, Local};
 
-/// What is sent unasked where the demo's sources are served.
+/// The source of the demo, which gets the sample if it is configured.
 const OF_THE_DEMO: &str = "stripe-main";
 
-/// How it was answered.
+/// The response to the sample.
 pub(in crate::verbs) struct Sent {
     pub(in crate::verbs) source: String,
     pub(in crate::verbs) kind: String,
     pub(in crate::verbs) status: u16,
     pub(in crate::verbs) took_ms: u128,
-    /// Where the quarantine has it, if it was refused.
+    /// The id in the quarantine, if the request was rejected.
     pub(in crate::verbs) quarantined: Option<String>,
 }
 
-/// Sends one, signed by a clock that is `behind` ours. What becomes of it is not waited for.
+/// Sends a sample, signed with a clock that is `behind` ours. Does not wait for the event's
+/// outcome.
 pub(in crate::verbs) async fn sample(
     local: Local,
     source: String,
@@ -59,8 +60,8 @@ pub(in crate::verbs) async fn sample(
     })
 }
 
-/// The source that samples are sent as: the demo's Stripe, or the first with a secret that both
-/// sides share.
+/// The default source of samples: the demo's Stripe source, or the first source that signs with a
+/// shared secret.
 pub(in crate::verbs) fn usual_source(config: &Config) -> Option<&str> {
     let mut names = config.sources().filter_map(|source| {
         let means = means(scheme_of(source).ok()?);
@@ -89,7 +90,7 @@ mod tests {
         };
         let demo = [("acme", "github"), ("stripe-main", "stripe")];
         assert_eq!(usual(&demo).as_deref(), Some("stripe-main"));
-        // A provider that publishes a public key signs by itself.
+        // A provider that publishes a public key has the only private key.
         let own = [("a", "sendgrid"), ("b", "github"), ("c", "stripe")];
         assert_eq!(usual(&own).as_deref(), Some("b"));
         assert_eq!(usual(&own[..1]), None);

@@ -1,4 +1,5 @@
-//! `--tamper`: what is falsified is refused, or it is said why it would not be.
+//! `--tamper`: falsifies a request so that the catcher rejects it, or explains why it would be
+//! accepted.
 
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use crate::cli::Tamper;
 use crate::output::CliError;
 use crate::samples::Signed;
 
-/// How far beyond the window a time is that is too old.
+/// How far beyond the accepted window a too old timestamp is.
 const BEYOND: Duration = Duration::from_secs(3600);
 
-/// Refuses what would prove nothing: a request that is accepted all the same.
+/// Refuses a combination that proves nothing, because the falsified request would be accepted.
 pub(super) fn check(tamper: Tamper, target: &Target) -> anyhow::Result<()> {
     let preset = &target.verifier.preset.id;
     match vain(tamper, target.scheme()?) {
@@ -29,37 +30,37 @@ pub(super) fn check(tamper: Tamper, target: &Target) -> anyhow::Result<()> {
     }
 }
 
-/// Why a request that was falsified so would not be refused, or cannot be made.
+/// Why a request that is falsified in this way would be accepted, or cannot be made.
 fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
     if means(scheme) == Means::Nothing {
-        return Some("nothing is signed, so that nothing can be falsified");
+        return Some("the preset has no signature, so there is nothing to falsify");
     }
     match tamper {
         Tamper::Secret if means(scheme) == Means::KeyPair(Algorithm::RsaSha256) => {
-            Some("an RSA key cannot be made here; sign with another one by --key-from")
+            Some("webhookctl cannot generate an RSA key; pass another one with --key-from")
         }
         Tamper::Signature | Tamper::Secret => None,
         Tamper::Timestamp => window(scheme)
             .is_none()
-            .then_some("no time is signed that would have to be a recent one"),
+            .then_some("no timestamp is checked for its age"),
         Tamper::Body => match scheme.proves {
             Proven::Body => None,
             Proven::Fields if in_body(scheme).next().is_some() => None,
-            _ => Some("its proof does not cover the body: a changed one is accepted"),
+            _ => Some("the proof does not cover the body: a changed body is accepted"),
         },
     }
 }
 
-/// How old a time is for certain too old.
+/// An age at which a timestamp is certainly too old.
 pub(super) fn too_old(scheme: &Scheme) -> Duration {
     let window = window(scheme).and_then(|seconds| u64::try_from(seconds).ok());
     Duration::from_secs(window.unwrap_or_default()) + BEYOND
 }
 
-/// The oldest time that is accepted, in seconds; `None` where any is.
+/// The maximum accepted age in seconds; `None` if any age is accepted.
 fn window(scheme: &Scheme) -> Option<i64> {
     match (&scheme.jwt, &scheme.ts) {
-        // It signs the date, within five minutes.
+        // This scheme signs the `Date` header, and accepts five minutes.
         _ if matches!(scheme.kind, Kind::Code(Code::Keygen(_))) => Some(300),
         (Some(jwt), _) if jwt.exp => Some(jwt.leeway),
         (Some(jwt), _) => jwt.iat_max_age.map(|most| most + jwt.leeway),
@@ -68,7 +69,7 @@ fn window(scheme: &Scheme) -> Option<i64> {
     }
 }
 
-/// Changes what was signed.
+/// Changes the signed request.
 pub(super) fn falsified(
     mut signed: Signed,
     tamper: Option<Tamper>,
@@ -85,7 +86,9 @@ pub(super) fn falsified(
         }
         Some(Tamper::Body) => {
             let mut values = in_body(scheme).filter_map(|at| value(scheme, at, &signed));
-            let value = values.next().context("a field that is signed is there")?;
+            let value = values
+                .next()
+                .context("the signed field is not in the body")?;
             signed.body = changed_in(&signed.body, &value)?;
         }
         Some(Tamper::Signature) => change_signature(&mut signed, scheme)?,
@@ -105,7 +108,7 @@ fn change_signature(signed: &mut Signed, scheme: &Scheme) -> anyhow::Result<()> 
         Location::Header(names) => names.clone(),
         Location::HeaderNumbered(prefix) => vec![format!("{prefix}1")],
         _ => {
-            let value = value(scheme, at, signed).context("the signature is there")?;
+            let value = value(scheme, at, signed).context("the signature is not in the body")?;
             signed.body = changed_in(&signed.body, &value)?;
             return Ok(());
         }
@@ -118,7 +121,7 @@ fn change_signature(signed: &mut Signed, scheme: &Scheme) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The places of the body that are signed.
+/// The signed locations in the body.
 fn in_body(scheme: &Scheme) -> impl Iterator<Item = &Location> {
     scheme.message.0.iter().filter_map(|part| match part {
         Part::At(at @ (Location::Json(_) | Location::Item(_) | Location::Form(_))) => Some(at),
@@ -126,7 +129,7 @@ fn in_body(scheme: &Scheme) -> impl Iterator<Item = &Location> {
     })
 }
 
-/// What stands there; of items, in the first.
+/// The value at a location; with several items, the value in the first item.
 fn value(scheme: &Scheme, at: &Location, signed: &Signed) -> Option<String> {
     let envelope: Envelope = signed.envelope(UnixMillis(0));
     let items = scheme
@@ -144,7 +147,8 @@ fn value(scheme: &Scheme, at: &Location, signed: &Signed) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// The body with one character of a value in it changed, one that no encoding writes otherwise.
+/// Changes one alphanumeric character of a value in the body. No encoding writes such a character
+/// in another way.
 fn changed_in(body: &Bytes, value: &str) -> anyhow::Result<Bytes> {
     let runs = value.split(|c: char| !c.is_ascii_alphanumeric());
     let run = runs.max_by_key(|run| run.len()).unwrap_or_default();
@@ -152,13 +156,13 @@ fn changed_in(body: &Bytes, value: &str) -> anyhow::Result<Bytes> {
     let at = body
         .windows(run.len().max(1))
         .position(|part| part == run.as_bytes());
-    let at = at.context("a value of the body stands in it")?;
+    let at = at.context("the value is not in the body")?;
     let end = at + run.len();
     body.splice(at..end, changed(run).into_bytes());
     Ok(body.into())
 }
 
-/// Another text of the same form: one character towards its end is another one.
+/// Returns a text of the same form in which one character near the end is different.
 fn changed(text: &str) -> String {
     let place = text.chars().count().saturating_sub(8);
     let other = |c: char| match c {

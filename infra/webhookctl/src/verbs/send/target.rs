@@ -1,4 +1,4 @@
-//! Where a webhook goes, and signed as what.
+//! The target of a webhook, and the signer for it.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use crate::target::{Deployment, Local, TargetOptions};
 use crate::test_keys;
 
 pub(super) struct Target {
-    /// Where it is posted to.
+    /// The URL to which the webhook is posted.
     pub(super) url: String,
-    /// What the receiver takes its URL for. Some providers sign it.
+    /// The URL that the receiver sees. Some providers sign it.
     pub(super) signed_url: String,
     pub(super) verifier: Verifier,
     pub(super) signer: Signer,
-    /// What the receiver has stored.
+    /// The secrets that the receiver has stored.
     pub(super) stored: Vec<Secret>,
-    /// The inbox behind it, if it is ours to look into.
+    /// The inbox behind the URL, if this program can read it.
     pub(super) inbox: Option<Deployment>,
 }
 
 impl Target {
-    /// The name may be that of a preset or of a source.
+    /// Finds the target. The name can be that of a preset or of a source.
     pub(super) async fn find(args: &SendArgs, global: &Global) -> anyhow::Result<Self> {
         let name = args.preset.as_deref().unwrap_or_default();
         match (&args.to, Local::find()?) {
@@ -45,8 +45,8 @@ impl Target {
         }
     }
 
-    /// The running local stack, and the first of its sources that has one of these names, or a
-    /// preset of that name.
+    /// The running local stack, with its first source that has one of these names, or a preset of
+    /// that name.
     pub(super) async fn of_dev(
         names: &[&str],
         args: &SendArgs,
@@ -59,14 +59,16 @@ impl Target {
             context: Some("local".into()),
             ..global.target.clone()
         })?;
-        // Also what is only printed may store a public key first.
+        // This check also covers `--curl`, which may store a public key first.
         inbox.may_write("send webhooks")?;
         Self::local(names, args, inbox, &local).await
     }
 
     fn elsewhere(name: &str, args: &SendArgs, url: &str) -> anyhow::Result<Self> {
         let (preset, variant) = chosen(name, args)?;
-        let scheme = preset.scheme(&variant).context("it was looked up")?;
+        let scheme = preset
+            .scheme(&variant)
+            .context("the preset has no such variant")?;
         let signer = match means(scheme) {
             Means::Secret => Signer::Secret(match &args.secret_from {
                 Some(from) => key::secret(from)?,
@@ -104,9 +106,9 @@ impl Target {
         if args.variant.is_some() || !args.param.is_empty() {
             return Err(CliError::usage(
                 "send.configured",
-                "the source says which variant and parameters it has",
+                "the source sets the variant and the parameters",
             )
-            .tip("leave out --variant and --param, or say where to with --to URL")
+            .tip("omit --variant and --param, or set the target with --to URL")
             .into());
         }
         let known = names
@@ -121,8 +123,8 @@ impl Target {
         Self::of_source(&name, given, inbox, local).await
     }
 
-    /// A source of the running local stack, with the secret or the key that is given, or else with
-    /// those of `dev`.
+    /// A source of the running local stack, with the given secret or key, or else with those of
+    /// `dev`.
     pub(super) async fn of_source(
         name: &str,
         (secret, pair): (Option<&SecretFrom>, Option<&SecretFrom>),
@@ -132,7 +134,7 @@ impl Target {
         let source = source(&inbox.config, name)?;
         let verifier = source.verifier.clone();
         let scheme = verifier.preset.scheme(&verifier.variant);
-        let scheme = scheme.context("a source was checked")?;
+        let scheme = scheme.context("the preset of the source has no such variant")?;
         let secrets = local.secrets().with_managed(inbox.managed());
         let live = secrets.live(&source.secret, UnixMillis::now()).await?;
         let signer = match means(scheme) {
@@ -172,29 +174,29 @@ impl Target {
 
     pub(super) fn scheme(&self) -> anyhow::Result<&Scheme> {
         let scheme = self.verifier.preset.scheme(&self.verifier.variant);
-        scheme.context("a target's variant was looked up")
+        scheme.context("the preset of the target has no such variant")
     }
 
-    /// Where a signed webhook is posted to: some providers add to the query.
+    /// The URL to which a signed webhook is posted. Some providers add to the query.
     pub(super) fn url_of(&self, signed: &Signed) -> String {
         let added = signed.url.strip_prefix(&self.signed_url);
         format!("{}{}", self.url, added.unwrap_or_default())
     }
 
-    /// What to do when it was refused.
+    /// What to do after a rejected request.
     pub(super) fn refused_tip(&self, quarantined: Option<&str>) -> String {
         let look = match quarantined {
             Some(id) => format!("webhookctl verify {id}"),
             None => "webhookctl quarantine list".to_owned(),
         };
         match self.signer {
-            Signer::KeyPair(_) => format!("a key stored a moment ago is known within 30 s; {look}"),
+            Signer::KeyPair(_) => format!("the catcher loads a new key within 30 s; {look}"),
             _ => look,
         }
     }
 }
 
-/// The preset of this name with what the arguments choose of it.
+/// The preset of this name, and the variant that the arguments choose.
 pub(super) fn chosen(name: &str, args: &SendArgs) -> anyhow::Result<(Preset, String)> {
     known_preset(name)?;
     let params = args.param.iter();
@@ -219,26 +221,24 @@ pub(super) fn chosen(name: &str, args: &SendArgs) -> anyhow::Result<(Preset, Str
 
 fn no_target() -> CliError {
     CliError::failed("send.no_target", "no local stack is running in this folder")
-        .tip("webhookctl dev, or say where to with --to URL")
+        .tip("run webhookctl dev, or set the target with --to URL")
 }
 
 fn no_secret() -> CliError {
-    CliError::usage("send.no_secret", "a secret is needed to sign with")
+    CliError::usage("send.no_secret", "a secret is required to sign the webhook")
         .tip("--secret-from -, file:PATH or env:NAME")
 }
 
 fn cannot(preset: &Preset, why: &str) -> CliError {
     CliError::usage(
         "send.cannot_sign",
-        format!("no test webhook of {} can be signed: {why}", preset.id),
+        format!("cannot sign a test webhook of {}: {why}", preset.id),
     )
-    .note(
-        "what proves it is tied to hosts of the provider, so that no key of ours can stand for it",
-    )
-    .tip("have the provider send one; most have a button for it")
+    .note("the proof depends on hosts of the provider, so a test key cannot be used")
+    .tip("let the provider send a test webhook; most providers have a button for it")
 }
 
-/// The private key that `dev` made for this secret.
+/// The private key that `dev` generated for this secret.
 pub(in crate::verbs) async fn made_by_dev(
     local: &Local,
     secret: &str,
@@ -249,17 +249,18 @@ pub(in crate::verbs) async fn made_by_dev(
     live.first()
         .map(|key| KeyPair::from_pem(key.expose()))
         .transpose()
-        .context("the test key of dev")
+        .context("read the test key of dev")
 }
 
-/// The URL that the provider of a source signs: `public_url` where it is set, else what the catcher
-/// sees.
+/// The URL that the provider of a source signs: `public_url` if set, otherwise the URL that the
+/// catcher sees.
 pub(in crate::verbs) fn signed_url(verifier: &Verifier, seen: impl FnOnce() -> String) -> String {
     let public = verifier.trust.public_url.clone();
     public.unwrap_or_else(seen)
 }
 
-/// The URL that the catcher of the local stack sees: as behind API Gateway, https and no port.
+/// The URL that the catcher of the local stack sees: https and without a port, as behind API
+/// Gateway.
 pub(in crate::verbs) fn as_received(url: &str) -> String {
     let (host, path) = url
         .strip_prefix("http://")
@@ -269,7 +270,7 @@ pub(in crate::verbs) fn as_received(url: &str) -> String {
     format!("https://{domain}/{path}")
 }
 
-/// The source of this name, or the first one with this preset.
+/// The source of this name, or the first source with this preset.
 fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
     let by_preset = || {
         config
@@ -300,7 +301,7 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
 
 fn known_preset(name: &str) -> Result<Preset, CliError> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
-        let error = CliError::usage("send.no_preset", format!("there is no preset '{name}'"));
+        let error = CliError::usage("send.no_preset", format!("unknown preset '{name}'"));
         match nearest(name, Preset::ids()) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")),
             None => error.tip("webhookctl send --list"),

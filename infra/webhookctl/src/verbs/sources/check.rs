@@ -16,7 +16,7 @@ struct Checked {
     file: String,
     hash: String,
     sources: Vec<String>,
-    /// What is allowed, and seldom meant.
+    /// Settings that are valid, but seldom intended.
     warnings: Vec<Warning>,
 }
 
@@ -26,14 +26,14 @@ struct Warning {
     message: String,
 }
 
-/// Checks a file of sources. A wrong one exits with 5; a warning changes no exit code.
+/// Checks a sources file. An invalid file exits with 5; a warning does not change the exit code.
 pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let file = args.file.display().to_string();
     let config = read(&args.file)?;
     let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
     let warnings: Vec<Warning> = config.sources().filter_map(warning).collect();
     let mut text = format!(
-        "{file} is good: {} (configuration {})\n",
+        "{file} is valid: {} (configuration {})\n",
         sources.join(", "),
         config.hash()
     );
@@ -65,9 +65,9 @@ fn proves_nothing(scheme: &Scheme) -> bool {
 
 fn unproven(preset: &str, scheme: &Scheme) -> String {
     format!(
-        "preset {preset}, variant {}, proves nothing: anyone who knows the URL can make events of \
-         it. Destinations are told with mitt-proven: nothing, and have to ask the provider before \
-         they act on one",
+        "preset {preset}, variant {}, proves nothing: anyone who knows the URL can send events. \
+         Destinations receive the header mitt-proven: nothing, and must check each event with the \
+         provider before they act on it",
         scheme.variant
     )
 }
@@ -100,7 +100,7 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         assert!(!proves_nothing(preset.scheme("signed").unwrap()));
-        // A kind that proves nothing does so whatever the preset claims.
+        // The kind `none` proves nothing, even if the preset claims more.
         let claims = UNSIGNED.replace("proves = \"nothing\"\n", "");
         let preset = Preset::parse(&claims, &BTreeMap::new()).unwrap();
         assert!(proves_nothing(preset.scheme("default").unwrap()));

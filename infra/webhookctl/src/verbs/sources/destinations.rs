@@ -1,4 +1,4 @@
-//! Where the events of a source go, and whether it can be reached.
+//! The destinations of a source, and the states of their circuit breakers.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -10,20 +10,20 @@ use crate::output::time::{duration, rfc3339};
 
 /// One action of a source.
 #[derive(Serialize)]
-#[expect(clippy::struct_field_names, reason = "the words of the document")]
+#[expect(clippy::struct_field_names, reason = "JSON field names")]
 pub(super) struct Destination {
     action: String,
-    /// What its breaker and its rate are kept under; none for what happens here.
+    /// The name of the circuit breaker and the rate; none for actions that call no destination.
     destination: Option<String>,
     rate: Option<String>,
-    /// `closed`, `open` or `probing`; unknown where no inbox was asked.
+    /// `closed`, `open` or `probing`; unknown without an inbox.
     breaker: Option<&'static str>,
     open_until: Option<String>,
     #[serde(skip)]
     until: Option<i64>,
 }
 
-/// As they are configured.
+/// The configured destinations.
 pub(super) fn configured(source: &Source) -> Vec<Destination> {
     let actions = source.actions.iter();
     let destination = |action: &shared::sources::Action| {
@@ -40,7 +40,7 @@ pub(super) fn configured(source: &Source) -> Vec<Destination> {
     actions.map(destination).collect()
 }
 
-/// Asks where their breakers stand.
+/// Reads the states of the circuit breakers.
 pub(super) async fn look(
     ledger: &Ledger,
     destinations: &mut [Destination],
@@ -76,10 +76,10 @@ impl Destination {
         facts.extend(self.rate.clone());
         facts.extend(match (self.breaker, self.until) {
             (Some("open"), Some(until)) => Some(format!(
-                "down: the breaker is open for {}",
+                "down: the circuit breaker is open for {}",
                 duration((until - now).max(0) / 1000)
             )),
-            (Some("probing"), _) => Some("down: the next event finds out".to_owned()),
+            (Some("probing"), _) => Some("down: the next event probes it".to_owned()),
             (Some(_), _) => Some("up".to_owned()),
             (None, _) => None,
         });

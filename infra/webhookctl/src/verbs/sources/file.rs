@@ -1,7 +1,7 @@
-//! The sources file, changed by one source and by nothing else.
+//! Adds a source to the sources file, or removes one, without other changes.
 //!
-//! Text is added or cut out, so that comments and order stay. What came of it is read again and
-//! compared: it must say what the file said, and the one source more or less.
+//! The edit works on the text, so that comments and order stay. The result is parsed again: it must
+//! equal the old content plus or minus the one source.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use crate::output::{CliError, Exit};
 use crate::target::Local;
 
-/// Where the sources are in a checkout.
+/// The sources file in a checkout.
 const USUAL: &str = "infra/sources.toml";
 
 /// A sources file as it was read.
@@ -23,18 +23,18 @@ pub(super) struct SourcesFile {
     pub(super) text: String,
 }
 
-/// A source that is to be added.
+/// A source to add.
 pub(super) struct Block<'b> {
     pub(super) name: &'b str,
     pub(super) preset: &'b str,
     pub(super) variant: Option<&'b str>,
     pub(super) params: Vec<(&'b str, &'b str)>,
-    /// What the file says of where the secret is kept.
+    /// The value of `secret_store`.
     pub(super) secret_store: Option<&'b str>,
 }
 
 impl SourcesFile {
-    /// The file that is named, the one that the running `dev` reads, or that of the checkout.
+    /// Reads the named file, the file of the running `dev`, or the file of the checkout.
     pub(super) fn read(named: Option<&Path>, local: Option<&Local>) -> anyhow::Result<Self> {
         let path = match (named, local) {
             (Some(path), _) => path.to_owned(),
@@ -46,12 +46,12 @@ impl SourcesFile {
                 "sources.no_file",
                 format!("{} cannot be read: {error}", path.display()),
             )
-            .tip("run it where the sources are, or name them: --file FILE")
+            .tip("run the command in the folder of the sources file, or pass --file FILE")
         })?;
         Ok(Self { path, text })
     }
 
-    /// The text with one source more, and what it says.
+    /// The text with the added source, and its configuration.
     pub(super) fn with(&self, block: &Block<'_>) -> anyhow::Result<(String, Config)> {
         let mut text = self.text.clone();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -88,7 +88,7 @@ impl SourcesFile {
         Ok(text)
     }
 
-    /// Puts another text in its place, whole or not at all.
+    /// Replaces the file by a rename, so that a failed write leaves the old file intact.
     pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {
         let path = self.path.canonicalize().unwrap_or(self.path.clone());
         let draft = path.with_extension("toml.draft");
@@ -105,7 +105,7 @@ impl SourcesFile {
             CliError::new(
                 "sources.invalid",
                 Exit::No,
-                format!("{} would be refused: {error:#}", self.path.display()),
+                format!("{} would be invalid: {error:#}", self.path.display()),
             )
             .note("nothing was written")
         })
@@ -173,10 +173,10 @@ impl Block<'_> {
     }
 }
 
-/// A string of TOML: JSON writes the same, but for a character that no setting needs.
+/// A TOML string. JSON escapes strings the same way, except for a character that no setting needs.
 /// <https://toml.io/en/v1.0.0#string>
 fn quoted(text: &str) -> anyhow::Result<String> {
-    serde_json::to_string(text).context("write a string")
+    serde_json::to_string(text).context("quote a string")
 }
 
 fn sources(table: &mut Table) -> anyhow::Result<&mut Vec<Value>> {
@@ -184,11 +184,11 @@ fn sources(table: &mut Table) -> anyhow::Result<&mut Vec<Value>> {
         .entry("source")
         .or_insert_with(|| Value::Array(Vec::new()))
         .as_array_mut()
-        .context("`source` is no list")
+        .context("`source` is not a list")
 }
 
-/// Without the lines of a source: from its head, and the comment right above, to the last line of
-/// its own. What is written below that belongs to what follows.
+/// Removes the lines of a source: from the comment right above its header to its last line that is
+/// neither blank nor a comment. Later comments belong to the next block.
 fn cut(text: &str, index: usize) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut heads = lines.iter().enumerate().filter(|(_, line)| is_head(line));
@@ -202,7 +202,7 @@ fn cut(text: &str, index: usize) -> Option<String> {
     let comments = above.iter().rev();
     let comments = comments.take_while(|line| line.trim_start().starts_with('#'));
     let mut first = head - comments.count();
-    // Of the blank lines around it one is left.
+    // Keeps one of the blank lines around the source.
     let blank = |at: usize| lines.get(at).is_none_or(|line| line.trim().is_empty());
     if first > 0 && blank(first - 1) && blank(last + 1) {
         first -= 1;
@@ -217,7 +217,7 @@ fn is_head(line: &str) -> bool {
     bare == "[[source]]"
 }
 
-/// Whether a line begins what is not of the same source.
+/// Whether a line begins a table that does not belong to the same source.
 fn begins_other(line: &str) -> bool {
     let line = line.trim_start();
     let bare: String = line.chars().filter(|c| !c.is_whitespace()).collect();
@@ -229,11 +229,11 @@ fn by_hand(path: &Path) -> CliError {
         "sources.by_hand",
         Exit::Refused,
         format!(
-            "{} is written in a way that cannot be changed here; nothing was written",
+            "webhookctl cannot edit {} without losing content; nothing was written",
             path.display()
         ),
     )
-    .tip("change it by hand, and webhookctl sources check")
+    .tip("edit the file by hand, then run `webhookctl sources check`")
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ allow_hosts = []
     }
 
     fn refused<T>(result: anyhow::Result<T>) -> &'static str {
-        let error = result.err().expect("it is refused");
+        let error = result.err().expect("the edit is rejected");
         error.downcast::<CliError>().unwrap().code
     }
 
@@ -297,7 +297,7 @@ allow_hosts = []
                      secret_store = \"secrets-manager\"\n[[source.action]]\nkind = \"keep\"\n";
         assert_eq!(text, format!("{FILE}{added}"));
         assert!(config.source("pay").is_some());
-        // What stood there is as it was when it is taken out again.
+        // Removing the source restores the original text.
         assert_eq!(file(&text).without("pay").unwrap(), FILE);
     }
 

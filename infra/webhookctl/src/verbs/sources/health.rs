@@ -1,4 +1,4 @@
-//! How a source is, in a word, and why.
+//! The health of a source, and the reasons.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -10,22 +10,22 @@ use crate::output::table::thousands;
 use crate::target::Deployment;
 use crate::verbs::sync::facts::Facts;
 
-/// The first of these that is so.
+/// The first of these that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Health {
-    /// Its events wait until an operator resumes it.
+    /// Its events wait until an operator resumes the source.
     Paused,
-    /// Nothing that it sends can be proved.
+    /// No secret is stored, so none of its webhooks can be verified.
     NoSecret,
     /// Some of its events are dead letters.
     Failing,
-    /// It has sent nothing for much longer than it usually does.
+    /// The source has been silent for unusually long.
     Quiet,
     Ok,
 }
 
-/// A word, and what is worth a note.
+/// The health of a source, with the facts behind it.
 pub(super) struct Checked {
     pub(super) health: Health,
     pub(super) pause: Option<Pause>,
@@ -46,7 +46,7 @@ impl Health {
 }
 
 impl Checked {
-    /// `secrets`: how many are live, where their store can be read.
+    /// `secrets`: the number of live secrets, if their store can be read.
     pub(super) async fn read(
         inbox: &Deployment,
         source: &Source,
@@ -76,7 +76,7 @@ impl Checked {
         notes.extend(silence);
         if let (None, Some(count @ 2..)) = (&rotation, secrets) {
             notes.push(format!(
-                "{count} secrets are live: `sources show` says which arrive"
+                "{count} secrets are live: `sources show` shows which are in use"
             ));
         }
         Ok(Self {

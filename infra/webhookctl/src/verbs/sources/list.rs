@@ -25,7 +25,7 @@ struct SourceRow {
     variant: String,
     /// `webhook`, or `webhook+sync`.
     by: &'static str,
-    /// What a signature of it proves.
+    /// What its signature proves.
     proves: &'static str,
     actions: Vec<String>,
     /// The name of its secret.
@@ -34,7 +34,7 @@ struct SourceRow {
     seen: Option<Seen>,
 }
 
-/// What the inbox says of a source.
+/// The facts of a source from the inbox.
 #[derive(Serialize)]
 struct Seen {
     last_event_at: Option<String>,
@@ -43,7 +43,7 @@ struct Seen {
     last_24h: Count,
     open: Count,
     dead_letters: Count,
-    /// Live secrets; unknown where their store cannot be read.
+    /// The number of live secrets; unknown if their store cannot be read.
     live_secrets: Option<usize>,
     health: Health,
     paused: Option<Pause>,
@@ -112,7 +112,7 @@ fn rows(config: &Config) -> Vec<SourceRow> {
     config.sources().map(row).collect()
 }
 
-/// How events of a source come to us.
+/// How events of a source arrive.
 pub(super) fn by(source: &Source) -> &'static str {
     if source.sync.is_some() {
         "webhook+sync"

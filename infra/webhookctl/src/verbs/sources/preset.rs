@@ -1,4 +1,4 @@
-//! One preset whole.
+//! Shows all of one preset.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::output::table::aligned;
 use crate::output::{Exit, Printer};
 use crate::preset_text as words;
 
-/// A preset as a document, and the words of the page of presets.
+/// A preset as JSON document, and as the texts of the page of presets.
 #[derive(Serialize)]
 pub(super) struct Shown {
     pub(super) preset: String,
@@ -21,19 +21,19 @@ pub(super) struct Shown {
     pub(super) params: Vec<String>,
     pub(super) variants: Vec<Variant>,
     pub(super) dedupe_key: String,
-    /// Whether each delivery may hold many events.
+    /// Whether a delivery can contain several events.
     pub(super) batch: bool,
     pub(super) event_type: String,
     pub(super) handshakes: Vec<String>,
     pub(super) ack: String,
     pub(super) retry: String,
     pub(super) syncs: Vec<Synced>,
-    /// Why there are none, where somebody looked.
+    /// The reason why the preset has no sync, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) no_sync: Option<String>,
 }
 
-/// One way in which it signs.
+/// A signature scheme of the preset.
 #[derive(Serialize)]
 pub(super) struct Variant {
     #[serde(rename = "variant")]
@@ -46,10 +46,10 @@ pub(super) struct Variant {
     pub(super) window: String,
     pub(super) secret: &'static str,
     pub(super) key_set: Option<String>,
-    /// What is fetched, where a request is a notice that proves nothing.
+    /// What the catcher fetches, if requests are notices without a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fetched: Option<String>,
-    /// What the signature leaves open, in sentences.
+    /// What the signature does not cover, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) leaves_open: Vec<String>,
     pub(super) send: String,
@@ -129,7 +129,7 @@ fn text(shown: &Shown) -> String {
     if shown.batch {
         lines.push(line(
             "batch",
-            "a delivery may hold many events; it is kept as one",
+            "a delivery can contain several events; it is stored as one",
         ));
     }
     for handshake in &shown.handshakes {
@@ -186,26 +186,26 @@ fn line(name: &str, value: &str) -> Vec<String> {
     vec![format!("  {name}"), value.to_owned()]
 }
 
-/// What the provider asks, what it is answered, and under which condition.
+/// The provider's request, the answer, and the condition for it.
 fn handshake(handshake: &Handshake) -> String {
     let mut text = handshake.to_string();
     if handshake.require_signature {
-        text += ", only when its signature holds";
+        text += ", only if its signature is valid";
     }
     if handshake.signs() {
         text += ", answered with a signature";
     }
     if handshake.store_secret_from.is_some() {
-        text += ", sets the secret while there is none";
+        text += ", sets the secret if none is stored";
     } else if handshake.arming_only {
-        text += ", only while there is no secret";
+        text += ", only if no secret is stored";
     }
     text
 }
 
 fn ack(preset: &Preset) -> String {
     let ack = &preset.ack;
-    let mut text = format!("{}, {} to a wrong signature", ack.ok, ack.bad_signature);
+    let mut text = format!("{}, {} to an invalid signature", ack.ok, ack.bad_signature);
     if !ack.body.is_empty() {
         let _ = write!(text, ", body {}", ack.body);
     }
@@ -218,7 +218,7 @@ fn ack(preset: &Preset) -> String {
     text
 }
 
-/// For how long and how often the provider tries again.
+/// For how long and how often the provider retries.
 pub(super) fn retry(retry: &Retry) -> String {
     let mut facts = Vec::new();
     if let Some(horizon) = &retry.horizon {
@@ -234,10 +234,10 @@ pub(super) fn retry(retry: &Retry) -> String {
         facts.push(format!("after {}", retry.schedule.join(", ")));
     }
     if retry.resigned == Some(true) {
-        facts.push("each signed anew".to_owned());
+        facts.push("each with a new signature".to_owned());
     }
     if retry.ordering.as_deref() == Some("none") {
-        facts.push("in no order".to_owned());
+        facts.push("not in order".to_owned());
     } else if let Some(order) = &retry.ordering {
         facts.push(format!("in order ({order})"));
     }
@@ -245,7 +245,7 @@ pub(super) fn retry(retry: &Retry) -> String {
         facts.push(format!("counted in {header}"));
     }
     if let Some(when) = &retry.auto_disable {
-        facts.push(format!("switched off: {when}"));
+        facts.push(format!("disabled: {when}"));
     }
     if facts.is_empty() {
         "not documented".to_owned()

@@ -1,4 +1,4 @@
-//! `sources presets`: what is known of the providers.
+//! `sources presets`: lists the presets of the providers.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ fn known(name: &str) -> anyhow::Result<Preset> {
     })
 }
 
-/// Its default variant stands for the preset.
+/// The row of a preset, with the values of its default variant.
 fn row(preset: &Preset) -> Option<PresetRow> {
     let scheme = preset.scheme("default")?;
     let variants = preset.schemes.iter();

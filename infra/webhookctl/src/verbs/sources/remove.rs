@@ -20,7 +20,7 @@ use crate::verbs::quarantine::reach;
 struct Removed {
     source: String,
     file: String,
-    /// Of how many secrets the store was rid.
+    /// The number of deleted secrets.
     secrets_deleted: usize,
     next: String,
 }
@@ -34,7 +34,7 @@ pub(super) async fn remove(
     let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
     let text = file.without(&args.source)?;
     let config = Config::parse(&file.text)?;
-    let source = config.source(&args.source).context("it was found")?;
+    let source = config.source(&args.source).context("find the source")?;
     confirmed(&args)?;
     let mut deleted = 0;
     if named(global)? {
@@ -62,7 +62,7 @@ pub(super) async fn remove(
         secrets_deleted: deleted,
         next: next(local.is_some()),
     };
-    let mut text = format!("  ✓ source taken out  {}\n", removed.file);
+    let mut text = format!("  ✓ source removed    {}\n", removed.file);
     if args.with_secrets {
         let _ = writeln!(text, "  ✓ secrets deleted   {deleted}");
     }
@@ -78,18 +78,18 @@ fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
         Some(confirm) => CliError::new(
             "sources.confirm_mismatch",
             Exit::Refused,
-            format!("this is about {name}, but --confirm says {confirm}; nothing was changed"),
+            format!("the source is {name}, but --confirm is {confirm}; nothing was changed"),
         ),
         None => CliError::new(
             "sources.confirm",
             Exit::Refused,
-            format!("{name} would be taken out; its webhooks are answered 404 from then on"),
+            format!("{name} would be removed; its webhooks would then be answered with 404"),
         ),
     };
     Err(refused.tip(format!("webhookctl sources remove {name} --confirm {name}")))
 }
 
-/// Deletes every secret of a source, unless another source has the same.
+/// Deletes all secrets of a source, unless another source uses them.
 async fn delete(
     inbox: &Deployment,
     store: &Secrets,
@@ -101,9 +101,12 @@ async fn delete(
         return Err(CliError::new(
             "sources.shared_secret",
             Exit::Partial,
-            format!("{} has the same secrets, so they stay", other.name),
+            format!(
+                "{} uses the same secrets, so they were not deleted",
+                other.name
+            ),
         )
-        .note("the source is out of the file")
+        .note("the source was removed from the file")
         .into());
     }
     let live = store.live(&source.secret, UnixMillis::now()).await?;

@@ -8,17 +8,17 @@ use super::presets::all;
 const HEAD: &str = "\
 # Presets
 
-What Mitt knows of each provider. This page is made from the files in `shared/presets/`:
-`make docs` writes it again. `webhookctl sources presets <preset>` shows the same in a terminal.
+What Mitt knows about each provider. `make docs` generates this page from the files in
+`shared/presets/`. `webhookctl sources presets <preset>` prints the same in a terminal.
 
-*Proves* says what a valid signature is worth: `body`, the whole body; `fields`, some of it;
-`origin`, the sender alone; `token`, that the sender knew a secret; `nothing`. *Checked* is when the
-file was last compared with the provider's documentation.
+*Proves* is what a valid signature proves: `body`, the whole body; `fields`, a part of it; `origin`,
+only the sender; `token`, that the sender knew a secret; `nothing`. *Checked* is the month in which
+the file was last compared with the provider's documentation.
 
-*Sync* says how what never arrived is found, where a source has a `[source.sync]`: `event log`, the
-provider lists its events, which are kept under the ids of the webhooks; `delivery log`, it lists its
-attempts to deliver them; `change cursor`, it tells only what has changed, which is kept as an event
-of its own, `mitt.changed`.
+*Sync* is how a source with `[source.sync]` finds missed events. `event log`: the provider lists its
+events, which are stored under the ids of the webhooks. `delivery log`: it lists its delivery
+attempts. `change cursor`: it lists only what has changed, which is stored as a separate event,
+`mitt.changed`.
 
 ";
 
@@ -76,7 +76,7 @@ fn section(text: &mut String, shown: &Shown) {
     }
     let _ = writeln!(text, "- Dedupe key: {}", shown.dedupe_key);
     if shown.batch {
-        text.push_str("- A delivery may hold many events; it is kept as one\n");
+        text.push_str("- A delivery can contain several events; it is stored as one\n");
     }
     for handshake in &shown.handshakes {
         let _ = writeln!(text, "- Handshake: {handshake}");
@@ -125,7 +125,7 @@ fn variant_lines(text: &mut String, variant: &Variant) {
     let _ = writeln!(text, "  - Test webhooks are signed with: {}", variant.send);
 }
 
-/// What a table can hold.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -144,7 +144,7 @@ mod tests {
     fn the_page_is_what_the_presets_say() {
         assert!(
             page().unwrap() == WRITTEN,
-            "infra/docs/presets.md is not what the presets say any more; `make docs` writes it: \
+            "infra/docs/presets.md is out of date; `make docs` writes it: \
              webhookctl sources presets --markdown > infra/docs/presets.md"
         );
     }

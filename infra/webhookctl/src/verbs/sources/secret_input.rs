@@ -1,4 +1,4 @@
-//! A new secret of a source: given, asked for, or made.
+//! Reads a new secret of a source: from an argument, from a prompt, or generated.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -15,7 +15,7 @@ use crate::cli::{NewSecretArgs, SecretFrom};
 use crate::output::{CliError, Exit, Terminal};
 use crate::samples::random_hex;
 
-/// Presets whose provider takes a secret of our choice, by their documentation.
+/// Presets whose provider accepts a secret that the user chooses, according to its documentation.
 const OURS: [&str; 8] = [
     "bitbucket",
     "generic-hmac",
@@ -27,7 +27,7 @@ const OURS: [&str; 8] = [
     "woocommerce",
 ];
 
-/// The secret that the arguments name, or that a person at a terminal types without seeing it.
+/// The secret that the arguments name, or that the user types at a hidden prompt.
 pub(super) fn new_secret(
     args: &NewSecretArgs,
     preset: &Preset,
@@ -40,9 +40,9 @@ pub(super) fn new_secret(
         (None, None) if terminal.asks => ask()?,
         (None, None) => {
             let why = terminal.why_it_asks_nothing();
-            let message = format!("a secret is needed and cannot be asked for: {why}");
+            let message = format!("a secret is required, and the command cannot ask for it: {why}");
             return Err(CliError::usage("sources.no_secret", message)
-                .tip("--secret-from -, file:PATH or env:NAME")
+                .tip("pass --secret-from -, file:PATH or env:NAME")
                 .into());
         }
     };
@@ -50,9 +50,9 @@ pub(super) fn new_secret(
     if value.is_empty() {
         let error = CliError::usage("sources.no_secret", "the secret is empty");
         return Err(if can_be_ours(preset, scheme) {
-            error.tip("--new-secret FILE makes one").into()
+            error.tip("--new-secret FILE generates a secret").into()
         } else {
-            error.tip("it is the one that the provider shows").into()
+            error.tip("copy the secret from the provider").into()
         });
     }
     let secret = Secret::new("new", value);
@@ -60,19 +60,20 @@ pub(super) fn new_secret(
         let docs = preset.docs.clone();
         return Err(CliError::usage(
             "sources.bad_secret",
-            format!("what was given cannot be a secret of {}", preset.name),
+            format!("the value is not a valid secret of {}", preset.name),
         )
-        .note("what it is made from looks otherwise; nothing was stored")
+        .note("it does not have the provider's format; nothing was stored")
         .tip(format!("see {docs}"))
         .into());
     }
     Ok(secret)
 }
 
-/// The prompt takes keys one by one, and would let Ctrl-C end the process before the terminal is as
-/// it was. So the signal is heard here, also when the prompt is over.
+/// Asks for the secret. The prompt changes the terminal settings, and by default Ctrl-C would end
+/// the process before they are restored. So this function handles the signal, also after the
+/// prompt.
 fn ask() -> anyhow::Result<String> {
-    let mut interrupted = signal(SignalKind::interrupt()).context("listen to Ctrl-C")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let typed = rpassword::prompt_password("Secret (hidden): ");
     if let Err(error) = &typed
         && error.kind() == ErrorKind::Interrupted
@@ -103,21 +104,24 @@ fn read(from: &SecretFrom) -> anyhow::Result<String> {
     }
 }
 
-/// Makes a secret, and leaves it in a file that nobody else may read: it is never printed.
+/// Generates a secret and writes it to a file that only the owner can read. It is never printed.
 fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String> {
     if !can_be_ours(preset, scheme) {
         return Err(CliError::new(
             "sources.not_ours",
             Exit::Refused,
-            format!("{} gives the secret; it takes none of ours", preset.name),
+            format!(
+                "{} creates the secret and does not accept yours",
+                preset.name
+            ),
         )
-        .tip("--secret-from -, file:PATH or env:NAME")
+        .tip("pass --secret-from -, file:PATH or env:NAME")
         .into());
     }
     let secret = random_hex(20)?;
     let mut options = std::fs::OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(file);
-    let mut opened = opened.with_context(|| format!("make {}", file.display()))?;
+    let mut opened = opened.with_context(|| format!("create {}", file.display()))?;
     opened
         .write_all(secret.as_bytes())
         .with_context(|| format!("write {}", file.display()))?;

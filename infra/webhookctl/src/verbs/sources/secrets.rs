@@ -1,5 +1,5 @@
-//! Which secrets are live, and which of them still prove webhooks: what one wants to know in a
-//! rotation.
+//! Lists the live secrets of a source, and which of them verified recent webhooks. Operators need
+//! both during a rotation.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::output::time::rfc3339;
 use crate::target::Deployment;
 use crate::verbs::quarantine::Keys;
 
-/// Rows that are read at once.
+/// Rows that are read in parallel.
 const AT_ONCE: usize = 20;
 
 /// The live secrets of a source, newest first.
 pub(super) type Live = Vec<Secret>;
 
-/// A secret, and what it did lately. The secret itself is not in here.
+/// The recent use of a secret, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Used {
     /// Slot and version, `current.3`; in Secrets Manager version and label, `1f2e3d4c.current`.
     pub(super) label: String,
     /// Whether the source still accepts it.
     pub(super) live: bool,
-    /// Tells secrets apart without showing them.
+    /// Identifies a secret without its value.
     pub(super) fingerprint: Option<String>,
     /// When it was stored.
     pub(super) since: Option<String>,
-    /// What a rotation makes of it: `new`, or until when it is meant to be accepted.
+    /// The role in a rotation: `new`, or until when the secret should be accepted.
     pub(super) rotation: Option<String>,
-    /// How many of the events that were looked at it proved.
+    /// The number of inspected events that the secret verified.
     pub(super) proved: usize,
     pub(super) last_used_at: Option<String>,
     #[serde(skip)]
@@ -65,8 +65,8 @@ pub(super) async fn rows(ledger: &Ledger, events: &[Listed]) -> anyhow::Result<V
     Ok(rows)
 }
 
-/// What each secret proved of these events: the live ones in their order, then those that are
-/// gone.
+/// The use of each secret in these events: the live secrets in their order, then secrets that are
+/// no longer live.
 pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
     let mut all: Vec<Used> = live
         .iter()
@@ -90,12 +90,13 @@ pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
 }
 
 impl Used {
-    /// What the value stays in: the slot, or the version in Secrets Manager.
+    /// The slot of the value, or its version in Secrets Manager.
     pub(super) fn slot(&self) -> &str {
         slot(&self.label)
     }
 
-    /// One that proved nothing yet. What is not live has no fingerprint: it cannot be read.
+    /// A secret that has verified no event yet. A secret that is not live has no fingerprint,
+    /// because its value cannot be read.
     fn new(label: &str, fingerprint: Option<String>) -> Self {
         Self {
             label: label.to_owned(),
@@ -123,7 +124,7 @@ pub(super) fn slot(label: &str) -> &str {
     label.rsplit_once('.').map_or(label, |(slot, _)| slot)
 }
 
-/// What to think of it, as sentences.
+/// Advice about unused live secrets, as sentences.
 pub(super) fn advice(used: &[Used], looked_at: usize) -> Vec<String> {
     let live: Vec<&Used> = used.iter().filter(|used| used.live).collect();
     let idle: Vec<&str> = live
@@ -137,12 +138,12 @@ pub(super) fn advice(used: &[Used], looked_at: usize) -> Vec<String> {
     let names = idle.join(", ");
     if idle.len() == live.len() {
         return vec![format!(
-            "no live secret proved one of the last {looked_at} events"
+            "no live secret verified any of the last {looked_at} events"
         )];
     }
     vec![format!(
-        "{names} proved none of the last {looked_at} events: an old one can go, a new one is not \
-         in use at the provider yet"
+        "{names} verified none of the last {looked_at} events: an old secret can be removed, a new \
+         secret is not yet in use at the provider"
     )]
 }
 
@@ -162,7 +163,7 @@ mod tests {
     fn a_live_secret_that_proves_nothing_is_named() {
         let said = advice(&[used("v2.1", true, 90), used("v1.1", true, 0)], 90);
         assert!(
-            said[0].starts_with("v1.1 proved none of the last 90"),
+            said[0].starts_with("v1.1 verified none of the last 90"),
             "{said:?}"
         );
         let said = advice(&[used("v2.1", true, 0)], 3);

@@ -25,14 +25,14 @@ use crate::output::{Exit, Printer};
 use crate::preset_text as words;
 use crate::target::Deployment;
 
-/// A source whole: what is configured, and what the inbox says of it.
+/// A source: its configuration, and its facts from the inbox.
 #[derive(Serialize)]
 struct Shown {
     source: String,
     preset: String,
     variant: String,
     path: String,
-    /// What the provider signs as its URL, where that is not the one that the catcher sees.
+    /// The URL that the provider signs, if it differs from the URL that the catcher sees.
     #[serde(skip_serializing_if = "Option::is_none")]
     public_url: Option<String>,
     signed: String,
@@ -49,7 +49,7 @@ struct Shown {
     retries: String,
     by: &'static str,
     docs: String,
-    /// The longest outage that loses nothing, and why.
+    /// The longest outage without lost events, and the reason.
     outage: Outage,
     #[serde(flatten)]
     seen: Option<Seen>,
@@ -58,17 +58,17 @@ struct Shown {
 #[derive(Serialize)]
 struct Seen {
     url: Option<String>,
-    /// What was looked at: rows of the last 24 hours, newest first.
+    /// The number of inspected rows: the newest of the last 24 hours.
     looked_at: usize,
     last_24h: Count,
     open: Count,
     dead_letters: Count,
-    /// Of those looked at.
+    /// Failed events among the inspected rows.
     failed: usize,
     found_by_sync: usize,
     refused_today: u32,
     secrets: Option<Vec<Used>>,
-    /// The live secrets themselves, by their labels, where that was asked for.
+    /// The values of the live secrets by their labels, with `--reveal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     revealed: Option<BTreeMap<String, String>>,
     health: Health,
@@ -246,10 +246,10 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
         Some(seen) => lines.extend(secret_lines(seen, &shown.secret, now)),
     }
     if shown.secret_store == SecretStore::SecretsManager {
-        lines.push(line("kept in", "Secrets Manager"));
+        lines.push(line("stored in", "Secrets Manager"));
     }
     let limits = format!(
-        "{} bytes a request, {} refused requests kept a day",
+        "{} bytes per request, {} rejected requests stored per day",
         thousands(shown.max_body_bytes as u64),
         shown.quarantine_per_day
     );
@@ -267,8 +267,8 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     if let Some(sync) = &source.sync {
         let overlap = i64::try_from(sync.overlap.as_secs()).unwrap_or(i64::MAX);
         lines.push(line(
-            "looks back",
-            &format!("{} behind the cursor of the sync", duration(overlap)),
+            "overlap",
+            &format!("the sync starts {} before its cursor", duration(overlap)),
         ));
     }
     lines.push(line(
@@ -285,7 +285,7 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {
         let _ = write!(text, "\n  {advice}\n");
     }
-    // Whole and by themselves, to be copied.
+    // Each secret has its own line, so that it can be copied.
     let revealed = seen.and_then(|seen| seen.revealed.as_ref());
     for (label, secret) in revealed.into_iter().flatten() {
         let _ = write!(text, "\n  {label}\n{secret}\n");
@@ -302,7 +302,7 @@ fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<Vec<String>> {
         return vec![line("secrets", &format!("{name}, unknown"))];
     };
     if secrets.is_empty() {
-        return vec![line("secrets", &format!("none is stored under {name}"))];
+        return vec![line("secrets", &format!("no secret is stored as {name}"))];
     }
     let lines = secrets.iter().enumerate().map(|(index, used)| {
         let head = if index == 0 { "secrets" } else { "" };
@@ -330,8 +330,8 @@ fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<Vec<String>> {
 
 fn traffic_line(seen: &Seen) -> String {
     format!(
-        "{} received · {} open, {} dead letters in all · {} refused today · of the newest {}: {} \
-         failed, {} found by sync",
+        "{} received · {} open, {} dead letters in total · {} rejected today · of the newest {}: \
+         {} failed, {} found by sync",
         seen.last_24h,
         seen.open,
         seen.dead_letters,

@@ -1,9 +1,9 @@
-//! How what happened at a provider is listed, in words.
+//! Describes how a provider lists past events.
 
 use serde::Serialize;
 use shared::webhook::preset::{Auth, Sync};
 
-/// One list of a provider.
+/// A list of a provider.
 #[derive(Serialize)]
 pub(super) struct Synced {
     pub(super) variant: String,
@@ -12,9 +12,9 @@ pub(super) struct Synced {
     pub(super) url: String,
     pub(super) auth: String,
     pub(super) kept_days: Option<u32>,
-    /// Whether it can be had delivered again.
+    /// Whether the provider can deliver an event again on request.
     pub(super) redelivers: bool,
-    /// What a source has to say, and may say.
+    /// The required and optional settings of the source.
     pub(super) fields: Vec<String>,
     pub(super) note: Option<String>,
     pub(super) docs: String,
@@ -39,7 +39,9 @@ impl Synced {
                 }
                 Auth::Header { name, prefix } => format!("header {name}: {prefix}{{secret}}"),
                 Auth::Query { name } => format!("query parameter {name}"),
-                Auth::Exchange { url, .. } => format!("token had for the secret at {url}"),
+                Auth::Exchange { url, .. } => {
+                    format!("token from {url} in exchange for the secret")
+                }
                 Auth::GithubApp { .. } => "token signed with the app's private key".to_owned(),
             },
             kept_days: sync.retention_days,
@@ -51,14 +53,14 @@ impl Synced {
         }
     }
 
-    /// All but its fields, on one line.
+    /// Everything except the fields, on one line.
     pub(super) fn line(&self) -> String {
         let mut facts = vec![format!("{} at {}", self.kind, self.url), self.auth.clone()];
         if let Some(days) = self.kept_days {
             facts.push(format!("kept {days} days"));
         }
         if self.redelivers {
-            facts.push("can be delivered again".to_owned());
+            facts.push("supports redelivery".to_owned());
         }
         facts.extend(self.note.clone());
         let facts = facts.join("; ");

@@ -1,4 +1,4 @@
-//! What the indexes of the ledger say of a source, within bounds: nothing is scanned.
+//! Counts the events of a source with bounded queries of the ledger's indexes, without a scan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use crate::target::Deployment;
 const HOUR_MS: i64 = 3_600_000;
 const HOURS: i64 = 24;
 
-/// No source's events are counted further than this.
+/// Counting the events of a source stops at this number.
 pub(super) const MOST: usize = 1000;
 
-/// Hours of a source that are read at once.
+/// Hours of a source that are read in parallel.
 const AT_ONCE: usize = 6;
 
-/// A number, or the least that it is.
+/// A number, or a lower bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Count {
     pub(super) count: usize,
-    /// Whether there are more.
+    /// Whether the real number can be higher.
     pub(super) or_more: bool,
 }
 
@@ -34,8 +34,8 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// The newest events of a source in the last 24 hours, newest first, and whether there are more
-/// than these.
+/// At most `most` events of a source in the last 24 hours, newest first, and whether there are
+/// more.
 pub(super) async fn last_day(
     ledger: &Ledger,
     source: &str,
@@ -56,7 +56,7 @@ pub(super) async fn last_day(
     Ok((found, false))
 }
 
-/// The hours of the last day as the index has them, newest first.
+/// The hours of the last day, as in the index, newest first.
 fn hours(now: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     let begin = now.0 - HOURS * HOUR_MS;
     let mut hours = Vec::new();
@@ -69,8 +69,8 @@ fn hours(now: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     hours
 }
 
-/// How many events of each source are open, or dead letters. Where the bound is reached, each
-/// number is the least that it is.
+/// The number of open events or dead letters of each source. If the limit is reached, each number
+/// is a lower bound.
 pub(super) async fn waiting(
     inbox: &Deployment,
     what: Waiting,
@@ -79,7 +79,10 @@ pub(super) async fn waiting(
     let ledger = &inbox.ledger;
     let (mut found, mut more) = (BTreeSet::new(), false);
     if what == Waiting::Open {
-        let fresh = ledger.recent_events(&inbox.sources(), now, MOST).await?;
+        let fresh = ledger
+            .sweep()
+            .recent_events(&inbox.sources(), now, MOST)
+            .await?;
         found.extend(fresh.open);
         more = fresh.or_more;
     }

@@ -1,4 +1,4 @@
-//! What `sources show` says of a source's rhythm, its sync, and the outages that it survives.
+//! The lines of `sources show` about usual gaps, sync, and tolerated outages.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -19,7 +19,7 @@ pub(super) struct Upkeep {
 #[derive(Serialize)]
 struct SyncNow {
     state: &'static str,
-    /// Since the beginning of yesterday, of the time that was judged.
+    /// Events since the beginning of yesterday, within the time that the sync has checked.
     seen: u64,
     missed: u64,
     miss_rate_percent: Option<f64>,
@@ -48,7 +48,7 @@ impl Upkeep {
         })
     }
 
-    /// Names and values of lines.
+    /// The names and values of the output lines.
     pub(super) fn lines(&self, now: i64) -> Vec<(&'static str, String)> {
         let mut lines = vec![("usual gap", self.silence.rhythm())];
         lines.extend(self.silence.note().map(|note| ("", note)));
@@ -69,7 +69,7 @@ impl Upkeep {
     }
 }
 
-/// The outage that loses nothing, and below it why.
+/// The longest outage without lost events, and below it the reasons.
 pub(super) fn outage_lines(outage: &Outage) -> Vec<(&'static str, String)> {
     let why = outage.why.iter().map(|why| ("", why.clone()));
     std::iter::once(("outage", outage.text()))

@@ -1,4 +1,4 @@
-//! What is counted: sources, types and a span of time.
+//! The selection of `inbox stats`: sources, types and a time span.
 
 use shared::base::clock::UnixMillis;
 
@@ -10,13 +10,13 @@ use crate::target::Deployment;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// The counts of hours are read a few hundred at once.
+/// The maximum span. The counts of a few hundred hours are read at a time.
 const MOST_DAYS: i64 = 90;
 
 pub(super) struct Chosen {
     pub(super) sources: Vec<String>,
     kinds: Vec<String>,
-    /// Inclusive, both of them.
+    /// Both ends are inclusive.
     pub(super) from: UnixMillis,
     pub(super) to: UnixMillis,
 }
@@ -43,17 +43,18 @@ impl Chosen {
             );
         }
         if (to - from) / DAY_MS >= MOST_DAYS {
-            return Err(
-                CliError::usage("stats.span", format!("it is at most {MOST_DAYS} days"))
-                    .tip("narrow it with --since and --until"),
-            );
+            return Err(CliError::usage(
+                "stats.span",
+                format!("the span must be at most {MOST_DAYS} days"),
+            )
+            .tip("narrow it with --since and --until"));
         }
         let known = inbox.sources();
         for asked in &args.received.source {
             if !known.iter().any(|name| glob::fits(asked, name)) {
                 let error = CliError::usage(
                     "usage.source",
-                    format!("there is no source '{asked}' in {}", inbox.name),
+                    format!("no source '{asked}' in {}", inbox.name),
                 );
                 let near = crate::output::error::nearest(asked, known.iter().copied());
                 return Err(error.tip(match near {
@@ -85,7 +86,7 @@ impl Chosen {
         self.sources.iter().any(|name| name == source)
     }
 
-    /// `last 24h`, or from when until when.
+    /// `last 24h`, or the start and the end.
     pub(super) fn said(&self, now: UnixMillis) -> String {
         let mut said = if self.to == now {
             format!("last {}", span((now.0 - self.from.0) / 1000))
@@ -100,7 +101,7 @@ impl Chosen {
     }
 }
 
-/// A day is told as `24h`, as it is asked for.
+/// A day is written as `24h`, the form of the argument.
 fn span(seconds: i64) -> String {
     const DAY: i64 = 24 * 3600;
     if seconds == DAY {
@@ -110,7 +111,8 @@ fn span(seconds: i64) -> String {
     }
 }
 
-/// Counts know source, type and time; for the rest each event would have to be read.
+/// Refuses filters other than source, type and time: counts have no other fields, and a filter
+/// would require reading each event.
 fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
     let given = [
         ("--status", !args.status.is_empty()),
@@ -124,7 +126,7 @@ fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
         None => Ok(()),
         Some((flag, _)) => Err(CliError::usage(
             "stats.selection",
-            format!("counts know source, type and time, but not {flag}"),
+            format!("counts can be filtered by source, type and time, but not by {flag}"),
         )
         .tip(format!("webhookctl inbox list {flag} …"))),
     }

@@ -1,4 +1,4 @@
-//! Numbers, and how they are said.
+//! Counts and durations, and their text forms.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde::Serialize;
 use crate::output::table::thousands;
 use crate::output::time::duration;
 
-/// A number, or the least that it is.
+/// An exact count, or a minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Count {
     pub(super) count: u64,
-    /// Whether there are more.
+    /// Whether the real count is higher.
     pub(super) or_more: bool,
 }
 
@@ -22,7 +22,7 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// How long events took from receipt to done.
+/// The durations from receipt to done.
 pub(super) struct Lags(Vec<Duration>);
 
 impl Lags {
@@ -36,7 +36,7 @@ impl Lags {
         self.0.len()
     }
 
-    /// The least time within which this share of them was done, in percent.
+    /// The percentile: the shortest duration within which this percentage of the events was done.
     pub(super) fn within(&self, percent: usize) -> Option<Duration> {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         self.0.get(rank - 1).copied()
@@ -55,7 +55,7 @@ pub(super) fn seconds(span: Duration) -> String {
     }
 }
 
-/// Seconds with a fraction, as a script wants them.
+/// Seconds with a fraction, for scripts.
 pub(super) fn fraction(span: Duration) -> f64 {
     let thousandth = span.as_millis();
     f64::from(u32::try_from(thousandth).unwrap_or(u32::MAX)) / 1000.0

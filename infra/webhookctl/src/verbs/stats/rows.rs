@@ -1,4 +1,4 @@
-//! What was gathered, line by line.
+//! The rows of `inbox stats`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::output::Column;
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 
-/// The type of events whose types came too rarely to be counted apart.
+/// The type of events whose own types are too rare for a separate count.
 const OTHER: &str = "(other)";
 
 #[derive(Serialize)]
@@ -28,12 +28,12 @@ pub(super) struct StatRow {
     kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<String>,
-    /// Events that came in the span.
+    /// Events that were received in the span.
     received: Count,
-    /// Of all times: events whose retry is due, and dead letters.
+    /// Regardless of the span: events whose retry is due, and dead letters.
     failed: Count,
     dead_letters: Count,
-    /// How long from receipt to done, of the newest events.
+    /// The time from receipt to done, of the newest events.
     p50_s: Option<f64>,
     p95_s: Option<f64>,
     sampled: usize,
@@ -44,7 +44,7 @@ pub(super) struct StatRow {
     shown: Shown,
 }
 
-/// What people see for some of it.
+/// Display forms for the text output.
 #[derive(Default)]
 struct Shown {
     p50: Option<String>,
@@ -52,7 +52,7 @@ struct Shown {
     oldest: Option<i64>,
 }
 
-/// What a line is about.
+/// The subject of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum About {
     Source(String),
@@ -145,7 +145,7 @@ fn receive(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, by: By) {
 fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, by: By) {
     let about = |brief: &Brief| {
         let hour = Hour::of(brief.received_at);
-        // A line of an hour is about that hour, and there is none outside of the span.
+        // A row of an hour covers that hour only, and no row covers hours outside the span.
         let inside = (chosen.from..=chosen.to).contains(&brief.received_at);
         let about = About::of(by, brief.key.source(), &brief.kind, hour);
         (by != By::Hour || inside).then_some(about)
@@ -157,7 +157,7 @@ fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, b
         let since = sum.oldest.unwrap_or(brief.received_at);
         sum.oldest = Some(since.min(brief.received_at));
     }
-    // Of sources they were counted already.
+    // The dead letters of sources are already counted.
     if by == By::Source {
         return;
     }
@@ -197,7 +197,7 @@ fn row(about: About, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
 }
 
 impl Sum {
-    /// The worst that is to be said.
+    /// The most severe state.
     fn health(&self, limit: Duration, now: UnixMillis) -> &'static str {
         let many = self.failed.count * 100 > self.received.count;
         let late = self.oldest.is_some_and(|since| now.since(since) > limit);

@@ -1,4 +1,4 @@
-//! How the events came over the time, as a line of bars.
+//! Received events over time, as a line of bars.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
 
-/// No line is longer.
+/// Maximum number of bars.
 const MOST: i64 = 48;
 
-/// `per hour ▁▁▂▅▇▃`, the newest last; nothing where nothing came.
+/// `per hour ▁▁▂▅▇▃`, newest last; `None` if no events were received.
 pub(super) fn line(arrived: &Arrivals, from: UnixMillis, to: UnixMillis) -> Option<String> {
     let minutes = to.0 - from.0 <= MOST * MINUTE_MS;
     let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
@@ -50,7 +50,7 @@ fn number(hour: Hour) -> i64 {
     hour.begins().0.div_euclid(HOUR_MS)
 }
 
-/// The lowest bar is for nothing and for hardly anything.
+/// The lowest bar means no events or very few.
 fn bar(count: u64, most: u64) -> char {
     let steps = BARS.len() as u64 - 1;
     let step = (count * steps).div_ceil(most.max(1));

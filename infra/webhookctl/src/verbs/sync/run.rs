@@ -1,4 +1,5 @@
-//! `sync run`: has backup-sync ask the providers now, or look what it would find.
+//! `sync run`: makes backup-sync request the provider's events now, or only report what it would
+//! find.
 
 use std::fmt::Write as _;
 
@@ -12,10 +13,10 @@ use crate::output::{CliError, Exit, Printer};
 use crate::run_task::run_task;
 use crate::target::Deployment;
 
-/// Missing events that people are shown of a source; scripts are given all.
+/// Number of missing events per source that the text output shows; the JSON output has all.
 const SHOWN: usize = 20;
 
-/// What backup-sync says of its run.
+/// The result that backup-sync returns.
 #[derive(Serialize, Deserialize)]
 struct Ran {
     sources: Vec<Source>,
@@ -65,8 +66,7 @@ pub(super) async fn run(
         "task": "sync", "source": args.source, "dry_run": args.dry_run, "lookback_s": lookback,
     });
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
-    let mut ran: Ran =
-        serde_json::from_value(answer).context("the answer of backup-sync cannot be read")?;
+    let mut ran: Ran = serde_json::from_value(answer).context("parse the answer of backup-sync")?;
     ran.dry_run = args.dry_run;
     let names: Vec<_> = ran.sources.iter().map(|one| one.source.as_str()).collect();
     let names = names.join(" ");
@@ -75,7 +75,7 @@ pub(super) async fn run(
     Ok(if would_add { Exit::No } else { Exit::Done })
 }
 
-/// A source that is named has to have a sync.
+/// Checks that the named source has a sync.
 fn synced(inbox: &Deployment, only: Option<&str>) -> Result<(), CliError> {
     let mut with_sync = inbox
         .config
@@ -97,7 +97,7 @@ fn text(ran: &Ran) -> String {
     for one in &ran.sources {
         let _ = write!(text, "{}  ", one.source);
         if one.skipped {
-            text.push_str("another run is at it\n");
+            text.push_str("another run is in progress\n");
             continue;
         }
         let _ = write!(
@@ -106,21 +106,23 @@ fn text(ran: &Ran) -> String {
             one.listed, one.found
         );
         for (count, said) in [
-            (one.asked, "asked for again"),
-            (one.gone, "not there any more"),
+            (one.asked, "requested again"),
+            (one.gone, "no longer available"),
         ] {
             if count > 0 {
                 let _ = write!(text, ", {count} {said}");
             }
         }
         if !one.complete {
-            text.push_str("; there was no time for all of it, the next run goes on");
+            text.push_str(
+                "; the time was not sufficient for the whole list, the next run continues",
+            );
         }
         text.push('\n');
         if one.unreachable_s > 0 {
             let _ = writeln!(
                 text,
-                "  {} s since the last run are out of the list's reach",
+                "  {} s since the last run can no longer be listed",
                 one.unreachable_s
             );
         }
@@ -136,7 +138,7 @@ fn text(ran: &Ran) -> String {
     if ran.sources.is_empty() {
         text.push_str("No source has a [source.sync].\n");
     } else if ran.dry_run {
-        text.push_str("Nothing was added. The youngest may still come by themselves.\n");
+        text.push_str("Nothing was added. The newest events may still arrive by webhook.\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! The days that a command looks at.
+//! The days that a sync command covers.
 
 use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
@@ -8,13 +8,13 @@ use crate::output::CliError;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// What is looked at when nothing is said.
+/// The default time span.
 const USUAL: i64 = 7 * DAY_MS;
 
-/// No command looks at more: each day of each source is an item.
+/// The maximum number of days: each day of each source is an item.
 const MOST_DAYS: usize = 180;
 
-/// A span of time, from the first to before the last.
+/// A time span. The start is inclusive, the end exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: UnixMillis,
@@ -36,15 +36,16 @@ impl Span {
             );
         }
         if span.days().len() > MOST_DAYS {
-            return Err(
-                CliError::usage("sync.span", format!("it is at most {MOST_DAYS} days"))
-                    .tip("narrow it with --since and --until"),
-            );
+            return Err(CliError::usage(
+                "sync.span",
+                format!("the span must be at most {MOST_DAYS} days"),
+            )
+            .tip("narrow it with --since and --until"));
         }
         Ok(span)
     }
 
-    /// The days of it, the newest first.
+    /// The days of the span, newest first.
     pub(super) fn days(self) -> Vec<Day> {
         let first = Day::of(self.from);
         let mut day = Day::of(UnixMillis(self.to.0 - 1));

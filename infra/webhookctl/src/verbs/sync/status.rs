@@ -11,20 +11,20 @@ use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// Where the sync of a source stands.
+/// The sync state of a source.
 #[derive(Serialize)]
 struct StatusRow {
     source: String,
     state: &'static str,
-    /// Everything that happened before it is in the ledger, as far as the provider listed it.
+    /// All events before this time are in the ledger, as far as the provider listed them.
     cursor: Option<String>,
-    /// Seconds from there until now.
+    /// Seconds from the cursor until now.
     lag_s: Option<u64>,
     last_run_ended_at: Option<String>,
     looks_back_s: Option<u64>,
     lease: Option<Lease>,
     paused: Option<Paused>,
-    /// Since the beginning of yesterday, of the time that was judged.
+    /// Counts since the beginning of yesterday, over the checked part of that time.
     seen: u64,
     missed: u64,
     miss_rate_percent: Option<f64>,
@@ -41,7 +41,7 @@ struct Lease {
     expired: bool,
 }
 
-/// A run that goes on at a page.
+/// A run that will continue at its next page.
 #[derive(Serialize)]
 struct Paused {
     began_at: String,
@@ -120,14 +120,18 @@ impl StatusRow {
         }
     }
 
-    /// What there is to say beside the numbers.
+    /// A note beside the numbers.
     fn noted(&self, now: i64) -> Option<String> {
         let mut notes = Vec::new();
         if let (Some(paused), "paused") = (&self.paused, self.state) {
-            notes.push(format!("stopped in a run that began {}", paused.began_at));
+            notes.push(format!("paused in a run that began {}", paused.began_at));
         }
         if let Some(lease) = &self.lease {
-            let word = if lease.expired { "left by" } else { "held by" };
+            let word = if lease.expired {
+                "lease expired, last held by"
+            } else {
+                "lease held by"
+            };
             notes.push(format!("{word} {}", lease.owner));
         }
         if self.state == "late"

@@ -1,4 +1,4 @@
-//! The answer for scripts: `webhookctl/verify/v1`.
+//! The JSON document of the result: `webhookctl/verify/v1`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(super) struct Document {
     /// What the preset's signature covers.
     proves: Option<&'static str>,
     handshake: Option<Handshake>,
-    /// Where the signature stands; `place` for one that stands in no header.
+    /// The header of the signature. `place` is set also if the signature is not in a header.
     header: Option<String>,
     place: Option<String>,
     signatures_in_header: usize,
@@ -54,7 +54,7 @@ struct Item {
 struct SignedString {
     template: String,
     bytes: usize,
-    /// With placeholders for what is hidden.
+    /// With placeholders for hidden parts.
     shown: String,
 }
 
@@ -68,7 +68,7 @@ struct Body {
 
 #[derive(Serialize)]
 struct Timestamp {
-    /// A number, or the text of another time.
+    /// A number, or the original text if it is not a number.
     value: Value,
     age_s: Option<i64>,
     tolerance_s: i64,
@@ -79,7 +79,7 @@ struct Timestamp {
 struct SecretTried {
     name: String,
     fingerprint: String,
-    /// Whether it can be read as a key of the scheme.
+    /// Whether the secret can be decoded to a key of the scheme.
     usable: bool,
     gives: Option<String>,
     matches: bool,
@@ -140,7 +140,7 @@ pub(super) fn document(answer: &Answer) -> Document {
     }
 }
 
-/// What a near miss means, and whose secret fits.
+/// Describes a near miss, and names the secret that matches.
 pub(super) fn text_of(near: &shared::webhook::verify::NearMiss) -> String {
     match &near.secret {
         Some(secret) => format!("{} (secret {secret})", near.text),
@@ -148,7 +148,7 @@ pub(super) fn text_of(near: &shared::webhook::verify::NearMiss) -> String {
     }
 }
 
-/// The header that a preset reads, as providers write it.
+/// The header that a preset reads, in the providers' spelling.
 pub(super) fn header(place: &Location) -> Option<String> {
     match place {
         Location::Header(names) => names.first().map(|name| mask::header(name)),

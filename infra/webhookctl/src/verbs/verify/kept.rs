@@ -1,4 +1,4 @@
-//! Requests as they were kept: refused ones whole, events in part.
+//! Stored requests: rejected requests are complete, events are partial.
 
 use bytes::Bytes;
 use shared::base::clock::UnixMillis;
@@ -13,18 +13,18 @@ use crate::output::{CliError, Exit};
 use crate::target::Deployment;
 use crate::verbs::quarantine::inspect;
 
-/// A header of an event may have been cut from so many bytes on.
+/// Headers of an event may have been truncated from this length on, in bytes.
 const CUT: usize = 509;
 
-/// A request, and the source that it came to.
+/// A stored request, and the source to which it was sent.
 pub(super) struct Kept {
     pub(super) source: String,
     envelope: Envelope,
-    /// It is an event: less is known of it than of the request that it was.
+    /// The request is an event, so a part of the original request is missing.
     event: bool,
 }
 
-/// A refused request, or an event, by its id.
+/// Finds a rejected request or an event by its id.
 pub(super) async fn kept(
     args: &VerifyArgs,
     inbox: &Deployment,
@@ -37,8 +37,12 @@ pub(super) async fn kept(
     };
     match inspect::find(inbox, id, now).await {
         Ok(held) => {
-            let damaged =
-                || CliError::failed("verify.damaged", "what is stored is not what arrived");
+            let damaged = || {
+                CliError::failed(
+                    "verify.damaged",
+                    "the stored body differs from the received one",
+                )
+            };
             return Ok(Kept {
                 source: held.source.clone(),
                 envelope: held.envelope().map_err(|_| damaged())?,
@@ -50,12 +54,9 @@ pub(super) async fn kept(
     }
     let row = match crate::verbs::inbox::find(inbox, id).await {
         Err(error) if is_not_found(&error) => {
-            let message = format!(
-                "neither a refused request nor an event is '{id}' in {}",
-                inbox.name
-            );
+            let message = format!("no rejected request and no event '{id}' in {}", inbox.name);
             return Err(CliError::new("verify.not_found", Exit::NotFound, message)
-                .note("looked for an id, or a prefix of one; what is refused is kept for 7 days")
+                .note("searched by id and id prefix; rejected requests are kept for 7 days")
                 .tip("webhookctl quarantine list --flat")
                 .into());
         }
@@ -95,13 +96,13 @@ async fn body(args: &VerifyArgs, inbox: &Deployment, row: &Row) -> anyhow::Resul
             "verify.no_body",
             format!("the body of {} cannot be read", row.id()),
         )
-        .note("large bodies are in a bucket; what is damaged is not used")
+        .note("large bodies are in a bucket; damaged bodies are not used")
         .tip("--body-bucket NAME, the output BodyBucket of the stack")
         .into()
     })
 }
 
-/// What was kept, as a request again. An event that lacks what decides is not judged.
+/// Rebuilds the request from its stored parts. An event that lacks a required part is not verified.
 pub(super) fn again(
     args: &VerifyArgs,
     verifier: &Verifier,
@@ -124,16 +125,16 @@ pub(super) fn again(
         CliError::new(
             "verify.not_kept",
             Exit::No,
-            format!("an event of {} does not keep {what}", verifier.preset.id),
+            format!("an event of {} does not contain {what}", verifier.preset.id),
         )
-        .note("it was verified when it arrived; only refused requests are kept as they came")
+        .note("the event was verified when it arrived; only rejected requests are stored unchanged")
     };
     if let Some(what) = verifier.never_kept() {
         return Err(not_kept(what));
     }
     let cut = |(name, value): &(&str, &str)| value.len() >= CUT && *name != "user-agent";
     if let Some((name, _)) = envelope.headers.iter().find(cut) {
-        return Err(not_kept(&format!("the whole of its header {name}")));
+        return Err(not_kept(&format!("its complete header {name}")));
     }
     let absent = verifier.absent_headers(&envelope);
     if !absent.is_empty() {
@@ -142,8 +143,8 @@ pub(super) fn again(
     if envelope.url.is_empty() && verifier.reads_url() {
         let public = verifier.trust.public_url.as_deref();
         let public = public.unwrap_or("the public URL that the provider posts to");
-        return Err(not_kept("the URL, which decides here").tip(format!(
-            "--url with {public}, and the query if there was one"
+        return Err(not_kept("the URL, which the signature covers").tip(format!(
+            "pass --url with {public}, and the query if there was one"
         )));
     }
     if envelope.url.is_empty() {

@@ -1,14 +1,14 @@
-//! What of a request people may paste into a ticket.
+//! The parts of a request that can be pasted into a ticket.
 
 use shared::webhook::verify::{Message, Show};
 
 use crate::output::safe::safe_bytes;
 
-/// Of what is shown of the signed text, at most so many characters.
+/// Maximum number of displayed characters of the signed text.
 const SHORT: usize = 50;
 const LONG: usize = 1000;
 
-/// The ends of a signature, enough to tell two apart.
+/// The first and last characters of a signature, enough to tell two signatures apart.
 pub(super) fn signature(text: &str, reveal: bool) -> String {
     let characters: Vec<char> = text.chars().collect();
     match characters.as_slice() {
@@ -27,7 +27,7 @@ pub(super) fn hash(hex: &str) -> String {
     signature(hex, false)
 }
 
-/// A URL without its query, where people and providers put secrets too.
+/// A URL without its query, because operators and providers also put secrets there.
 pub(super) fn url(url: &str, reveal: bool) -> String {
     match url.split_once('?') {
         Some((path, _)) if !reveal => format!("{path}?…"),
@@ -35,7 +35,7 @@ pub(super) fn url(url: &str, reveal: bool) -> String {
     }
 }
 
-/// The signed text, with placeholders for what is hidden of it.
+/// The signed text, with placeholders for hidden parts.
 pub(super) fn message(message: &Message, reveal: bool) -> String {
     let shown = message.pieces.iter().map(|piece| match piece.show {
         Show::Nobody => piece.part.clone(),
@@ -51,7 +51,7 @@ pub(super) fn message(message: &Message, reveal: bool) -> String {
     }
 }
 
-/// A header's name as providers write it.
+/// A header's name in the providers' spelling.
 pub(super) fn header(name: &str) -> String {
     let word = |word: &str| {
         let mut characters = word.chars();

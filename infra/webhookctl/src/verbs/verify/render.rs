@@ -1,4 +1,4 @@
-//! The answer for people, a step a line.
+//! The text output of `verify`, one step per line.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::output::safe::{capped, safe_bytes};
 use crate::output::table::thousands;
 use crate::output::time::{duration, rfc3339};
 
-/// More signatures than this are counted, not shown.
+/// Maximum number of displayed signatures; the others are counted.
 const MOST_SHOWN: usize = 5;
 
-/// A line stays one that fits a screen or two; a sender chose its length.
+/// Maximum length of a printed line. The sender chooses how long a value is.
 const LINE_CAP: usize = 1000;
 
 pub(super) fn text(answer: &Answer) -> String {
@@ -39,7 +39,7 @@ pub(super) fn text(answer: &Answer) -> String {
     }
     if answer.was_searched() {
         let line = match &answer.near {
-            Some(near) => format!("hit {}", text_of(near)),
+            Some(near) => format!("found: {}", text_of(near)),
             None => "none of the usual causes fits".to_owned(),
         };
         text.near(answer.near_step(), &line);
@@ -68,7 +68,7 @@ impl Text {
         }
     }
 
-    /// It has the same number whatever steps were taken: the verdict points at it.
+    /// The number is independent of the steps before it, because the verdict refers to it.
     fn near(&mut self, number: usize, line: &str) {
         let _ = writeln!(
             self.out,
@@ -84,7 +84,7 @@ fn mark(good: bool) -> &'static str {
 }
 
 fn handshake(text: &mut Text, answer: &Answer) {
-    let mut lines = vec!["a handshake: only an answer is wanted".to_owned()];
+    let mut lines = vec!["a handshake: the provider expects only an answer".to_owned()];
     if let Ok(Arrival::Handshake(reply)) = &answer.explained.verdict {
         lines.push(format!(
             "answered with {} {}, {} bytes",
@@ -93,7 +93,9 @@ fn handshake(text: &mut Text, answer: &Answer) {
             reply.body.len()
         ));
         if reply.secret.is_some() {
-            lines.push("it brings the secret of all that follows, which is stored".to_owned());
+            lines.push(
+                "it contains the secret of later webhooks, which the catcher stores".to_owned(),
+            );
         }
         if answer.reveal {
             lines.push(safe_bytes(reply.body.as_bytes()));
@@ -143,7 +145,7 @@ fn time(text: &mut Text, steps: &Steps, scheme: &Scheme) {
             let good = mark(time.verdict.is_ok());
             text.step("Timestamp", good, &[time_line(time)]);
         }
-        (None, Some(_)) => text.step("Timestamp", "", &["not looked at".to_owned()]),
+        (None, Some(_)) => text.step("Timestamp", "", &["not checked".to_owned()]),
         (None, None) => {
             let line = match scheme.kind {
                 Kind::Jwt => "in the claims of the token",
@@ -171,7 +173,7 @@ fn time_line(time: &Time) -> String {
     let tolerance = if time.enforced {
         format!("tolerance {}", duration(tolerance))
     } else {
-        "any, for the provider states no window".to_owned()
+        "not enforced: the provider documents no window".to_owned()
     };
     let at = rfc3339(seconds.saturating_mul(1000));
     format!("{text} = {at}, {apart} ({tolerance})")
@@ -181,7 +183,9 @@ fn signed(text: &mut Text, steps: &Steps, scheme: &Scheme, answer: &Answer) {
     let body = &answer.question.envelope.body;
     let mut lines = Vec::new();
     if let Some((number, of)) = steps.item {
-        lines.push(format!("item {number} of {of}, each is signed by itself"));
+        lines.push(format!(
+            "item {number} of {of}, each item is signed separately"
+        ));
     }
     let mut good = "";
     match &steps.message {
@@ -195,13 +199,10 @@ fn signed(text: &mut Text, steps: &Steps, scheme: &Scheme, answer: &Answer) {
         }
         Some(Err(reason)) => {
             good = "FAIL";
-            lines.push(format!(
-                "{}: cannot be put together ({reason})",
-                scheme.message
-            ));
+            lines.push(format!("{}: cannot be built ({reason})", scheme.message));
         }
         None => lines.push(match scheme.kind {
-            Kind::Token | Kind::Basic => "nothing: the sender shows the secret itself".to_owned(),
+            Kind::Token | Kind::Basic => "nothing: the sender sends the secret itself".to_owned(),
             Kind::Jwt => "header and claims of the token".to_owned(),
             _ => scheme.message.to_string(),
         }),
@@ -230,7 +231,7 @@ fn compare(text: &mut Text, steps: &Steps, answer: &Answer) {
     if steps.tried.is_empty() {
         let line = match answer.reason() {
             None => "by the public key of the provider",
-            Some(_) => "there is no secret to compare with",
+            Some(_) => "no secret to compare with",
         };
         text.step("Compare", mark(answer.is_good()), &[line.to_owned()]);
         return;
@@ -239,7 +240,7 @@ fn compare(text: &mut Text, steps: &Steps, answer: &Answer) {
     let first = match answer.reason() {
         None => "by the certificate of the provider",
         Some(_) if steps.tried.iter().all(untried) => "nothing could be compared",
-        Some(_) if steps.is_credential => "no secret of this source is what the sender shows",
+        Some(_) if steps.is_credential => "no secret of this source equals the credential",
         Some(_) => "no secret of this source gives that signature",
     };
     let mut lines = vec![first.to_owned()];
@@ -254,8 +255,8 @@ fn line(tried: &Tried, reveal: bool) -> String {
         Compared::Equals(Some(gives), _) | Compared::Differs(Some(gives)) => {
             format!("{name} gives {}", mask::signature(gives, reveal))
         }
-        Compared::Equals(None, _) => format!("{name} fits"),
-        Compared::Differs(None) => format!("{name} does not fit"),
+        Compared::Equals(None, _) => format!("{name} matches"),
+        Compared::Differs(None) => format!("{name} does not match"),
         Compared::Untried => name,
     }
 }

@@ -1,4 +1,4 @@
-//! The request that is asked about: given, or as it was kept.
+//! The request to explain: given by arguments, or stored.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -20,10 +20,10 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::target::{Chosen, Deployment, Local};
 
-/// Stands for a URL that nobody knows and nothing reads.
+/// Placeholder for an unknown URL that the scheme does not read.
 pub(super) const NOWHERE: &str = "https://unknown.invalid/";
 
-/// What is to be explained.
+/// The input of the explanation.
 pub(super) struct Question {
     pub(super) verifier: Verifier,
     pub(super) envelope: Envelope,
@@ -78,14 +78,14 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
     let body = usize::from(args.body.as_deref() == Some(Path::new("-")));
     if stdin + body > 1 {
         return Err(
-            CliError::usage("verify.stdin", "stdin can be read for one thing only")
+            CliError::usage("verify.stdin", "stdin can be used for one input only")
                 .tip("name files: --body body.json --secret-from file:PATH"),
         );
     }
     Ok(())
 }
 
-/// The inbox, where one is needed or named; without it all has to be given.
+/// Opens the inbox if one is needed or named. Without an inbox, all inputs must be given.
 fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment>> {
     let named = Chosen::is_named(&global.target)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
@@ -96,7 +96,7 @@ fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment
 }
 
 fn no_secret(args: &VerifyArgs) -> CliError {
-    let error = CliError::usage("verify.no_secret", "a secret is needed to compare with");
+    let error = CliError::usage("verify.no_secret", "a secret is required to compare with");
     match &args.source {
         Some(_) => error
             .note("no inbox is named and no local stack is running in this folder")
@@ -133,7 +133,7 @@ fn verifier(
         (None, None) => {
             return Err(CliError::usage(
                 "verify.no_preset",
-                "say what it is verified by: a preset, a source, or the id of a request that was kept",
+                "name a preset, a source, or the id of a stored request",
             )
             .tip("webhookctl verify --preset stripe --body body.json -H 'Stripe-Signature: …' --secret-from -")
             .into());
@@ -160,7 +160,7 @@ fn usable(verifier: &Verifier) -> Result<(), CliError> {
             "verify.unusable",
             format!("{}, variant '{}': {reason}", preset.id, verifier.variant),
         )
-        .tip("--source NAME takes what its configuration trusts")),
+        .tip("--source NAME uses the keys that the source trusts")),
         None => Ok(()),
     }
 }
@@ -172,7 +172,7 @@ fn known_preset(name: &str, params: &[(String, String)]) -> Result<Preset, CliEr
         if known {
             return CliError::usage("verify.param", format!("{error:#}"));
         }
-        let error = CliError::usage("verify.no_preset", format!("there is no preset '{name}'"));
+        let error = CliError::usage("verify.no_preset", format!("unknown preset '{name}'"));
         match nearest(name, Preset::ids()) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")),
             None => error.tip(format!(
@@ -188,9 +188,11 @@ fn no_source(name: &str, config: &Config) -> CliError {
         .sources()
         .map(|source| source.name.as_str())
         .collect();
-    let error = CliError::usage("verify.no_source", format!("there is no source '{name}'"));
+    let error = CliError::usage("verify.no_source", format!("unknown source '{name}'"));
     match nearest(name, names.iter().copied()) {
-        Some(meant) => error.tip(format!("did you mean '{meant}'? --preset does without one")),
+        Some(meant) => error.tip(format!(
+            "did you mean '{meant}'? --preset works without a source"
+        )),
         None => error.tip(format!("one of: {}; or --preset", names.join(", "))),
     }
 }
@@ -199,7 +201,7 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: UnixMillis) -> anyhow::Res
     if args.body.is_none() && args.header.is_empty() {
         return Err(CliError::usage(
             "verify.no_request",
-            "there is no request: give its body and its headers, or the id of one that was kept",
+            "no request given: pass its body and headers, or the id of a stored request",
         )
         .tip("webhookctl verify --preset stripe --body body.json -H 'Stripe-Signature: …' --secret-from -")
         .into());
@@ -222,11 +224,11 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: UnixMillis) -> anyhow::Res
         Some(url) => url.clone(),
         None if verifier.reads_url() => {
             let message = format!(
-                "{} signs or reads the URL: say which it is",
+                "{} signs or reads the URL: pass the URL",
                 verifier.preset.id
             );
             return Err(CliError::usage("verify.no_url", message)
-                .tip("--url with the public URL that the provider posted to, query included")
+                .tip("pass --url with the public URL that the provider posted to, query included")
                 .into());
         }
         None => NOWHERE.to_owned(),

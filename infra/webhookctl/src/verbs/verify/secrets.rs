@@ -1,4 +1,4 @@
-//! The secrets that a request is compared with, and those that may have been meant.
+//! The secrets that are compared with a request, and other secrets that the sender may have used.
 
 use std::io::Read as _;
 
@@ -12,7 +12,7 @@ use crate::output::CliError;
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach;
 
-/// What follows the name of a secret, where there are several of one sender.
+/// Suffixes of secret names, for several secrets of one sender.
 const SIBLINGS: [&str; 8] = [
     "-test",
     "-live",
@@ -24,13 +24,13 @@ const SIBLINGS: [&str; 8] = [
     "-new",
 ];
 
-/// The secrets in use, and others.
+/// The live secrets of the source, and other secrets.
 pub(super) struct Secrets {
     pub(super) live: Vec<Secret>,
     pub(super) others: Vec<Other>,
 }
 
-/// Those that are given, or those of the source as they are in the store.
+/// The given secrets, or the stored secrets of the source.
 pub(super) async fn secrets(
     args: &VerifyArgs,
     global: &Global,
@@ -72,7 +72,7 @@ pub(super) async fn secrets(
     Ok(Some(secrets))
 }
 
-/// Whose a secret is, by the name that it is stored under.
+/// Determines the owner of a secret by its stored name.
 fn owner(name: &str, ours: &str, config: &Config) -> Of {
     let users = config.sources().filter(|source| source.secret == name);
     let users: Vec<&str> = users.map(|source| source.name.as_str()).collect();
@@ -93,7 +93,7 @@ fn stem(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// A secret from where it was said to be. It is called as that place.
+/// Reads a secret from the given location. The location is its label.
 fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
     let (label, text) = match from {
         SecretFrom::Stdin => {

@@ -1,4 +1,4 @@
-//! The verdict in a sentence, and what to do next.
+//! The verdict as a sentence, and the next step.
 
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Proven;
@@ -7,12 +7,12 @@ use shared::webhook::verify::{Arrival, Reason, Steps};
 use super::{Answer, mask};
 use crate::output::time::duration;
 
-/// The last line.
+/// The last line of the output.
 pub(super) fn verdict(answer: &Answer) -> String {
     let explained = &answer.explained;
     match &explained.verdict {
         Ok(Arrival::Event(event)) if event.proven() == Proven::Nothing => {
-            "taken without a proof: this preset proves nothing".to_owned()
+            "accepted without proof: this preset has no signature".to_owned()
         }
         Ok(Arrival::Event(event)) => match event.secret() {
             Some(secret) => format!("verified with secret {secret}"),
@@ -20,13 +20,13 @@ pub(super) fn verdict(answer: &Answer) -> String {
         },
         Ok(Arrival::Handshake(reply)) if explained.handshake => match reply.status {
             ..300 => format!(
-                "a handshake: it is answered with {}, and nothing is kept",
+                "a handshake: answered with {}, nothing is stored",
                 reply.status
             ),
-            status => format!("a handshake, refused with {status}"),
+            status => format!("a handshake, rejected with {status}"),
         },
         Ok(Arrival::Handshake(reply)) => format!(
-            "not verified: webhooks are posted, and this is {}; it is answered with {}",
+            "not verified: a webhook must be a POST, but this is a {}; answered with {}",
             answer.question.envelope.method, reply.status
         ),
         Err(_) => {
@@ -36,18 +36,20 @@ pub(super) fn verdict(answer: &Answer) -> String {
     }
 }
 
-/// What people run next.
+/// The next command for the operator.
 pub(super) fn tip(answer: &Answer) -> Option<String> {
     match answer.reason()? {
         Reason::TimestampTooOld => Some(
-            "a slow proxy, or a real replay? `webhookctl quarantine reverify` judges by the time of \
-             receipt; here --at sets it"
+            "possible causes: a slow proxy, or a replay attack; `webhookctl quarantine reverify` \
+             uses the time of receipt, and --at sets it here"
                 .to_owned(),
         ),
         Reason::TimestampInFuture => {
             Some("compare both clocks; --at sets the time of receipt here".to_owned())
         }
-        Reason::NoSecret => Some("webhookctl quarantine reverify, once the secret is there".to_owned()),
+        Reason::NoSecret => {
+            Some("webhookctl quarantine reverify, once the secret is there".to_owned())
+        }
         _ => None,
     }
 }
@@ -63,9 +65,11 @@ fn why(reason: Reason, answer: &Answer) -> String {
         Reason::BadSignature => "no secret gives that signature".to_owned(),
         Reason::BadCredentials if answer.near.is_some() => {
             let step = answer.near_step();
-            format!("what the sender shows is none of the secrets, but is with a change ({step})")
+            format!(
+                "the credential equals no secret as it is, but equals one after a change ({step})"
+            )
         }
-        Reason::BadCredentials => "what the sender shows is none of the secrets".to_owned(),
+        Reason::BadCredentials => "the credential equals no secret".to_owned(),
         Reason::MissingHeader => missing(answer, envelope),
         Reason::TimestampTooOld | Reason::TimestampInFuture => late(reason, steps),
         _ => plain(reason).to_owned(),
@@ -96,48 +100,46 @@ fn late(reason: Reason, steps: &Steps) -> String {
     });
     match (beyond, reason) {
         (Some(beyond), Reason::TimestampTooOld) => format!(
-            "the signature is right, the timestamp is {} too old",
+            "the signature is valid, the timestamp is {} too old",
             duration(beyond)
         ),
         (Some(beyond), _) => format!(
-            "the signature is right, the timestamp is {} too far in the future",
+            "the signature is valid, the timestamp is {} too far in the future",
             duration(beyond)
         ),
-        (None, Reason::TimestampTooOld) => "it is right, but has expired".to_owned(),
-        (None, _) => "it is right, but not valid yet".to_owned(),
+        (None, Reason::TimestampTooOld) => "the signature is valid, but has expired".to_owned(),
+        (None, _) => "the signature matches, but is not valid yet".to_owned(),
     }
 }
 
-/// A reason in words.
+/// Describes a reason.
 fn plain(reason: Reason) -> &'static str {
     match reason {
         Reason::MissingHeader => "a header that the scheme needs is missing",
         Reason::MissingField => "a field that the scheme needs is missing from body or URL",
-        Reason::MalformedSignature => "the signature is not written as the scheme writes it",
-        Reason::MalformedTimestamp => "the signed time is no time",
-        Reason::MalformedBody => "the body cannot be read, or is one that is never accepted",
-        Reason::UnknownVersion => "no signature is of a version that counts",
-        Reason::NoMatchingKey => "no signature is by the key that counts",
+        Reason::MalformedSignature => "the signature does not have the format of the scheme",
+        Reason::MalformedTimestamp => "the signed timestamp is invalid",
+        Reason::MalformedBody => "the body cannot be parsed, or is never accepted",
+        Reason::UnknownVersion => "no signature has a supported version",
+        Reason::NoMatchingKey => "no signature is from the expected key",
         Reason::BadSignature => "no secret gives that signature",
-        Reason::BadCredentials => "what the sender shows is none of the secrets",
-        Reason::BadBodyHash => {
-            "the signature is right, the hash of the body is that of another one"
-        }
-        Reason::BadUrlHash => "the signature is right, the hash of the URL is that of another one",
-        Reason::TimestampTooOld => "it is right, but too old",
-        Reason::TimestampInFuture => "it is right, but in the future",
-        Reason::DuplicateHeader => "a header that may stand once stands there twice",
-        Reason::AlgNotAllowed => "it names an algorithm that the scheme does not allow",
+        Reason::BadCredentials => "the credential equals no secret",
+        Reason::BadBodyHash => "the signature is valid, but the hash is that of another body",
+        Reason::BadUrlHash => "the signature is valid, but the hash is that of another URL",
+        Reason::TimestampTooOld => "the signature is valid, but the timestamp is too old",
+        Reason::TimestampInFuture => "the signature is valid, but the timestamp is in the future",
+        Reason::DuplicateHeader => "a header that may occur once occurs twice",
+        Reason::AlgNotAllowed => "the signature names an algorithm that the scheme does not allow",
         Reason::ClaimMismatch => {
-            "the token is right, but was issued for somebody or something else"
+            "the token is valid, but was issued for another audience or purpose"
         }
         Reason::UnknownKey => "the token names a key that the source does not have",
-        Reason::UntrustedCertUrl => "the certificate is at a place that is not the provider's",
-        Reason::UntrustedCert => "the certificate is not one that is trusted",
-        Reason::TopicNotAllowed => "the signature is right, the topic is none that may send",
-        Reason::NoSecret => "there is no secret to compare with, or none that can be read as a key",
+        Reason::UntrustedCertUrl => "the URL of the certificate is not the provider's",
+        Reason::UntrustedCert => "the certificate is not trusted",
+        Reason::TopicNotAllowed => "the signature is valid, but the topic is not allowed",
+        Reason::NoSecret => "no secret to compare with, or no secret can be decoded to a key",
         Reason::NotFetched => {
-            "nothing is decided: the certificate, the keys or the object that it needs are not here"
+            "not decided: the required certificate, keys or object were not fetched yet"
         }
     }
 }

@@ -193,7 +193,7 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
         .await;
     assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
     assert!(
-        told(&failed).contains("may not do that"),
+        told(&failed).contains("is invalid or lacks a permission"),
         "{}",
         told(&failed)
     );

@@ -135,7 +135,7 @@ async fn an_endpoint_cannot_send_us_elsewhere() {
         Some((StatusCode::FOUND, [(header::LOCATION, to)]).into_response())
     });
     let error = world.run("stripe-main").await.unwrap_err();
-    assert!(error.contains("our endpoint answered 302"), "{error}");
+    assert!(error.contains("your endpoint answered 302"), "{error}");
     // What it calls its next page is a text for its own query, whatever it looks like.
     let page = json!({"items": [], "next": format!("{url}/next")}).to_string();
     world.app.forget_requests();

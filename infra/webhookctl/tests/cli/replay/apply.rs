@@ -102,7 +102,7 @@ async fn what_is_done_runs_again_by_force_and_under_a_new_key_if_that_is_said() 
     assert_eq!(
         world.downstream.heard(),
         (2, 2),
-        "what has happened is skipped"
+        "completed effects are skipped"
     );
 
     let plan = world.plan(&[&force[..], &["--new-effect"]].concat()).await;

@@ -17,7 +17,7 @@ async fn a_person_types_the_count_and_sees_what_comes_of_it() {
     let keys = world.dead(0..12).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     let mut screen = apply(&world, &[&plan, "--rate", "100"]);
-    let question = "This runs 12 events again in local, as anna. Type 12 to go on: ";
+    let question = "This runs 12 events again in local, as anna. Type 12 to continue: ";
     screen.shows(question).await;
     assert!(screen.is_plain(), "the number is seen as it is typed");
     assert_eq!(world.downstream.heard(), (0, 0), "nobody has answered");
@@ -68,13 +68,13 @@ async fn nothing_runs_unless_the_count_is_typed() {
             "4\n",
             "holds 3 events, but you typed 4; nothing was replayed",
         ),
-        ("yes\n", "that was no number; nothing was replayed"),
+        ("yes\n", "not a number; nothing was replayed"),
         ("\n", "replay.not_confirmed"),
         // The end of what is typed.
         ("\u{4}", "replay.not_confirmed"),
     ] {
         let mut screen = apply(&world, &[&plan]);
-        screen.shows("Type 3 to go on: ").await;
+        screen.shows("Type 3 to continue: ").await;
         screen.types(typed);
         let ended = screen.ends().await;
         assert_eq!(ended.exit, Some(7), "{typed:?}: {}", ended.text);
@@ -96,9 +96,9 @@ async fn the_question_says_that_the_context_is_protected() {
     let keys = world.dead(0..3).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     let line = ["replay", "apply", &plan];
-    let question = "This runs 3 events again in prod (protected), as anna. Type 3 to go on: ";
+    let question = "This runs 3 events again in prod (protected), as anna. Type 3 to continue: ";
     for (typed, said) in [
-        ("yes\n", "that was no number; nothing was replayed"),
+        ("yes\n", "not a number; nothing was replayed"),
         ("4\n", "you typed 4; nothing was replayed"),
     ] {
         let mut screen = Screen::of(world.protected(&line).await.into_std());
@@ -139,7 +139,7 @@ async fn the_keys_of_an_interrupt_stop_it_where_it_can_go_on() {
     assert_eq!(ended.exit, Some(130), "{}", ended.text);
     for said in [
         "stopped; what is queued still runs",
-        &format!("go on later: webhookctl replay apply {plan}"),
+        &format!("resume later: webhookctl replay apply {plan}"),
     ] {
         assert!(ended.text.contains(said), "{}", ended.text);
     }

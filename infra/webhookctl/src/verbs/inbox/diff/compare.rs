@@ -1,18 +1,18 @@
-//! Compares two JSON documents by their values, and tells apart what only the writing changes.
+//! Compares two JSON documents by their values, and reports differences in writing separately.
 
 use std::collections::BTreeSet;
 
 use crate::raw_json::{Json, Key};
 
-/// What differs between two documents.
+/// The differences between two documents.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     pub(super) changes: Vec<Change>,
-    /// What differs in the writing alone, each in a few words.
+    /// Differences in how equal values are written, each in a few words.
     pub(super) spelling: Vec<String>,
 }
 
-/// A value that is another, or on one side only. The JSON of it, as it is written.
+/// A value that differs, or exists on one side only. `from` and `to` are JSON as it is written.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Change {
     pub(super) path: String,
@@ -100,7 +100,7 @@ impl Found {
                 names.push(key.name.as_str());
             } else {
                 self.twice.insert(format!(
-                    "{} stands twice, the last counts",
+                    "{} appears twice, the last value counts",
                     below(path, &key.name)
                 ));
             }
@@ -142,7 +142,8 @@ fn same_string(a: &str, b: &str) -> bool {
     read(a).is_some_and(|text| read(b) == Some(text))
 }
 
-/// Sign, digits without zeros around them, and the power of ten: equal for equal numbers.
+/// The sign, the digits without leading and trailing zeros, and the power of ten. Equal numbers
+/// have equal results.
 fn number(text: &str) -> Option<(bool, String, i64)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -217,7 +218,7 @@ mod tests {
             r#"{"a.b":"1","x":2,"k":[]}"#,
         );
         assert_eq!(changes, [r#"'a.b' 1 "1""#, "k {} []"]);
-        assert_eq!(spelling, ["x stands twice, the last counts"]);
+        assert_eq!(spelling, ["x appears twice, the last value counts"]);
     }
 
     #[test]

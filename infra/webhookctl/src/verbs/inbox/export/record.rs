@@ -14,7 +14,7 @@ use crate::output::format::{csv_line, csv_text};
 use crate::output::safe::inert_json;
 use crate::raw_json::Json;
 
-/// What stands where something was.
+/// Replaces a redacted value.
 const REDACTED: &str = "[redacted]";
 
 /// The columns of a CSV file: fields of the event.
@@ -31,10 +31,10 @@ const COLUMNS: [&str; 10] = [
     "next_action.text",
 ];
 
-/// Behind them, with the request.
+/// Further columns if the request is exported.
 const OF_THE_REQUEST: [&str; 2] = ["request.headers", "request.body"];
 
-/// The paths that are not to leave.
+/// The paths that are redacted.
 pub(super) struct Redaction(Vec<Vec<String>>);
 
 impl Redaction {
@@ -43,8 +43,8 @@ impl Redaction {
             let keys: Vec<String> = path.split('.').map(|key| key.replace("[*]", "")).collect();
             if keys.iter().any(String::is_empty) {
                 return Err(
-                    CliError::usage("usage.redact", format!("'{path}' is no path"))
-                        .tip("keys with dots between them, such as body.user.email"),
+                    CliError::usage("usage.redact", format!("invalid path '{path}'"))
+                        .tip("separate keys with dots, such as body.user.email"),
                 );
             }
             Ok(keys)
@@ -52,12 +52,12 @@ impl Redaction {
         paths.iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// How often something was replaced.
+    /// Redacts the event, and returns the number of replaced values.
     fn apply(&self, event: &mut Json, body_is_json: bool) -> usize {
         let redacted = Json::text(REDACTED);
         let replace = |path: &Vec<String>| {
             let first = path.first().map_or("", String::as_str);
-            // What cannot be taken apart goes as a whole.
+            // A body that is not JSON is redacted as a whole.
             let whole = first == "body" && !body_is_json;
             let length = if whole { 1 } else { path.len() };
             let of_request = ["body", "headers"]
@@ -76,11 +76,11 @@ pub(super) struct Record {
     pub(super) redacted: usize,
 }
 
-/// Headers and body as they were kept.
+/// Stored headers and body.
 type Request<'r> = (&'r BTreeMap<String, String>, Option<&'r [u8]>);
 
 impl Record {
-    /// `request`: headers and body as they were kept, if they are wanted.
+    /// `request`: the stored headers and body, if they are exported.
     pub(super) fn new(
         view: &EventView,
         request: Option<Request<'_>>,
@@ -104,7 +104,7 @@ impl Record {
                 format!("{open},\"request\":{{\"headers\":{headers},\"body\":{body}}}}}")
             }
         };
-        let mut json = Json::parse(text.as_bytes()).context("an event that is no JSON")?;
+        let mut json = Json::parse(text.as_bytes()).context("parse the event as JSON")?;
         let redacted = redaction.apply(&mut json, body_is_json);
         Ok(Self { json, redacted })
     }
@@ -140,7 +140,7 @@ pub(super) fn csv_head(with_request: bool) -> String {
     csv_line(names.collect())
 }
 
-/// A body that is no JSON: as text, or what cannot be text in base64.
+/// A body that is not JSON: as a string, or in base64 if it is not UTF-8.
 fn plain(body: &[u8]) -> String {
     match std::str::from_utf8(body) {
         Ok(text) => json!(text).to_string(),
@@ -185,7 +185,7 @@ mod tests {
         for text in [record.json_line(), record.csv(true).unwrap()] {
             assert!(!text.contains("test") && text.contains(REDACTED), "{text}");
         }
-        // A form is not taken apart, so that nothing of it leaves.
+        // A form body is not parsed, so it is redacted as a whole.
         let form = self::record(b"email=a@b.test&n=1", &["body.email"]);
         assert_eq!(json(&form)["request"]["body"], REDACTED);
         assert!(Redaction::parse(&["body..x".to_owned()]).is_err());

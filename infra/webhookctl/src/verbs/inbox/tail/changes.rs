@@ -1,4 +1,4 @@
-//! What happened to an event between two looks at its row.
+//! The changes of an event between two reads of its row.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Moment, Row};
@@ -7,14 +7,14 @@ use super::Line;
 use crate::inspect::{Change, EventView, Status};
 use crate::output::time::duration;
 
-/// What is remembered of a row.
+/// The state of a row at the last read.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) status: Status,
     pub(super) received_at: i64,
     epoch: u64,
     run: u64,
-    /// When the last thing happened that its history tells.
+    /// The time of the last history entry.
     last: UnixMillis,
 }
 
@@ -29,7 +29,7 @@ impl Known {
         }
     }
 
-    /// Whether something still happens to it by itself.
+    /// Whether the event can still change without an operator.
     pub(super) fn is_open(&self) -> bool {
         matches!(
             self.status,
@@ -38,7 +38,7 @@ impl Known {
     }
 }
 
-/// The changes since then; of an event that is new, all of them.
+/// The changes since `before`; for a new event, all changes.
 pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: i64) -> Vec<Line> {
     let line = |at: i64, change: Change, status: Status, attempt: u32, detail: String| Line {
         at,
@@ -92,7 +92,7 @@ pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: 
     let taken_over = view.status == Status::Processing
         && before.is_some_and(|before| before.status == status && before.epoch < row.epoch);
     if view.status != status || taken_over {
-        // A claim leaves no time behind; it was between the two looks.
+        // A claim stores no time; it happened between the two reads.
         let attempt = match view.status {
             Status::Processing => format!("attempt {}", row.attempts),
             _ => String::new(),
@@ -129,7 +129,7 @@ fn detail(to: Status, moment: &Moment, row: &Row) -> String {
     }
 }
 
-/// `0.8s`, and from a minute on `1m20s`.
+/// `0.8s`, or `1m20s` from one minute on.
 fn elapsed(millis: i64) -> String {
     if millis < 60_000 {
         format!("{}.{}s", millis.max(0) / 1000, millis.max(0) % 1000 / 100)
@@ -149,7 +149,7 @@ mod tests {
 
     const NOW: i64 = 1_795_169_681_000;
 
-    /// A row in this state, with these entries of its history.
+    /// A row in this state, with these history entries.
     fn row(state: &str, epoch: u64, run: u64, history: &[&str]) -> Row {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let number = |number: i64| AttributeValue::N(number.to_string());

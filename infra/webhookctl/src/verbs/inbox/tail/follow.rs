@@ -1,4 +1,4 @@
-//! Looks at the indexes again and again, and tells what has changed.
+//! Polls the indexes and reports changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,37 +11,38 @@ use crate::inspect::view;
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// An index shows an event a moment after it was stored, and a catcher has a budget of seconds.
+/// How far a scan reaches back before the previous one. An event appears in an index shortly after
+/// it is stored, and the catcher can take seconds to store it.
 const LATE_MS: i64 = 30_000;
 
-/// So long an event is looked at each time; those that are open longer, every fifth time.
+/// Open events younger than this are read at each scan, older ones at every fifth scan.
 const YOUNG_MS: i64 = 60_000;
 
 const SELDOM: u64 = 5;
 
-/// One look in so many reaches further back: what had to wait for the ledger, in the spill for one, enters
-/// with the time at which it came.
+/// Every 15th scan reaches 15 minutes back: an event that waited, for example in the spill queue,
+/// is stored under its original time of receipt.
 const FAR: u64 = 15;
 const FAR_MS: i64 = 900_000;
 
-/// Older open events, of each of the eight parts of the index.
+/// The most older open events, from each of the eight shards of the index.
 const MOST_OPEN: i32 = 100;
 
-/// When more events are remembered, those are forgotten that are settled and have been for a while, and no
-/// look reaches back to them any more.
+/// Above this number, settled events that were received some time ago are forgotten, and scans no
+/// longer reach back to them.
 const MOST_KNOWN: usize = 100_000;
 
 pub(super) struct Follow<'a> {
     selection: &'a Selection,
     inbox: &'a Deployment,
-    /// What was received before is not told of as new.
+    /// Events received before this time are not reported as new.
     began: i64,
     looked: Option<i64>,
     looks: u64,
-    /// Events from before are not known any more, even if they were told.
+    /// Events received before this time are forgotten, even if they were reported.
     forgotten: i64,
     known: HashMap<EventKey, Known>,
-    /// Those whose body is not as it was asked for.
+    /// Events whose body does not match the selection.
     others: HashSet<EventKey>,
 }
 
@@ -59,7 +60,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// What has changed since the last look.
+    /// The changes since the last scan.
     pub(super) async fn look(&mut self, now: i64) -> anyhow::Result<Vec<Line>> {
         let seldom = self.looks.is_multiple_of(SELDOM);
         let from = self.from(now);
@@ -100,7 +101,7 @@ impl<'a> Follow<'a> {
         Ok(lines)
     }
 
-    /// From when on it is looked for what arrived.
+    /// The start of the time range that is scanned for new events.
     fn from(&self, now: i64) -> i64 {
         let near = self.looked.map_or(self.began, |looked| looked - LATE_MS);
         let far = if self.looks.is_multiple_of(FAR) {
@@ -118,7 +119,7 @@ impl<'a> Follow<'a> {
         due.map(|(key, _)| key.clone()).collect()
     }
 
-    /// What is to be told of a row. An older event that was not looked at yet is only remembered.
+    /// The lines to print for a row. An older event that is read for the first time has none.
     fn told(&mut self, stored: &Stored, now: i64) -> Vec<Line> {
         let row = &stored.row;
         let view = view(row, &self.inbox.config);

@@ -100,7 +100,7 @@ fn only_what_is_settled_or_waits_for_a_retry_can_run_again() {
     }
 }
 
-/// Effects of a row, each with whether its key is honoured, and its fate in each mode.
+/// Effects of a row, each with whether it has an idempotency key, and the decision in each mode.
 type Case = (&'static [(EffectState, bool)], [Fate; 3]);
 
 #[test]
@@ -118,7 +118,7 @@ fn what_is_known_of_the_effects_decides() {
         (&[(Not, true)], [RUNS; 3]),
         (&[(Not, false)], [RUNS; 3]),
         (&[(Refused, false)], [RUNS; 3]),
-        // What has happened is skipped.
+        // Effects that have happened are skipped.
         (&[(Done, true), (Not, true)], [RUNS; 3]),
         (&[(Unknown, true)], [unknown, same_key, same_key]),
         (&[(Intent, true)], [unknown, same_key, same_key]),
@@ -144,7 +144,7 @@ fn what_is_known_of_the_effects_decides() {
 #[test]
 fn a_worker_that_died_may_have_done_it() {
     let mut row = with(State::DeadLetter, &[(EffectState::Not, true)]);
-    // Before it was put off, which is where crashes are counted from anew.
+    // A deferral resets `crashes`; `died` keeps the crashes before it.
     row.died = 1;
     assert_eq!(
         soon(&row, policy(ReplayMode::Safe)),
@@ -190,7 +190,7 @@ fn a_key_protects_for_twenty_hours_unless_somebody_answers_for_it() {
             until: None
         }
     );
-    // What is known not to have happened needs no key.
+    // Effects that are known not to have happened need no key.
     let clean = with(State::DeadLetter, &[(EffectState::Not, true)]);
     assert_eq!(fate(&clean, policy(ReplayMode::Safe), Some(AT), last), RUNS);
 }
@@ -221,13 +221,13 @@ fn without_its_body_it_cannot_run() {
         COMMITTED
     );
     assert_eq!(fate(&done, force, Some(AT), end), expired);
-    // It was done late: the body was held until then, and stays for a day.
+    // The event was done late: its body was kept until then, and is kept for another day.
     done.done_at = Some(end);
     assert_eq!(fate(&done, force, Some(AT), end), COMMITTED);
     assert_eq!(fate(&done, force, Some(AT), end + DAY), expired);
     done.body_at = BodyAt::Inline;
     assert_eq!(fate(&done, force, Some(AT), end + DAY), COMMITTED);
-    // The body of a dead letter is held.
+    // The body of a dead letter does not expire.
     assert_eq!(
         fate(&row(State::DeadLetter), force, Some(AT), end + DAY),
         RUNS
@@ -258,7 +258,7 @@ fn what_a_newer_event_has_overtaken_says_so() {
         Fate::LeftOut(LeftOut::Superseded)
     );
     assert_eq!(soon(&row, policy(ReplayMode::Force)), COMMITTED);
-    // The processor would pass it over again, whatever the operator says.
+    // The processor would skip it again under any policy.
     let overtaken = Some(AtSource {
         overtaken: true,
         ..AT
@@ -276,7 +276,7 @@ fn what_a_newer_event_has_overtaken_says_so() {
         RECEIVED,
     );
     assert_eq!(held, Fate::LeftOut(LeftOut::AtWork));
-    // The last run counts.
+    // Only the last run counts.
     row.history.push(moment(""));
     assert_eq!(
         soon(&row, policy(ReplayMode::Safe)),

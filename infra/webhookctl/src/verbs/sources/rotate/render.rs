@@ -1,4 +1,4 @@
-//! What a rotation says.
+//! The messages of `rotate-secret`.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn begun(rotated: &Rotated) -> String {
             names(std::slice::from_ref(new))
         ),
         Some((new, old)) => format!(
-            "  ✓ {} accepted within {within}; {} accepted until it is ended, which is due {}\n",
+            "  ✓ {} accepted within {within}; {} accepted until the rotation ends, due {}\n",
             names(std::slice::from_ref(new)),
             names(old),
             rotated.until.as_deref().unwrap_or_default()
@@ -36,7 +36,7 @@ pub(super) fn begun(rotated: &Rotated) -> String {
 
 pub(super) fn ended(rotated: &Rotated) -> String {
     format!(
-        "  ✓ {} accepted; {} refused within {}\n",
+        "  ✓ {} accepted; {} rejected within {}\n",
         names(&rotated.accepted),
         names(&rotated.gone),
         seconds(FRESH)
@@ -64,7 +64,7 @@ pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64)
 
 pub(super) fn early(said: String, tip: &str) -> CliError {
     CliError::new("sources.rotate_early", Exit::Refused, said)
-        .note("ending the overlap now would refuse them")
+        .note("ending the overlap now would reject such requests")
         .tip(tip)
 }
 
@@ -72,24 +72,24 @@ pub(super) fn mismatch(name: &str, confirmed: &str) -> CliError {
     CliError::new(
         "sources.confirm_mismatch",
         Exit::Refused,
-        format!("this is about {name}, but --confirm says {confirmed}; nothing was changed"),
+        format!("the source is {name}, but --confirm is {confirmed}; nothing was changed"),
     )
 }
 
-/// Somebody else will move the labels.
+/// The rotation in Secrets Manager will move the labels.
 pub(super) fn pending(source: &Source) -> CliError {
     CliError::new(
         "sources.pending",
         Exit::Refused,
         format!(
-            "Secrets Manager is about to rotate the secret of {}: a version is AWSPENDING",
+            "Secrets Manager is rotating the secret of {}: a version is AWSPENDING",
             source.name
         ),
     )
-    .note("it is accepted already; nothing was changed")
+    .note("that version is already accepted; nothing was changed")
     .tip(
-        "let that rotation end, or cancel it (aws secretsmanager cancel-rotate-secret) and take off \
-         the label that this leaves behind (update-secret-version-stage)",
+        "let that rotation end, or cancel it (aws secretsmanager cancel-rotate-secret) and remove \
+         the label that remains (update-secret-version-stage)",
     )
 }
 
@@ -102,14 +102,14 @@ pub(super) fn under_way_already(
         "sources.rotating",
         Exit::Refused,
         format!(
-            "a rotation of {} is under way: {} began it {}",
+            "a rotation of {} is in progress: {} started it {}",
             source.name,
             notice.who,
             rfc3339(notice.at.0)
         ),
     )
     .note(format!(
-        "{} is new beside {}",
+        "the new secret is {}, the old {}",
         rotation.new,
         rotation.old.join(", ")
     ))

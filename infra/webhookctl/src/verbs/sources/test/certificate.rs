@@ -1,4 +1,4 @@
-//! For how long the certificate of an address is good.
+//! How long the certificate of a URL is valid.
 
 use reqwest::Response;
 use reqwest::tls::TlsInfo;
@@ -8,20 +8,20 @@ use x509_cert::der::Decode as _;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 
-/// `certificate good for 61 days`. It was accepted, or there would be no answer.
+/// `certificate valid for 61 days`. The client has accepted the certificate: there is a response.
 pub(super) fn words(response: &Response, now: UnixMillis) -> String {
     let info = response.extensions().get::<TlsInfo>();
     let days = info
         .and_then(TlsInfo::peer_certificate)
         .and_then(|certificate| days_left(certificate, now));
     match days {
-        Some(1) => "certificate good for 1 day".to_owned(),
-        Some(days) => format!("certificate good for {days} days"),
+        Some(1) => "certificate valid for 1 day".to_owned(),
+        Some(days) => format!("certificate valid for {days} days"),
         None => "certificate accepted".to_owned(),
     }
 }
 
-/// Whole days, of a certificate in DER. Whether it is right was decided before.
+/// The whole days until a DER certificate expires. The client has already verified it.
 fn days_left(certificate: &[u8], now: UnixMillis) -> Option<i64> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let end = certificate.tbs_certificate().validity().not_after;
@@ -37,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// Of nobody, good until 2027-01-22T10:45:14Z:
+    /// A self-signed test certificate, valid until 2027-01-22T10:45:14Z:
     /// `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=hooks.example.com -days 61`
     const CERTIFICATE: &str = "\
         MIIBjTCCATOgAwIBAgIUTS6l4pzN7G1FGaVrIWNYxIP46PkwCgYIKoZIzj0EAwIwHDEaMBgGA1UEAwwRaG9va3Mu\

@@ -1,12 +1,12 @@
-//! What a test found out.
+//! The result of a test.
 
 use serde::Serialize;
 
 use crate::output::table::aligned;
 
-/// What was found out in one step.
+/// The result of one step.
 #[derive(Serialize)]
-#[expect(clippy::struct_field_names, reason = "the words of the document")]
+#[expect(clippy::struct_field_names, reason = "JSON field names")]
 pub(super) struct Step {
     pub(super) step: &'static str,
     /// `pass`, `fail` or `skip`.
@@ -18,7 +18,7 @@ pub(super) struct Step {
 pub(super) struct Tested {
     pub(super) source: String,
     pub(super) url: String,
-    /// The event that the good request became.
+    /// The event of the valid request.
     pub(super) id: Option<String>,
     pub(super) passed: usize,
     pub(super) failed: usize,
@@ -63,7 +63,7 @@ pub(super) fn text(tested: &Tested) -> String {
     });
     let rows: Vec<Vec<String>> = rows.collect();
     format!(
-        "{}{} of {}. Its event is one like any other; the log of what operators did names it as a test.\n",
+        "{}{} of {} passed. The test event is a normal event; the audit log marks it as a test.\n",
         aligned(&rows),
         tested.passed,
         tested.passed + tested.failed
