@@ -1,4 +1,4 @@
-//! A field of an urlencoded body: it is what the URL standard's parser says. The first line is
+//! A field of an urlencoded body equals the result of the URL standard's parser. The first line is
 //! the name.
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let found = Location::Form(name.into()).find(&envelope);
     let expected = form_urlencoded::parse(body).find_map(named);
-    // We do not guess at what is not UTF-8.
+    // The comparison skips text that is not UTF-8.
     let exact = |text: &String| !text.contains('\u{fffd}');
     if !name.contains('\u{fffd}') && expected.as_ref().is_none_or(exact) {
         assert_eq!(found, Ok(expected));

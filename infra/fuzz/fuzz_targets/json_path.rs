@@ -1,4 +1,4 @@
-//! A path into a document: it finds what serde_json finds there. The first line is the path.
+//! A path into a document finds the same value as serde_json. The first line is the path.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,13 +16,15 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(JsonPath::parse(&path.to_string()), Some(path.clone()));
     let found = path.all(json);
     let scalar = path.scalar(json);
-    // It also judges numbers, escapes and depth beside the path, where we only walk by.
+    // serde_json also checks numbers, escapes and depth outside the path, which our code only
+    // skips.
     let Ok(value) = serde_json::from_slice::<Value>(json) else {
         return;
     };
-    let found = found.expect("it is JSON");
+    let found = found.expect("the document is JSON");
     let expected = values(text, &value);
-    let parsed = |raw: &RawValue| -> Value { serde_json::from_str(raw.get()).expect("it is JSON") };
+    let parsed =
+        |raw: &RawValue| -> Value { serde_json::from_str(raw.get()).expect("the value is JSON") };
     let found: Vec<Option<Value>> = found.iter().map(|raw| raw.map(parsed)).collect();
     let found: Vec<Option<&Value>> = found.iter().map(Option::as_ref).collect();
     assert_eq!(found, expected);
@@ -31,16 +33,19 @@ fuzz_target!(|data: &[u8]| {
         Some(Value::String(text)) => assert_eq!(scalar.as_ref(), Ok(&Some(text.clone()))),
         Some(Value::Object(_) | Value::Array(_)) => assert_eq!(scalar, Err(NotThere::NoScalar)),
         Some(number_or_bool) => {
-            let scalar = scalar.expect("it is a scalar").expect("it is there");
+            let scalar = scalar
+                .expect("the value is a scalar")
+                .expect("the value exists");
             assert_eq!(
-                &serde_json::from_str::<Value>(&scalar).expect("it is JSON"),
+                &serde_json::from_str::<Value>(&scalar).expect("the scalar is JSON"),
                 number_or_bool
             );
         }
     }
 });
 
-/// The values at the path: one for each element on the way, be it in there or not.
+/// The values at the path: one for each element of a list on the way, or `None` if an element lacks
+/// it.
 fn values<'v>(path: &str, value: &'v Value) -> Vec<Option<&'v Value>> {
     let path = path.strip_prefix('.').unwrap_or(path);
     if path.is_empty() {
@@ -53,7 +58,7 @@ fn values<'v>(path: &str, value: &'v Value) -> Vec<Option<&'v Value>> {
         return each.flat_map(or_none).collect();
     }
     let (key, rest) = match path.strip_prefix('\'') {
-        Some(quoted) => quoted.split_once('\'').expect("the path is good"),
+        Some(quoted) => quoted.split_once('\'').expect("the path is valid"),
         None => path.split_at(path.find(['.', '[']).unwrap_or(path.len())),
     };
     let field = value.as_object().and_then(|fields| fields.get(key));

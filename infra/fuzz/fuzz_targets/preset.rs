@@ -1,4 +1,4 @@
-//! The text of a preset: it is read or refused, and what was read can judge a request.
+//! The text of a preset: it is parsed or rejected, and a parsed preset can verify a request.
 #![no_main]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A request of any scheme that was not signed with the secret: it is never believed.
+//! A request for any scheme that was not signed with the secret is never verified.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A request that we sign, whatever it holds: what becomes of it holds its bytes, and one changed
-//! bit of a signed body is refused.
+//! A request that this program signs, with any content: the event has its bytes, and a request with
+//! one changed bit in a signed body is rejected.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let secrets = [secret];
-    // It may hold headers that make it ambiguous, so that it is refused.
+    // Some headers make the request ambiguous, and it is rejected.
     let Ok(Arrival::Event(event)) = verifier.verify(&request, &secrets) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The text of a file of sources: it is read or refused, and what was read is within bounds.
+//! The text of a sources file: it is parsed or rejected, and a parsed file is within its limits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

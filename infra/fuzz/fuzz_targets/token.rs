@@ -1,6 +1,5 @@
-//! Signed tokens (compact JWS): one that our key did not sign is refused, and one that it did
-//! sign is believed only for what it claims. The lines are header, claims and signature; what
-//! follows is the body.
+//! Signed tokens (compact JWS): a token that our key did not sign is rejected, and a signed token
+//! proves only its claims. The lines are header, claims and signature; the rest is the body.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ static PUBSUB: LazyLock<Verifier> = LazyLock::new(|| verifier("google-pubsub"));
 fn verifier(preset: &str) -> Verifier {
     Verifier {
         source: "s".into(),
-        preset: Preset::embedded(preset, &BTreeMap::new()).expect("a test holds it"),
+        preset: Preset::embedded(preset, &BTreeMap::new()).expect("embedded presets are valid"),
         variant: "default".into(),
         trust: trust(),
         config: "fuzz".into(),
@@ -39,7 +38,7 @@ fn verifier(preset: &str) -> Verifier {
 
 /// As a source has it in its configuration.
 fn trust() -> Trust {
-    serde_json::from_value(json!({ "jwks": KEYS })).expect("they are keys")
+    serde_json::from_value(json!({ "jwks": KEYS })).expect("the keys are valid")
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -69,12 +68,11 @@ fuzz_target!(|data: &[u8]| {
     let mac = URL_SAFE_NO_PAD.encode(hmac(SECRET.as_bytes(), payload.as_bytes()));
     let token = format!("{payload}.{mac}");
     if let Ok(Arrival::Event(_)) = NETLIFY.verify(&request(&token, body), &secrets) {
-        let [header, claims] = [header, claims].map(|part| -> Value {
-            serde_json::from_str(part).expect("what was believed is JSON")
-        });
+        let [header, claims] = [header, claims]
+            .map(|part| -> Value { serde_json::from_str(part).expect("a verified token is JSON") });
         assert_eq!(header["alg"], "HS256");
         assert_eq!(claims["iss"], "netlify");
-        // In capitals it is the same hash.
+        // The hash may be in upper case.
         let claimed = claims["sha256"].as_str().map(str::to_ascii_lowercase);
         assert_eq!(claimed, Some(hex::encode(Sha256::digest(body))));
     }
@@ -95,7 +93,7 @@ fn request(token: &str, body: &[u8]) -> Envelope {
     }
 }
 
-/// RFC 2104 with SHA-256, for keys of up to a block.
+/// RFC 2104 with SHA-256, for keys of up to one block.
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);

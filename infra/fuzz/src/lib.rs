@@ -27,7 +27,7 @@ pub const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 static VERIFIERS: LazyLock<BTreeMap<String, Verifier>> = LazyLock::new(|| {
     let mut verifiers = BTreeMap::new();
     for id in Preset::ids() {
-        let preset = Preset::embedded(id, &BTreeMap::new()).expect("a test holds it");
+        let preset = Preset::embedded(id, &BTreeMap::new()).expect("embedded presets are valid");
         for scheme in &preset.schemes {
             let verifier = Verifier {
                 source: "s".into(),
@@ -64,10 +64,10 @@ pub fn request(data: &[u8]) -> Option<(&'static Verifier, Envelope)> {
 
 pub fn scheme(verifier: &Verifier) -> &Scheme {
     let scheme = verifier.preset.scheme(&verifier.variant);
-    scheme.expect("it was made for this variant")
+    scheme.expect("the scheme of this variant exists")
 }
 
-/// A secret that nothing in a corpus is signed with.
+/// A secret that no request in a corpus is signed with.
 pub fn secret(scheme: &Scheme) -> Secret {
     let text = "a secret that is in no corpus";
     let value = match scheme.key {

@@ -20,20 +20,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{programs, rights, root, template};
 
-/// The throw-away secret that the files of `infra/events` are signed with. As base64 it is a key
-/// of Standard Webhooks too.
+/// The throw-away secret with which the files of `infra/events` are signed. As base64, it is a
+/// Standard Webhooks key too.
 pub const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
 
 /// The secret of GitHub's published example.
 pub const EVERYBODY: &str = "It's a Secret to Everybody";
 
-/// Throw-away keys in hex, as Adyen gives them.
+/// Throw-away keys in hex, as Adyen issues them.
 pub const ADYEN_KEYS: [&str; 2] = [
     "6d6974742d64656d6f2d61647965e26e",
     "6d6974742d64656d6f2d61647965e26f",
 ];
 
-/// Name, slot and value of every secret.
+/// The name, slot and value of every secret.
 const SECRETS: [(&str, &str, &str); 15] = [
     ("github-main", "current", DEMO_SECRET),
     ("stripe-main", "current", DEMO_SECRET),
@@ -48,17 +48,17 @@ const SECRETS: [(&str, &str, &str); 15] = [
     ("github-vectors", "previous", "mysecret"),
     ("fireflies-vectors", "current", "ff-A-16chars-min"),
     ("misconfigured", "current", "whsec_no/base64!at-all"),
-    // Of nobody: neither may turn up anywhere.
+    // Secrets that no sender uses: they must not appear anywhere.
     ("other", "current", "secret-of-another-source"),
     ("other", "previous", "older-secret-of-another-source"),
 ];
 
-/// Headers as a sender gives them, repeated ones included.
+/// Headers as a sender sends them, including repeated ones.
 pub type Headers = Vec<(String, String)>;
 
 pub type Item = std::collections::HashMap<String, AttributeValue>;
 
-/// The stack with its secrets, and what must not be found in its logs.
+/// The stack with its secrets, and the texts that must not be in its logs.
 pub struct Inbox {
     pub stack: Stack,
     catcher: Mutex<Option<u32>>,
@@ -66,7 +66,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The one that tests share while any of them runs.
+    /// The inbox that tests share while any of them runs.
     pub async fn shared() -> Arc<Self> {
         static SHARED: tokio::sync::Mutex<Weak<Inbox>> = tokio::sync::Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
@@ -98,7 +98,7 @@ impl Inbox {
         }
     }
 
-    /// A word for a body, that is in no log.
+    /// A word for a body that must not appear in any log.
     pub fn canary(&self) -> String {
         let word = format!("canary-{}", unique());
         self.must_not_log(&word);
@@ -110,19 +110,19 @@ impl Inbox {
         self.canaries.lock().unwrap().insert(text.to_owned());
     }
 
-    /// The catcher still is the process that it was at first, and no log tells a secret, a body
-    /// or a signature.
+    /// Checks that the catcher is still the first process, and that no log has a secret, a body or
+    /// a signature.
     pub fn is_unharmed(&self) {
         let now = self.stack.function_processes("Catcher").unwrap();
         let first = self.catcher.lock().unwrap();
-        // None was noted where a test speaks to the socket itself.
+        // No process is recorded if a test writes to the socket itself.
         if first.is_some() {
             assert_eq!(now, first.as_slice(), "the catcher was restarted");
         }
         self.tells_nothing();
     }
 
-    /// No log tells a secret, a body or a signature.
+    /// Checks that no log has a secret, a body or a signature.
     pub fn tells_nothing(&self) {
         for function in ["Catcher", "Processor", "BackupSync"] {
             let log = self.stack.log_file(function).unwrap();
@@ -155,7 +155,7 @@ impl Inbox {
         answer
     }
 
-    /// Hands an event to the catcher, past the HTTP front.
+    /// Passes an event to the catcher, without the HTTP API.
     pub async fn catch(&self, event: &Value) -> Answer {
         let answer = self.invoke("Catcher", event).await.json().unwrap();
         Answer {
@@ -176,7 +176,7 @@ impl Inbox {
         invocation
     }
 
-    /// The text of the error that the function answers with.
+    /// The error text of the function's response.
     pub async fn error(&self, function: &str, event: &Value) -> String {
         match self.invoke(function, event).await.outcome {
             Outcome::Failed(error) => error.to_string(),
@@ -184,7 +184,7 @@ impl Inbox {
         }
     }
 
-    /// The next request meets a cold start.
+    /// Makes the next request a cold start.
     pub async fn kill_catcher(&self) {
         self.stack.kill_function_processes("Catcher").await.unwrap();
         *self.catcher.lock().unwrap() = None;
@@ -196,7 +196,7 @@ impl Inbox {
         *first = first.or(now.first().copied());
     }
 
-    /// A new event of GitHub, posted and kept.
+    /// Posts a new GitHub event, which is stored.
     pub async fn new_event(&self) -> EventKey {
         let id = unique();
         let body = format!(r#"{{"word":"{}"}}"#, self.canary());
@@ -206,7 +206,7 @@ impl Inbox {
         EventKey::new("github-main", &id)
     }
 
-    /// What a sender adds to a request to `github-main`.
+    /// The headers of a request to `github-main`.
     pub fn github(&self, id: &str, body: &[u8]) -> Headers {
         let signature = hex(DEMO_SECRET.as_bytes(), &[body]);
         self.must_not_log(&signature);
@@ -218,7 +218,7 @@ impl Inbox {
         ])
     }
 
-    /// The same for the sources whose scheme signs a time, whatever is given as one.
+    /// The same for sources whose scheme signs a time. The time can be any text.
     pub fn timed(&self, source: &str, id: &str, at: &str, body: &[u8]) -> Headers {
         let secret = DEMO_SECRET.as_bytes();
         let at_dot = format!("{at}.");
@@ -252,13 +252,13 @@ impl Inbox {
         [given, headers(&[("content-type", "application/json")])].concat()
     }
 
-    /// The exact bytes that were kept of an event.
+    /// The stored bytes of an event.
     pub async fn kept(&self, key: &EventKey) -> Option<Bytes> {
         let body = self.ledger().event_body(key).await.unwrap()?;
-        Some(body.expect("the body can be read").0)
+        Some(body.expect("the body is readable").0)
     }
 
-    /// The state row as it stands in the table.
+    /// The state row of the event.
     pub async fn row(&self, key: &EventKey) -> Item {
         self.find(key).await.expect("the event has a row")
     }
@@ -286,7 +286,7 @@ impl Inbox {
     }
 }
 
-/// What a sender is answered.
+/// The response to a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -303,13 +303,13 @@ impl Answer {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The sender is asked to try again.
+    /// Whether the response asks the sender to retry.
     pub fn asks_for_another_try(&self) -> bool {
         self.status == 503 && self.header("retry-after").is_some()
     }
 }
 
-/// HTTP/1.1 on a socket, so that nothing is added to what is said here.
+/// HTTP/1.1 on a socket, without a client that adds headers.
 pub async fn http(
     front: &str,
     method: &str,
@@ -331,12 +331,12 @@ pub async fn http(
     .unwrap();
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
     socket.write_all(head.as_bytes()).await.unwrap();
-    // A refusal may come before all of the body is read.
+    // A rejection can arrive before the whole body is sent.
     let _ = socket.write_all(body).await;
     let mut bytes = Vec::new();
     let _ = socket.read_to_end(&mut bytes).await;
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-    let end = end.expect("an answer has a head");
+    let end = end.expect("a response has a head");
     let head = std::str::from_utf8(&bytes[..end]).unwrap();
     let (status, fields) = head.split_once("\r\n").unwrap();
     Answer {
@@ -351,7 +351,7 @@ pub async fn http(
     }
 }
 
-/// A request as the HTTP API hands it to the catcher (payload format 2.0).
+/// A request as the HTTP API passes it to the catcher (payload format 2.0).
 pub fn request(method: &str, path: &str, headers: &[(String, String)]) -> Value {
     let headers: BTreeMap<_, _> = headers.iter().cloned().collect();
     json!({
@@ -377,9 +377,9 @@ pub fn request(method: &str, path: &str, headers: &[(String, String)]) -> Value 
 pub fn options() -> Options {
     Options {
         sources_file: Some(root().join("infra/testkit/sources.toml")),
-        // Messages stay where they are; the tests ring themselves.
+        // Messages stay in the queues; the tests send their own.
         mappings: false,
-        // So that a restart shows.
+        // One process, so that a restart is visible.
         max_processes: 1,
         rights: Some(rights::enforced()),
         ..Options::new(template(), programs())
@@ -391,7 +391,7 @@ pub fn headers(headers: &[(&str, &str)]) -> Headers {
     headers.iter().map(owned).collect()
 }
 
-/// The headers with one of them changed, or added.
+/// The headers with this one changed or added.
 pub fn with(mut headers: Headers, name: &str, value: &str) -> Headers {
     headers.retain(|(known, _)| known != name);
     headers.push((name.to_owned(), value.to_owned()));
@@ -410,7 +410,7 @@ pub fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// The time in seconds, and so many later.
+/// The current time plus this many seconds.
 pub fn seconds_from_now(later: i64) -> String {
     (UnixMillis::now().secs() + later).to_string()
 }
@@ -448,7 +448,7 @@ pub fn record(id: &str, body: &str) -> Value {
     })
 }
 
-/// The ids of the messages that the queue brings again.
+/// The ids of the messages that the queue will deliver again.
 pub async fn failures(inbox: &Inbox, records: &[Value]) -> Vec<String> {
     let answer = inbox
         .invoke("Processor", &json!({ "Records": records }))

@@ -1,4 +1,4 @@
-//! What the tests of several crates share. Only tests and benches use it.
+//! Code that the tests of several crates share. Only tests and benches use it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -10,7 +10,7 @@ pub mod wire;
 
 use std::path::{Path, PathBuf};
 
-/// The repository.
+/// The root folder of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -20,12 +20,12 @@ pub fn template() -> PathBuf {
     root().join("template.yaml")
 }
 
-/// The folder with the built functions and the CLI, next to the running test program. Cargo does not
-/// build the binaries of other packages for a test.
+/// The folder with the built functions and the CLI, next to the running test program. Cargo does
+/// not build the binaries of other packages for a test.
 ///
 /// # Panics
 ///
-/// When one of them is missing; `cargo build --workspace` builds them.
+/// If a binary is missing. `cargo build --workspace` builds them.
 pub fn programs() -> PathBuf {
     let test = std::env::current_exe().expect("the test program has a path");
     let folder = test.parent().and_then(Path::parent).unwrap();

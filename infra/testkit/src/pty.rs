@@ -1,4 +1,4 @@
-//! A program at a terminal: what a person sees of it, and the keys that they press.
+//! A program at a terminal: the screen as a user sees it, and keys to press.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
@@ -16,9 +16,9 @@ pub struct Screen {
     child: Child,
     pty: Arc<Pty>,
     shown: UnboundedReceiver<Vec<u8>>,
-    /// All that was shown, with what moves the cursor.
+    /// The whole output, including cursor movements.
     all: Vec<u8>,
-    /// Up to where it was read.
+    /// How much of the output was checked.
     read: usize,
 }
 
@@ -28,7 +28,7 @@ pub struct Ended {
 }
 
 impl Screen {
-    /// Begins it at a terminal of a hundred columns.
+    /// Starts the program at a terminal of a hundred columns.
     pub fn of(mut command: Command) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(30, 100)).unwrap();
@@ -37,7 +37,7 @@ impl Screen {
         let pty = Arc::new(pty);
         let (show, shown) = unbounded_channel();
         let from = Arc::clone(&pty);
-        // A read fails when nobody has the terminal any more.
+        // A read fails when no process has the terminal open.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = (&*from).read(&mut bytes) {
@@ -55,7 +55,7 @@ impl Screen {
         }
     }
 
-    /// Waits until it shows these words, behind those that were waited for before.
+    /// Waits until the program shows these words, after the words of the previous call.
     pub async fn shows(&mut self, words: &str) {
         loop {
             let mut rest = self.all[self.read..].windows(words.len());
@@ -75,17 +75,17 @@ impl Screen {
         (&*self.pty).write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Whether keys are shown, and come by the line.
+    /// Whether the terminal echoes keys, and passes them on line by line.
     pub fn is_plain(&self) -> bool {
         let modes = tcgetattr(&*self.pty).unwrap().local_modes;
         modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
 
-    /// Waits until it has ended.
+    /// Waits until the program has ended.
     pub async fn ends(&mut self) -> Ended {
         loop {
             let more = tokio::time::timeout(PATIENCE, self.shown.recv()).await;
-            assert!(more.is_ok(), "it does not end: {}", self.text());
+            assert!(more.is_ok(), "the program does not end: {}", self.text());
             let Ok(Some(more)) = more else {
                 break;
             };

@@ -1,4 +1,5 @@
-//! The functions may do what their roles permit, and what they use of it is recorded.
+//! The functions have the permissions of their roles, and the permissions that they use are
+//! recorded.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 use local::Rights;
 use shared::base::env::env_var;
 
-/// The policies of the template, and no other.
+/// Only the policies of the template.
 pub fn enforced() -> Rights {
     Rights {
         managed: BTreeMap::new(),

@@ -1,11 +1,11 @@
-//! An STS that knows one person.
+//! An STS that returns one identity.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 pub const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
 
-/// Serves until the test ends; the URL.
+/// Serves until the test ends. Returns the URL.
 pub async fn sts() -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);

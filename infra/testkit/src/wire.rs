@@ -1,4 +1,4 @@
-//! HTTP/1.1 messages as bytes, to pass on, to change and to break.
+//! HTTP/1.1 messages as bytes, to forward, change and break.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use tokio::net::TcpStream;
 
 pub type Socket = BufReader<TcpStream>;
 
-/// A message whose length is told, as the SDKs and the emulators tell it.
+/// A message with a `content-length`, as the SDKs and the emulators send it.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// First line and headers, with the empty line.
+    /// The first line and the headers, with the empty line.
     pub head: String,
     pub body: Bytes,
 }
 
 impl Message {
-    /// The next message; `None` when there is none any more.
+    /// The next message; `None` if the connection has ended.
     pub async fn read(from: &mut Socket) -> Option<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -66,7 +66,7 @@ impl Message {
         let _ = to.write_all(self.head.as_bytes()).await;
         let _ = to.write_all(half).await;
         let _ = to.flush().await;
-        // So that the half arrives before the end does.
+        // The pause lets the half arrive before the connection ends.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
@@ -101,7 +101,7 @@ impl Message {
     }
 }
 
-/// Ends a connection so that the other side sees a reset and no end.
+/// Ends a connection with a reset, and not with a regular end.
 pub fn reset(socket: &Socket) {
     let _ = socket.get_ref().set_zero_linger();
 }

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod completion_cache;
+mod confirm;
 pub mod demo;
 pub mod doctor;
 pub mod fingerprint;

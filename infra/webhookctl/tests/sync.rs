@@ -1,5 +1,5 @@
-//! The sync, on the real binary against a stand-in of Stripe's event list: what never arrived is
-//! found once, whatever the list does in between.
+//! The sync, on the real binary against an emulated Stripe event list: an event that never arrived
+//! is found once, whatever the list does in between.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
         world.happen(&format!("evt_{n:04}"), now - 600 + i64::try_from(n)?)?;
     }
 
-    // The first page is answered; the second one never, however often it is asked for.
+    // The first page is answered; the second one never, however often it is requested.
     let mut failures = vec![Failure::ServerError; 6];
     failures[2] = Failure::BadPage;
     world.stand_ins.provider.fail_from_request(2, &failures);
@@ -44,7 +44,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
     assert_eq!(world.stand_ins.provider.requests(), 7);
     assert_eq!(world.in_ledger(EVENTS).await?, 100);
 
-    // The next run asks for the second page, not for the first one again.
+    // The next run requests the second page, and not the first one again.
     let report = world.sync().await?;
     assert_eq!(
         (report["pages"].as_u64(), report["found"].as_u64()),
@@ -54,7 +54,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
     assert_eq!(world.stand_ins.provider.requests(), 9);
     assert_eq!(world.in_ledger(EVENTS).await?, EVENTS);
 
-    // A run with nothing new finds nothing: the overlap is listed again and known.
+    // A run without new events finds nothing: it lists the overlap again, which is known.
     let report = world.sync().await?;
     assert_eq!(
         (report["found"].as_u64(), report["complete"].as_bool()),
@@ -66,7 +66,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
         "the overlap of 15 minutes reaches back over all of them"
     );
 
-    // An event that the list shows only now, though it is older than the last run.
+    // An event that the list shows only now, although it is older than the last run.
     world.happen("evt_late", now - 300)?;
     let report = world.sync().await?;
     assert_eq!(report["found"].as_u64(), Some(1));
@@ -74,17 +74,20 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
         .ledger
         .event(&EventKey::new("stripe-main", "evt_late"))
         .await?;
-    assert_eq!(late.context("it is in the ledger")?.via, Via::BackupSync);
+    assert_eq!(
+        late.context("the event is in the ledger")?.via,
+        Via::BackupSync
+    );
     world.end().await
 }
 
-/// Lambda passes on no request of more than 6 MB, so only the sync can bring these.
+/// Lambda accepts no request of more than 6 MB, so only the sync can deliver these events.
 #[tokio::test]
 async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Result<()> {
     let world = World::start("large").await?;
     let now = UnixMillis::now();
     for (id, mebibytes) in [("evt_5_mib", 5), ("evt_15_mib", 15)] {
-        // Nothing that zstd makes small: it has to be whole in the bucket.
+        // Noise that zstd cannot compress: the body has to be whole in the bucket.
         let mut noise = vec![0; mebibytes * 1024 * 1024 * 3 / 4 - 1024];
         getrandom::fill(&mut noise)?;
         let text = STANDARD.encode(noise);
@@ -98,7 +101,7 @@ async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Res
             .ledger
             .event_body(&key)
             .await?
-            .context("it is there")?;
+            .context("the row exists")?;
         assert!(body.is_ok_and(|body| body.0 == event.as_bytes()), "{id}");
         let epoch = world.is_done(&key).await?;
         let expires = now + std::time::Duration::from_secs(86_400);
@@ -121,7 +124,7 @@ async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Res
         assert_eq!(replayed, Replayed::Again, "{id}");
         world.ring(&key, 1).await?;
         world.is_done(&key).await?;
-        // A page of both would be more than is read of an answer.
+        // A page with both would exceed the limit of a response.
         world.stand_ins.provider.forget();
     }
     world.end().await
@@ -132,11 +135,12 @@ async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> any
     let world = World::start("coverage").await?;
     let now = UnixMillis::now();
     world.synced_at(now.secs() - 7_200).await?;
-    // Of three events an hour ago, one came by webhook; one more came that the list does not have.
+    // Of three events an hour ago, one arrived by webhook. A fourth arrived that the list does not
+    // have.
     for id in ["evt_came", "evt_missed_1", "evt_missed_2"] {
         world.happen(id, now.secs() - 3_600)?;
     }
-    // Too young to be judged.
+    // Too recent to be counted.
     world.happen("evt_young", now.secs() - 300)?;
     for id in ["evt_came", "evt_unlisted"] {
         world.came(id, UnixMillis(now.0 - 3_590_000)).await?;
@@ -150,7 +154,7 @@ async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> any
         gaps.sort_unstable();
         assert_eq!(gaps, ["evt_missed_1", "evt_missed_2"]);
     }
-    // A run that died before it could move the cursor lists it all once more.
+    // A run that died before it could move the cursor lists everything again.
     world.synced_at(now.secs() - 7_200).await?;
     world.sync().await?;
     let counts = world.counts(now).await?;
@@ -185,7 +189,7 @@ async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<(
     let now = UnixMillis::now();
     world.happen("evt_before", now.secs() - 1_800)?;
     let first = world.sync().await?;
-    // The next run asks for what was before the first one, too, as with a long overlap.
+    // The next run also asks for events from before the first one, as with a long overlap.
     world.synced_at(now.secs() - 7_200).await?;
     let report = world.sync().await?;
     assert_eq!(first["found"].as_u64(), Some(1), "{first}");
@@ -205,7 +209,7 @@ async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow:
         world.came(&format!("evt_{n}"), at).await?;
     }
     world.happen("evt_lost", now.secs() - 1_800)?;
-    // It finds that one, which is no webhook: the source is as silent as before.
+    // The sync finds an event, which is not a webhook: the source is still silent.
     let report = world.invoke(json!({"task": "sync"})).await?;
     let silent = report["silent"].as_array().context("a list")?;
     assert_eq!(silent.len(), 1, "{report}");
@@ -216,7 +220,7 @@ async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow:
     assert_eq!(silent[0]["why"], json!({"is": "not_arriving", "events": 1}));
     world.came("evt_back", UnixMillis::now()).await?;
     let report = world.invoke(json!({"task": "sync"})).await?;
-    assert_eq!(report["silent"], json!([]), "it is back");
+    assert_eq!(report["silent"], json!([]), "the source is active again");
     world.end().await
 }
 
@@ -244,7 +248,7 @@ async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Res
     world.end().await
 }
 
-/// Nobody knows for how long the clock was wrong.
+/// It is unknown how long the clock was wrong.
 #[tokio::test]
 async fn a_cursor_in_the_future_goes_back_as_far_as_the_list_reaches() -> anyhow::Result<()> {
     let world = World::start("ahead").await?;
@@ -285,8 +289,9 @@ async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::R
     let get = get
         .key("pk", text(&waiting.key().pk()))
         .key("sk", text("M"));
-    let row = get.send().await?.item.context("it is there")?;
-    // Older than it, in its part of the index, and of a version that is not known here.
+    let row = get.send().await?.item.context("the row exists")?;
+    // Rows that are due earlier in the same partition of the index, of a version that this code
+    // does not know.
     for n in 0..600 {
         let key = EventKey::new("stripe-main", &format!("evt_newer_{n}"));
         let mut newer = row.clone();
@@ -322,7 +327,7 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 #[tokio::test]
 async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
-    // Received long ago by a catcher whose queue was down: a row and no message.
+    // Received long ago by a catcher whose queue was unavailable: a row without a message.
     let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
         source: "stripe-main",
         provider: "stripe",
@@ -344,7 +349,7 @@ async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
         (Some(1), Some(1)),
         "{report}"
     );
-    // The next look is a minute away: a second sweep leaves it alone.
+    // The next visit is due in a minute: a second sweep skips the event.
     let report = world.invoke(json!({"task": "sweep"})).await?;
     assert_eq!(report["checked"].as_u64(), Some(0), "{report}");
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -353,14 +358,14 @@ async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
             .ledger
             .event(event.key())
             .await?
-            .context("it is there")?;
+            .context("the row exists")?;
         if !row.is_open() {
             assert_eq!(row.state, State::Done);
             break;
         }
         ensure!(
             tokio::time::Instant::now() < deadline,
-            "it is still {}",
+            "the event is still {}",
             row.state
         );
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -378,7 +383,7 @@ impl World {
         std::fs::write(&sources, &stand_ins.sources)?;
         let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
         let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
-        let binaries = program.parent().context("it is in a folder")?;
+        let binaries = program.parent().context("the binary is in a folder")?;
         ensure!(
             binaries.join("backup-sync").exists(),
             "the functions are not built: cargo build --workspace"
@@ -434,7 +439,7 @@ impl World {
         self.stand_ins.provider.happen(&event.to_string().into())
     }
 
-    /// As if the last complete run had begun then.
+    /// As if the last complete run had begun at this time.
     async fn synced_at(&self, secs: i64) -> anyhow::Result<()> {
         let clients = self.stack.clients();
         let put = clients.dynamodb.put_item().table_name(self.stack.table()?);
@@ -449,7 +454,7 @@ impl World {
         Ok(())
     }
 
-    /// An event that came by webhook.
+    /// An event that arrived by webhook.
     async fn came(&self, id: &str, at: UnixMillis) -> anyhow::Result<()> {
         let body = format!(r#"{{"id":"{id}","created":{}}}"#, at.secs());
         let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
@@ -467,7 +472,7 @@ impl World {
         Ok(())
     }
 
-    /// The figures of yesterday and today: an hour ago may have been yesterday.
+    /// The figures of yesterday and today, because an hour ago may have been yesterday.
     async fn counts(&self, now: UnixMillis) -> anyhow::Result<Counts> {
         let day = Day::of(now);
         let mut sum = Counts::default();
@@ -489,7 +494,7 @@ impl World {
         invocation.json()
     }
 
-    /// The report of the one source with a sync.
+    /// The report of the only source with a sync.
     async fn sync(&self) -> anyhow::Result<Value> {
         Ok(self.invoke(json!({"task": "sync"})).await?["sources"][0].clone())
     }
@@ -504,11 +509,11 @@ impl World {
         Ok(())
     }
 
-    /// Waits until an event is settled, and well. Its fencing token then.
+    /// Waits until an event is done. Returns its fencing token.
     async fn is_done(&self, key: &EventKey) -> anyhow::Result<u64> {
         let patience = UnixMillis::now() + std::time::Duration::from_secs(60);
         loop {
-            let row = self.ledger.event(key).await?.context("it is there")?;
+            let row = self.ledger.event(key).await?.context("the row exists")?;
             ensure!(row.state != State::DeadLetter, "{:?}", row.history);
             if row.state == State::Done {
                 return Ok(row.epoch);

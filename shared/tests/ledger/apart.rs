@@ -87,13 +87,13 @@ async fn a_released_event_is_worked_on_once_and_keeps_its_history() {
     assert_eq!(number(&row, "gsk"), (THEN + FIRST_LOOK).0);
     assert_eq!(number(&row, "enq"), THEN.0);
     assert_eq!(number(&row, "epoch"), number(&before, "epoch") + 1);
-    assert!(!row.contains_key("reason"), "it stands in the history");
+    assert!(!row.contains_key("reason"), "the reason is in the history");
     let why = told("kept_apart", "another body under a known id");
     let mut all = vec![why, told("released", ANNA.why)];
     assert_eq!(history(&table, &key).await, all);
     let found = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!(found.history[1].owner, ANNA.who);
-    assert_eq!(found.received_at, NOW, "as of its time of receipt");
+    assert_eq!(found.received_at, NOW, "it keeps its time of receipt");
 
     assert_eq!(word(&release(&table, &key).await), "not apart: received");
     let lease = table.lease(&key, THEN).await;
@@ -386,18 +386,18 @@ async fn a_body_is_kept_as_long_as_it_waits_for_a_decision() {
     };
     for bytes in [3_000, 40_000] {
         let key = quarantined(&format!("done-{bytes}"), bytes).await;
-        assert!(!expires(&key).await, "it waits");
+        assert!(!expires(&key).await, "waits");
         // Released, and done within the hour.
         release(&table, &key).await;
-        assert!(!expires(&key).await, "it is open");
+        assert!(!expires(&key).await, "open");
         let lease = table.lease(&key, THEN).await;
         let done = table.ledger.settle(lease, Settlement::Done, &[], THEN);
         done.await.unwrap();
-        assert!(expires(&key).await, "it is done");
+        assert!(expires(&key).await, "done");
 
         let key = quarantined(&format!("dead-{bytes}"), bytes).await;
         discard(&table, &key).await;
-        assert!(!expires(&key).await, "it is a dead letter");
+        assert!(!expires(&key).await, "dead letter");
 
         let key = quarantined(&format!("erased-{bytes}"), bytes).await;
         table.ledger.erase(&key, BERT, THEN).await.unwrap();
@@ -474,7 +474,7 @@ async fn quarantined_events_are_counted_until_they_are_decided() {
         keys.push(apart(&table, id).await);
     }
     assert_eq!(count().await, 4);
-    // Older code wrote no counter: the row is not counted, and can be released.
+    // Older code wrote no index entry: the row is not counted, and can be released.
     let old = |row: &mut shared::inbox::ledger::Item| {
         row.remove("gpk");
         row.remove("gsk");

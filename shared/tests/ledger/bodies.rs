@@ -142,7 +142,7 @@ async fn a_body_in_the_bucket_is_told_where_it_is() {
     let event = large("evt_1", 40_000);
     table.receive(&event).await;
     let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
-        panic!("it is not in the bucket");
+        panic!("the body is not in the bucket");
     };
     let parts: Vec<&str> = key.split('/').collect();
     assert_eq!(parts[..2], ["bodies", "stripe-main"]);
@@ -265,7 +265,7 @@ async fn a_body_that_is_gone_is_said_to_be_gone() {
     let in_bucket = large("evt_2", 40_000);
     table.receive(&in_bucket).await;
     let BodyAt::Bucket(key) = table.body_at(in_bucket.key()).await else {
-        panic!("it is not in the bucket");
+        panic!("the body is not in the bucket");
     };
     let (s3, bucket) = table.bucket.clone().unwrap();
     s3.delete_object()
@@ -336,7 +336,7 @@ async fn a_body_that_was_changed_is_damaged() {
     let event = large("evt_bucket", 40_000);
     table.receive(&event).await;
     let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
-        panic!("it is not in the bucket");
+        panic!("the body is not in the bucket");
     };
     let (s3, bucket) = table.bucket.clone().unwrap();
     for bytes in [noise(40_000), vec![], swapped] {

@@ -93,7 +93,7 @@ async fn runs_that_overlap_or_are_repeated_count_each_event_once() {
     let today = table.today().await;
     assert_eq!(today.counts.sync, sum);
     assert_eq!(today.minutes, 45);
-    assert_eq!(sum, 45, "one a minute");
+    assert_eq!(sum, 45, "one event per minute");
     assert_eq!(today.counted, Some(run(cursor, before(2700)).window().to));
 }
 

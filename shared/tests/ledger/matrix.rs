@@ -161,7 +161,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.insert("st".into(), s("done"));
             row.insert("done_at".into(), ms(NOW));
             row.insert("ttl".into(), n(NOW.secs() + 1));
-            // The row has the worker's own values only if the epoch differs.
+            // The worker itself ended the event only in the case of an old epoch.
             let own = fence == Some(OldEpoch);
             let by = if own { owner.as_str() } else { "another/1" };
             row.insert("done_by".into(), s(by));

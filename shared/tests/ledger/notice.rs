@@ -142,7 +142,7 @@ async fn what_waits_for_nothing_but_a_look_is_called_up() {
         .operations()
         .look_now(&due, after(5_000), after(8_000))
         .await;
-    assert!(!called.unwrap(), "it is done");
+    assert!(!called.unwrap(), "the event is done");
 }
 
 #[tokio::test]
@@ -179,7 +179,10 @@ async fn a_pause_is_known_within_five_seconds_and_read_no_more_often() {
     assert!(!paused(0).await.unwrap());
     let pause = notice("anna");
     put_up(&table.ledger, SHOP, &pause).await;
-    assert!(!paused(5_000).await.unwrap(), "it was read a moment ago");
+    assert!(
+        !paused(5_000).await.unwrap(),
+        "the flag was read a moment ago"
+    );
     assert!(paused(5_001).await.unwrap());
 
     // If the table cannot be read, the last value is used for one minute. After that the read

@@ -255,7 +255,7 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_stands_in_line() {
     let placed = table.ledger.store_body(&event).await.unwrap();
     let spilled = table.spilled(event, placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
-    assert!(event.body().is_empty(), "it is in the bucket");
+    assert!(event.body().is_empty(), "the body is in the bucket");
     let ledger = strict(&table.ledger);
     let received = ledger
         .receive_stored(event, placed, FoundBy::WorkIndex, after(1))

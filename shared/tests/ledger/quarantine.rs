@@ -88,7 +88,7 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
         .count();
     assert_eq!(here, 20);
     assert_eq!(table.all().await.len(), 21, "and one tally item");
-    // Each process read the limit once and does not write again.
+    // Each process learned once that the quota is used up, and makes no further request.
     assert!(
         all.iter()
             .filter(|kept| **kept == StoreResult::QuotaSpent)
@@ -161,7 +161,7 @@ async fn one_sender_takes_no_document_away_from_another() {
         StoreResult::OnlyNoted,
         "the certificate is known"
     );
-    // The source stores only two requests. Their certificates are counted separately.
+    // The source stores only two requests. It still records which certificates others name.
     assert_eq!(name("203.0.113.9", 1_000).await, StoreResult::OnlyNoted);
     let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
@@ -177,7 +177,7 @@ async fn one_sender_takes_no_document_away_from_another() {
     assert_eq!((again.tries, again.tried_at), (1, Some(after(5))));
     // In the next hour the address may name other certificates.
     let tally = quarantine.tally("paypal-main", NOW).await.unwrap();
-    assert_eq!(tally, None, "nothing was refused");
+    assert_eq!(tally, None, "no request was rejected");
 }
 
 #[tokio::test]

@@ -202,7 +202,7 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_is_kept_apart_with_i
     let placed = table.ledger.store_body(&second).await.unwrap();
     let spilled = table.spilled(second.clone(), placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
-    assert!(event.body().is_empty(), "it is in the bucket");
+    assert!(event.body().is_empty(), "the body is in the bucket");
     let received = table
         .ledger
         .receive_stored(event, placed, FoundBy::WorkIndex, after(1))

@@ -38,7 +38,7 @@ async fn body_expires(table: &Table, event: &Event) -> Option<i64> {
 /// The tag of the event's object.
 async fn tag(table: &Table, event: &Event) -> String {
     let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
-        panic!("it is not in the bucket");
+        panic!("the body is not in the bucket");
     };
     let (s3, bucket) = table.bucket.clone().unwrap();
     let request = s3.get_object_tagging().bucket(bucket).key(key);
@@ -231,7 +231,7 @@ async fn a_body_that_is_gone_is_in_nobodys_way() {
     let body = format!("B#{}", &Sha::of(events[0].body()).hex()[..16]);
     table.delete(&events[0].key().pk(), &body).await;
     let BodyAt::Bucket(key) = table.body_at(events[1].key()).await else {
-        panic!("it is not in the bucket");
+        panic!("the body is not in the bucket");
     };
     let (s3, bucket) = table.bucket.clone().unwrap();
     let deleted = s3.delete_object().bucket(bucket).key(key).send().await;

@@ -1,4 +1,5 @@
-//! What is kept of a source's rhythm, of its sync, and of time that no list reaches any more.
+//! The stored arrival gaps of a source, the state of its sync, and the time ranges that no list
+//! reaches any more.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::support::{NOW, Table, after, n, s};
 
 const SOURCE: &str = "stripe-main";
 
-/// What is known after one more webhook.
+/// The arrival gaps after one more webhook.
 fn after_one(rhythm: &ArrivalGaps, at: UnixMillis) -> ArrivalGaps {
     let mut next = rhythm.clone();
     next.heard(&[at], false, at);

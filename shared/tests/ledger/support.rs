@@ -1,4 +1,4 @@
-//! A ledger on a fresh table, its rows as they are stored, and events to put into it.
+//! A ledger on a fresh table, its rows as they are stored, and events to store.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,13 +28,13 @@ use shared::webhook::verify::{Arrival, Trust, Verifier};
 use crate::cut::Cut;
 use crate::proxy::Proxy;
 
-/// When tests happen: late enough that no emulator takes a row for expired.
+/// The time of the tests: late enough that no emulator takes a row for expired.
 pub(crate) const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-/// Attempts that a run may have.
+/// The number of attempts of a run.
 pub(crate) const ATTEMPTS: u32 = 10;
 
-/// What proves the requests of [`signed`].
+/// The secret of the requests of [`signed`].
 const SECRET: &str = "whsec_dGhyb3ctYXdheSBzZWNyZXQ=";
 
 pub(crate) fn after(ms: u64) -> UnixMillis {
@@ -46,12 +46,12 @@ pub(crate) fn lease_end() -> UnixMillis {
     NOW + LEASE
 }
 
-/// When a lease taken at [`NOW`] may be taken over.
+/// When a lease taken at [`NOW`] can be taken over.
 pub(crate) fn lease_over() -> UnixMillis {
     lease_end() + Duration::from_millis(5_001)
 }
 
-/// The services that all tests share, until the last of them is over.
+/// The services that all tests share, until the last test ends.
 struct Services {
     endpoints: Endpoints,
     _emulators: Option<Emulators>,
@@ -84,17 +84,17 @@ fn services() -> Arc<Services> {
         })
     });
     if let Err(error) = proof {
-        panic!("nothing is tested on this emulator: {error}");
+        panic!("the emulator failed its checks: {error}");
     }
     services
 }
 
-/// Whether the emulator is ours. Others do not tell the cost of everything.
+/// Whether the emulator is the embedded one. Other emulators do not report every cost.
 pub(crate) fn is_embedded() -> bool {
     env_var("AWS_ENDPOINT_URL").is_none()
 }
 
-/// Runs on a runtime of its own, also where another one is running.
+/// Runs on its own runtime, even if another one is running.
 fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let thread = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -103,10 +103,10 @@ fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T
             .expect("a runtime starts");
         runtime.block_on(Box::pin(work))
     });
-    thread.join().expect("it does not panic")
+    thread.join().expect("the thread does not panic")
 }
 
-/// A table of one test. It is removed with this.
+/// The table of one test. It is deleted on drop.
 pub(crate) struct Table {
     pub(crate) ledger: Ledger,
     pub(crate) db: aws_sdk_dynamodb::Client,
@@ -145,21 +145,21 @@ impl Table {
         table
     }
 
-    /// A proxy in front of the emulator, and a ledger that goes through it.
+    /// A proxy in front of the emulator, and a ledger that uses it.
     pub(crate) async fn through_proxy(&self) -> (Proxy, Ledger) {
         let proxy = Proxy::start(&self.services.endpoints.dynamodb).await;
         let ledger = Ledger::new(quick(&proxy.url), &self.name, self.bucket.clone());
         (proxy, ledger)
     }
 
-    /// The door in front of a ledger, with a queue that nobody listens to.
+    /// An inbox with this ledger, and a queue without consumers.
     pub(crate) fn inbox(&self, ledger: Ledger) -> Inbox {
         let sqs = self.services.endpoints.clients().sqs;
         let queue = Queue::new(sqs, "http://127.0.0.1:9/nobody");
         Inbox { ledger, queue }
     }
 
-    /// An event with a body that is in its place, as it comes out of a spill queue.
+    /// An event with a stored body, as it comes out of a spill queue.
     pub(crate) async fn spilled(&self, event: Event, placed: StoredBody) -> Spilled {
         let sqs = self.services.endpoints.clients().sqs;
         let made = sqs.create_queue().queue_name(&self.name).send().await;
@@ -195,7 +195,7 @@ impl Table {
         request.send().await.unwrap();
     }
 
-    /// Changes the state row behind the ledger's back.
+    /// Changes the state row without the ledger.
     pub(crate) async fn edit(&self, key: &EventKey, edit: impl FnOnce(&mut Item)) -> Item {
         let mut row = self.row(key).await;
         edit(&mut row);
@@ -203,7 +203,7 @@ impl Table {
         row
     }
 
-    /// All items of a table that has few.
+    /// All items of a table that has only a few.
     pub(crate) async fn all(&self) -> Vec<Item> {
         #[expect(
             clippy::disallowed_methods,
@@ -214,7 +214,7 @@ impl Table {
         request.send().await.unwrap().items.unwrap_or_default()
     }
 
-    /// The partition keys of the rows in one part of an index.
+    /// The partition keys of the rows in one partition of an index.
     pub(crate) async fn index(&self, index: &str, hash: &str, part: &str) -> Vec<String> {
         let request = self.db.query().table_name(&self.name).index_name(index);
         let answer = request
@@ -258,7 +258,7 @@ impl Drop for Table {
     fn drop(&mut self) {
         let (endpoints, name) = (self.services.endpoints.clone(), self.name.clone());
         let bucket = self.bucket.take().map(|(_, name)| name);
-        // On a runtime of its own, because that of the test may be gone or failing.
+        // On its own runtime, because the test's runtime may be gone or failing.
         apart(async move {
             let clients = endpoints.clients();
             let _ = clients
@@ -281,7 +281,7 @@ impl Drop for Table {
     }
 }
 
-/// A client that tries as often as usual, only sooner.
+/// A client with the usual number of tries, and shorter waits.
 pub(crate) fn quick(url: &str) -> aws_sdk_dynamodb::Client {
     let retries = RetryConfig::standard()
         .with_max_attempts(3)
@@ -312,7 +312,7 @@ pub(crate) fn dead() -> Settlement {
     }
 }
 
-/// A small event as a webhook brings it.
+/// A small event as a webhook delivers it.
 pub(crate) fn event(id: &str) -> Event {
     event_with(id, Via::Webhook, format!("{{\"id\":\"{id}\"}}"))
 }
@@ -331,7 +331,7 @@ pub(crate) fn event_with(id: &str, via: Via, body: impl Into<Bytes>) -> Event {
     })
 }
 
-/// An event as the verification makes it of a request that is signed at [`NOW`].
+/// An event as verification makes it from a request that is signed at [`NOW`].
 pub(crate) fn signed(preset: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Event {
     let secret = Secret::new("current.1", SECRET);
     let verifier = Verifier {
@@ -363,7 +363,7 @@ pub(crate) fn github(delivery: &str, body: &str) -> Event {
     signed("github", &headers, body.to_owned())
 }
 
-/// Bytes that no compression makes smaller.
+/// Bytes that do not compress.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     getrandom::fill(&mut noise).unwrap();

@@ -1,4 +1,4 @@
-//! The sweep finds what is open, rings once, and overrules nobody.
+//! The sweep finds open events, sends one message for each, and never overrides a worker.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
 };
 
-/// When the sweep first looks at what was received at [`NOW`].
+/// When the sweep first visits an event that was received at [`NOW`].
 fn first_look() -> UnixMillis {
     NOW + FIRST_LOOK
 }
@@ -44,7 +44,7 @@ impl Table {
     }
 }
 
-/// What is young goes before what is old.
+/// New events go before old ones.
 fn ring_in(lane: QueueName, key: &EventKey, run: u64, delay: Duration) -> SweepResult {
     let key = key.clone();
     SweepResult::Send(WorkMessage { key, run }, delay, lane)
@@ -70,7 +70,7 @@ async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
     found.sort();
     keys.sort();
     assert_eq!(found, keys);
-    // Every part of the index has some of them.
+    // Every partition of the index has some of them.
     for shard in 0..WORK_SHARDS {
         let some = table
             .ledger
@@ -118,7 +118,7 @@ async fn a_lost_message_is_sent_again_ever_more_rarely() {
         assert_eq!((row.state, row.sent_at), (State::Received, Some(now)));
         let next = row.next_look.unwrap();
         pauses.push(next.since(now).as_secs());
-        // Until then there is nothing to see, also for who has the old look in hand.
+        // Until then the sweep skips the event, also with an outdated index entry.
         assert_eq!(table.look(&key, now, now).await, SweepResult::Skipped);
         now = next;
     }
@@ -137,7 +137,7 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
     let before = table.row(&key).await;
     assert!(!later(seen - Duration::from_secs(1)).await.unwrap());
     assert_eq!(table.row(&key).await, before);
-    // At work: its lease would be over long before.
+    // A worker holds the lease, which would have expired long before.
     table.lease(&key, NOW).await;
     let (before, seen) = (table.row(&key).await, table.next_look(&key).await);
     assert!(!later(seen).await.unwrap());
@@ -219,7 +219,7 @@ async fn one_message_is_sent_for_a_row_while_no_worker_receives() {
             .sweep_one(&key, now, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
-    // The catcher's may have been lost.
+    // The catcher's message may have been lost.
     let rung = ring(&key, 0, Duration::ZERO);
     assert_eq!(look(Capacity::Saturated).await, rung);
     for _ in 0..3 {
@@ -240,7 +240,7 @@ async fn a_retry_is_rung_for_on_its_time() {
     assert_eq!(table.next_look(&key).await, look);
     let now = look + Duration::from_secs(20);
     let delay = Duration::from_secs(40);
-    // Nobody else rings for it, so that it passes also into a deep queue.
+    // No other task sends this message, so the sweep sends it even to a deep queue.
     let swept = table
         .ledger
         .sweep()
@@ -263,7 +263,7 @@ async fn only_the_first_ring_for_a_retry_passes_into_a_deep_queue() {
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, retry_at(after(1_800_000))).await;
     let mut rung = Vec::new();
-    // It stays due, because its messages wait in the deep queue.
+    // The event stays due, because its messages wait in the deep queue.
     for _ in 0..4 {
         let now = table.next_look(&key).await;
         let swept = table
@@ -294,7 +294,7 @@ async fn a_live_lease_is_looked_at_again_when_it_is_over() {
         .filter(|name| row.get(*name) != before.get(*name))
         .collect();
     assert_eq!(changed, ["gsk"]);
-    // The worker does not come back.
+    // The worker does not return.
     assert_eq!(
         table.look(&key, next, next).await,
         ring(&key, 0, Duration::ZERO)
@@ -314,7 +314,7 @@ async fn a_lease_is_left_alone_until_clocks_must_agree_that_it_is_over() {
             rings,
             "{late}: {swept:?}"
         );
-        // The same margin holds for the end of the attempts.
+        // The same margin applies to the end of the attempts.
         let key = table.receive(&event(&format!("evt_{late}_used_up"))).await;
         table.lease(&key, first_look()).await;
         let swept = table
@@ -433,8 +433,7 @@ async fn of_sixteen_sweeps_at_once_one_rings() {
     }
 }
 
-/// What happens between the look of a sweep and its note, and that the sweep then leaves the
-/// row to whoever it was.
+/// Changes between the read of a sweep and its write. The sweep then leaves the row as it is.
 #[tokio::test]
 async fn a_sweep_that_was_overtaken_leaves_the_row() {
     let table = Table::fresh().await;
@@ -464,7 +463,7 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
                     match *what {
                         "swept" => drop(table.look(&key, now, now).await),
                         "claimed" | "taken over" => drop(table.lease(&key, now).await),
-                        // Here its lease is over already, but not by more than clocks may differ.
+                        // The lease has expired here, but by less than the clocks may differ.
                         "claimed by a late clock" => drop(table.lease(&key, now - LEASE).await),
                         "done" => drop(table.settle(lease.unwrap(), Settlement::Done).await),
                         _ => drop(table.settle(lease.unwrap(), retry_at(now)).await),
@@ -549,7 +548,7 @@ async fn a_sweep_and_a_worker_do_not_disturb_each_other() {
         assert_eq!((row.epoch, row.attempts), (1, 1));
         let rung = matches!(swept, SweepResult::Send(..));
         assert_eq!(row.sends, u32::from(rung), "round {round}: {swept:?}");
-        // Whatever the order was, it stays in the index.
+        // In either order, the event stays in the index.
         assert!(row.next_look.unwrap() >= now);
         assert!(lease.until() == now + LEASE);
     }
@@ -583,13 +582,13 @@ async fn one_sweep_at_a_time_rings() {
     let takes = async |owner, now| ledger.sweep().sweep_lease(owner, now).await.unwrap();
     assert!(takes("one", NOW).await);
     assert!(!takes("two", NOW).await);
-    // Its holder renews it.
+    // The holder renews the lease.
     let later = NOW + SWEEP_LEASE / 2;
     assert!(takes("one", later).await);
     let over = later + SWEEP_LEASE + CLOCK_MARGIN;
     assert!(!takes("two", over).await, "clocks may differ by so much");
     assert!(takes("two", over + Duration::from_millis(1)).await);
-    // Who lost it gives nothing back.
+    // A sweep that lost the lease does not release it.
     ledger.sweep().sweep_release("one").await.unwrap();
     assert!(!takes("one", over).await);
     ledger.sweep().sweep_release("two").await.unwrap();

@@ -1,6 +1,6 @@
-//! What each transition costs, in write units, as DynamoDB itself reports it.
+//! The cost of each transition in write units, as DynamoDB itself reports it.
 //!
-//! An update of an index key is a delete and a put there: two units.
+//! An update of an index key is a delete and a put in the index: two units.
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes>
 
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ use crate::support::{
     number, retry_at,
 };
 
-/// Asks for the cost of each write, and adds up what is said.
+/// Requests the cost of each write, and adds up the reported units.
 #[derive(Clone, Debug, Default)]
 struct Meter(Arc<Mutex<(f64, f64)>>);
 
@@ -74,10 +74,10 @@ impl Intercept for Meter {
                 put.consumed_capacity()
             } else if let Some(writes) = output.downcast_ref::<TransactWriteItemsOutput>() {
                 let [told] = writes.consumed_capacity() else {
-                    panic!("the cost of a transaction on one table is told once");
+                    panic!("a transaction on one table reports its cost once");
                 };
                 if !is_embedded() && told.table().is_none() {
-                    // Only their sum.
+                    // Only the sum is reported.
                     return Ok(());
                 }
                 Some(told)
@@ -85,7 +85,7 @@ impl Intercept for Meter {
                 // A read.
                 return Ok(());
             };
-            self.add(told.expect("the cost of a write is told"));
+            self.add(told.expect("a write reports its cost"));
         }
         Ok(())
     }
@@ -99,7 +99,10 @@ impl Meter {
                 .or(capacity.capacity_units())
                 .unwrap_or_default()
         };
-        let table = told.table().map(units).expect("the table's share is told");
+        let table = told
+            .table()
+            .map(units)
+            .expect("the cost includes the table's share");
         let indexes = told.global_secondary_indexes().into_iter().flatten();
         let indexes: f64 = indexes.map(|(_, capacity)| units(capacity)).sum();
         let mut sum = self.0.lock().unwrap();
@@ -107,7 +110,7 @@ impl Meter {
         sum.1 += indexes;
     }
 
-    /// What was spent since the last time: on the table, and on its indexes.
+    /// The units since the last call: of the table, and of its indexes.
     fn read(&self) -> (f64, f64) {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -133,7 +136,7 @@ impl Metered {
         }
     }
 
-    /// A new event, and one under a lease, none of it on the meter.
+    /// A new event, and a leased one. Their cost is not counted.
     async fn open(&self, id: &str) -> EventKey {
         self.table.receive(&event(id)).await
     }
@@ -221,7 +224,8 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
 async fn a_poll_of_what_came_by_webhook_writes_nothing_and_the_other_order_once() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
-    // The refused puts cost a unit each, of which nothing is told; a sync does not even try them.
+    // The refused puts cost a unit each, which DynamoDB does not report. A sync does not even try
+    // them.
     let poll = |id: &str| event_with(id, Via::BackupSync, "{}");
     metered.open("evt_1").await;
     assert!(ledger.seen(event("evt_1").key()).await.unwrap().is_some());
@@ -271,7 +275,11 @@ async fn what_a_run_counts_costs_a_few_units_whatever_it_counts() {
     let most = u64::try_from(MOST_GAPS).unwrap();
     let (full, indexes) = count(most, 15).await;
     assert!(full <= 6.0 && indexes == 0.0, "{full} of the table");
-    assert_eq!(count(10_000, 30).await, (full, 0.0), "it grows no further");
+    assert_eq!(
+        count(10_000, 30).await,
+        (full, 0.0),
+        "the cost grows no further"
+    );
     let rhythm = ArrivalGaps {
         last: Some(NOW),
         looked: Some(NOW),
@@ -294,7 +302,7 @@ async fn a_take_over_an_intent_and_a_refusal_cost_one_unit_each() {
     metered.table.lease(&key, NOW).await;
     let taken = ledger.claim(&key, "processor", lease_over(), LEASE, ATTEMPTS);
     let lease = leased(taken.await.unwrap());
-    // The refused claim before it costs another one, of which nothing is told.
+    // The refused claim before it costs another unit, which DynamoDB does not report.
     assert_eq!(meter.read(), (1.0, 0.0), "take over");
     let intent = effect(EffectState::Intent);
     assert!(ledger.intend(&lease, "http", &intent).await.unwrap());
@@ -357,12 +365,12 @@ async fn an_erasure_costs_one_unit_and_its_place_in_the_index() {
     };
     let open = metered.open("evt_1").await;
     ledger.erase(&open, by, after(9)).await.unwrap();
-    assert_eq!(meter.read(), (1.0, 2.0), "of an open event");
+    assert_eq!(meter.read(), (1.0, 2.0), "an open event");
     let done = metered.open("evt_2").await;
     let lease = metered.table.lease(&done, NOW).await;
     metered.table.settle(lease, Settlement::Done).await;
     ledger.erase(&done, by, after(9)).await.unwrap();
-    assert_eq!(meter.read(), (1.0, 0.0), "of one that is done");
+    assert_eq!(meter.read(), (1.0, 0.0), "an event that is done");
 }
 
 #[tokio::test]
@@ -396,7 +404,7 @@ async fn a_cursor_costs_one_unit_a_step() {
         .sync()
         .sync_lease("stripe-main", "a", NOW, LEASE)
         .await;
-    let lease = lease.unwrap().expect("nobody has it");
+    let lease = lease.unwrap().expect("the lease is free");
     assert_eq!(meter.read(), (1.0, 0.0), "lease");
     ledger.sync().sync_advance(lease, NOW, NOW).await.unwrap();
     assert_eq!(meter.read(), (1.0, 0.0), "advance");
@@ -407,9 +415,9 @@ async fn a_replay_costs_two_units_for_each_of_its_writes() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
     let ends = [
-        (Settlement::Done, (4.0, 1.0), "of one that is done"),
-        (dead(), (4.0, 2.0), "of a dead letter"),
-        (retry_at(after(60_000)), (4.0, 2.0), "of one that waits"),
+        (Settlement::Done, (4.0, 1.0), "an event that is done"),
+        (dead(), (4.0, 2.0), "a dead letter"),
+        (retry_at(after(60_000)), (4.0, 2.0), "an event that waits"),
     ];
     for (index, (settlement, cost, which)) in ends.into_iter().enumerate() {
         let key = metered.open(&format!("evt_{index}")).await;

@@ -336,7 +336,7 @@ async fn a_flood_of_names_does_not_keep_a_genuine_one_out() {
     assert_eq!(report["new"], 1, "{report}");
     let asked = world.mollie.asked();
     let place = asked.iter().position(|id| id == "tr_genuine").unwrap();
-    assert!(place < 10, "it had to wait for {place} invented ones");
+    assert!(place < 10, "the object waited for {place} invented ones");
     // The limit is free again.
     assert_eq!(world.waits().await, 0);
     world.notice_from("198.51.100.7", "tr_another").await;

@@ -417,7 +417,7 @@ async fn a_key_behind_junk_of_its_sender_waits_three_runs() {
         if asked.iter().any(|path| path.ends_with(EBAY_KID)) {
             break;
         }
-        assert!(runs < 3, "it was not requested: {asked:?}");
+        assert!(runs < 3, "the key was not requested: {asked:?}");
     }
     assert_eq!(runs, 3);
     world.inbox.kill_catcher().await;

@@ -107,7 +107,11 @@ async fn every_version_with_a_label_proves_and_no_other_does() {
     assert_eq!(proved_by(&inbox, &first).await, label(&first_id, "current"));
     let (second, second_id) = put_version(&inbox, "AWSCURRENT").await;
     let (third, third_id) = put_version(&inbox, "AWSPENDING").await;
-    assert_eq!(status(&inbox, &first).await, 200, "it was read before");
+    assert_eq!(
+        status(&inbox, &first).await,
+        200,
+        "the secret was read before"
+    );
     inbox.kill_catcher().await;
     for (secret, label) in [
         (&first, label(&first_id, "previous")),
@@ -143,7 +147,11 @@ async fn a_secret_that_cannot_be_read_refuses_nobody() {
     assert_eq!(status(&inbox, &secret).await, 200);
     let delete = json!({ "SecretId": "prod/webhooks/managed" });
     secrets_manager(&inbox, "DeleteSecret", delete).await;
-    assert_eq!(status(&inbox, &secret).await, 200, "it was read before");
+    assert_eq!(
+        status(&inbox, &secret).await,
+        200,
+        "the secret was read before"
+    );
     inbox.kill_catcher().await;
     assert_eq!(status(&inbox, &secret).await, 503);
     // Another source is not affected.
@@ -160,7 +168,10 @@ async fn without_a_prefix_nothing_is_read_from_secrets_manager() {
     assert_eq!(status(&inbox, "the secret").await, 503);
     let log = inbox.stack.log_file("Catcher").unwrap();
     let log = std::fs::read_to_string(log).unwrap();
-    assert!(log.contains("the parameter SecretsManagerPrefix"), "{log}");
+    assert!(
+        log.contains("the stack parameter SecretsManagerPrefix"),
+        "{log}"
+    );
     let other = sent(&inbox, "github-main", DEMO_SECRET).await.1;
     assert_eq!(other.status, 200, "{other:?}");
 }

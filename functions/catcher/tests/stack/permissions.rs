@@ -12,7 +12,7 @@ use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use super::{
     bad_input::noise,
     budget::{Fault, Shaky},
-    here, rights, root,
+    rights, root,
     support::{
         DEMO_SECRET, Inbox, failures, headers, hex, options, record, s, seconds_from_now, unique,
         with, work_message,
@@ -36,7 +36,8 @@ fn without_get_object() -> PathBuf {
 /// Spills a large event and a small one of a source in strict order, and drains them. With `gone`,
 /// the body of the large event was deleted before.
 async fn drained(template: PathBuf, rights: Rights, gone: bool) -> (Shaky, [EventKey; 2], Value) {
-    let text = std::fs::read_to_string(here().join("order.toml")).unwrap();
+    let text =
+        std::fs::read_to_string(root().join("functions/processor/tests/stack/order.toml")).unwrap();
     let sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.toml", unique()));
     // This test sends nothing.
     std::fs::write(&sources, text.replace("{downstream}", "http://127.0.0.1:9")).unwrap();

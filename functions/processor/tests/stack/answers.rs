@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::webhook::event::EventKey;
 
-use super::here;
 use super::support::{Inbox, failures, options, record, s, unique, work_message};
 
 async fn state(inbox: &Inbox, key: &EventKey) -> String {
@@ -277,7 +276,7 @@ async fn an_event_that_is_no_task_is_an_error_and_the_process_survives() {
 
 #[tokio::test]
 async fn a_wrong_file_of_sources_keeps_every_function_from_starting() {
-    let good = std::fs::read_to_string(here().join("sources.toml")).unwrap();
+    let good = std::fs::read_to_string(testkit::root().join("infra/testkit/sources.toml")).unwrap();
     let line = 1 + good
         .lines()
         .position(|line| line == r#"preset = "github""#)
@@ -356,7 +355,7 @@ async fn what_a_worker_abandoned_is_worked_on_last_and_alone() {
     }
     assert!(
         ended.iter().all(|at| *at <= ended[0]),
-        "it ended before others: {ended:?}"
+        "the event ended before others: {ended:?}"
     );
     assert_eq!(inbox.row(&abandoned).await["cr"].as_n().unwrap(), "1");
     inbox.is_unharmed();

@@ -344,7 +344,10 @@ async fn what_failed_is_tried_again_alone_and_what_was_refused_is_not() {
     world.ring(&[&key]).await;
     let fate = world.fate(&key).await;
     fate.is("dead_letter", 2, 0);
-    assert_eq!(fate.reason, "permanent", "one of the two was never done");
+    assert_eq!(
+        fate.reason, "permanent",
+        "one of the two effects was never applied"
+    );
     assert_eq!(world.server.all("/two/first").len(), 2);
     assert_eq!(world.server.all("/two/second").len(), 1);
 }
@@ -468,7 +471,7 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
         );
     }
     let item = world.item("BRK#down").await.unwrap();
-    assert_eq!(item["n"].as_n().unwrap(), "2", "it opened again");
+    assert_eq!(item["n"].as_n().unwrap(), "2", "the breaker opened again");
 
     // The destination is up again: the next probe closes the breaker, and all events are sent.
     over().await;
@@ -552,6 +555,6 @@ async fn a_destination_gets_no_more_than_its_rate() {
     assert!(hour(&waits[0]) > hour(&UnixMillis::now()));
     assert!(
         waits[0] < waits[waits.len() - 1],
-        "they are spread over time"
+        "the calls are spread over time"
     );
 }

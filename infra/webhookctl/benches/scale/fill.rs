@@ -1,5 +1,5 @@
-//! A table with many events, as thirty days leave it: almost all are done, a few hundred are open,
-//! a thousand are dead.
+//! A table with the events of thirty days: almost all are done, a few hundred are open, a thousand
+//! are dead letters.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) const SOURCES: usize = 10;
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// However large the inbox is, so many are open and dead, but no more than one in ten.
+/// In an inbox of any size, this many events are open or dead letters, but at most one in ten.
 const OPEN: usize = 200;
 const DEAD: usize = 1_000;
 
@@ -28,13 +28,13 @@ const AT_ONCE: usize = 20_000;
 
 const KIND: &str = "payment_intent.succeeded";
 
-/// Hours that are counted, as backup-sync would have.
+/// The hours whose counts are stored, as backup-sync stores them.
 const COUNTED: i64 = DAYS * 24;
 
 pub(crate) struct Inbox {
     pub(crate) url: String,
     pub(crate) table: String,
-    /// An event of the middle of the time, by its id and by its key.
+    /// An event from the middle of the time range, by its id and by its key.
     pub(crate) an_event: String,
     pub(crate) a_key: String,
     file: PathBuf,
@@ -81,11 +81,11 @@ impl Inbox {
     }
 }
 
-/// Writes the events, and returns the one of the middle.
+/// Writes the events, and returns the one in the middle.
 fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
     database.enable_bulk_loading().unwrap();
     let (open, dead) = (OPEN.min(rows / 10), DEAD.min(rows / 10));
-    // The newest are open; those that died did so at any time.
+    // The newest events are open; dead letters have any age.
     let fate = |n: usize| match n {
         n if n < open => Fate::Failed,
         n if n % (rows / dead.max(1)).max(1) == 0 => Fate::Dead,
@@ -104,7 +104,7 @@ fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (Eve
     place(rows / 2, rows, now)
 }
 
-/// The key of an event, and when it came.
+/// The key of an event, and its time of receipt.
 fn place(n: usize, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
     let step = DAYS * DAY_MS / i64::try_from(rows).unwrap();
     let key = EventKey::new(&format!("source-{}", n % SOURCES), &format!("evt_{n:08}"));
@@ -118,7 +118,7 @@ enum Fate {
     Dead,
 }
 
-/// A state row with a small body in it.
+/// A state row with a small body.
 fn row(key: &EventKey, at: UnixMillis, fate: &Fate) -> Item {
     let pk = key.pk();
     let s = |text: &str| AttributeValue::S(text.to_owned());
@@ -177,13 +177,14 @@ fn row(key: &EventKey, at: UnixMillis, fate: &Fate) -> Item {
     row
 }
 
-/// The part of an hour that an event is in: the `work` index is cut by the same hash, twice as often.
+/// The partition of an event within its hour. The `work` index uses the same hash, with twice as
+/// many partitions.
 fn time_shard(pk: &str) -> u8 {
     let part = work_partition(pk);
     part.trim_start_matches("W#").parse::<u8>().unwrap() % 4
 }
 
-/// Keeps the counts of the hours that are over. It is known what was written, so nobody is asked.
+/// Stores the counts of past hours, computed from the written events.
 async fn count(ledger: &Ledger, rows: usize, now: UnixMillis) {
     let last = Hour::of(now).before(1);
     let hours = last.before(COUNTED - 1).up_to(last);

@@ -1,5 +1,5 @@
-//! What the functions do with events, each in a process of its own, so that its processor time can
-//! be told from that of the store.
+//! What the functions do with events, each in its own process, so that its processor time can be
+//! measured separately from the store's.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,17 +10,17 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, SweepResult, Waiting};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
-/// Events of one run of a step.
+/// Events in one run of a step.
 const EVENTS: usize = 50;
 
-/// In words, and as this program is told.
+/// The description, and the argument of this program.
 pub(crate) const STEPS: [(&str, &str); 3] = [
     ("receive 50", "receive"),
     ("claim, settle 50", "work"),
     ("sweep, 1 a shard", "sweep"),
 ];
 
-/// This program, told to do a step. Each round has events of its own.
+/// The command that runs this program for one step. Each round has its own events.
 pub(crate) fn command(step: &str, url: &str, table: &str, round: u32) -> Command {
     let this: PathBuf = std::env::current_exe().unwrap();
     let mut command = Command::new(this);
@@ -28,7 +28,7 @@ pub(crate) fn command(step: &str, url: &str, table: &str, round: u32) -> Command
     command
 }
 
-/// Does a step of a round.
+/// Runs one step of a round.
 pub(crate) async fn step(words: &[String]) {
     let [step, url, table, round] = words else {
         panic!("step NAME URL TABLE ROUND, not {words:?}");
@@ -85,8 +85,8 @@ async fn lease(ledger: &Ledger, key: &EventKey, now: UnixMillis) -> Lease {
     }
 }
 
-/// Looks at the first event of each part of the index whose time has come by the next hour: in every
-/// table some are open.
+/// Sweeps the first event of each partition of the index that is due by the next hour. Every table
+/// has some open events.
 async fn sweep(ledger: &Ledger, now: UnixMillis) {
     let later = now + Duration::from_secs(3600);
     for shard in 0..Waiting::SHARDS {

@@ -1,8 +1,8 @@
-//! What the commands, and what the functions do with an event, cost as the inbox grows: calls, read
-//! and write units and processor time, on tables of several sizes whose events came over the last
+//! The cost of commands, and of the functions' work on an event, as the inbox grows: calls, read
+//! and write units and processor time, on tables of several sizes whose events are from the last
 //! thirty days.
 //!
-//! Each command runs as people run it, against the embedded DynamoDB; a proxy counts. The numbers
+//! Each command runs as users run it, against the embedded DynamoDB; a proxy counts. The numbers
 //! must not grow with the table. `make bench-scale ROWS="1000 100000"`.
 
 #![expect(clippy::unwrap_used, reason = "a wrong number is worse than none")]
@@ -24,16 +24,17 @@ use webhookctl::target::Local;
 use fill::{Inbox, SOURCES};
 use meter::{Cost, Meter};
 
-/// How often a command runs, for a time that means something.
+/// How often a command runs, so that the time is meaningful.
 const RUNS: u32 = 5;
 
-/// What may be more in a larger table: events of the same second, an hour that is fuller.
+/// The factor by which a larger table may cost more: it has more events in the same second, and
+/// fuller hours.
 const SLACK: f64 = 1.5;
 
-/// Tables that are smaller show too little: a list of twenty looks back for hours.
+/// Smaller tables show too little: a list of twenty events looks back for hours.
 const LARGE: usize = 100_000;
 
-/// What is measured, in words and as it is typed; `{event}` is one that is there.
+/// The measured commands, as a description and as typed; `{event}` is an existing event.
 const LINES: [(&str, &str); 9] = [
     ("list", "inbox list"),
     ("list by source", "inbox list -s source-3"),
@@ -121,7 +122,7 @@ async fn measure(rows: usize) -> Vec<Measured> {
     measured
 }
 
-/// Whether the words begin with a command of the tree.
+/// Whether the words begin with a command.
 fn exists(words: &[&str]) -> bool {
     let mut command = Cli::command();
     for word in words {
@@ -133,7 +134,7 @@ fn exists(words: &[&str]) -> bool {
     !command.has_subcommands()
 }
 
-/// Runs a command some times, and prints what one run costs.
+/// Runs a command several times, and prints the cost of one run.
 async fn run(
     folder: &Path,
     meter: &Meter,
@@ -147,7 +148,7 @@ async fn run(
         command.current_dir(folder).env_remove("MITT_TABLE");
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let done = tokio::task::spawn_blocking(move || command.status());
-        // An answer of `no` is an answer.
+        // The exit code of an answer `no` is accepted.
         let code = done.await.unwrap().unwrap().code();
         if !matches!(code, Some(0 | 5)) {
             println!("{rows:>9}  {name:<16}  failed");
@@ -206,7 +207,7 @@ fn grown(all: &[Measured]) -> Vec<String> {
     grown
 }
 
-/// Tells the commands where the table is, as `dev` does.
+/// Announces the address of the table to commands, as `dev` does.
 fn announce(folder: &Path, dynamodb: &str, table: &str) {
     let sources = folder.join("sources.toml");
     let mut text = "schema = 1\n".to_owned();
@@ -240,7 +241,7 @@ fn announce(folder: &Path, dynamodb: &str, table: &str) {
     std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
 }
 
-/// A folder that goes with this.
+/// A folder that is deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! Stands before DynamoDB, and counts what is asked and what it costs.
+//! A proxy in front of DynamoDB that counts requests and their cost.
 
 use std::sync::{Arc, Mutex};
 
@@ -86,7 +86,7 @@ impl Meter {
     }
 }
 
-/// The same request, asking for its price too.
+/// The same request, with its consumed capacity in the answer.
 fn asking(request: &Message) -> Message {
     let Ok(Value::Object(mut body)) = serde_json::from_slice(&request.body) else {
         return request.clone();

@@ -6,6 +6,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, By, Erased, Row};
 
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
+use crate::confirm::Confirmation;
 use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::time::When;
@@ -121,9 +122,9 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
             thousands((count - details.len()) as u64)
         ));
     }
-    match confirm {
-        Some(confirmed) if confirmed == count => Ok(()),
-        None => Err(CliError::new(
+    match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
+        Confirmation::Given => Ok(()),
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
             "erase.confirm",
             Exit::Refused,
             format!(
@@ -133,11 +134,11 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
         )
         .note("this cannot be undone; backups keep the payloads for up to 35 days")
         .details(details)),
-        Some(confirmed) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::new(
             "erase.confirm_mismatch",
             Exit::Refused,
             format!(
-                "{} are selected, but --confirm is {confirmed}; nothing was erased",
+                "{} are selected, but {how} {number}; nothing was erased",
                 plural(count)
             ),
         )

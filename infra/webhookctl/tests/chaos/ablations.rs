@@ -1,5 +1,5 @@
-//! The same with one protection taken away: the judge has to notice. A storm that breaks nothing
-//! then would prove nothing.
+//! The chaos run with one protection removed: the judge must report the violation. Fault injection
+//! that finds no violation then would prove nothing.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn without(protection: Protection, name: &str, weather: Weather, broken: &
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos-ablations"]
 async fn without_the_fence_who_stood_still_overwrites_its_successor() {
-    // Few, so that others have time to succeed those who stand still before they wake.
+    // Few zombies, so that other workers have time to take over before the zombies wake.
     let weather = Weather {
         zombies: 2,
         work: Duration::from_secs(2),
@@ -48,7 +48,7 @@ async fn without_the_condition_a_duplicate_is_a_new_event() {
 async fn without_the_sweep_what_is_forgotten_stays_forgotten() {
     let weather = Weather {
         faults: 0.2,
-        // With the sweep it would have been rung for by then.
+        // With the sweep, the message would have been sent by then.
         patience: Duration::from_secs(300),
         ..Weather::calm(DELIVERIES)
     };

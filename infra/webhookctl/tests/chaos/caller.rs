@@ -1,10 +1,10 @@
-//! Which process is at the other end of a connection on this machine.
+//! Finds the process at the other end of a local connection.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A connection, as the one who accepted it sees it.
+/// A connection, as the process that accepted it sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
@@ -13,20 +13,21 @@ pub(crate) struct Connection {
 
 type Processes = Box<dyn Fn() -> Vec<u32> + Send + Sync>;
 
-/// Those who may be at the other end.
+/// The processes that can be at the other end.
 #[derive(Default)]
 pub(crate) struct Callers(OnceLock<Processes>);
 
 impl Callers {
     pub(crate) fn are(&self, processes: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
         let is_first = self.0.set(Box::new(processes)).is_ok();
-        assert!(is_first, "who calls is said once");
+        assert!(is_first, "the processes are set once");
     }
 
-    /// Who holds the other end; `None` when that one is dead already.
+    /// The process at the other end; `None` if it has exited.
     pub(crate) async fn find(&self, connection: Connection) -> Option<u32> {
         let processes = self.0.get()?;
-        // The kernel's table is read in pieces, while it changes: one look may miss it.
+        // The kernel's table is read in pieces while it changes, so one read can miss the
+        // connection.
         for _ in 0..10 {
             if let Some(process) = caller(connection, &processes()) {
                 return Some(process);
@@ -37,7 +38,7 @@ impl Callers {
     }
 }
 
-/// The one of `processes` that holds the other end.
+/// The process of `processes` that holds the other end.
 fn caller(connection: Connection, processes: &[u32]) -> Option<u32> {
     let inode = if cfg!(target_os = "linux") {
         inode(connection)
@@ -56,8 +57,8 @@ fn caller(connection: Connection, processes: &[u32]) -> Option<u32> {
     })
 }
 
-/// The fields are: number, local address, remote address, state, …, and tenth the inode. Others may
-/// have or have had the same local port, to another address.
+/// The fields are: number, local address, remote address, state, …, and tenth the inode. Other
+/// sockets can have the same local port, to another address.
 /// <https://docs.kernel.org/networking/proc_net_tcp.html>
 fn inode(connection: Connection) -> Option<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
@@ -75,7 +76,7 @@ fn by_lsof(peer: SocketAddr, processes: &[u32]) -> Option<u32> {
     let output = std::process::Command::new("lsof")
         .args(["-nP", "-t", &of_port])
         .output()
-        .expect("lsof says whose a connection is");
+        .expect("lsof lists the owner of a connection");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines()
         .filter_map(|line| line.parse().ok())

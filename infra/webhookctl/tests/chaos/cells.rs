@@ -1,5 +1,4 @@
-//! Each place where a service is asked, broken in each way: one after the other, while webhooks
-//! come in.
+//! Each call of a service, broken in each way, one after the other, while webhooks arrive.
 
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use crate::load::Load;
 use crate::run::Run;
 use crate::site::{Cell, SITES};
 
-/// How often a place breaks in one way.
+/// How often a call breaks in one way.
 const TIMES: u64 = 20;
 
-/// How long that may take. Half of the requests of a place break, so that trying again helps.
+/// The time limit for that. Half of the requests of a call break, so that a retry helps.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 const FAULTS: [Fault; 7] = [
@@ -33,7 +32,7 @@ async fn each_call_may_fail_in_each_way() {
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());
 }
 
-/// Goes through all cells; each must have been met.
+/// Goes through all cells. Each fault must occur.
 pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
     let mut number = 0;
     let mut unmet = Vec::new();
@@ -44,13 +43,13 @@ pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
             sky.enter(Some(cell));
             let until = tokio::time::Instant::now() + PATIENCE;
             while sky.met(cell) < TIMES && tokio::time::Instant::now() < until {
-                // Secrets are read by a process that has none.
+                // A process reads secrets only if it has none in memory.
                 match site {
                     "catcher's secrets" => inbox.restart("Catcher").await,
                     "processor's secrets" => inbox.restart("Processor").await,
                     _ => {}
                 }
-                // What the sweep asks, it asks without a webhook.
+                // The sweep makes these calls without a webhook.
                 if matches!(site, "list" | "depth") {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -66,6 +65,6 @@ pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
     sky.enter(None);
     assert!(
         unmet.is_empty(),
-        "met less often than {TIMES} times: {unmet:?}"
+        "fault occurred less often than {TIMES} times: {unmet:?}"
     );
 }

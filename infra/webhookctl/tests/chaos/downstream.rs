@@ -1,4 +1,4 @@
-//! Where events are sent on to: it honours keys, and else does what it likes.
+//! The destination of the events. It honours idempotency keys, and otherwise fails at random.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -27,25 +27,25 @@ struct Inner {
     sky: Arc<Sky>,
     history: Arc<History>,
     done: Mutex<HashSet<String>>,
-    /// Whom poison kills one of.
+    /// Poison kills one of these processes.
     processors: Callers,
 }
 
-/// What a call does, and what its caller hears.
+/// What a call does, and what the caller receives.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// Done, and said so.
+    /// Applied, and answered with success.
     Ok,
     Status(u16),
-    /// Not done, the connection reset.
+    /// Not applied, the connection reset.
     Refused,
-    /// Done, and no answer.
+    /// Applied, without an answer.
     Dropped,
-    /// Done, and the answer ends in its head or body.
+    /// Applied, and the answer ends in its head or body.
     Cut,
-    /// Done when nobody waits any more.
+    /// Applied after the caller has given up.
     Late,
-    /// Done, and a failure is what is said.
+    /// Applied, and answered with an error.
     DoneAnd500,
     Killed,
 }
@@ -88,7 +88,7 @@ impl Inner {
         }
     }
 
-    /// `None` when the connection has come to its end.
+    /// `None` if the connection is closed.
     async fn call(&self, request: &Message, client: &mut Socket, from: Connection) -> Option<()> {
         let (action, source) = request.path().trim_start_matches('/').split_once('/')?;
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -106,7 +106,7 @@ impl Inner {
         let applied = answer.does_it() && self.apply(&key);
         self.history.arrival(&json!({
             "at": UnixMillis::now().0, "action": action, "source": source, "id": id, "key": key,
-            // What an action makes of an event has another body.
+            // An action such as an issue builds its own body.
             "sha": (action == "http").then(|| hex::encode(Sha256::digest(&request.body))),
             "attempt": request.header("mitt-attempt"),
             "answer": answer.word(), "applied": applied,
@@ -128,7 +128,7 @@ impl Inner {
         }
     }
 
-    /// The provider's id: from the event's own body, and else by the short id that came with it.
+    /// The provider's id: from the event's body, or from the short id in the request.
     fn event(&self, source: &str, request: &Message, body: &Value) -> String {
         if source == "x-main" {
             return hash_id(&request.body);
@@ -137,7 +137,7 @@ impl Inner {
             self.history.names(short, id);
             return id.to_owned();
         }
-        // Its other action may come first, or much later.
+        // The other action of the event may arrive first, or much later.
         UNNAMED.to_owned() + body["event"].as_str().unwrap_or_default()
     }
 
@@ -165,7 +165,7 @@ impl Inner {
         answer
     }
 
-    /// Whether it was done now, and not before.
+    /// Whether the effect is new, and was not applied before.
     fn apply(&self, key: &str) -> bool {
         if self.sky.is_without(Protection::Deed) {
             return false;
@@ -174,7 +174,7 @@ impl Inner {
         new || self.sky.is_without(Protection::Keys)
     }
 
-    /// Kills who called; `false` when nobody is found, because it is dead already.
+    /// Kills the caller; `false` if no process is found, because it is dead already.
     async fn kill(&self, caller: Connection) -> bool {
         let Some(process) = self.processors.find(caller).await else {
             return false;

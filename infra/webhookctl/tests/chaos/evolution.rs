@@ -1,7 +1,8 @@
-//! Two releases over one table and one queue: the functions of the release before and ours, deployed
-//! in turn while webhooks come in, as by an upgrade, a gradual deployment and the way back.
+//! Two releases over one table and one queue: the functions of the previous release and of this
+//! one, deployed in turn while webhooks arrive, as in an upgrade, a gradual deployment and a
+//! rollback.
 //!
-//! `make evolution` builds the release before.
+//! `make evolution` builds the previous release.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,24 +21,25 @@ use crate::run::Run;
 
 const FUNCTIONS: [&str; 3] = ["Catcher", "Processor", "BackupSync"];
 
-/// How long a turn is under way before anything is deployed, so that there are requests under way.
+/// How long requests run before a deployment, so that some are in flight.
 const UNDER_WAY: Duration = Duration::from_millis(100);
 
-/// Between two looks for rows to write into.
+/// The interval between two searches for rows to write into.
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// What no release knows yet. Whoever does may write it into any row, and expects to find it there.
+/// An attribute that no release knows. A newer release may write it into any row, and expects it to
+/// stay.
 const UNKNOWN: &str = "later_code";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "wants the release before: make evolution"]
+#[ignore = "needs the previous release: make evolution"]
 async fn this_release_and_the_one_before_share_an_inbox() {
     let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let weather = Weather {
         previous: Some(Previous::from_env()),
-        // What the release before does not refuse is no fault of ours.
+        // A request that only the previous release accepts is not a fault of this one.
         stranger: false,
-        // So that the one has to go on with what the other began.
+        // Failures let one release continue what the other began.
         downstream_faults: 0.1,
         kills: Some((Duration::from_millis(500), Duration::from_millis(1_500))),
         patience: Duration::from_secs(240),
@@ -47,7 +49,7 @@ async fn this_release_and_the_one_before_share_an_inbox() {
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());
 }
 
-/// Where `make evolution` puts the release before: its source, and what it built of that.
+/// Where `make evolution` puts the previous release: its source and its binaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Previous {
     folder: PathBuf,
@@ -55,13 +57,13 @@ pub(crate) struct Previous {
 
 impl Previous {
     fn from_env() -> Self {
-        let folder = env_var("MITT_PREVIOUS").expect("MITT_PREVIOUS is said by `make evolution`");
+        let folder = env_var("MITT_PREVIOUS").expect("MITT_PREVIOUS is set by `make evolution`");
         let folder = Path::new(&folder).canonicalize();
         let folder = folder.expect("MITT_PREVIOUS is filled by `make evolution`");
         Self { folder }
     }
 
-    /// The release that an executable is of.
+    /// The release that an executable belongs to.
     pub(crate) fn release_of(&self, executable: &Path) -> Release {
         if executable.starts_with(&self.folder) {
             Before
@@ -86,12 +88,12 @@ impl Release {
     }
 }
 
-/// Who runs what for a while.
+/// Which function runs which release for a while.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     /// In the order of the functions.
     Of([Release; 3]),
-    /// Now this, now that.
+    /// The releases alternate.
     Mixed,
 }
 
@@ -102,12 +104,12 @@ const TURNS: [Turn; 8] = [
     Turn::Of([Before, Before, Ours]),
     Turn::Mixed,
     Turn::Of([Ours, Ours, Ours]),
-    // Ours turned out to be bad, and then not to be.
+    // A rollback of this release, and then its second deployment.
     Turn::Of([Before, Before, Before]),
     Turn::Of([Ours, Ours, Ours]),
 ];
 
-/// Deploys whatever is to be.
+/// Deploys the releases in turn.
 pub(crate) struct Deployer<'a> {
     pub(crate) previous: &'a Previous,
     pub(crate) sky: &'a Sky,
@@ -116,7 +118,7 @@ pub(crate) struct Deployer<'a> {
 }
 
 impl Deployer<'_> {
-    /// Goes through all turns, while webhooks come in and somebody writes what is not known.
+    /// Runs all turns, while webhooks arrive and a task writes the unknown attribute.
     pub(crate) async fn take_turns(&self, load: &Load) {
         let events = self.sky.weather.deliveries * 10 / 13 / TURNS.len();
         let delivering = async {
@@ -128,13 +130,13 @@ impl Deployer<'_> {
                 }
             }
         };
-        // Nothing is to come before the release before.
+        // The run begins with the previous release only.
         for function in FUNCTIONS {
             self.deploy(function, Before);
         }
         tokio::select! {
             () = delivering => {}
-            () = self.plant() => unreachable!("there are always rows to write into"),
+            () = self.plant() => unreachable!("the task that writes into rows does not end"),
         }
     }
 

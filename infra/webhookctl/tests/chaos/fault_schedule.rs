@@ -1,4 +1,4 @@
-//! What happens to the system in a run, and how much of it has happened.
+//! The faults of a run, and how many of them have happened.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -14,54 +14,55 @@ use crate::rng::Dice;
 use crate::site::Cell;
 use testkit::wire::Message;
 
-/// A protection that the proxy takes off the wire, or the test leaves out.
+/// A protection that the proxy removes from requests, or that the test leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// Only the newest claim may write.
     Fence,
-    /// An event that is there is not written again.
+    /// A stored event is not written again.
     Condition,
-    /// Somebody looks for what was forgotten.
+    /// The sweep finds lost events.
     Sweep,
-    /// The downstream does once what comes twice under a key.
+    /// The destination applies a call with a known idempotency key once.
     Keys,
-    /// The downstream has done what it says that it did.
+    /// The destination has applied what it acknowledged.
     Deed,
-    /// The provider is told what became of its event.
+    /// The provider receives the true result of its delivery.
     HonestAnswer,
-    /// What looks like a captured request is not a new event.
+    /// A request that looks like a captured one is not a new event.
     SecondLook,
-    /// A handshake hides no event, and signs none.
+    /// A handshake never hides an event and never signs one.
     HandshakeGuard,
-    /// Nothing that is secret is told: here, the name of a source is taken for a secret.
+    /// No secret is logged. Here, the name of a source is treated as a secret.
     Silence,
 }
 
-/// What is to happen.
+/// The configuration of the faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
     pub(crate) deliveries: usize,
     pub(crate) seed: u64,
-    /// How many of the requests between functions and stores break, of 1.
+    /// The share of requests between functions and stores that break, of 1.
     pub(crate) faults: f64,
-    /// How many of the calls of the downstream do.
+    /// The share of calls to the destination that break.
     pub(crate) downstream_faults: f64,
-    /// It works this long on a call, or less, so that workers are met in the middle of theirs.
+    /// The longest time that the destination works on a call, so that faults meet workers in the
+    /// middle of theirs.
     pub(crate) work: Duration,
-    /// Processes are killed this often.
+    /// The interval between two kills of a process.
     pub(crate) kills: Option<(Duration, Duration)>,
     /// How many processors are stopped for longer than their lease.
     pub(crate) zombies: usize,
-    /// One event in so many kills its worker; one in twice as many is refused for good.
+    /// One event in this many kills its worker; one in twice as many is rejected for good.
     pub(crate) poison: Option<usize>,
     pub(crate) without: Option<Protection>,
-    /// A caller without a secret, beside the senders.
+    /// A caller without a secret, in addition to the senders.
     pub(crate) stranger: bool,
-    /// Instead of a storm: each call fails in each way.
+    /// Instead of random faults: each call fails in each way.
     pub(crate) cells: bool,
-    /// The release before, which is deployed in turn with ours.
+    /// The previous release, which is deployed in turn with this one.
     pub(crate) previous: Option<Previous>,
-    /// How long the events may take to their end when the storm is over.
+    /// How long the events may take to finish when the faults are over.
     pub(crate) patience: Duration,
 }
 
@@ -80,8 +81,8 @@ impl Weather {
             stranger: true,
             cells: false,
             previous: None,
-            // Nothing breaks, but a machine that is busy may lose a message all the same: then the
-            // sweep rings, which first looks after two minutes.
+            // Nothing breaks, but a busy machine may still lose a message. Then the sweep sends it,
+            // at first after two minutes.
             patience: Duration::from_secs(480),
         }
     }
@@ -101,14 +102,15 @@ impl Weather {
             downstream_faults: 0.08,
             kills: Some((Duration::from_millis(200), Duration::from_millis(800))),
             zombies: 3 + deliveries / 5_000,
-            // They end one after the other, each over four leases: of a long storm fewer.
+            // Poison events end one after the other, each after four leases, so a long run has
+            // fewer of them.
             poison: Some((deliveries / 50).max(100)),
             ..Self::calm(deliveries)
         }
     }
 }
 
-/// The weather of a run, as everybody in it sees it.
+/// The fault schedule of a run, shared by all of its tasks.
 pub(crate) struct Sky {
     pub(crate) weather: Weather,
     pub(crate) dice: Dice,
@@ -132,12 +134,12 @@ impl Sky {
         self.stormy.load(Ordering::Relaxed)
     }
 
-    /// From here on nothing breaks any more.
+    /// From here on, nothing breaks.
     pub(crate) fn clear_up(&self) {
         self.stormy.store(false, Ordering::Relaxed);
     }
 
-    /// What becomes of this request.
+    /// The fault for this request.
     pub(crate) fn fault(&self, service: &str, request: &Message) -> Option<Fault> {
         let cell = *self.cell.lock().unwrap();
         let (of, fault) = if let Some(cell) = cell {
@@ -155,7 +157,7 @@ impl Sky {
         *self.cell.lock().unwrap() = cell;
     }
 
-    /// How often somebody met the fault of a cell.
+    /// How often the fault of a cell has occurred.
     pub(crate) fn met(&self, cell: Cell) -> u64 {
         let word = format!("{} {}", cell.site, cell.fault.word());
         let counted = self.done_to_it.lock().unwrap();

@@ -1,4 +1,4 @@
-//! The ways in which a request to a service breaks.
+//! The ways in which a request to a service can fail.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use testkit::wire::Message;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The connection ends before anything is done.
+    /// The connection closes before the request is executed.
     Refuse,
-    /// It is done, and nobody hears the answer.
+    /// The request is executed, and its answer lost.
     LoseAnswer,
-    /// It is done when nobody waits for it any more.
+    /// The request is executed after the caller has given up.
     Late(Duration),
-    /// The service says that it is its own fault.
+    /// The service answers with an internal error.
     Error,
-    /// The service wants fewer requests.
+    /// The service throttles the request.
     Throttle,
-    /// It is done, and the answer ends in the middle.
+    /// The request is executed, and its answer ends in the middle.
     CutAnswer,
-    /// It is done twice, and the second answer is heard.
+    /// The request is executed twice, and the second answer is returned.
     Twice,
 }
 
@@ -49,7 +49,7 @@ impl Fault {
     }
 }
 
-/// Longer than the catcher waits for one try, and now and then than a worker does.
+/// Longer than the catcher waits for one try, and sometimes longer than a worker does.
 fn late(dice: &Dice) -> Duration {
     if dice.chance(0.1) {
         Duration::from_millis(5_500)
@@ -58,7 +58,7 @@ fn late(dice: &Dice) -> Duration {
     }
 }
 
-/// How a service says that it failed.
+/// The error response of a service.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html>
 pub(crate) fn error(service: &str) -> Message {
     match service {
@@ -69,7 +69,7 @@ pub(crate) fn error(service: &str) -> Message {
     }
 }
 
-/// How a service says that it is asked too often.
+/// The throttling response of a service.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 pub(crate) fn throttled(service: &str) -> Message {
     match service {

@@ -1,4 +1,4 @@
-//! What happened, line by line, in the folder that `infra/tests/history` judges.
+//! The history of a run, line by line, in the folder that `infra/tests/history` judges.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -15,12 +15,12 @@ use local::Stack;
 use serde_json::{Map, Value, json};
 use shared::base::clock::UnixMillis;
 
-/// Before a short id, where the id of an event has to stand and is not known yet.
+/// The prefix of a short id that is used until the provider's event id is known.
 pub(crate) const UNNAMED: &str = "unknown ";
 
 pub(crate) struct History {
     pub(crate) folder: PathBuf,
-    /// Event ids by the short ids that stand in the requests.
+    /// Event ids by the short ids in the requests.
     names: Mutex<HashMap<String, String>>,
     sent: Lines,
     answers: Lines,
@@ -29,13 +29,13 @@ pub(crate) struct History {
     deaths: Lines,
     processes: Lines,
     planted: Lines,
-    /// The processes that were written down.
+    /// The processes that are recorded.
     met: Mutex<HashSet<u32>>,
 }
 
 struct Lines(Mutex<BufWriter<File>>);
 
-/// What the judge says.
+/// The result of the judge.
 pub(crate) struct Verdict {
     pub(crate) folder: PathBuf,
     sound: bool,
@@ -47,7 +47,7 @@ impl Verdict {
         self.sound
     }
 
-    /// Whether this rule is among those that the judge found broken.
+    /// Whether this rule is among the broken ones.
     pub(crate) fn names(&self, rule: &str) -> bool {
         let mut lines = self.text.lines();
         lines.any(|line| line.starts_with(&format!("{rule}: ")))
@@ -55,7 +55,7 @@ impl Verdict {
 }
 
 impl History {
-    /// In a folder of this name below the build's own for tests.
+    /// Uses a folder of this name below the test folder of the build.
     pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{name}"));
         let _ = std::fs::remove_dir_all(&folder);
@@ -75,7 +75,7 @@ impl History {
         }
     }
 
-    /// What the event with this short id is called by its provider.
+    /// Records the provider's id of the event with this short id.
     pub(crate) fn names(&self, short: &str, id: &str) {
         self.names
             .lock()
@@ -83,7 +83,7 @@ impl History {
             .insert(short.to_owned(), id.to_owned());
     }
 
-    /// Puts ids where short ones stand.
+    /// Replaces short ids by event ids.
     fn name_arrivals(&self) {
         let path = self.folder.join("downstream.jsonl");
         let names = self.names.lock().unwrap();
@@ -118,14 +118,14 @@ impl History {
         self.writes.add(line);
     }
 
-    /// A process is killed now, or stands still for longer than its leases.
+    /// Records that a process is killed now, or is stopped for longer than its leases.
     pub(crate) fn death(&self, process: u32, how: &str) {
         let at = UnixMillis::now().0;
         self.deaths
             .add(&json!({ "at": at, "process": process, "how": how }));
     }
 
-    /// A process of this release is at work.
+    /// Records that a process of this release runs.
     pub(crate) fn process(&self, process: u32, release: &str) {
         if self.met.lock().unwrap().insert(process) {
             self.processes
@@ -133,12 +133,12 @@ impl History {
         }
     }
 
-    /// What somebody wrote into a row that no function knows.
+    /// Records an attribute that no function knows and that was written into a row.
     pub(crate) fn planted(&self, line: &Value) {
         self.planted.add(line);
     }
 
-    /// Adds how it all ended, and lets it be judged.
+    /// Adds the final state, and runs the judge.
     pub(crate) async fn end(&self, stack: &Stack, run: &Value) -> Verdict {
         self.table(stack).await;
         self.logs(stack);
@@ -204,12 +204,12 @@ impl History {
             .arg(judge)
             .arg(&self.folder)
             .output()
-            .expect("the history is judged by a program in Python: python3 is there");
+            .expect("the judge needs python3");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         eprintln!("\n{text}{}", String::from_utf8_lossy(&output.stderr));
         let code = output.status.code();
-        assert!(matches!(code, Some(0 | 1)), "the judge broke down");
-        assert!(!text.is_empty(), "the judge said nothing");
+        assert!(matches!(code, Some(0 | 1)), "the judge failed to run");
+        assert!(!text.is_empty(), "the judge printed nothing");
         Verdict {
             folder: self.folder.clone(),
             sound: code == Some(0),
@@ -229,7 +229,7 @@ impl Lines {
     }
 }
 
-/// Messages in a queue, seen or unseen.
+/// Messages in a queue, visible or not.
 pub(crate) async fn messages(stack: &Stack, queue: &str) -> u64 {
     let answer = stack.clients().sqs.get_queue_attributes();
     let answer = answer
@@ -265,7 +265,7 @@ fn decoded(name: &str, value: &AttributeValue) -> Value {
     }
 }
 
-/// The same of an attribute as it is on the wire: `{"S": "done"}` is `"done"`.
+/// The same for an attribute in DynamoDB's JSON: `{"S": "done"}` is `"done"`.
 pub(crate) fn plain(value: &Value) -> Value {
     let of = value.as_object().and_then(|object| object.iter().next());
     match of.map(|(kind, inner)| (kind.as_str(), inner)) {

@@ -1,4 +1,4 @@
-//! The stack with proxies before its services.
+//! The stack with proxies in front of its services.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::history::{History, messages};
 use crate::proxy::Proxy;
 use crate::sender::{Canaries, SOURCES};
 
-/// Attempts that an event of a run gets. No innocent one meets so many faults.
+/// Attempts of an event in a run. An event without a fault of its own meets fewer faults.
 pub(crate) const ATTEMPTS: u32 = 20;
 
-/// Processes that a function may have.
+/// The number of processes that a function may have.
 const PROCESSES: usize = 8;
 
-/// Messages of a worker that died come back after its lease, and not after minutes: in all queues.
+/// In all queues, messages of a dead worker return after its lease, and not after minutes.
 const VISIBILITY: (&str, &str) = ("VisibilityTimeout: 360", "VisibilityTimeout: 44");
 
 pub(crate) struct Inbox {
@@ -63,7 +63,7 @@ impl Inbox {
         }
         let calling = Arc::clone(&stack);
         let (told, previous) = (Arc::clone(history), sky.weather.previous.clone());
-        // The first of them stands before the table.
+        // The first proxy is in front of the table.
         proxies[0].is_called_by(move || {
             let functions = ["Catcher", "Processor", "BackupSync"];
             let running = functions.map(|id| calling.function_executables(id).unwrap());
@@ -98,24 +98,24 @@ impl Inbox {
             .unwrap();
     }
 
-    /// The next invocations meet cold starts.
+    /// Makes the next invocations cold starts.
     pub(crate) async fn restart(&self, function: &str) {
         self.stack.kill_function_processes(function).await.unwrap();
     }
 
-    /// Does what the schedules of the template do, but for the sync, and more often.
+    /// Runs the schedules of the template, except the sync, and more often.
     pub(crate) async fn keep_schedules(&self, every: Duration) {
         let schedules = &self.stack.template().schedules;
         loop {
             for schedule in schedules.iter().filter(|one| one.input["task"] != "sync") {
-                // One that fails is made up for by the next, as with a schedule.
+                // A failed run is made up for by the next one, as with a schedule.
                 let _ = self.stack.invoke(&schedule.function, &schedule.input).await;
             }
             tokio::time::sleep(every).await;
         }
     }
 
-    /// Waits until nothing is open any more; `false` when that takes too long.
+    /// Waits until no event is open; `false` if that takes too long.
     pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
         let until = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < until {
@@ -127,7 +127,7 @@ impl Inbox {
         false
     }
 
-    /// The rows of events that are not at their end, by their `pk`.
+    /// The `pk` of each row whose event is open.
     pub(crate) async fn open_rows(&self) -> Vec<String> {
         let dynamodb = self.stack.clients().dynamodb;
         let text = |text: &str| AttributeValue::S(text.to_owned());
@@ -151,7 +151,7 @@ impl Inbox {
         open
     }
 
-    /// Writes an attribute into a state row, whatever else becomes of it meanwhile.
+    /// Writes an attribute into a state row, while other tasks change it.
     pub(crate) async fn write(&self, pk: &str, attribute: &str, value: &str) {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let update = self.stack.clients().dynamodb.update_item();
@@ -187,7 +187,7 @@ fn sources(folder: &Path, downstream: &str) -> PathBuf {
     path
 }
 
-/// Cargo builds the binaries of this package for its tests, but not those of the functions.
+/// Cargo builds the binaries of this package for its tests, but not the functions.
 pub(crate) fn binaries() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
         .parent()

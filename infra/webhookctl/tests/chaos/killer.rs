@@ -1,4 +1,4 @@
-//! Processes die and stand still, as sandboxes do.
+//! Kills and stops processes, as Lambda does with execution environments.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -10,17 +10,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::fault_schedule::Sky;
 use crate::history::History;
 
-/// Longer than lease and margin, shorter than the function's timeout, at which the host kills.
+/// Longer than lease and margin, and shorter than the function's timeout, at which Lambda kills the
+/// process.
 const STANDSTILL: Duration = Duration::from_secs(52);
 
-/// Between the beginnings of two standstills.
+/// The interval between the starts of two stops.
 const BETWEEN: Duration = Duration::from_secs(3);
 
 pub(crate) struct Killer {
     sky: Arc<Sky>,
     stack: Arc<Stack>,
     history: Arc<History>,
-    /// Who stands still must not die of anything else.
+    /// A stopped process must not die of anything else.
     standing: Mutex<BTreeSet<u32>>,
 }
 
@@ -34,7 +35,7 @@ impl Killer {
         }
     }
 
-    /// Kills a process every so often, until it clears up.
+    /// Kills a process at intervals, until the faults end.
     pub(crate) async fn kill_while_stormy(&self) {
         let Some((least, most)) = self.sky.weather.kills else {
             return;
@@ -51,7 +52,7 @@ impl Killer {
         }
     }
 
-    /// Lets processors stand still until their leases are long over, and wakes them then.
+    /// Stops processors until their leases have expired, and then continues them.
     pub(crate) async fn stop(&self) {
         let standstills = (0..self.sky.weather.zombies).map(async |number| {
             let number = u32::try_from(number).unwrap();
@@ -82,8 +83,8 @@ pub(crate) fn kill(process: u32) {
     signal(process, Signal::KILL);
 }
 
-/// One that is gone already needs no signal.
+/// A process that has exited needs no signal.
 fn signal(process: u32, signal: Signal) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let _ = kill_process(process.expect("processes have numbers"), signal);
+    let _ = kill_process(process.expect("process ids are positive"), signal);
 }

@@ -1,4 +1,4 @@
-//! The providers: each event once, many twice, and again what was not answered with 2xx.
+//! The providers: each event once, many twice, and again if the answer was not 2xx.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use crate::fault_schedule::{Protection, Sky};
 use crate::history::History;
 use crate::sender::{Canaries, Kind, SOURCES, Webhook};
 
-/// Requests that are under way at the same time. Lambda starts a process for each; here, more
-/// than the machine can run would measure the machine.
+/// Requests in flight at the same time. Lambda starts a process for each; more than the machine can
+/// run would measure the machine.
 const AT_ONCE: usize = 6;
 
 /// How often a provider tries a delivery.
@@ -29,19 +29,19 @@ pub(crate) struct Load {
     sky: Arc<Sky>,
     history: Arc<History>,
     canaries: Canaries,
-    /// Up to `/in/`.
+    /// The URL up to `/in/`.
     front: String,
     client: reqwest::Client,
     slots: Semaphore,
     captured: Mutex<Vec<Posted>>,
 }
 
-/// What a request is to the judge.
+/// How the judge classifies a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Signed by its provider.
     Event,
-    /// Signed by another secret, by none, or with what a handshake has signed.
+    /// Signed with another secret, without one, or with a signature from a handshake.
     Forged,
     /// A captured request, or one that carries its signature.
     Copy,
@@ -60,14 +60,14 @@ pub(crate) struct Posted {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
     pub(crate) query: Option<String>,
-    /// Behind the URL of a POST.
+    /// The query of the URL of a POST.
     pub(crate) copy_query: Option<String>,
 }
 
-/// How many acknowledged requests a stranger has copies of.
+/// The number of acknowledged requests that the stranger has copies of.
 const CAPTURED: usize = 24;
 
-/// One of the deliveries of an event.
+/// One delivery of an event.
 struct Delivery {
     webhook: Arc<Webhook>,
     number: usize,
@@ -92,18 +92,18 @@ impl Load {
         }
     }
 
-    /// Acknowledged requests that a stranger has copies of.
+    /// Acknowledged requests that the stranger has copies of.
     pub(crate) fn captured(&self) -> Vec<Posted> {
         self.captured.lock().unwrap().clone()
     }
 
-    /// Delivers all that there is to deliver.
+    /// Delivers all events.
     pub(crate) async fn deliver_all(&self) {
         let events = self.sky.weather.deliveries * 10 / 13;
         self.deliver(0..events).await;
     }
 
-    /// Delivers these events, or gives them up.
+    /// Delivers these events, or gives up after the last try.
     pub(crate) async fn deliver(&self, events: Range<usize>) {
         let deliveries = self.deliveries(events);
         stream::iter(&deliveries)
@@ -111,8 +111,8 @@ impl Load {
             .await;
     }
 
-    /// Of ten events three come twice, the second time at once or a good while later. One
-    /// request in a hundred is a forgery.
+    /// Three of ten events are delivered twice, the second time at once or much later. One request
+    /// in a hundred is forged.
     fn deliveries(&self, events: Range<usize>) -> Vec<Delivery> {
         let dice = &self.sky.dice;
         let mut placed = Vec::new();
@@ -141,7 +141,7 @@ impl Load {
     fn webhook(&self, number: usize, genuine: bool) -> Webhook {
         let word = if genuine { "evt" } else { "forged" };
         let dice = &self.sky.dice;
-        // Poison comes early, because it takes longest.
+        // Poison is delivered early, because it takes longest.
         let kind = match self.sky.weather.poison {
             Some(every)
                 if number % (every / 4) == 7 && number < self.sky.weather.deliveries / 5 =>
@@ -151,7 +151,7 @@ impl Load {
             Some(every) if number % (2 * every) == 9 => Kind::Permanent,
             _ => Kind::Plain,
         };
-        // Some bodies fit into the row, some have one of their own, some go to the bucket.
+        // Some bodies fit into the row, some have a row of their own, some go to the bucket.
         let filler = match (self.sky.weather.cells, number % 100) {
             (true, n) if n % 3 == 0 => 90_000,
             (false, 3) => 90_000,
@@ -167,7 +167,7 @@ impl Load {
     async fn insist(&self, delivery: &Delivery) {
         for attempt in 0..TRIES {
             let status = self.post(delivery, attempt).await;
-            // A forger learns nothing from trying again, and 401 is an answer.
+            // A forger does not retry: 401 is a final answer.
             if status.is_some_and(|status| status < 300 || status == 401) {
                 return;
             }
@@ -208,7 +208,7 @@ impl Load {
         status
     }
 
-    /// Some of each source.
+    /// Records some captured requests of each source.
     fn may_be_captured(&self, webhook: &Webhook, posted: Posted) {
         let mut captured = self.captured.lock().unwrap();
         let of_source = captured.iter().filter(|one| one.source == posted.source);
@@ -219,7 +219,7 @@ impl Load {
         }
     }
 
-    /// Sends a request and writes it down with its answer.
+    /// Sends a request, and records it with its answer.
     pub(crate) async fn send(&self, posted: &Posted) -> Option<(u16, String)> {
         let slot = self.slots.acquire().await.unwrap();
         let (source, id) = (posted.source, &posted.id);
@@ -239,7 +239,7 @@ impl Load {
             request = request.header(name, value);
         }
         let began = Instant::now();
-        // The gateway answers for a function that died; that is not the function's answer.
+        // The gateway answers for a function that died. That is not the function's answer.
         let mut answer = None;
         if self.is_taken_for_a_handshake(posted) {
             answer = Some((200, String::new()));
@@ -259,7 +259,8 @@ impl Load {
         answer
     }
 
-    /// What a handshake without a guard makes of an event whose text looks like one.
+    /// Whether a handshake without a guard would take the event for a handshake, because of its
+    /// text.
     fn is_taken_for_a_handshake(&self, posted: &Posted) -> bool {
         let text = String::from_utf8_lossy(&posted.body);
         self.sky.is_without(Protection::HandshakeGuard)
@@ -270,7 +271,7 @@ impl Load {
 }
 
 impl Role {
-    /// As the judge knows it.
+    /// The word in the history.
     fn word(self) -> &'static str {
         match self {
             Self::Event => "event",

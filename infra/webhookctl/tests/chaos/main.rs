@@ -1,12 +1,12 @@
-//! The real functions while everything around them breaks, judged by `infra/tests/history`.
+//! The real functions while their environment fails, judged by `infra/tests/history`.
 //!
-//! Senders deliver, many of them twice. A proxy stands between the functions and their stores and
-//! breaks one in so many requests; processes are killed and stopped; the downstream fails in every
-//! way it can. When it is over, the whole history is written down and a program that shares no
-//! code with this one says whether a promise was broken. `make chaos` runs the storm; in
-//! `make evolution` it is a release that changes, and not the weather.
+//! Senders deliver, many events twice. Proxies between the functions and their stores break a share
+//! of the requests; processes are killed and stopped; the destination fails in every way it can. At
+//! the end the whole history is written to files, and a program that shares no code with this one
+//! reports each broken promise. `make chaos` injects the faults; `make evolution` deploys two
+//! releases instead.
 //!
-//! `MITT_DELIVERIES` is how many deliveries there are, `SEED` makes the dice fall as before.
+//! `MITT_DELIVERIES` is the number of deliveries; `SEED` repeats the random choices of a run.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,5 +1,5 @@
-//! Stands between the functions and one service, breaks requests, and writes down what the table
-//! took.
+//! Proxies one service for the functions: breaks requests, and records the writes that the table
+//! accepted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use crate::history::{History, plain};
 use crate::strip;
 use testkit::wire::{Message, Socket, reset};
 
-/// Whom it stands before is said when the service is there.
+/// A proxy in front of one service. Its upstream address is set when the service has started.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) url: String,
@@ -45,7 +45,7 @@ impl Proxy {
             functions: Callers::default(),
         });
         let served = Arc::clone(&inner);
-        // It ends with the runtime of the test.
+        // The task ends with the runtime of the test.
         tokio::spawn(async move {
             let here = listener.local_addr().unwrap();
             while let Ok((client, peer)) = listener.accept().await {
@@ -62,7 +62,7 @@ impl Proxy {
         self.inner.upstream.set(address.to_owned()).unwrap();
     }
 
-    /// Whose writes are to be told apart.
+    /// Sets the client processes, so that the history can name the writer of a row.
     pub(crate) fn is_called_by(&self, processes: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
         self.inner.functions.are(processes);
     }
@@ -77,7 +77,7 @@ impl Inner {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
-        // Now, while it is alive.
+        // Now, while the process is alive.
         let by = self.functions.find(connection).await;
         let (mut client, mut server) = (Socket::new(client), Socket::new(server));
         while let Some(request) = Message::read(&mut client).await {
@@ -92,7 +92,7 @@ impl Inner {
         }
     }
 
-    /// `None` when the connection has come to its end.
+    /// `None` if the connection is closed.
     async fn pass(
         &self,
         request: &Message,
@@ -128,7 +128,7 @@ impl Inner {
         }
     }
 
-    /// Asks the service, also when nobody waits for the answer any more.
+    /// Calls the service, even if the caller has given up.
     async fn ask(
         &self,
         request: &Message,
@@ -153,7 +153,7 @@ impl Inner {
     }
 }
 
-/// What the table took of a write of a state row, with the epoch that its writer said.
+/// A write of a state row that the table accepted, with the epoch of its writer.
 fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Option<Value> {
     let target = request.header("x-amz-target")?;
     let operation = target.rsplit('.').next()?;
@@ -167,8 +167,8 @@ fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Opti
         return None;
     }
     let told: Value = serde_json::from_slice(&answer.body).ok()?;
-    // A change of a state row asks for the row as it is after it. One that did not would be missed
-    // by the judge, who wants to see who ended an event.
+    // An update of a state row asks for the row after it. The judge would miss an update that does
+    // not, and it needs to know who ended an event.
     let after = asked.get("Item").or(told.get("Attributes"))?;
     let said = |name: &str| asked["ExpressionAttributeValues"].get(name).map(plain);
     let kept = |name: &str| after.get(name).map_or(Value::Null, plain);

@@ -1,10 +1,10 @@
-//! Chance that can be repeated.
+//! Random numbers that can be repeated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// `SplitMix64`: one number gives all others. Who rolls first depends on the machine, so that a seed
-/// repeats a run nearly and not exactly.
+/// `SplitMix64`: one seed gives all numbers. The order in which tasks draw them depends on the
+/// machine, so a seed repeats a run nearly, but not exactly.
 /// <https://prng.di.unimi.it/splitmix64.c>
 pub(crate) struct Dice(AtomicU64);
 
@@ -22,12 +22,12 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// One of `0..sides`.
+    /// A number in `0..sides`.
     pub(crate) fn below(&self, sides: usize) -> usize {
         usize::try_from(self.roll() % sides.max(1) as u64).unwrap()
     }
 
-    /// True this often, of 1.
+    /// True with this probability.
     pub(crate) fn chance(&self, of_one: f64) -> bool {
         let fraction = f64::from(u32::try_from(self.roll() >> 32).unwrap()) / f64::from(u32::MAX);
         fraction < of_one

@@ -1,5 +1,5 @@
-//! One run: the weather breaks loose, the providers deliver, it clears up, everything comes to its
-//! end, and the judge has the word.
+//! One run: the faults start, the providers deliver, the faults end, every event finishes, and the
+//! judge checks the history.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::load::Load;
 use crate::sender::Canaries;
 use crate::stranger::Stranger;
 
-/// The catcher answers within this, whatever the stores do.
+/// The catcher answers within this time, whatever the stores do.
 const ANSWER: Duration = Duration::from_millis(2_800);
 
-/// An event is at its end within this of the end of the storm, or of when its last retry was due: the
-/// sweep first looks after two minutes, and waits for the lease of a killed one and for a message to
-/// be seen again.
+/// An event finishes within this time after the end of the faults, or after its last retry was due:
+/// the sweep first runs after two minutes, and waits for the lease of a killed worker and for a
+/// message to become visible again.
 const RECOVERY: Duration = Duration::from_secs(360);
 
-/// Longer than any request waits in a proxy or at the downstream.
+/// Longer than any request waits in a proxy or at the destination.
 const LAST_ECHO: Duration = Duration::from_secs(7);
 
 pub(crate) struct Run;
@@ -53,7 +53,7 @@ impl Run {
 
         let calm_at = Cell::new(UnixMillis::now());
         let story = async {
-            // Who stands still wakes up in the storm, and before it is judged.
+            // A stopped process continues while the faults last, and before the run is judged.
             let delivering = async {
                 if sky.weather.cells {
                     cells::visit(&sky, &load, &inbox).await;

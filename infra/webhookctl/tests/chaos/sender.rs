@@ -18,13 +18,13 @@ pub(crate) const SOURCES: [&str; 6] = [
     "mailgun-main",
 ];
 
-/// What the downstream is to do with it. The words are the judge's too.
+/// The behaviour that the event asks of the destination. The judge uses the same words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
-    /// Kills whoever works on it.
+    /// Kills the worker of the event.
     Poison,
-    /// Is refused for good.
+    /// Rejected for good.
     Permanent,
 }
 
@@ -36,16 +36,16 @@ pub(crate) struct Webhook {
     pub(crate) body: Bytes,
 }
 
-/// Words that must turn up nowhere.
+/// Texts that must not appear in any log.
 #[derive(Clone, Debug)]
 pub(crate) struct Canaries {
-    /// Stands in each body.
+    /// In each body.
     pub(crate) person: String,
-    /// Stands in a header of each request.
+    /// In a header of each request.
     pub(crate) header: String,
-    /// The secret of every source; as base64 it is a key of Standard Webhooks too.
+    /// The secret of every source. As base64, it is also a Standard Webhooks key.
     pub(crate) secret: String,
-    /// What the processor signs with.
+    /// The secret with which the processor signs.
     pub(crate) downstream: String,
 }
 
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// As the downstream reads it from a body.
+    /// As the destination reads it from a body.
     pub(crate) fn of(word: &str) -> Self {
         match word {
             "poison" => Self::Poison,
@@ -79,7 +79,7 @@ impl Canaries {
         }
     }
 
-    /// What a sender signs with, or one that only says to be it.
+    /// The secret of a genuine sender or of a forger.
     pub(crate) fn secret_of(&self, genuine: bool) -> &str {
         if genuine { &self.secret } else { "Zm9yZ2Vk" }
     }
@@ -99,7 +99,7 @@ impl Webhook {
         genuine: bool,
         dice: &Dice,
     ) -> Self {
-        // It hardly compresses, so that a large body stays one.
+        // The filler hardly compresses, so that a large body stays large.
         let filler: Vec<_> = (0..filler.div_ceil(16)).map(|_| dice.roll()).collect();
         let filler = hex::encode(
             filler
@@ -115,9 +115,10 @@ impl Webhook {
             "filler": filler,
         });
         match source {
-            // What a customer writes may look like what a shop sends when a webhook is saved.
+            // A customer's text may look like the request that a shop sends when a webhook is
+            // saved.
             "woo-main" => body["note"] = "https://shop.test/?order=1&webhook_id=5&page=2".into(),
-            // Its token is signed and stands in the body.
+            // Its token is signed and is part of the body.
             "mailgun-main" => {
                 let secret = canaries.secret_of(genuine);
                 let (at, token) = (UnixMillis::now().secs().to_string(), format!("token-{id}"));
@@ -193,12 +194,12 @@ impl Webhook {
     }
 }
 
-/// What an event without an id is called.
+/// The id of an event without one.
 pub(crate) fn hash_id(body: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(body)))
 }
 
-/// What X signs a body with, and what its handshake answers to a token.
+/// X's signature of a body, and the answer of its handshake to a token.
 pub(crate) fn x_signature(secret: &str, text: &[u8]) -> String {
     let mac = mac(secret.as_bytes(), &[text]);
     format!("sha256={}", STANDARD.encode(mac))

@@ -1,9 +1,9 @@
-//! The places where the functions ask a service for something.
+//! The calls that the functions make to services.
 
 use crate::faults::Fault;
 use testkit::wire::Message;
 
-/// All of them that a webhook passes on its way, and what the sweep asks each time.
+/// The calls that handle a webhook, and those that each sweep makes.
 pub(crate) const SITES: [&str; 12] = [
     "put event",
     "put body",
@@ -19,7 +19,7 @@ pub(crate) const SITES: [&str; 12] = [
     "processor's secrets",
 ];
 
-/// One of the places, broken in one way.
+/// One call, broken in one way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) site: &'static str,
@@ -32,7 +32,7 @@ impl Cell {
     }
 }
 
-/// Which place a request comes from.
+/// The call that a request belongs to.
 fn site(service: &str, request: &Message) -> Option<&'static str> {
     let body = String::from_utf8_lossy(&request.body);
     let target = request.header("x-amz-target").unwrap_or_default();

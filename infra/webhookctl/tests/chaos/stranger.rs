@@ -1,5 +1,5 @@
-//! A caller without a secret: junk, handshakes that he asks for a signature, and captured requests
-//! that he posts again in other spellings. The judge knows each of his requests for what it is.
+//! A caller without a secret: it sends junk, handshakes that ask for a signature, and captured
+//! requests in other spellings. The judge knows the class of each request.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::sender::{Canaries, SOURCES, x_signature};
 /// Unsigned requests to each source.
 const JUNK: usize = 15;
 
-/// How often he asks for a signature.
+/// How often the stranger asks for a signature.
 const ASKS: usize = 5;
 
 pub(crate) struct Stranger<'r> {
@@ -23,7 +23,8 @@ pub(crate) struct Stranger<'r> {
 }
 
 impl Stranger<'_> {
-    /// While genuine senders send. Those greet, too, as they do when a webhook is saved.
+    /// Runs while genuine senders deliver. They also send handshakes, as they do when a webhook is
+    /// saved.
     pub(crate) async fn disturb(&self) {
         if !self.sky.weather.stranger {
             return;
@@ -56,7 +57,7 @@ impl Stranger<'_> {
         self.crc(&format!("greeting-{n}")).await;
     }
 
-    /// What was signed for a handshake must not pass as an event.
+    /// A signature from a handshake must not be accepted for an event.
     async fn ask(&self, n: usize) {
         for token in [format!("AAAAAAAA{n}"), format!("1{n:08}")] {
             if let Some(signature) = self.crc(&token).await {
@@ -70,7 +71,7 @@ impl Stranger<'_> {
         }
     }
 
-    /// The signature that the handshake answers with.
+    /// The signature in the handshake's answer.
     async fn crc(&self, token: &str) -> Option<String> {
         let posted = Posted {
             query: Some(format!("crc_token={token}")),
@@ -88,7 +89,7 @@ impl Stranger<'_> {
             .await;
     }
 
-    /// Posts captured requests again when their events are in the ledger, in spellings that carry
+    /// Posts captured requests again after their events are in the ledger, in spellings that carry
     /// the same signature.
     pub(crate) async fn post_again(&self) {
         for captured in self.load.captured() {
@@ -158,7 +159,7 @@ impl Stranger<'_> {
     }
 }
 
-/// Other documents around the same signed token.
+/// Other documents with the same signed token.
 fn documents(id: &str, body: &[u8]) -> [Bytes; 3] {
     let mut other: Value = serde_json::from_slice(body).unwrap();
     other["event-data"]["event"] = "complained".into();

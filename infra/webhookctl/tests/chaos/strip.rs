@@ -1,4 +1,4 @@
-//! Takes a protection off the wire, to see that it is needed. Emulators check no signature.
+//! Removes a protection from requests, to check that it is needed. Emulators check no signatures.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use testkit::wire::Message;
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 const NEW: &str = "attribute_not_exists(pk)";
 
-/// The sort key of markers, which say under which name a body or a signed message came.
+/// The sort key of markers, which name the event of a body or of a signed message.
 const MARKER: &str = "S";
 
-/// The request without the protection; `None` when it has none to take off.
+/// The request without the protection; `None` if the request does not have it.
 pub(crate) fn strip(request: &Message, without: Option<Protection>) -> Option<Message> {
     let (operation, clause, sk) = match without? {
         Protection::Fence => ("UpdateItem", FENCE, None),
@@ -28,14 +28,14 @@ pub(crate) fn strip(request: &Message, without: Option<Protection>) -> Option<Me
     if !condition.contains(clause) || !sk.is_none_or(is_of) {
         return None;
     }
-    // It is there, or it is not: whichever, it holds.
+    // True in any case: the row exists or it does not.
     body["ConditionExpression"] = "attribute_exists(pk) OR attribute_not_exists(pk)".into();
     drop_unused(&mut body, "ExpressionAttributeValues");
     drop_unused(&mut body, "ExpressionAttributeNames");
     Some(request.with_body(body.to_string().into()))
 }
 
-/// `DynamoDB` refuses values and names that no expression uses.
+/// `DynamoDB` rejects values and names that no expression uses.
 fn drop_unused(body: &mut Value, field: &str) {
     let expressions = ["ConditionExpression", "UpdateExpression"]
         .map(|name| body[name].as_str().unwrap_or_default())

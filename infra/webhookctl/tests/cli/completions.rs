@@ -1,4 +1,4 @@
-//! Completion scripts and man pages, as a person makes them.
+//! Completion scripts and man pages, as a user generates them.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn every_shell_has_a_script_that_asks_the_program() -> anyhow::Result<()> {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }
-    // A shell that is here gets its words by what is written for it.
+    // If a shell is installed, it completes with the generated script.
     let script = folder.text(&["completions", "bash"])?;
     std::fs::write(folder.path().join("webhookctl.bash"), script)?;
     let program = Path::new(env!("CARGO_BIN_EXE_webhookctl"));
@@ -39,14 +39,14 @@ fn what_there_is_by_name_is_offered() -> anyhow::Result<()> {
         Ok(folder.offered(words)?.iter().any(|offered| offered == name))
     };
     assert!(has(&["listen", "--"], "--backfill")?);
-    // Help has the options that every command accepts on a page of their own.
+    // The options that every command accepts have their own help page.
     assert!(has(&["inbox", "list", "--"], "--endpoint-url")?);
     assert!(has(&["inbox", "list", "--status", ""], "dead_letter")?);
     assert!(has(
         &["sources", "add", "mine", "--preset", "standard-"],
         "standard-webhooks"
     )?);
-    // Of the stack that runs here, of a context, and of what is built in.
+    // Values from the local stack, from a context, and from the built-in lists.
     announce(folder.path())?;
     assert!(has(&["inbox", "list", "-s", ""], "orders-of-mine")?);
     assert!(!has(&["inbox", "list", "-s", ""], "stripe-main")?);
@@ -60,7 +60,7 @@ fn what_there_is_by_name_is_offered() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A local stack, as far as the names of its sources go. Nobody listens there.
+/// The names of a local stack's sources. No service listens.
 fn announce(folder: &Path) -> anyhow::Result<()> {
     let sources = folder.join("sources.toml");
     let text = "schema = 1\n[[source]]\nname = \"orders-of-mine\"\npreset = \"stripe\"\n\
@@ -94,7 +94,7 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
     assert!(list.contains("endpoint") && list.contains("webhookctl inbox list \\-s stripe\\-main"));
     assert!(
         page("webhookctl-man").is_err(),
-        "what is hidden has no page"
+        "a hidden command has no page"
     );
     Ok(())
 }

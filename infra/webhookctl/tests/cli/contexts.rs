@@ -1,5 +1,5 @@
-//! Contexts as a person has them: files, flags and the environment, who is asked for credentials,
-//! and what may not be changed.
+//! Contexts as a user has them: files, flags and the environment, the source of credentials, and
+//! protected contexts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -24,7 +24,7 @@ table = "mitt-staging-Inbox-2DEF"
 read_only = true
 "#;
 
-/// A home and a project of the test's own.
+/// A home and a project folder for the test.
 struct Home(PathBuf);
 
 impl Home {
@@ -55,7 +55,7 @@ impl Home {
             .env("NO_COLOR", "1")
             .env("WEBHOOKCTL_CONFIG", self.config())
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            // Whatever is not meant to be asked must not be found at AWS.
+            // A request that the test does not expect must not reach AWS.
             .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
         command
     }
@@ -97,7 +97,7 @@ async fn services() -> anyhow::Result<(Emulators, Template)> {
     Ok((emulators, template))
 }
 
-/// The same command, but with these services in place of AWS.
+/// The same command, with these services in place of AWS.
 fn at(emulators: &Emulators, mut command: Command) -> Command {
     let endpoints = emulators.endpoints();
     command
@@ -240,7 +240,7 @@ fn outputs_of_a_stack_become_a_context() -> anyhow::Result<()> {
     assert_eq!(shown["names"]["table"], "mitt-Inbox-9");
     assert_eq!(shown["names"]["backup_sync"], "mitt-BackupSync-9");
     assert_eq!(shown["protected"], true);
-    // The same name again is a mistake, and another one is not the default.
+    // The same name again is an error, and another name does not become the default.
     assert_eq!(home.run(&add)?.status.code(), Some(2));
     let other = [
         "context",
@@ -381,7 +381,7 @@ async fn credentials_are_those_of_the_profile() -> anyhow::Result<()> {
         command.env("AWS_CONFIG_FILE", home.0.join("aws"));
         command.output()
     };
-    // The Region is that of the profile, too.
+    // The Region comes from the profile, too.
     let listed = run(&[
         "--profile",
         "oncall",
@@ -430,7 +430,7 @@ async fn a_region_that_wins_over_the_context_is_told() -> anyhow::Result<()> {
     let output = command.env("AWS_REGION", "eu-central-1").output()?;
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    // A place on this machine is no Region that could be wrong.
+    // A local endpoint has no Region that could be wrong.
     assert!(
         said.contains("[context.no_table]") || said.contains("[context.wrong_region]"),
         "{said}"
@@ -463,7 +463,7 @@ async fn what_is_read_only_is_not_changed() -> anyhow::Result<()> {
     );
     home.write("config.toml", &format!("{context}read_only = true\n"))?;
     assert_eq!(run("0")?.status.code(), Some(7));
-    // And reading goes on.
+    // Read commands still work.
     let list = with_keys(at(
         &emulators,
         home.webhookctl(&["inbox", "list", "-o", "json"]),

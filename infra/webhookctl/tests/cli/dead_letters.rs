@@ -1,5 +1,5 @@
-//! `webhookctl dlq`, what is kept apart, and the log, as a person runs them on a stack whose ledger
-//! was written by the library.
+//! `webhookctl dlq`, quarantined events and the audit log, as a user runs them on a stack whose
+//! ledger was written by the library.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ preset = "standard-webhooks"
 action = [{ kind = "keep" }]
 "#;
 
-/// What somebody else's server may answer.
+/// An error text of a hostile destination.
 const HOSTILE: &str = "no\u{1b}]0;owned\u{7}\nnext_action  none\u{202e} =1+1";
 
 const LEASE: Duration = Duration::from_secs(35);
@@ -33,7 +33,7 @@ fn start(name: &str) -> anyhow::Result<World> {
 }
 
 impl World {
-    /// An event that died of this error, so many minutes ago.
+    /// An event that became a dead letter with this error, so many minutes ago.
     async fn dead(
         &self,
         source: &str,
@@ -74,7 +74,7 @@ impl World {
         Ok(event.key().clone())
     }
 
-    /// Five of one error, with all that can be known of effects, and one of another.
+    /// Five events with one error, with every state of an effect, and one with another error.
     async fn two_errors(&self) -> anyhow::Result<()> {
         use EffectState::{Done, Not, Unknown};
         let effects = [
@@ -95,29 +95,29 @@ impl World {
         Ok(())
     }
 
-    /// An event whose id another one has.
+    /// An event whose id belongs to another event.
     async fn apart(&self, id: &str) -> anyhow::Result<EventKey> {
         self.dead("acme", id, "permanent", None, 1).await?;
         let other = event("acme", id, "{\"other\":1}", self.now);
         match self.ledger.receive(&other, self.now).await? {
             Received::Conflict(key) => Ok(key),
-            received => anyhow::bail!("it is not kept apart but {received:?}"),
+            received => anyhow::bail!("expected a conflict, got {received:?}"),
         }
     }
 
     async fn state(&self, key: &EventKey) -> anyhow::Result<State> {
-        let row = self.ledger.event(key).await?.context("it is there")?;
+        let row = self.ledger.event(key).await?.context("the row exists")?;
         Ok(row.state)
     }
 
-    /// The queue of dead letters.
+    /// The dead-letter queue.
     fn dead_queue(&self) -> String {
         let (place, name) = self.local.queue_url.rsplit_once('/').unwrap_or_default();
         format!("{place}/{}", name.replace("WorkQueue", "WorkDeadLetters"))
     }
 }
 
-/// Signed by nobody, but as it stands in the ledger that makes no difference.
+/// The event has no signature, which makes no difference in the ledger.
 fn event(source: &str, id: &str, body: &'static str, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source,
@@ -233,7 +233,7 @@ async fn one_error_is_explained() -> anyhow::Result<()> {
     }
     assert!(text.contains("1m"), "when it was last: {text}");
 
-    // An event by its id, as `inbox inspect` has it.
+    // An event by its id, as in `inbox inspect`.
     let one = world.text(&["dlq", "inspect", "acme:evt_hostile"])?;
     assert!(one.contains("dead_letter"), "{one}");
     let (code, told) = world.refused(&["dlq", "inspect", "abcdef"])?;
@@ -267,7 +267,7 @@ async fn whatever_an_error_says_is_inert() -> anyhow::Result<()> {
         let text = world.text(line)?.replace("\r\n", "\n");
         let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
         assert!(!text.contains(acts), "{line:?}: {text:?}");
-        // Its second line is none of ours.
+        // The second line of the error text must not look like output of the program.
         let forged = text
             .lines()
             .filter(|line| line.starts_with("next_action  none"));
@@ -344,7 +344,7 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
     assert!(said.contains("released by local/anna"), "{said}");
     let patience = UnixMillis::now() + Duration::from_secs(60);
     while world.state(&one).await? != State::Done {
-        ensure!(UnixMillis::now() < patience, "nobody worked on it");
+        ensure!(UnixMillis::now() < patience, "no worker processed it");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let full = world.text(&["inbox", "inspect", &one_name, "--full"])?;
@@ -353,7 +353,7 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
     }
     assert!(!full.contains('\u{1b}'), "{full:?}");
     let (code, told) = world.refused(&["quarantine", "release", &one_name, "-m", why])?;
-    assert!(code == Some(7) && told.contains("it is done"), "{told}");
+    assert!(code == Some(7) && told.contains("its state is done"), "{told}");
 
     let said = world.json(&["quarantine", "discard", &two_name, "-m", "a test of theirs"])?;
     assert_eq!(said["status"], "dead_letter");
@@ -369,7 +369,7 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
     let discarded = world.text(&["dlq", "list"])?;
     assert!(discarded.contains("discarded 1"), "{discarded}");
 
-    // Each that was refused before anybody was to act is not in the log.
+    // A refused action that never began is not in the audit log.
     let log = world.json(&["log"])?;
     let whats: Vec<&str> = log["items"]
         .as_array()

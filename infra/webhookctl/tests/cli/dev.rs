@@ -1,4 +1,5 @@
-//! `webhookctl dev` as a person runs it: the program, its output, and what survives kill -9.
+//! `webhookctl dev` as a user runs it: the program, its output, and the state that survives kill
+//! -9.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -10,7 +11,7 @@ use crate::support::world::Dev;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// The page with the output of the demo; `infra/docs/demo.svg` of README shows the same.
+/// The page with the output of the demo. `infra/docs/demo.svg` in the README shows the same.
 const PAGE: &str = include_str!("../../../docs/getting-started.md");
 
 fn start(folder: &Folder) -> anyhow::Result<Dev> {
@@ -46,7 +47,7 @@ fn the_demo_prints_what_the_readme_shows() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Times, ids and durations are other ones each time.
+/// Times, ids and durations differ in each run.
 fn masked(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let digits = word.trim_end_matches("ms").trim_end_matches('s');
@@ -85,17 +86,17 @@ fn a_port_that_is_taken_is_named() -> anyhow::Result<()> {
 fn what_was_acknowledged_is_there_after_everything_was_killed() -> anyhow::Result<()> {
     let folder = Folder::new("kill")?;
     let dev = start(&folder)?;
-    // Somebody sends without a pause, and the stack dies under it.
+    // A sender runs without a pause, and the stack is killed under it.
     let sender = folder
         .webhookctl(&["send", "stripe", "-n", "400", "-o", "jsonl"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
     let mut sender = Dev(sender);
-    let mut lines = BufReader::new(sender.0.stdout.take().context("it has a stdout")?).lines();
+    let mut lines = BufReader::new(sender.0.stdout.take().context("stdout is piped")?).lines();
     let mut acknowledged = BTreeSet::new();
     for _ in 0..40 {
-        let line: Value = serde_json::from_str(&lines.next().context("it goes on")??)?;
+        let line: Value = serde_json::from_str(&lines.next().context("there is a next line")??)?;
         acknowledged.extend(id_if_acknowledged(&line));
     }
     dev.kill()?;
@@ -143,7 +144,7 @@ fn a_state_is_emptied_and_it_is_said_of_what() -> anyhow::Result<()> {
     let events = || folder.json(&["inbox", "list"]);
     assert_eq!(events()?["items"].as_array().map(Vec::len), Some(1));
 
-    // One that is in use is left alone, from whatever folder.
+    // A state folder that is in use is not deleted, from any folder.
     let elsewhere = folder.path().join("elsewhere");
     std::fs::create_dir_all(&elsewhere)?;
     let mut other = folder.webhookctl(&["dev", "--state", "../state", "--reset", "--port", "0"]);
@@ -206,7 +207,7 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
         (told["status"].as_u64(), told["outcome"].as_str()),
         (Some(200), Some("done"))
     );
-    let id = told["id"].as_str().context("it has an id")?;
+    let id = told["id"].as_str().context("the event has an id")?;
 
     for tamper in ["body", "signature", "timestamp", "secret"] {
         let sent = folder.run(&["send", "stripe", "--tamper", tamper, "-o", "json"])?;
@@ -219,10 +220,10 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
         .lines()
         .map(|line| Ok(serde_json::from_str::<Value>(line)?["id"].to_string()))
         .collect::<anyhow::Result<_>>()?;
-    assert_eq!(ids.len(), 1, "the second one is the same event");
+    assert_eq!(ids.len(), 1, "the second request is the same event");
 
-    // By its id, by a prefix of it, by the provider's id, and by source and id.
-    let provider_id = told["provider_id"].as_str().context("it has one")?;
+    // By its id, by a prefix of the id, by the provider's id, and by source and id.
+    let provider_id = told["provider_id"].as_str().context("the event has one")?;
     let exact = format!("stripe-main:{provider_id}");
     for name in [id, &id[..20], provider_id, exact.as_str()] {
         let inspected = folder.run(&["inbox", "inspect", name, "-o", "json"])?;

@@ -1,4 +1,4 @@
-//! `webhookctl dev --chaos` as a person runs it: what it says is to be watched is what happens.
+//! `webhookctl dev --chaos` as a user runs it: the events follow the printed description.
 
 use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader};
@@ -11,15 +11,15 @@ use crate::support::world::Dev;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// A lease has to end, and the sweep, the drain and the breaker have their own pace.
+/// A lease has to expire, and the sweep, the drain and the breaker have their own schedules.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A `dev` with something broken, and the lines that it prints.
+/// A `dev` with a fault, and the lines that it prints.
 struct Lesson {
-    // First, so that it ends before its folder goes.
+    // First, so that it stops before its folder is deleted.
     _dev: Dev,
     lines: Receiver<String>,
-    /// Lines that were not asked for yet.
+    /// Lines that the test has not asked for yet.
     passed: RefCell<Vec<Value>>,
     folder: Folder,
 }
@@ -49,7 +49,7 @@ impl Lesson {
         Ok(lesson)
     }
 
-    /// The next line that says this, also where it came before one that was asked for earlier.
+    /// The next line with this word, even if it came before a line that was asked for earlier.
     fn next(&self, field: &str, word: &str) -> anyhow::Result<Value> {
         let mut passed = self.passed.borrow_mut();
         if let Some(at) = passed.iter().position(|told| told[field] == word) {
@@ -66,14 +66,15 @@ impl Lesson {
         }
     }
 
-    /// How often the destination was asked for the next event that is done. Its work was done once.
+    /// How often the destination was called for the next event that is done. The effect was applied
+    /// once.
     fn requests(&self) -> anyhow::Result<u64> {
         let seen = self.next("event", "effects")?;
         ensure!(seen["effects"] == 1, "{seen}");
         seen["requests"].as_u64().context("a count")
     }
 
-    /// What there is to be said of all events, by the list.
+    /// All events, as the list shows them.
     fn events(&self) -> anyhow::Result<Vec<Value>> {
         let list = self.folder.json(&["inbox", "list", "-n", "100"])?;
         Ok(list["items"].as_array().context("a list")?.clone())
@@ -122,7 +123,7 @@ fn a_worker_that_dies_after_the_effect_is_replaced_and_the_effect_is_not_repeate
 fn a_table_that_refuses_writes_loses_no_acknowledged_event() -> anyhow::Result<()> {
     let lesson = Lesson::begin("throttle")?;
     assert_eq!(lesson.next("event", "sent")?["status"], 200);
-    // Each waits for the row of its event, which may have to be drained first.
+    // Each command waits for the row of its event, which may have to be drained first.
     let send = || lesson.folder.webhookctl(&["send", "github", "-o", "json"]);
     let sent = (0..5).map(|_| send().stdout(Stdio::piped()).spawn());
     let sent: Vec<Child> = sent.collect::<Result<_, _>>()?;
@@ -133,7 +134,7 @@ fn a_table_that_refuses_writes_loses_no_acknowledged_event() -> anyhow::Result<(
             assert_eq!(told["status"], 200, "{told}");
         }
     }
-    // A line for each, also for those that waited to be drained.
+    // A line for each event, also for those that were drained.
     for _ in 0..6 {
         lesson.requests()?;
     }
@@ -151,7 +152,9 @@ fn a_clock_that_is_behind_is_found_out() -> anyhow::Result<()> {
     let lesson = Lesson::begin("clock-skew")?;
     let sent = lesson.next("event", "sent")?;
     assert_eq!(sent["status"], 401, "{sent}");
-    let id = sent["quarantined"].as_str().context("it is kept")?;
+    let id = sent["quarantined"]
+        .as_str()
+        .context("the request is quarantined")?;
     let (exit, said) = lesson.folder.refused(&["verify", id])?;
     assert_eq!(exit, Some(5), "{said}");
     for words in [", 10m", " older than receipt (tolerance 5m)"] {

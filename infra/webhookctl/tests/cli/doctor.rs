@@ -1,5 +1,5 @@
-//! `webhookctl doctor` as a person runs it on the local stack: well when all is well, and the check
-//! that is named when one thing is not.
+//! `webhookctl doctor` as a user runs it on the local stack: all checks pass on a healthy stack,
+//! and the named check fails when one part is broken.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -38,7 +38,7 @@ impl World {
             folder.write("own.yaml", template)?;
             Ok(vec!["--template", "own.yaml"])
         })?;
-        // The key of the providers' API is nobody's to make up.
+        // Only the provider can issue an API key, so the test sets one.
         let ssm = world.clients().ssm;
         let key = ssm.put_parameter().name("/mitt/provider-api/code/current");
         let kind = aws_sdk_ssm::types::ParameterType::SecureString;
@@ -63,13 +63,17 @@ impl World {
         self.local.endpoints().clients()
     }
 
-    /// A round of backup-sync, as its schedule starts it.
+    /// A run of backup-sync, as its schedule starts it.
     async fn task(&self, task: &str) -> anyhow::Result<()> {
         let keys = aws_credential_types::Credentials::from_keys("test", "test", None);
         let url = self.local.lambda.clone();
         let aws = Aws::new("us-east-1".to_owned(), keys, url, CallPolicy::ONCE);
         let lambda = aws_sdk_lambda::Client::new(&aws.sdk_config("LAMBDA"));
-        let name = self.local.backup_sync.clone().context("it has a name")?;
+        let name = self
+            .local
+            .backup_sync
+            .clone()
+            .context("the function has a name")?;
         let payload = Blob::new(json!({ "task": task }).to_string());
         let answer = lambda
             .invoke()
@@ -117,7 +121,7 @@ impl World {
         Ok((results, output.status.code()))
     }
 
-    /// Only this check has this result; all others pass, warn or could not look.
+    /// Only this check has this result. All others pass, warn or are skipped.
     fn finds(&self, check: &str, result: &str) -> anyhow::Result<()> {
         let (results, code) = self.results()?;
         ensure!(
@@ -148,7 +152,7 @@ async fn a_healthy_stack_is_well() -> anyhow::Result<()> {
         found.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(of("fail"), [""; 0]);
-    // GitHub tries nothing again, and what this machine has not is not called well.
+    // GitHub never retries, and a check that this machine cannot run does not pass.
     assert_eq!(of("warn"), ["source.outage"]);
     let not_here = [
         "alarm.actions",
@@ -200,7 +204,11 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
     let before = before
         .queue_url(backlog.context("named")?)
         .attribute_names(Attribute::All);
-    let before = before.send().await?.attributes.context("it has some")?;
+    let before = before
+        .send()
+        .await?
+        .attributes
+        .context("the queue has attributes")?;
     world
         .set(backlog, Attribute::RedrivePolicy, &policy)
         .await?;
@@ -273,7 +281,7 @@ async fn a_task_that_does_not_run_is_found() -> anyhow::Result<()> {
     let long_ago = UnixMillis::now() - std::time::Duration::from_secs(3600);
     world.ledger.operations().beat("drain", long_ago).await?;
     world.finds("schedule.drain", "fail")?;
-    // Its process notes an end every ten minutes.
+    // A process records a heartbeat every ten minutes.
     world
         .ledger
         .operations()
@@ -303,7 +311,7 @@ async fn a_bundle_holds_no_secret_and_takes_no_files_place() -> anyhow::Result<(
     assert_eq!(output.status.code(), Some(0));
     let text = world.read("report.json")?;
     let shown = String::from_utf8(output.stderr)?;
-    assert!(shown.contains(&text), "it was shown first");
+    assert!(shown.contains(&text), "the plan was shown first");
     let bundle: Value = serde_json::from_str(&text)?;
     assert_eq!(bundle["schema"], "webhookctl/doctor.bundle/v1");
     assert_eq!(bundle["config"]["sources"][0]["name"], "acme");

@@ -1,4 +1,4 @@
-//! `webhookctl inbox` as a person runs it against a deployment, whose ledger was written by the
+//! `webhookctl inbox` as a user runs it against a deployment, whose ledger was written by the
 //! library.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]

@@ -1,7 +1,7 @@
-//! The whole story, on the real function binaries: every fate of the demo, as an assertion.
+//! The demo on the real function binaries: the result of every event, as an assertion.
 //!
-//! By default on the embedded stack. With `MITT_STACK_OUTPUTS` (the outputs of a deployed stack
-//! as JSON) on that deployment instead, which must have been given the secrets of
+//! By default it runs on the embedded stack. With `MITT_STACK_OUTPUTS` (the outputs of a deployed
+//! stack as JSON) it runs on that deployment instead, which must have the secrets of
 //! `MITT_DEMO_SECRETS` and sources that point at the ports of `MITT_DEMO_PORTS`.
 
 use std::path::PathBuf;
@@ -140,7 +140,7 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
     .await
 }
 
-/// Lambda's Invoke. The emulator reads who asks and does not check the signature.
+/// Lambda's Invoke. The emulator reads the caller's identity and does not check the signature.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 async fn invoke(endpoint: &str, function: &str, payload: Value) -> anyhow::Result<()> {
     let http = shared::aws::outbound::unguarded(Duration::from_secs(120))?;
@@ -162,10 +162,10 @@ async fn invoke(endpoint: &str, function: &str, payload: Value) -> anyhow::Resul
     Ok(())
 }
 
-/// The functions, beside the CLI that cargo built for this test.
+/// The functions, in the folder of the CLI that cargo built for this test.
 fn binaries() -> anyhow::Result<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
-    let folder = folder.parent().context("it is in a folder")?;
+    let folder = folder.parent().context("the binary is in a folder")?;
     ensure!(
         folder.join("catcher").exists(),
         "the functions are not built: cargo build --workspace"

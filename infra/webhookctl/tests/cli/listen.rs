@@ -1,5 +1,5 @@
-//! `webhookctl listen` and `send --event` as a person runs them: what a program on this machine gets,
-//! byte for byte, and what the inbox keeps.
+//! `webhookctl listen` and `send --event` as a user runs them: the exact bytes that a local program
+//! receives, and what the inbox stores.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -46,7 +46,7 @@ action = [{ kind = "keep" }]
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A request that a program on this machine got.
+/// A request that a local program received.
 struct Got {
     path: String,
     headers: BTreeMap<String, String>,
@@ -58,7 +58,7 @@ impl Got {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Whether it verifies with this secret, as the provider's do.
+    /// Whether it verifies with this secret, like a provider's request.
     fn verifies(&self, preset: &str, url: &str, secret: &str) -> bool {
         let verifier = Verifier {
             source: "s".into(),
@@ -82,7 +82,7 @@ impl Got {
     }
 }
 
-/// A program on this machine, which answers every request alike.
+/// A local program, which gives every request the same answer.
 struct App {
     port: u16,
     got: Receiver<Got>,
@@ -106,7 +106,7 @@ impl App {
     }
 
     fn next(&self) -> anyhow::Result<Got> {
-        self.got.recv_timeout(PATIENCE).context("a request comes")
+        self.got.recv_timeout(PATIENCE).context("a request arrives")
     }
 
     fn origin(&self) -> String {
@@ -135,7 +135,7 @@ fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> anyhow::Res
     let length = headers.get("content-length").map_or("0", String::as_str);
     let mut body = vec![0; length.parse()?];
     reader.read_exact(&mut body)?;
-    // Told first: who waits for the answer may look at once.
+    // Sent before the answer, because the test may read it as soon as the answer arrives.
     let _ = tell.send(Got {
         path,
         headers,
@@ -154,7 +154,7 @@ fn start(name: &str) -> anyhow::Result<World> {
 }
 
 impl World {
-    /// Sends one, waits until it is done, and says its id.
+    /// Sends an event, waits until it is done, and returns its id.
     fn send(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(&[&["send"], arguments, &["--wait", "-o", "json"]].concat())?;
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -177,7 +177,8 @@ impl World {
         })
     }
 
-    /// The same stack, as a deployment that is named by its table. `sts` says who one is.
+    /// The same stack as a deployment that is named by its table. `sts` returns the caller's
+    /// identity.
     fn deployment(&self, sts: &App, arguments: &[&str]) -> Command {
         let local = &self.local;
         let mut command = self.webhookctl(&["--table", &local.table]);
@@ -225,7 +226,7 @@ impl Listening {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Waits until it says something with these words.
+    /// Waits until it prints these words.
     fn says(&self, words: &str) -> anyhow::Result<String> {
         let mut said = String::new();
         loop {
@@ -249,7 +250,7 @@ impl Listening {
     fn ends(mut self) -> anyhow::Result<(Option<i32>, Vec<String>)> {
         let began = Instant::now();
         while self.child.try_wait()?.is_none() {
-            ensure!(began.elapsed() < PATIENCE, "it does not end");
+            ensure!(began.elapsed() < PATIENCE, "the command does not end");
             std::thread::sleep(Duration::from_millis(20));
         }
         let status = self.child.wait()?;
@@ -312,7 +313,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
 
     assert_eq!(listening.delivery()?["id"], second.as_str());
     let got = app.next()?;
-    assert_eq!(got.body, large.as_bytes(), "a body of the bucket");
+    assert_eq!(got.body, large.as_bytes(), "a body from the bucket");
     assert!(got.verifies("github", &app.url(), &world.secret("issues")?));
     assert_eq!(got.header("x-github-event"), "issues");
 
@@ -325,7 +326,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     );
     assert!(app.next()?.verifies("stripe", &app.url(), &secret));
 
-    // Another one is told of the first; nothing in the inbox has changed by either.
+    // Another listener is told about the first; neither changes the inbox.
     let other = world.listen(&["-f", &port, "-s", "orders"])?;
     other.says(&format!(
         "another listener (pid {}) forwards calls, issues, orders, stripe-main to http://localhost:{port}/hooks",
@@ -340,11 +341,11 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     let notes = notes
         .flatten()
         .filter(|file| file.path().extension().is_some_and(|e| e == "json"));
-    assert_eq!(notes.count(), 0, "those that have ended left no note");
+    assert_eq!(notes.count(), 0, "listeners that have ended left no file");
     Ok(())
 }
 
-/// Text that does not compress to less than a row holds.
+/// Text that does not compress to the size of a row.
 fn noise(length: usize) -> String {
     let mut seed = 7_u64;
     let next = || {
@@ -361,7 +362,7 @@ fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<(
     let to = free.to_string();
     let listening = world.listen(&["-f", &to, "-s", "ord*", "-t", "charge.*"])?;
     listening.says("Forwarding orders from local to http://localhost")?;
-    // The look that begins now finds what arrives from here on.
+    // The read that begins now finds events from here on.
     listening.says("Signatures are the providers' own")?;
     let first = world.send(&["orders", "-t", "charge.refunded"])?;
     let said = listening.says("no answer")?;
@@ -470,7 +471,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
             .starts_with("t=")
     );
 
-    // Changed, with a secret of one's own.
+    // Changed, and signed with the user's own secret.
     let sent = world
         .webhookctl(&["send", "--event", &id, "--to", &url])
         .args([
@@ -504,9 +505,9 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     let typo = String::from_utf8(world.run(&typo)?.stderr)?;
     assert!(typo.contains("did you mean data.amount?"), "{typo}");
 
-    // To the stack that runs here it is a second delivery of the same event.
+    // For the local stack it is a second delivery of the same event.
     assert_eq!(world.send(&["--event", &id])?, id);
-    // A provider that publishes a key: the public half of one of this machine is in a file.
+    // A provider that publishes a key: a file has the public half of a local one.
     let id = world.send(&["calls"])?;
     let sent = world.run(&["send", "--event", &id, "--to", &url])?;
     ensure!(
@@ -566,7 +567,7 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
         )
     );
 
-    // Who only listens needs no right to write.
+    // A user who only listens needs no permission to write.
     let port = app.port.to_string();
     let span = [
         "listen", "-f", &port, "--since", "1h", "--until", "0s", "-o", "jsonl",
@@ -612,7 +613,9 @@ fn what_was_sent_is_told_as_the_design_tells_it() -> anyhow::Result<()> {
 
     let forged = world.run(&["send", "issues", "--tamper", "body", "-o", "json"])?;
     let told: Value = serde_json::from_slice(&forged.stdout)?;
-    let id = told["quarantined"].as_str().context("it is kept")?;
+    let id = told["quarantined"]
+        .as_str()
+        .context("the request is quarantined")?;
     let why = world.run(&["verify", id])?;
     assert_eq!(why.status.code(), Some(5));
 

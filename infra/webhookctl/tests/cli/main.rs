@@ -1,4 +1,4 @@
-//! The CLI as a person or a script runs it.
+//! The CLI as a user or a script runs it.
 
 mod completions;
 mod contexts;

@@ -1,5 +1,5 @@
-//! The reconcile and the endpoint watch, on the real binaries against stand-ins of the providers' APIs: what differs is
-//! reported, what only seemed to is not, and a repair does each thing once.
+//! Reconciliation and the endpoint check, on the real binaries against emulated provider APIs: real
+//! differences are reported, temporary ones are not, and a repair does each thing once.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

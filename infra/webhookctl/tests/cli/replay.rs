@@ -1,5 +1,5 @@
-//! `webhookctl replay` on the real binaries, against a downstream that counts: what a plan says, that
-//! each event runs once whatever happens to who applies it, and what is written down.
+//! `webhookctl replay` on the real binaries, against a destination that counts its calls: the text
+//! of a plan, that each event runs once even if the command dies, and the audit log.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

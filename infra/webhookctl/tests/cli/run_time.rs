@@ -1,6 +1,5 @@
-//! Runs of backup-sync by the clock on the wall: the real binary, a hard end as Lambda sets it, and
-//! more to do than fits. The function has a twenty-fifth of the template's time; what there is to do
-//! is not scaled.
+//! Runs of backup-sync in real time: the real binary, a hard timeout as in Lambda, and more work
+//! than fits. The function has a twenty-fifth of the template's time; the work is not scaled.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -29,7 +28,7 @@ use shared::webhook::event::{Event, EventKey, Fetched, Via};
 /// The timeout of the function, in seconds.
 const TIMEOUT: u64 = 12;
 
-/// One after the other: they measure time.
+/// One test at a time, because they measure time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 struct World {
@@ -64,7 +63,7 @@ impl World {
         }
     }
 
-    /// One run, which must not be killed: its report or its error, and how long it took.
+    /// One run, which must not time out. Returns its report or its error, and its duration.
     async fn run(&self, task: &str) -> (Result<Value, String>, Duration) {
         let began = Instant::now();
         let task = json!({ "task": task });
@@ -91,7 +90,7 @@ impl World {
         beats.get(task).copied()
     }
 
-    /// Receives messages as fast as it can, as a processor does that has nothing else to do.
+    /// Receives messages as fast as it can, like an idle processor.
     async fn hear(&self, heard: &Mutex<BTreeSet<EventKey>>) {
         let (sqs, url) = (
             self.stack.clients().sqs,
@@ -147,8 +146,8 @@ async fn lost(ledger: &Ledger, id: String, at: UnixMillis) {
 #[tokio::test]
 async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_killed() {
     const EVENTS: usize = 10_000;
-    /// The queue's limit alone takes three runs. More are for a machine that does other work as well:
-    /// each run has to send some, and none may be killed.
+    /// The queue's limit alone takes three runs. More are for a busy machine: each run must send
+    /// some messages, and none may time out.
     const RUNS: usize = 30;
     let _alone = ALONE.lock().await;
     let sources = "schema = 1\n[[source]]\nname = \"bulk\"\npreset = \"stripe\"\n\
@@ -167,7 +166,7 @@ async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_kille
             let report = report.unwrap();
             assert!(took < Duration::from_secs(TIMEOUT), "{run}: {took:?}");
             assert_eq!(report["failed"], 0, "{run}: {report}");
-            // A process notes it every second time of what comes every five minutes.
+            // A process records a heartbeat every second run of a five-minute schedule.
             let beat = world.beat("sweep").await.unwrap();
             assert!(began.since(beat) < BACKUP_SYNC, "{run}");
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -188,7 +187,7 @@ async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_kille
     world.stack.stop().await;
 }
 
-/// Plays Stripe's list of events, for sources that tell who they are by their key.
+/// Emulates Stripe's list of events, for sources that are identified by their API key.
 /// <https://docs.stripe.com/api/events/list>
 #[derive(Clone, Default)]
 struct Providers(Arc<AtomicU64>);
@@ -254,7 +253,7 @@ async fn a_provider_that_never_answers_keeps_no_other_from_its_turn() {
         let listed = providers.0.load(Ordering::Relaxed);
         assert!(
             listed > run,
-            "the other provider was not asked in run {run}"
+            "the other provider was not called in run {run}"
         );
         let key = EventKey::new("well", &format!("evt_{run}"));
         assert!(world.ledger.event(&key).await.unwrap().is_some(), "{run}");

@@ -1,4 +1,4 @@
-//! `webhookctl sources` and `webhookctl send` as a person runs them, with and without a stack.
+//! `webhookctl sources` and `webhookctl send` as a user runs them, with and without a stack.
 
 use crate::support::folder::{Folder, stderr};
 use crate::support::world::Dev;
@@ -23,11 +23,11 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     assert_eq!(list["schema"], "webhookctl/sources.list/v1");
     let items = list["items"].as_array().context("items")?;
     let stripe = items.iter().find(|item| item["source"] == "stripe-main");
-    let stripe = stripe.context("it is configured")?;
+    let stripe = stripe.context("the source is configured")?;
     assert_eq!(
         (&stripe["by"], &stripe["proves"], stripe.get("last_24h")),
         (&"webhook+sync".into(), &"body".into(), None),
-        "what nobody was asked is not there"
+        "fields that need a running stack are missing"
     );
 
     let shown = folder.json(&["sources", "show", "stripe-main"])?;
@@ -41,7 +41,7 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
     assert_eq!(bad.status.code(), Some(5), "{}", stderr(&bad));
 
-    // The secret itself, in the place of its name.
+    // The secret itself, where its name belongs.
     let pasted =
         "schema = 1\n[[source]]\nname = \"x\"\npreset = \"stripe\"\nsecret = \"sk_live_51H8\"\n";
     folder.write("bad.toml", pasted)?;
@@ -66,7 +66,9 @@ fn every_preset_is_listed_and_one_is_shown_whole() -> anyhow::Result<()> {
     let zoom = folder.json(&["sources", "presets", "zoom"])?;
     assert_eq!(zoom["schema"], "webhookctl/sources.preset/v1");
     assert_eq!(zoom["variants"][0]["message"], "v0:{ts}:{body}");
-    let handshake = zoom["handshakes"][0].as_str().context("it has one")?;
+    let handshake = zoom["handshakes"][0]
+        .as_str()
+        .context("the source has a handshake")?;
     assert!(handshake.contains("endpoint.url_validation"), "{handshake}");
     assert!(zoom["retry"].as_str().context("text")?.contains("5m"));
     let text = String::from_utf8(folder.run(&["sources", "presets", "polar"])?.stdout)?;
@@ -83,11 +85,14 @@ fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> 
     let list = folder.json(&["send", "--list"])?;
     let items = list["items"].as_array().context("items")?;
     let of = |name: &str| items.iter().find(|item| item["preset"] == name);
-    let paypal = of("paypal").context("it is listed")?;
+    let paypal = of("paypal").context("the preset is listed")?;
     assert_eq!(paypal["sendable"], false);
     let why = paypal["signed_with"].as_str().context("text")?;
     assert!(why.contains("certificate"), "{why}");
-    assert_eq!(of("shopify").context("it is listed")?["sendable"], true);
+    assert_eq!(
+        of("shopify").context("the preset is listed")?["sendable"],
+        true
+    );
 
     let to = ["--to", "http://127.0.0.1:1"];
     let paypal = folder.run(&[&["send", "paypal"][..], &to].concat())?;
@@ -116,7 +121,7 @@ fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> 
     ];
     assert_eq!(String::from_utf8(folder.run(&shown)?.stdout)?, public);
     let again = folder.run(&["send", "telnyx", "--new-key", "key.pem"])?;
-    assert!(!again.status.success(), "a key is never written over");
+    assert!(!again.status.success(), "a key is never overwritten");
     let other = [
         "send",
         "sendgrid",
@@ -126,14 +131,14 @@ fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> 
     ];
     let other = folder.run(&other)?;
     assert!(
-        stderr(&other).contains("a key of Ed25519"),
+        stderr(&other).contains("the key is for Ed25519"),
         "{}",
         stderr(&other)
     );
     Ok(())
 }
 
-/// Source, preset and what else is configured.
+/// Source, preset and other configuration.
 const SENT: &[(&str, &str, &str)] = &[
     ("wise", "wise", ""),
     ("square", "square", ""),
@@ -278,7 +283,7 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
     assert_eq!(proved("unused.1"), Some((true, Some(0))), "{shown}");
     let advice = shown["advice"][0]
         .as_str()
-        .context("the idle one is named")?;
+        .context("the unused secret is named")?;
     assert!(
         advice.starts_with("unused.1 verified none of the last 3"),
         "{advice}"
@@ -289,14 +294,14 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
         "no secret is shown"
     );
 
-    // One that is gone, and still proved some of what is looked at.
+    // A secret that was removed, and that still verified some of the recent requests.
     ssm.delete_parameter()
         .name(format!("{}/shop/current", local.secrets_path))
         .send()
         .await?;
     let shown = folder.json(&["sources", "show", "shop"])?;
     let gone = shown["secrets"].as_array().context("secrets")?.last();
-    let gone = gone.context("it is there")?;
+    let gone = gone.context("the secret is listed")?;
     assert_eq!(
         (&gone["label"], &gone["live"]),
         (&"current.1".into(), &false.into())

@@ -1,5 +1,5 @@
-//! `webhookctl sources add`, `test`, `rotate-secret`, `pause`, `resume` and `remove`, as a person
-//! runs them beside a running `dev`.
+//! `webhookctl sources add`, `test`, `rotate-secret`, `pause`, `resume` and `remove`, as a user
+//! runs them next to a running `dev`.
 
 use crate::support::folder::Folder;
 use crate::support::world::Dev;
@@ -39,7 +39,7 @@ fn managed(name: &str) -> anyhow::Result<Folder> {
 }
 
 impl Folder {
-    /// What has a label in Secrets Manager, if anything has.
+    /// The version with this label in Secrets Manager, if there is one.
     async fn version(&self, source: &str, label: &str) -> anyhow::Result<Option<String>> {
         let ssm = self.local()?.endpoints().clients().ssm;
         let name = format!("/aws/reference/secretsmanager/mitt/ingress/{source}:{label}");
@@ -54,14 +54,14 @@ impl Folder {
         }
     }
 
-    /// The current version and the previous one, as far as there are any.
+    /// The current and the previous version, if they exist.
     async fn labels(&self, source: &str) -> anyhow::Result<Vec<String>> {
         let current = self.version(source, "AWSCURRENT").await?;
         let previous = self.version(source, "AWSPREVIOUS").await?;
         Ok(current.into_iter().chain(previous).collect())
     }
 
-    /// Puts a version into Secrets Manager, as a rotation does that is not ours.
+    /// Puts a version into Secrets Manager, as a rotation outside Mitt does.
     async fn put(&self, source: &str, value: &str, label: &str) -> anyhow::Result<()> {
         let request = serde_json::json!({
             "SecretId": format!("mitt/ingress/{source}"),
@@ -83,7 +83,7 @@ impl Folder {
         let name = format!("{}/{source}/{slot}", local.secrets_path);
         let got = ssm.get_parameter().name(name).with_decryption(true);
         let value = got.send().await?.parameter.and_then(|p| p.value);
-        value.context("it is stored")
+        value.context("the secret is stored")
     }
 }
 
@@ -196,7 +196,7 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
     ];
     assert_eq!(folder.error(&bad)?, (2, "sources.bad_secret".into()));
 
-    // Started again, `dev` has them.
+    // A restarted `dev` has them.
     drop(dev);
     let _dev = Dev::start(&folder, &["--state", "state"])?;
     for name in ["pay", "repo", "shop"] {
@@ -210,7 +210,10 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
     }
     let list = folder.json(&["sources", "list"])?;
     for item in list["items"].as_array().context("items")? {
-        assert_eq!(item["live_secrets"], 1, "dev makes none beside it: {item}");
+        assert_eq!(
+            item["live_secrets"], 1,
+            "dev makes no second secret: {item}"
+        );
     }
     let remove = [
         "sources",
@@ -289,7 +292,7 @@ async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::
     let note = list["items"][1]["note"].as_str().context("a note")?;
     assert!(note.contains("rotation ends in 23h59m"), "{note}");
 
-    // Nobody has seen the new one, then the old one still arrives.
+    // No request with the new secret has arrived, and then one with the old secret does.
     assert_eq!(
         folder.error(&rotate(&["--finish"]))?,
         (7, "sources.rotate_unproved".into())
@@ -327,7 +330,7 @@ async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::
     assert!(folder.secret_of("shop", "current").await.is_err());
     assert_eq!(folder.secret_of("shop", "v2").await?, "the new one");
 
-    // One that is given up leaves the old one.
+    // A cancelled rotation leaves the old secret.
     folder.write("third", "a third one")?;
     folder.json(&rotate(&["--secret-from", "file:third"]))?;
     let ended = folder.json(&rotate(&["--abort"]))?;
@@ -377,7 +380,7 @@ async fn a_rotation_in_secrets_manager_moves_the_labels() -> anyhow::Result<()> 
     assert_eq!(ended["accepted"][0]["slot"], version, "{ended}");
     assert_eq!(folder.labels("shop").await?, ["the new one"]);
 
-    // One that is given up leaves the one before.
+    // A cancelled rotation leaves the previous secret.
     folder.write("third", "a third one")?;
     folder.json(&rotate(&["--secret-from", "file:third"]))?;
     assert_eq!(folder.labels("shop").await?, ["a third one", "the new one"]);
@@ -400,7 +403,7 @@ async fn a_rotation_takes_no_label_away_that_is_in_use() -> anyhow::Result<()> {
         "--secret-from",
         "file:new",
     ];
-    // A rotation of Secrets Manager itself has come and gone, and the provider was not told.
+    // Secrets Manager has rotated the secret itself, and the provider does not know it.
     folder.put("shop", "by a rotation", "AWSCURRENT").await?;
     folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
     assert_eq!(folder.error(&rotate)?, (7, "sources.rotate_early".into()));
@@ -495,7 +498,7 @@ async fn a_paused_source_is_shown_as_one_until_it_is_resumed() -> anyhow::Result
 
     let sent = folder.json(&["send", "shop"])?;
     assert_eq!(sent["status"], 200);
-    let id = sent["id"].as_str().context("it is stored")?;
+    let id = sent["id"].as_str().context("the event is stored")?;
     let event = folder.json(&["inbox", "inspect", id])?;
     assert_eq!(event["next_action"]["code"], "paused", "{event}");
     let list = folder.json(&["inbox", "list"])?;
@@ -514,6 +517,6 @@ async fn a_paused_source_is_shown_as_one_until_it_is_resumed() -> anyhow::Result
     let event = folder.json(&["inbox", "inspect", id])?;
     assert_ne!(event["next_action"]["code"], "paused");
     let again = folder.json(&["sources", "resume", "shop"])?;
-    assert_eq!(again["paused"], false, "it may be done again");
+    assert_eq!(again["paused"], false, "a second resume is allowed");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What tests of commands begin with: a folder, the program in it, and a stack beside it: a `dev`, or
-//! one of the test's own process.
+//! What command tests share: a folder, the program in it, and a stack: a `dev`, or one in the
+//! test's own process.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 

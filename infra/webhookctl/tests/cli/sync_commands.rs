@@ -1,5 +1,5 @@
-//! `webhookctl sync` and what `sources show` says of it, as a person runs them on a stack whose ledger
-//! was written by the library.
+//! `webhookctl sync` and the sync fields of `sources show`, as a user runs them on a stack whose
+//! ledger was written by the library.
 
 use std::time::Duration;
 
@@ -45,13 +45,13 @@ impl World {
         Ok(document["items"].as_array().context("items")?.clone())
     }
 
-    /// A time of yesterday, so that no test meets midnight.
+    /// A time of yesterday, so that no test crosses midnight.
     fn yesterday(&self, seconds: u64) -> UnixMillis {
         Day::of(self.now).before(1).begins() + Duration::from_secs(seconds)
     }
 
-    /// Four events of yesterday: two came by webhook, two only the sync found, and of these one came
-    /// twelve minutes after it was counted.
+    /// Four events of yesterday: two arrived by webhook, two were found only by the sync, and one
+    /// of these arrived twelve minutes after it was counted.
     async fn yesterdays_events(&self) -> anyhow::Result<()> {
         let day = Day::of(self.yesterday(0));
         let mut tally = Tally::new(Window {
@@ -72,7 +72,7 @@ impl World {
                 .ledger
                 .seen(event.key())
                 .await?
-                .context("it is there")?;
+                .context("the row exists")?;
             tally.saw(Sighting {
                 id: id.to_owned(),
                 kind: "invoice.paid".to_owned(),
@@ -120,7 +120,7 @@ async fn coverage_counts_what_it_has_seen_and_claims_nothing_else() -> anyhow::R
     );
     for row in &empty {
         assert!(row["miss_rate_percent"].is_null(), "{row}");
-        let note = row["note"].as_str().context("it says why")?;
+        let note = row["note"].as_str().context("the row has a reason")?;
         assert!(note.starts_with("no data"), "{row}");
     }
     assert!(!world.text(&["sync", "coverage"])?.contains('%'));
@@ -153,7 +153,7 @@ async fn coverage_counts_what_it_has_seen_and_claims_nothing_else() -> anyhow::R
         "{text}"
     );
     assert!(
-        text.contains("2 of 4 events were missed by webhook"),
+        text.contains("2 of 4 events did not arrive by webhook"),
         "{text}"
     );
     Ok(())
@@ -175,13 +175,13 @@ async fn gaps_are_named_with_what_became_of_them() -> anyhow::Result<()> {
     let rows = world.items(&["sync", "gaps"])?;
     assert_eq!(rows.len(), 3, "{rows:?}");
     let of = |id: &str| rows.iter().find(|row| row["event_id"] == id);
-    let missed = of("evt_missed").context("it is named")?;
+    let missed = of("evt_missed").context("the event is listed")?;
     assert_eq!(
         (&missed["late_s"], &missed["webhook_at"]),
         (&1140.into(), &Value::Null)
     );
     assert!(missed["status"].is_string(), "{missed}");
-    let late = of("evt_late").context("it is named")?;
+    let late = of("evt_late").context("the event is listed")?;
     assert!(late["webhook_at"].is_string(), "{late}");
     assert_eq!(rows[2]["kind"], "unreachable", "the oldest is the last");
     let text = world.text(&["sync", "gaps"])?;
@@ -195,7 +195,7 @@ async fn gaps_are_named_with_what_became_of_them() -> anyhow::Result<()> {
     }
     let ids = world.text(&["sync", "gaps", "-o", "ids", "-q"])?;
     assert!(ids.contains("evt_missed"), "{ids}");
-    // What the row says is what an event is told by.
+    // The text in the row identifies the event.
     let shown = world.text(&["inbox", "inspect", "stripe-main:evt_late", "--full"])?;
     assert!(
         shown.contains("also seen via webhook, 12m later"),
@@ -215,7 +215,7 @@ async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Resul
     let of = |name: &str| -> anyhow::Result<Value> {
         let rows = world.items(&["sync", "status"])?;
         let row = rows.into_iter().find(|row| row["source"] == name);
-        row.context("it is listed")
+        row.context("the source is listed")
     };
     assert_eq!(of("acme")?["state"], "no sync");
     let before = of("stripe-main")?;
@@ -231,7 +231,7 @@ async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Resul
             Duration::from_secs(300),
         )
         .await?
-        .context("nobody holds it")?;
+        .context("the lease is free")?;
     let running = of("stripe-main")?;
     assert_eq!(
         (&running["state"], &running["lease"]["expired"]),
@@ -248,7 +248,7 @@ async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Resul
     let lag = done["lag_s"].as_u64().context("a number")?;
     assert!((840..900).contains(&lag), "{done}");
 
-    // Acme was last heard of 36 minutes ago, and used to be every four.
+    // The last event of acme was 36 minutes ago, and the usual interval is four minutes.
     let rhythm = ArrivalGaps {
         last: Some(world.now - Duration::from_secs(36 * 60)),
         looked: Some(world.now),
@@ -284,7 +284,7 @@ async fn a_source_says_what_its_sync_has_missed_and_which_outage_it_survives() -
         assert!(shown.contains(said), "{said}: {shown}");
     }
     let key = EventKey::new("stripe-main", "evt_late");
-    let row = world.ledger.event(&key).await?.context("it is there")?;
+    let row = world.ledger.event(&key).await?.context("the row exists")?;
     assert_eq!(row.also.len(), 1);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Questions, single keys and colours, as a person at a terminal meets them beside a running `dev`.
+//! Questions, single keys and colours, as a user sees them at a terminal next to a running `dev`.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -47,7 +47,7 @@ impl World {
         Screen::of(command(&self.folder, arguments))
     }
 
-    /// Sends one, and waits until it is done.
+    /// Sends an event, and waits until it is done.
     fn send(&self, arguments: &[&str]) {
         let line = [&["send"], arguments, &["--wait"]].concat();
         let sent = command(&self.folder, &line).output().unwrap();
@@ -64,7 +64,7 @@ impl Drop for World {
     }
 }
 
-/// With the sources in it.
+/// The folder has the sources file.
 fn folder(name: &str) -> PathBuf {
     let name = format!("mitt-terminal-{name}-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -83,7 +83,7 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A program on this machine that takes what comes, and tells of each request.
+/// A local program that accepts requests, and reports each one.
 fn program() -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -149,7 +149,7 @@ async fn single_keys_send_again_pause_and_stop_and_leave_the_terminal_as_it_was(
     assert!(ended.text.contains("2 sent · 2 accepted"), "{}", ended.text);
     assert!(screen.is_plain());
 
-    // Ctrl-C stays what it is, and gives the terminal back as well.
+    // Ctrl-C still stops the command, and restores the terminal.
     let mut screen = world.at_terminal(&["listen", "-f", &port]);
     screen.shows("q stop").await;
     screen.types("\u{3}");
@@ -214,7 +214,7 @@ async fn a_key_sends_a_webhook_to_dev_and_another_stops_it() {
     assert!(!screen.is_plain(), "a key counts when it is pressed");
     screen.types("s");
     screen.shows("200 in ").await;
-    // What comes from elsewhere is shown too.
+    // An event from another command is shown too.
     let sent = command(&folder, &["send", "orders", "--wait"]).output();
     assert!(sent.unwrap().status.success());
     screen.shows("  orders  ").await;
@@ -259,7 +259,7 @@ async fn a_dev_that_is_to_take_no_keys_takes_none() {
     screen.shows("Ctrl-C stops it.").await;
     screen.types("q\n");
     let sent = command(&folder, &["send", "orders", "--wait"]).output();
-    assert!(sent.unwrap().status.success(), "it goes on");
+    assert!(sent.unwrap().status.success(), "the command continues");
     assert!(screen.is_plain());
     screen.types("\u{3}");
     let ended = screen.ends().await;
@@ -285,7 +285,7 @@ async fn a_secret_is_asked_for_and_not_shown() {
     let ended = screen.ends().await;
     assert_eq!(ended.exit, Some(130), "{}", ended.text);
     assert!(ended.text.contains("nothing was changed"), "{}", ended.text);
-    assert!(screen.is_plain(), "Ctrl-C gives the terminal back");
+    assert!(screen.is_plain(), "Ctrl-C restores the terminal");
 
     let mut screen = asked().await;
     screen.types("correct horse battery\n");
@@ -357,7 +357,7 @@ async fn long_work_shows_how_far_it_is_and_leaves_what_came_of_it() {
 #[tokio::test]
 async fn a_person_has_colours_and_tips_and_no_hidden_characters() {
     let world = World::start("colours");
-    // Reordered by a terminal, this is another name.
+    // A terminal that reorders it shows another name.
     let hidden = r#"{"id":"evt_h","object":"event","type":"invoice.paid","n":"a"#.to_owned()
         + "\u{202e}b\"}";
     world.send(&["orders", "--data", &hidden]);

@@ -1,4 +1,4 @@
-//! `webhookctl verify` as a person runs it, offline: what it says, and what it never shows.
+//! `webhookctl verify` as a user runs it, offline: its output, and the values that it never shows.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -20,7 +20,7 @@ const URL: &str = "https://hooks.example.test/in/orders?account=7";
 const BODY: &str =
     r#"{"id":"evt_canary","object":"event","url":"https://a.test/b","name":"Zoë & Co","n":1.10}"#;
 
-/// A sender, and what it does.
+/// A sender, and its scheme.
 struct Sender {
     preset: Preset,
     scheme: Scheme,
@@ -59,11 +59,11 @@ impl Sender {
     }
 }
 
-/// A request as `webhookctl verify` is asked about it.
+/// A request for `webhookctl verify`.
 struct Asked {
     sender: Sender,
     envelope: Envelope,
-    /// The secret as it is stored here.
+    /// The secret as it is stored.
     stored: String,
     other: Option<String>,
     more: Vec<String>,
@@ -109,7 +109,7 @@ impl Asked {
         command.args(&self.more).output().unwrap()
     }
 
-    /// What it says in JSON and as a text, of which nothing is a secret, a signature or a body.
+    /// The output as JSON and as text. Neither shows a secret, a signature or a body.
     fn answer(&self) -> (Value, String, i32) {
         let (json, text) = (self.run("json"), self.run("table"));
         let told = String::from_utf8_lossy(&json.stderr).into_owned();
@@ -152,7 +152,7 @@ impl Asked {
         }
     }
 
-    /// It is refused, and this is the near miss.
+    /// Expects a rejection with this near miss.
     fn nearly(&self, cause: &str) -> String {
         let (document, text, exit) = self.answer();
         assert_eq!(document["near_miss"]["cause"], cause, "{text}");
@@ -233,7 +233,7 @@ fn the_steps_are_those_of_the_design() {
         (&"body".into(), &"default".into())
     );
 
-    // Who asks for it sees all but the secret.
+    // The flag shows everything but the secret.
     let signature = asked
         .envelope
         .headers
@@ -422,7 +422,7 @@ fn hex_in_place_of_base64() {
     assert!(said.contains("without a prefix"), "{said}");
 }
 
-/// A URL that was signed, what a proxy adds, and a part of what is said of it.
+/// A signed URL, the headers that a proxy adds, and a part of the expected text.
 type Signed = (
     &'static str,
     &'static [(&'static str, &'static str)],

@@ -1,4 +1,4 @@
-//! What a request asks for, in the words of IAM.
+//! The IAM permissions that a request needs.
 
 use local::Template;
 use local::names::{ACCOUNT, REGION};
@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::recorder::Service;
 use testkit::wire::Message;
 
-/// One permission that a request asks for.
+/// One permission that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Call {
     /// `dynamodb:GetItem`
     pub(crate) action: String,
-    /// The ARN that it is about.
+    /// The ARN of the resource.
     pub(crate) on: String,
-    /// The partition keys that it names, of a request to a table.
+    /// The partition keys in a request to a table.
     pub(crate) keys: Vec<String>,
 }
 
@@ -28,14 +28,15 @@ impl Call {
         }
     }
 
-    /// Whether it leaves everything as it was; a message that is received is hidden from others.
+    /// Whether the call changes nothing. A received message is hidden from others, so a receive is
+    /// no read.
     pub(crate) fn reads(&self) -> bool {
         let name = self.action.split(':').nth(1).unwrap_or_default();
         let reads = ["Get", "BatchGet", "Query", "List", "Head", "Describe"];
         reads.iter().any(|start| name.starts_with(start))
     }
 
-    /// It, and what the service does in the name of who asks for it.
+    /// This call, and the calls that the service makes on the caller's behalf.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html>
     pub(crate) fn with_what_follows(self, template: &Template) -> Vec<Self> {
         let on_it: &[&str] = match self.action.as_str() {
@@ -51,7 +52,7 @@ impl Call {
             .map(|action| Self::new(*action, self.on.clone()));
         let mut all: Vec<Self> = on_it.collect();
         if self.action == "sqs:StartMessageMoveTask" {
-            // Each message goes back to the queue that it came from.
+            // Each message returns to the queue from which it came.
             let origins = template.queues.values().filter(|queue| {
                 let policy = queue.attributes.get("RedrivePolicy");
                 policy.is_some_and(|policy| policy.contains(&format!("\"{}\"", self.on)))
@@ -72,12 +73,13 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
         Service::DynamoDb => dynamodb(operation, &body),
         Service::Ssm => {
             let name = body["Path"].as_str().or(body["Name"].as_str());
-            // A label behind it selects a version, and is no part of the ARN.
+            // A label after the name selects a version, and is not part of the ARN.
             let name = name.unwrap_or_default().split(':').next();
             let name = name.unwrap_or_default();
             let on = arn("ssm", &format!("parameter{name}"));
             let mut calls = vec![Call::new(format!("ssm:{operation}"), on)];
-            // What it passes on, the service behind it asks for as well.
+            // Parameter Store passes the request on to Secrets Manager, which also needs a
+            // permission.
             if let Some(id) = name.strip_prefix("/aws/reference/secretsmanager/") {
                 let on = arn("secretsmanager", &format!("secret:{id}"));
                 calls.push(Call::new("secretsmanager:GetSecretValue", on));
@@ -107,7 +109,7 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
             let (action, on) = if path.ends_with("/configuration") {
                 ("GetFunctionConfiguration", on)
             } else if path.contains("/event-source-mappings") {
-                // It cannot be allowed for one function alone.
+                // This action cannot be limited to one function.
                 // <https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html>
                 ("ListEventSourceMappings", "*".to_owned())
             } else {
@@ -116,12 +118,12 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
             vec![Call::new(format!("lambda:{action}"), on)]
         }
         Service::CloudWatch => {
-            // A beginning of names is no alarm: it is asked for all of them.
+            // A prefix of names does not name an alarm, so the request covers all alarms.
             let operation = request.path().rsplit('/').next().unwrap_or_default();
             let on = arn("cloudwatch", "alarm:*");
             vec![Call::new(format!("cloudwatch:{operation}"), on)]
         }
-        // Who one is may always be asked.
+        // GetCallerIdentity needs no permission.
         // <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
         Service::Sts => Vec::new(),
         Service::S3 => s3(request),
@@ -132,7 +134,7 @@ fn arn(service: &str, on: &str) -> String {
     format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{on}")
 }
 
-/// A transaction is allowed by the actions of its parts.
+/// A transaction needs the actions of its parts.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html>
 fn dynamodb(operation: &str, body: &Value) -> Vec<Call> {
     match operation {

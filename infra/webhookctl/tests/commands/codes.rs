@@ -1,20 +1,23 @@
-//! Every code of an error has a paragraph in `infra/docs/errors.md`, and every paragraph a code.
+//! Every error code has a paragraph in `infra/docs/errors.md`, and every paragraph has a code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Fewer would mean that they are not found any more.
+/// Fewer codes mean that the search no longer finds them.
 const LEAST: usize = 150;
 
 #[test]
 fn every_code_has_a_paragraph_and_every_paragraph_a_code() {
     let (codes, page) = (codes(), page());
-    assert!(codes.len() > LEAST, "only {} were found", codes.len());
+    assert!(codes.len() > LEAST, "found only {} codes", codes.len());
     let headings: BTreeSet<String> = paragraphs(&page).map(|(code, _)| code.to_owned()).collect();
     let missing: Vec<_> = codes.difference(&headings).collect();
-    assert!(missing.is_empty(), "infra/docs/errors.md lacks {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "missing from infra/docs/errors.md: {missing:?}"
+    );
     let gone: Vec<_> = headings.difference(&codes).collect();
-    assert!(gone.is_empty(), "there is no error {gone:?}");
+    assert!(gone.is_empty(), "not an error code: {gone:?}");
 }
 
 #[test]
@@ -40,7 +43,7 @@ fn page() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The headings of the page, and what stands below each.
+/// The headings of the page, and the text below each.
 fn paragraphs(page: &str) -> impl Iterator<Item = (&str, &str)> {
     let below = page.split("\n### ").skip(1);
     below.map(|below| {
@@ -50,7 +53,7 @@ fn paragraphs(page: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The codes that errors are made with.
+/// The codes of all errors in the sources.
 fn codes() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -77,8 +80,7 @@ fn without_tests(text: &str) -> &str {
     marked.find(begins).map_or(text, |at| &text[..at])
 }
 
-/// A code stands where the error is made. Where it comes by a name, it is one of those that stand in
-/// the same file.
+/// The codes in a file. An error is made with its code, or with a name for a code in the same file.
 fn made_in(text: &str) -> BTreeSet<&str> {
     let mut codes = BTreeSet::new();
     let mut by_name = false;
@@ -101,7 +103,7 @@ fn made_in(text: &str) -> BTreeSet<&str> {
     codes
 }
 
-/// The string that a text begins with.
+/// The string literal at the start of a text.
 fn literal(text: &str) -> Option<&str> {
     let (literal, _) = text.strip_prefix('"')?.split_once('"')?;
     Some(literal)

@@ -1,4 +1,5 @@
-//! The same stack as if it were in AWS: named by a context, with alarms and callers beside it.
+//! The same stack as if it were in AWS: named by a context, with emulated alarms and caller
+//! identity.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,9 +13,9 @@ use crate::world::{PREFIX, World};
 
 pub(crate) struct Deployed {
     config: PathBuf,
-    /// Each service by the end of its variable, `AWS_ENDPOINT_URL_SQS`.
+    /// Each service by the suffix of its variable, `AWS_ENDPOINT_URL_SQS`.
     endpoints: [(&'static str, String); 8],
-    /// Before the services that the stack has not.
+    /// In front of the services that the stack does not have.
     recorder: Recorder,
 }
 
@@ -45,7 +46,7 @@ impl Deployed {
         }
     }
 
-    /// Has a command go there, and know nothing else of this machine.
+    /// Makes a command use this deployment, and nothing else of this machine.
     pub(crate) fn lead(&self, command: &mut Command) {
         command
             .env_clear()
@@ -56,14 +57,14 @@ impl Deployed {
             .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
             .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            // Whatever is not meant to be asked must not be found at AWS.
+            // A request that the test does not expect must not reach AWS.
             .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
         for (service, url) in &self.endpoints {
             command.env(format!("AWS_ENDPOINT_URL_{service}"), url);
         }
     }
 
-    /// What was asked of the services that the stack has not.
+    /// The calls of the services that the stack does not have.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.recorder.take()
     }

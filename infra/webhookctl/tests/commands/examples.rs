@@ -1,10 +1,9 @@
-//! What README and the pages of `infra/docs` show is what happens: each console block is run, on a
-//! stack that each page has to itself, and each line of a shell block that is one of ours is
-//! understood.
+//! The examples in README and `infra/docs` are correct: each console block runs, on its page's own
+//! stack, and each line of a shell block that calls webhookctl is parsed.
 //!
 //! Ids, times, hashes and prices differ from run to run and are masked on both sides; so is white
-//! space, which follows the widest cell. An id that a page shows stands, in the commands behind it,
-//! for the one that was printed in its place.
+//! space, which depends on the widest cell. In later commands, an id of the page is replaced by the
+//! id that was printed in its place.
 
 mod history;
 mod mask;
@@ -22,7 +21,7 @@ use crate::world::World;
 use mask::{ids, masked};
 use page::{Block, blocks, fenced, pages, text, words};
 
-/// Fewer would mean that they are not found any more.
+/// Fewer blocks mean that the search no longer finds them.
 const LEAST: usize = 10;
 
 #[tokio::test]
@@ -41,7 +40,7 @@ async fn what_the_pages_show_is_what_happens() {
         }
         world.end().await;
     }
-    assert!(run >= LEAST, "only {run} blocks were run");
+    assert!(run >= LEAST, "ran only {run} blocks");
 }
 
 #[test]
@@ -65,22 +64,22 @@ fn every_command_in_a_shell_block_is_understood() {
             understood += 1;
         }
     }
-    assert!(understood > 20, "only {understood} lines were found");
+    assert!(understood > 20, "found only {understood} lines");
 }
 
-/// Somebody who types what a page shows.
+/// A reader who types the commands of a page.
 struct Reader<'w> {
     world: &'w World,
-    /// What the ids of the page are called here.
+    /// The actual ids, by the ids on the page.
     ids: BTreeMap<String, String>,
 }
 
-/// The body of the `verify` example, which lost its line end on the way.
+/// The body of the `verify` example, whose final line end was lost on the way.
 const BODY: &str = r#"{"a":1}"#;
 const SECRET: &str = "secret-of-the-example";
 
 impl<'w> Reader<'w> {
-    /// Has the files that the pages name.
+    /// Writes the files that the pages name.
     fn new(world: &'w World) -> Self {
         std::fs::write(world.folder.join("body.json"), BODY).unwrap();
         Self {
@@ -102,7 +101,7 @@ impl<'w> Reader<'w> {
         }
     }
 
-    /// What both streams show, as a terminal would mix them, and the exit code.
+    /// The output of both streams, as a terminal would mix them, and the exit code.
     async fn types(&self, command: &str) -> (String, i32) {
         let programs = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
             .parent()
@@ -110,7 +109,7 @@ impl<'w> Reader<'w> {
         let path = format!("{}:/usr/bin:/bin", programs.display());
         let named = |command: String, (shown, id): (&String, &String)| command.replace(shown, id);
         let command = self.ids.iter().fold(command.to_owned(), named);
-        // The pages shorten what nobody reads.
+        // The pages shorten long values that no reader compares.
         let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
         mac.update(format!("{BODY}\n").as_bytes());
         let signature = hex::encode(mac.finalize().into_bytes());
@@ -128,7 +127,7 @@ impl<'w> Reader<'w> {
             .unwrap();
         let code = output.status.code().unwrap_or(-1);
         let printed = String::from_utf8(output.stdout).unwrap();
-        // How far it is, told to those who have waited for ten seconds.
+        // Progress lines, which a command prints after ten seconds.
         let is_news = |line: &&str| line.starts_with("  queued ") && line.contains(" waiting ");
         let lines = printed.lines().filter(|line| !is_news(line));
         (lines.collect::<Vec<_>>().join("\n"), code)

@@ -1,4 +1,4 @@
-//! Events, requests, reports and plans for the lines of the table to name.
+//! Makes the events, requests, reports and plans that the lines of the table name.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::world::World;
 /// The ids that the lines of the table name.
 pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
     world.text(&["send", "stripe", "--wait", "-q"]).await;
-    // Bodies in the bucket, in a row of their own and in the row of the event are read, kept and
+    // Bodies in the bucket, in a row of their own and in the event's row are read, stored and
     // deleted in different ways.
     let middling = send(world, "middling", 3_000, &[]).await;
     let large = send(world, "large", 300_000, &[]).await;
@@ -54,7 +54,7 @@ pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
     ids
 }
 
-/// An event that was given up; its address.
+/// Makes a dead letter. Returns its address.
 async fn dead_letter(world: &World, id: &str) -> String {
     let key = world.put("acme", id, "job.completed", world.ago(60)).await;
     let claim = world.ledger.claim(&key, "worker", world.ago(60), LEASE, 10);
@@ -70,7 +70,7 @@ async fn dead_letter(world: &World, id: &str) -> String {
     key.to_string()
 }
 
-/// A second body under the id of another event; its address.
+/// Stores a second body under the id of another event. Returns its address.
 async fn kept_apart(world: &World, id: &str) -> String {
     world.put("acme", id, "job.completed", world.ago(60)).await;
     world.put("acme", id, "job.failed", world.ago(50)).await;
@@ -81,11 +81,14 @@ async fn kept_apart(world: &World, id: &str) -> String {
         let key = item["dedupe_key"].as_str().unwrap_or_default();
         key.starts_with(id)
     };
-    let item = apart.into_iter().find(of_it).expect("it is kept apart");
+    let item = apart
+        .into_iter()
+        .find(of_it)
+        .expect("the event is quarantined");
     item["id"].as_str().unwrap().to_owned()
 }
 
-/// Sends a webhook with so many bytes that no compression makes smaller; its address.
+/// Sends a webhook with this many bytes that do not compress. Returns its address.
 async fn send(world: &World, id: &str, bytes: usize, how: &[&str]) -> String {
     let mut noise = vec![0; bytes];
     getrandom::fill(&mut noise).unwrap();
@@ -103,8 +106,8 @@ async fn send(world: &World, id: &str, bytes: usize, how: &[&str]) -> String {
     format!("stripe-main:{id}")
 }
 
-/// A webhook that is signed with a secret which the stack gets to know only later. Its body is one
-/// for the bucket, and yet small enough for the quarantine.
+/// A webhook signed with a secret that is stored only later. Its body goes to the bucket, and is
+/// still small enough for the quarantine.
 pub(crate) async fn hold_a_genuine_one(world: &World) {
     let path = world.stack.secrets_path("Catcher").unwrap();
     let file = world.folder.join("next");
@@ -121,7 +124,7 @@ pub(crate) async fn hold_a_genuine_one(world: &World) {
 const COMING: &str = "whsec_Y29taW5nLXNlY3JldC1vZi1zdHJpcGU=";
 const NEXT: &str = "whsec_bmV4dC1zZWNyZXQtb2Ytc3RyaXBl";
 
-/// A message that nobody could answer.
+/// Sends a message that fails until it is in the dead-letter queue.
 pub(crate) async fn let_a_message_die(world: &World) {
     let sqs = world.stack.clients().sqs;
     let queue = world.stack.queue_url("WorkDeadLetters").unwrap();

@@ -1,4 +1,4 @@
-//! All that a stack keeps: items, parameters, objects, and how many messages wait.
+//! The state of a stack: items, parameters, objects, and the number of messages.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use local::Stack;
 
-/// Nobody works longer on what was rung for.
+/// The time limit for processing all messages.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Kept {
     items: BTreeMap<(String, String), HashMap<String, AttributeValue>>,
     /// Value and version by name.
     parameters: BTreeMap<String, (String, i64)>,
-    /// Versions and what they hold, by object.
+    /// Versions and their content, by object.
     objects: BTreeMap<String, Vec<String>>,
     /// Visible, in flight and delayed messages by queue.
     messages: BTreeMap<String, Vec<String>>,
@@ -30,7 +30,7 @@ impl Kept {
         }
     }
 
-    /// The same when nobody works any more.
+    /// The same when all messages are processed.
     pub(crate) async fn at_rest(stack: &Stack) -> Self {
         let rest = async {
             while messages(stack).await.values().flatten().any(|it| it != "0") {
@@ -42,7 +42,7 @@ impl Kept {
         Self::of(stack).await
     }
 
-    /// What is there, gone or different in `other`.
+    /// The entries that are new, missing or different in `other`.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let mut all = differ(&self.items, &other.items);
         all.extend(differ(&self.parameters, &other.parameters));

@@ -1,4 +1,4 @@
-//! How a line of the table is run: what its words stand for, and which way it goes to the stack.
+//! How a line of the table is run: the values of its placeholders, and how it reaches the stack.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use crate::recorder::Call;
 use crate::verbs::split;
 use crate::world::World;
 
-/// Requests of a command that goes on until it is stopped: by then it has looked several times.
+/// Requests of a command that runs until it is stopped: by then it has polled several times.
 const OFTEN: usize = 12;
 
-/// Nothing takes longer until then.
+/// The time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Lines<'w> {
@@ -24,18 +24,18 @@ pub(crate) struct Lines<'w> {
     deployed: Deployed,
 }
 
-/// What a command may do.
+/// The permissions of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
     Write,
-    /// Also nothing is made ready for it.
+    /// Nothing is prepared for it either.
     OnlyRead,
 }
 
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
-    /// What it said on stderr.
+    /// The output on stderr.
     pub(crate) said: String,
     pub(crate) calls: Vec<Call>,
 }
@@ -98,7 +98,7 @@ impl<'w> Lines<'w> {
         command
     }
 
-    /// Until it has asked often enough; that it is stopped is right.
+    /// Runs until the command has polled often enough. It is then stopped, which is not a failure.
     async fn follow(&self, mut command: Command) -> Ran {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.kill_on_drop(true).spawn().unwrap();
@@ -110,7 +110,7 @@ impl<'w> Lines<'w> {
             }
         };
         let asked = tokio::time::timeout(PATIENCE, asks).await;
-        asked.expect("it asks again and again");
+        asked.expect("the command polls");
         child.kill().await.unwrap();
         Ran {
             code: 0,
@@ -119,7 +119,7 @@ impl<'w> Lines<'w> {
         }
     }
 
-    /// What was asked since the last time.
+    /// The calls since the last time.
     fn calls(&self) -> Vec<Call> {
         let calls = self.world.calls().into_iter().chain(self.deployed.calls());
         let template = self.world.stack.template();

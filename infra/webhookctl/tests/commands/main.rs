@@ -1,5 +1,5 @@
-//! The commands as people run them on a running stack: what they say, in which shape, and what they
-//! ask of the services.
+//! The commands as users run them on a running stack: their output, its shape, and their calls to
+//! the services.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,5 +1,5 @@
-//! Commands about a source whose secret is in Secrets Manager, under the policy that is for it:
-//! nothing is missing in it, and nothing is allowed that no command uses.
+//! Commands about a source whose secret is in Secrets Manager, under the policy for it: the policy
+//! lacks no permission, and has none that no command uses.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ async fn commands_ask_secrets_manager_for_what_its_policy_allows_and_it_allows_n
     let idle: Vec<&String> = all.difference(&used).collect();
     assert!(
         refused.is_empty() && idle.is_empty(),
-        "not allowed: {refused:#?}\nallowed, and used by nobody: {idle:#?}"
+        "not allowed: {refused:#?}\nallowed, but unused: {idle:#?}"
     );
     world.end().await;
 }

@@ -1,5 +1,5 @@
-//! The policies of `infra/policies`, read as IAM reads them as far as they go: allowed is what one
-//! statement allows, by exact actions, resources with stars, and leading keys.
+//! The policies of `infra/policies`, evaluated as IAM does for the features they use: a call is
+//! allowed by one statement, by exact actions, resources with stars, and leading keys.
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html>
 
 use std::collections::BTreeSet;
@@ -19,12 +19,12 @@ struct Statement {
     sid: String,
     actions: Vec<String>,
     resources: Vec<String>,
-    /// Patterns; `None` where the statement asks for none.
+    /// Patterns; `None` if the statement does not limit the keys.
     keys: Option<Vec<String>>,
 }
 
 impl Policy {
-    /// Reads a policy, with the names of this stack in it.
+    /// Reads a policy, and fills in the names of this stack.
     pub(crate) fn read(name: &str, world: &World) -> Self {
         let path = format!("{}/../policies/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -42,20 +42,20 @@ impl Policy {
         }
     }
 
-    /// The parts of the policy that allow a call: none where it does not.
+    /// The parts of the policy that allow a call; empty if it is not allowed.
     pub(crate) fn allows(&self, call: &Call) -> BTreeSet<String> {
         let found = self.statements.iter().flat_map(|s| s.allows(call));
         found.map(|part| format!("{}: {part}", self.name)).collect()
     }
 
-    /// All of its parts.
+    /// All parts of the policy.
     pub(crate) fn parts(&self) -> BTreeSet<String> {
         let found = self.statements.iter().flat_map(Statement::parts);
         found.map(|part| format!("{}: {part}", self.name)).collect()
     }
 }
 
-/// The names that `infra/docs/permissions.md` tells of.
+/// Fills in the names that `infra/docs/permissions.md` describes.
 fn filled(text: &str, world: &World) -> String {
     let secrets = world.stack.secrets_path("Catcher").unwrap();
     let queue = |id| {
@@ -90,7 +90,7 @@ impl Statement {
     fn read(statement: &Value) -> Self {
         let keys = &statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"];
         if !keys.is_null() {
-            // Without it, a request that names no key at all would pass.
+            // Without this condition, a request without any key would pass.
             let none = &statement["Condition"]["Null"]["dynamodb:LeadingKeys"];
             assert_eq!(none, &json!("false"), "{statement}");
         }
@@ -104,7 +104,7 @@ impl Statement {
         for action in &statement.actions {
             assert!(!action.contains('*'), "{action} is not exact");
         }
-        // So that each action is allowed on the items alone that it is used on.
+        // Each action is allowed only on the items it is used on.
         let one = statement.actions.len() == 1;
         assert!(statement.keys.is_none() || one, "{}", statement.sid);
         statement
@@ -144,13 +144,13 @@ fn listed(value: &Value) -> Vec<String> {
     texts.collect()
 }
 
-/// `*` stands for anything; our policies have it at the end alone.
+/// `*` matches anything. Our policies use it only at the end.
 fn like(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, rest)) => {
             assert!(rest.is_empty(), "{pattern} has a star inside");
-            // `parameter/path/*` is also for the path itself, as SSM counts it.
+            // `parameter/path/*` also matches the path itself, as in SSM.
             text.starts_with(start) || text == start.trim_end_matches('/')
         }
     }

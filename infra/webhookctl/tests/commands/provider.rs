@@ -1,5 +1,5 @@
-//! A provider that has one old subscription and no webhook endpoint, and an application that has no
-//! subscription at all.
+//! A provider with one old subscription and no webhook endpoint, and an application without
+//! subscriptions.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -25,7 +25,7 @@ pub(crate) fn serve() -> String {
             "/state",
             get(async || Json(json!({"items": [], "next": null}))),
         );
-    // It ends with the runtime of the test.
+    // The task ends with the runtime of the test.
     tokio::spawn(async { axum::serve(listener, router).await });
     url
 }

@@ -1,4 +1,4 @@
-//! `WEBHOOKCTL_READ_ONLY`: each command that writes is refused, those that look go on, and neither
+//! `WEBHOOKCTL_READ_ONLY`: each command that writes is refused, read commands work, and neither
 //! changes anything.
 
 use crate::kept::Kept;

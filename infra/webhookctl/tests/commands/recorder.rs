@@ -1,4 +1,4 @@
-//! Stands before the services and notes what is asked of them.
+//! A proxy that records the requests to the services.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,14 +32,14 @@ impl Recorder {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// Passes on what comes to the URL that it returns.
+    /// Passes on the requests to the URL that it returns.
     pub(crate) async fn stand_before(&self, service: Service, url: &str) -> String {
         let address = url.trim_start_matches("http://").trim_end_matches('/');
         self.stand(service, Some(address.to_owned())).await
     }
 
-    /// Answers itself what comes to the URL that it returns: for services that are not on this
-    /// machine, and that say nothing which a command needs.
+    /// Answers the requests to the URL that it returns: for services that are not emulated, and
+    /// whose answers no command needs.
     pub(crate) async fn stand_in_for(&self, service: Service) -> String {
         self.stand(service, None).await
     }
@@ -48,7 +48,7 @@ impl Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let here = format!("http://{}", listener.local_addr().unwrap());
         let recorder = self.clone();
-        // It ends with the runtime of the test.
+        // The task ends with the runtime of the test.
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (recorder, behind) = (recorder.clone(), behind.clone());
@@ -84,7 +84,7 @@ impl Recorder {
     }
 }
 
-/// What a service answers that has nothing to tell, or only who asks.
+/// An empty answer of a service, or only the caller's identity.
 fn empty(service: Service) -> Message {
     match service {
         // An empty map of CBOR: no alarms.

@@ -1,5 +1,5 @@
-//! Each command under the policies that it is said to need: nothing is missing, and nothing is
-//! allowed that no command uses.
+//! Each command under the policies that it needs according to the table: no permission is missing,
+//! and none is unused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,12 +39,12 @@ async fn each_command_asks_for_what_its_policies_allow_and_they_allow_no_more() 
     let idle: Vec<&String> = all.difference(&used).collect();
     assert!(
         refused.is_empty() && idle.is_empty(),
-        "not allowed: {refused:#?}\nallowed, and used by nobody: {idle:#?}"
+        "not allowed: {refused:#?}\nallowed, but unused: {idle:#?}"
     );
     world.end().await;
 }
 
-/// What a command asks for in the lines of its row.
+/// The calls of a command in the lines of its row.
 async fn tried(lines: &Lines<'_>, verb: &Verb) -> Vec<Call> {
     let mut calls = Vec::new();
     for line in &verb.run {

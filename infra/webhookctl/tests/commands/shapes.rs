@@ -1,5 +1,5 @@
-//! Whatever reads can be read by a script: -o json and -o jsonl parse, nothing is coloured where no
-//! terminal is, and a reader that has seen enough may go.
+//! The output of read commands in scripts: -o json and -o jsonl parse, output without a terminal
+//! has no colours, and a reader may close the pipe early.
 
 use std::process::Stdio;
 
@@ -11,10 +11,10 @@ use crate::ids::ids;
 use crate::verbs::{split, table};
 use crate::world::World;
 
-/// The commands that are told on stdout as text alone.
+/// The commands whose stdout is text only.
 const TEXT_ALONE: [&str; 3] = ["sources presets --markdown", "completions", "man"];
 
-/// The commands that tell of one thing after the other, each in an object of its own.
+/// The commands that print one object after the other.
 const STREAMS: [&str; 1] = ["listen"];
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn every_command_that_reads_answers_in_json_and_without_colours() {
         }
         tried += 1;
     }
-    assert!(tried > 20, "only {tried} lines were tried");
+    assert!(tried > 20, "tried only {tried} lines");
     world.end().await;
 }
 

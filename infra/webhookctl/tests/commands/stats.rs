@@ -1,4 +1,4 @@
-//! `webhookctl inbox stats`: what came, what is stuck, how long it takes, and what that costs.
+//! `webhookctl inbox stats`: events received, events waiting, their duration and their cost.
 
 use serde_json::Value;
 use shared::base::calendar::Hour;
@@ -9,12 +9,12 @@ use shared::webhook::event::EventKey;
 
 use crate::world::World;
 
-/// What became of an event.
+/// How an event ended.
 enum Fate {
     Open,
     Failed,
     Dead,
-    /// Done so many milliseconds after it came.
+    /// Done this many milliseconds after its receipt.
     Done(u64),
 }
 
@@ -56,7 +56,7 @@ impl World {
         key
     }
 
-    /// The rows of a command, by the field that they are about.
+    /// The rows of a command, by field.
     async fn stats(&self, args: &[&str]) -> Vec<Value> {
         let line = [&["inbox", "stats"], args].concat();
         let document = self.json(&line).await;
@@ -72,7 +72,7 @@ impl World {
             .clone()
     }
 
-    /// Twenty that are done, two that wait, and one that died.
+    /// Twenty done events, two open ones, and one dead letter.
     pub(crate) async fn some_events(&self) {
         for n in 0..20 {
             let (id, at) = (format!("evt_{n}"), self.ago(3 * 3600 + n));
@@ -115,7 +115,7 @@ async fn a_line_for_each_source_says_what_came_and_what_is_stuck() {
     let oldest = acme["oldest_open_s"].as_u64().unwrap();
     assert!((2400..2460).contains(&oldest), "{acme}");
     let stripe = world.of(&[], "source", "stripe-main").await;
-    // A dead letter is one however long ago it came, and is not among those of the span.
+    // Dead letters count at any age, and not as received in the time range.
     assert_eq!(stripe["received"]["count"], 20);
     assert_eq!(stripe["dead_letters"]["count"], 1);
     assert_eq!(
@@ -189,7 +189,7 @@ async fn hours_that_are_counted_are_read_and_not_counted_again() {
         calls * 3 < live,
         "{calls} calls, and {live} without the counts"
     );
-    // What is kept is what is said.
+    // The stored count is shown.
     let hour = Hour::of(world.ago(3 * 3600));
     let (kept, _) = world
         .ledger
@@ -216,7 +216,7 @@ async fn an_event_that_waits_for_too_long_is_an_answer_of_its_own() {
         "{said}"
     );
     assert!(said.contains(", limit 15m [stats.lag]"), "{said}");
-    // With -o json the rows are there too.
+    // With -o json the rows are printed too.
     let rows = world
         .run(&["inbox", "stats", "--max-lag", "15m", "-o", "json"])
         .await;

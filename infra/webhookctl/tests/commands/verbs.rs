@@ -17,9 +17,9 @@ struct Table {
 pub(crate) struct Verb {
     pub(crate) name: String,
     pub(crate) policies: Vec<String>,
-    /// Why it needs none.
+    /// Why the command needs no policy.
     because: Option<String>,
-    /// Lines that only look.
+    /// Lines that only read.
     #[serde(default)]
     pub(crate) run: Vec<String>,
     /// Lines that change something.
@@ -44,14 +44,14 @@ pub(crate) fn table() -> Vec<Verb> {
 }
 
 impl Verb {
-    /// The command, without the flag that a row may be about.
+    /// The command, without the flag that a row can be about.
     fn command(&self) -> &str {
         let name = self.name.split_once(" --").map(|(command, _)| command);
         name.unwrap_or(&self.name)
     }
 }
 
-/// The words before a line, such as `{deployed}`, and the line.
+/// Splits a line into its prefixes, such as `{deployed}`, and the rest.
 pub(crate) fn split(line: &str) -> (Vec<&str>, &str) {
     let (mut before, mut line) = (Vec::new(), line);
     while let Some((word, rest)) = line.split_once(' ').filter(|_| line.starts_with('{')) {
@@ -61,7 +61,7 @@ pub(crate) fn split(line: &str) -> (Vec<&str>, &str) {
     (before, line)
 }
 
-/// The commands that do something, by their words.
+/// The commands without subcommands, by their words.
 fn leaves<'c>(command: &'c clap::Command, words: &str) -> BTreeMap<String, &'c clap::Command> {
     let mut below = command.get_subcommands().peekable();
     if below.peek().is_none() {
@@ -83,14 +83,14 @@ fn every_command_has_a_row_and_every_row_a_command() {
         .collect();
     assert!(
         missing.is_empty(),
-        "infra/policies/verbs.toml lacks {missing:?}"
+        "missing from infra/policies/verbs.toml: {missing:?}"
     );
     let gone: Vec<_> = rows
         .iter()
         .filter(|verb| !commands.contains_key(verb.command()))
         .map(|verb| &verb.name)
         .collect();
-    assert!(gone.is_empty(), "there is no command {gone:?}");
+    assert!(gone.is_empty(), "not a command: {gone:?}");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_command_that_wants_a_reason_or_a_count_is_one_that_writes() {
             found += 1;
         }
     }
-    assert!(found > 10, "only {found} commands were found");
+    assert!(found > 10, "found only {found} commands");
 }
 
 #[test]
@@ -137,6 +137,6 @@ fn the_page_says_of_each_command_what_it_needs() {
             policies => policies.join(", "),
         };
         let row = format!("| `{}` | {policies} |", verb.name);
-        assert!(page.contains(&row), "permissions.md lacks {row}");
+        assert!(page.contains(&row), "missing from permissions.md: {row}");
     }
 }

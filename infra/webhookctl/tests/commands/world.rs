@@ -17,7 +17,7 @@ use webhookctl::target::{Local, Names};
 use crate::provider;
 use crate::recorder::{Call, Recorder, Service};
 
-/// What the names of secrets in Secrets Manager begin with.
+/// The prefix of names in Secrets Manager.
 pub(crate) const PREFIX: &str = "prod/webhooks";
 
 pub(crate) struct World {
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// One that has these sources, and none of their secrets.
+    /// A stack that has these sources, without their secrets.
     pub(crate) async fn with(sources: &str) -> Self {
         let folder = folder();
         let file = folder.join("sources.toml");
@@ -74,7 +74,7 @@ impl World {
         put.overwrite(true).send().await.unwrap();
     }
 
-    /// Tells the commands of the stack, with the recorder before each service.
+    /// Announces the stack to commands, with the recorder in front of each service.
     async fn announce(&self) {
         let at = self.stack.endpoints();
         let before = async |service, url: &str| self.recorder.stand_before(service, url).await;
@@ -113,7 +113,7 @@ impl World {
         template.function("BackupSync").unwrap().name.clone()
     }
 
-    /// Runs a command; stdout and stderr are no terminals.
+    /// Runs a command. Its stdout and stderr are not terminals.
     pub(crate) async fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
         command.args(args).current_dir(&self.folder);
@@ -122,7 +122,7 @@ impl World {
         command.output().await.unwrap()
     }
 
-    /// What a command prints on stdout, which must succeed.
+    /// The stdout of a command, which must succeed.
     pub(crate) async fn text(&self, args: &[&str]) -> String {
         let output = self.run(args).await;
         assert!(output.status.success(), "{args:?}: {output:?}");
@@ -134,12 +134,12 @@ impl World {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What was asked of the services since the last time.
+    /// The calls since the last time.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.recorder.take()
     }
 
-    /// Puts an event that came then, as the catcher would.
+    /// Stores an event that was received at this time, as the catcher does.
     pub(crate) async fn put(&self, source: &str, id: &str, kind: &str, at: UnixMillis) -> EventKey {
         let event = Event::fetched(Fetched {
             source,
@@ -173,7 +173,7 @@ impl World {
     }
 }
 
-/// What signs the webhooks of both sources.
+/// The secret of both sources.
 const SECRET: &str = "whsec_bWl0dC1kZW1vLXNlY3JldA==";
 
 const SOURCES: &str = r#"

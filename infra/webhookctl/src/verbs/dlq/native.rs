@@ -10,6 +10,7 @@ use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
 use super::{MOST, dead_letters, plural};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
+use crate::confirm::Confirmation;
 use crate::identity::who;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -132,17 +133,17 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
 }
 
 async fn confirmed(inbox: &Deployment, confirm: Option<u64>, messages: u64) -> anyhow::Result<()> {
-    match confirm {
-        Some(confirmed) if confirmed == messages => Ok(()),
-        Some(confirmed) => Err(CliError::new(
+    match Confirmation::of(confirm, messages) {
+        Confirmation::Given => Ok(()),
+        Confirmation::Mismatch(number, how) => Err(CliError::new(
             "dlq.confirm_mismatch",
             Exit::Refused,
-            format!(
-                "the queue has {messages} messages, but --confirm is {confirmed}; nothing was moved"
-            ),
+            format!("the queue has {messages} messages, but {how} {number}; nothing was moved"),
         )
         .into()),
-        None => Err(unconfirmed(inbox, messages).await?.into()),
+        Confirmation::Missing | Confirmation::Invalid => {
+            Err(unconfirmed(inbox, messages).await?.into())
+        }
     }
 }
 

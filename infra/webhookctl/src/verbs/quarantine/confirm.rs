@@ -1,6 +1,7 @@
 //! In a protected context, the operator confirms how many requests enter the inbox.
 
 use super::plural;
+use crate::confirm::Confirmation;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
@@ -12,38 +13,26 @@ pub(super) fn let_in(
     inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
+    if confirm.is_none() && (count == 0 || !inbox.is_protected()) {
+        return Ok(());
+    }
     let requests = plural(count, "request");
-    let (said, how) = match confirm {
-        Some(said) => (Some(said), "--confirm says"),
-        None if count == 0 || !inbox.is_protected() => return Ok(()),
-        None if out.terminal.asks => {
-            let question = format!(
-                "{requests} would enter {} (protected). Type {count} to continue: ",
-                inbox.name
-            );
-            let typed = out.ask(&question)?;
-            (typed.replace(',', "").parse().ok(), "you typed")
-        }
-        None => (None, ""),
-    };
-    match said {
-        Some(said) if said == count => Ok(()),
-        Some(said) => Err(CliError::new(
+    let would = format!("{requests} would enter {} (protected)", inbox.name);
+    let confirm = confirm.map(|confirm| confirm as u64);
+    let error = match Confirmation::ask(confirm, count as u64, &format!("{would}."), out)? {
+        Confirmation::Given => return Ok(()),
+        Confirmation::Mismatch(number, how) => CliError::new(
             "quarantine.confirm_mismatch",
             Exit::Refused,
-            format!("{requests} would enter, but {how} {said}; nothing was changed"),
+            format!("{requests} would enter, but {how} {number}; nothing was changed"),
         )
-        .tip("review the selection with --dry-run")
-        .into()),
-        None => Err(CliError::new(
+        .tip("review the selection with --dry-run"),
+        Confirmation::Invalid | Confirmation::Missing => CliError::new(
             "quarantine.confirm",
             Exit::Refused,
             format!("confirm the count: --confirm {count}"),
         )
-        .note(format!(
-            "{requests} would enter {} (protected); nothing was changed",
-            inbox.name
-        ))
-        .into()),
-    }
+        .note(format!("{would}; nothing was changed")),
+    };
+    Err(error.into())
 }

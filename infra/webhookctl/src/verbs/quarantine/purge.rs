@@ -9,6 +9,7 @@ use shared::inbox::rejected::RejectedRequest;
 use super::group::addresses;
 use super::{asked, chosen, plural};
 use crate::cli::{Global, PurgeArgs};
+use crate::confirm::Confirmation;
 use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
@@ -49,9 +50,9 @@ pub(super) async fn purge(
         thousands(bytes),
         addresses(&all)
     );
-    match args.confirm {
-        Some(confirmed) if confirmed == count => {}
-        None => {
+    match Confirmation::of(args.confirm.map(|it| it as u64), count as u64) {
+        Confirmation::Given => {}
+        Confirmation::Missing | Confirmation::Invalid => {
             return Err(CliError::new(
                 "quarantine.confirm",
                 Exit::Refused,
@@ -60,12 +61,12 @@ pub(super) async fn purge(
             .note(format!("{what}; this cannot be undone"))
             .into());
         }
-        Some(confirmed) => {
+        Confirmation::Mismatch(number, how) => {
             return Err(CliError::new(
                 "quarantine.confirm_mismatch",
                 Exit::Refused,
                 format!(
-                    "the selection has {}, but --confirm says {confirmed}; nothing was deleted",
+                    "the selection has {}, but {how} {number}; nothing was deleted",
                     plural(count, "request")
                 ),
             )

@@ -9,6 +9,7 @@ use shared::sources::{Reconcile, Source};
 
 use super::find;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
+use crate::confirm::Confirmation;
 use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
@@ -206,9 +207,9 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
     let details: Vec<_> = shown
         .map(|drift| format!("{}  {}", drift.kind, drift.object))
         .collect();
-    match confirm {
-        Some(confirmed) if confirmed == count => Ok(()),
-        None => Err(CliError::new(
+    match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
+        Confirmation::Given => Ok(()),
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
             "reconcile.confirm",
             Exit::Refused,
             format!(
@@ -217,11 +218,11 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
             ),
         )
         .details(details)),
-        Some(confirmed) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::new(
             "reconcile.confirm_mismatch",
             Exit::Refused,
             format!(
-                "the report has {}, but --confirm says {confirmed}; nothing was changed",
+                "the report has {}, but {how} {number}; nothing was changed",
                 plural(count, "drifted object")
             ),
         )

@@ -3,6 +3,7 @@
 use shared::inbox::ledger::Plan;
 
 use super::{events, short};
+use crate::confirm::Confirmation;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
@@ -15,10 +16,7 @@ pub(super) fn confirmed(
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let count = plan.count as u64;
-    if let Some(said) = confirm {
-        return Ok(fits(plan, said, "--confirm says")?);
-    }
-    if plan.facts.committed > 0 {
+    if confirm.is_none() && plan.facts.committed > 0 {
         let message = format!(
             "plan {} runs {} whose side effect is committed; that needs --confirm {count}",
             plan.id,
@@ -31,51 +29,45 @@ pub(super) fn confirmed(
     } else {
         inbox.name.clone()
     };
-    if !out.terminal.asks {
-        let message = format!(
-            "plan {} replays {} in {place} and {}",
-            plan.id,
-            events(count),
-            out.terminal.why_it_asks_nothing()
-        );
-        return Err(
-            CliError::new("replay.confirm_needed", Exit::Refused, message)
-                .tip(format!(
-                    "webhookctl replay apply {} --confirm {count}",
-                    plan.id
-                ))
-                .into(),
-        );
-    }
-    let typed = out.ask(&format!(
-        "This runs {} again in {place}, as {}. Type {count} to continue: ",
+    let question = format!(
+        "This runs {} again in {place}, as {}.",
         events(count),
         short(who)
-    ))?;
-    match typed.replace(',', "").parse() {
-        Ok(said) => Ok(fits(plan, said, "you typed")?),
-        Err(_) => Err(CliError::new(
+    );
+    let error = match Confirmation::ask(confirm, count, &question, out)? {
+        Confirmation::Given => return Ok(()),
+        Confirmation::Mismatch(number, how) => CliError::new(
+            "replay.confirm_mismatch",
+            Exit::Refused,
+            format!(
+                "plan {} has {}, but {how} {number}; nothing was replayed",
+                plan.id,
+                events(count)
+            ),
+        )
+        .tip(format!(
+            "review it with `webhookctl replay show {}`, then pass the count it shows",
+            plan.id
+        )),
+        Confirmation::Invalid => CliError::new(
             "replay.not_confirmed",
             Exit::Refused,
             "not a number; nothing was replayed",
+        ),
+        Confirmation::Missing => CliError::new(
+            "replay.confirm_needed",
+            Exit::Refused,
+            format!(
+                "plan {} replays {} in {place} and {}",
+                plan.id,
+                events(count),
+                out.terminal.why_it_asks_nothing()
+            ),
         )
-        .into()),
-    }
-}
-
-/// `how` completes the message "but … 12".
-fn fits(plan: &Plan, said: u64, how: &str) -> Result<(), CliError> {
-    if said == plan.count as u64 {
-        return Ok(());
-    }
-    let message = format!(
-        "plan {} has {}, but {how} {said}; nothing was replayed",
-        plan.id,
-        events(plan.count as u64)
-    );
-    let error = CliError::new("replay.confirm_mismatch", Exit::Refused, message);
-    Err(error.tip(format!(
-        "review it with `webhookctl replay show {}`, then pass the count it shows",
-        plan.id
-    )))
+        .tip(format!(
+            "webhookctl replay apply {} --confirm {count}",
+            plan.id
+        )),
+    };
+    Err(error.into())
 }

@@ -41,7 +41,7 @@ async fn a_body_is_exactly_what_arrived() {
     assert_eq!(json["schema"], "webhookctl/inbox.body/v1");
     assert_eq!(json["text"], BODY);
 
-    // As large as it gets: in the bucket.
+    // The largest possible body: in the bucket.
     let large = format!(
         "\"{}\"",
         hex::encode(vec![7; 600_000]).replace("0707", "07\u{e9}")
@@ -147,7 +147,7 @@ async fn an_export_is_redacted_kept_private_and_written_down() {
     assert_eq!(
         deeds(&world).await.len(),
         1,
-        "only what was exported is written down"
+        "only the exported event is in the audit log"
     );
     let odd = world.run(&["inbox", "export", "-f", "events.xml"]).await;
     assert_eq!(odd.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! Following: `inbox tail`, `inspect --watch`, and readers that go away.
+//! Commands that follow: `inbox tail`, `inspect --watch`, and readers that close the pipe.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -78,7 +78,7 @@ async fn what_arrives_and_changes_is_told_at_once() {
             ..New::of("stripe-main", "old")
         })
         .await;
-    // It follows from a moment ago on: what is put next is new to it.
+    // It starts a moment ago, so the next event is new to it.
     let mut tail = Tail::start(&world, &["-s", "stripe-main", "--since", "1s"]);
     let mark = New {
         kind: "mark",
@@ -91,7 +91,7 @@ async fn what_arrives_and_changes_is_told_at_once() {
         .settle(&mark, UnixMillis::now(), Settlement::Done)
         .await;
     assert_eq!(tail.change().await, is("mark", "done"));
-    // An event that was open before is followed too, and its arrival is no news.
+    // An event that was open before is followed too, but its arrival is not reported.
     world
         .settle(&before, UnixMillis::now(), dead("GitHub API 502"))
         .await;
@@ -118,7 +118,7 @@ async fn what_had_to_wait_for_the_ledger_is_told_once() {
     world.put_at(UnixMillis::now(), of("fresh")).await;
     assert_eq!(tail.change().await, is("fresh", "stored"));
     assert_eq!(tail.change().await, is("fresh", "done"));
-    // It came minutes ago, was in the spill, and was done before anybody looked again.
+    // The event arrived minutes ago, was in the spill queue, and was done before the next poll.
     let five_minutes = Duration::from_secs(300);
     world
         .put_at(UnixMillis::now() - five_minutes, of("late"))

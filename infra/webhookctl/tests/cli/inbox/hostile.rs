@@ -1,4 +1,5 @@
-//! What senders choose, through every format of every verb: it is shown, and does nothing else.
+//! Texts that senders choose, in every format of every verb: they are shown, and have no other
+//! effect.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use shared::webhook::event::EventKey;
 
 use super::world::{New, World, stderr};
 
-/// What people have put, or could put, into a field of a webhook.
+/// Texts that attackers have put, or could put, into a field of a webhook.
 fn corpus() -> Vec<String> {
     let mut corpus: Vec<String> = [
         "\x1b]0;owned\x07",
@@ -39,7 +40,7 @@ fn corpus() -> Vec<String> {
     corpus
 }
 
-/// Written without a look at the code that makes it so.
+/// Written independently of the code that it checks.
 fn is_inert(line: &str) -> bool {
     !line.chars().any(|c| {
         c.is_control()
@@ -58,7 +59,8 @@ fn inert(what: &[&str], bytes: &[u8]) -> String {
     text
 }
 
-/// One event of each text: as type, id, error, header and body. The last has a megabyte of body.
+/// One event for each text: as type, id, error, header and body. The last one has a body of one
+/// megabyte.
 async fn hostile_events(world: &World) -> Vec<EventKey> {
     let mut keys = Vec::new();
     for (number, text) in corpus().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Passes connections on, and keeps what the client said.
+//! A proxy that records the requests of the client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What stands before the operation in each request to DynamoDB.
+/// The prefix of the operation in each request to DynamoDB.
 const TARGET: &str = "DynamoDB_20120810.";
 
 pub(crate) struct Proxy {
@@ -15,7 +15,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// It ends with the runtime of the test.
+    /// The task ends with the runtime of the test.
     pub(crate) async fn start(upstream: &str) -> Self {
         let upstream = upstream
             .trim_start_matches("http://")
@@ -33,7 +33,7 @@ impl Proxy {
         Self { url, said }
     }
 
-    /// How often each operation was asked for since the last time.
+    /// The number of requests by operation since the last call.
     pub(crate) fn operations(&self) -> BTreeMap<String, usize> {
         let said = std::mem::take(&mut *self.said.lock().unwrap());
         let mut count = BTreeMap::new();

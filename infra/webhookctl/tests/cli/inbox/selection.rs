@@ -79,7 +79,7 @@ async fn each_flag_chooses_what_it_says() {
         (&["-t", "invoice"], ""),
         (&["--status", "failed"], "b"),
         (&["--status", "received"], "d"),
-        // What waits is found whatever its age.
+        // Open events are found at any age.
         (&["--status", "dead_letter"], "cf"),
         (&["--status", "dead_letter", "--reverse"], "fc"),
         (&["--status", "dead_letter", "--since", "1d"], "c"),
@@ -153,7 +153,7 @@ async fn a_list_goes_on_where_it_stopped() {
             after = list["next_cursor"].as_str().map(str::to_owned);
             assert_eq!(list["truncated"], after.is_some());
         }
-        assert_eq!(after, None, "the last page says that it is the last");
+        assert_eq!(after, None, "the last page has no cursor");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A table of its own, events in every state, and the program that looks at them.
+//! A table for the test, events in every state, and the program that reads them.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -17,7 +17,7 @@ pub(crate) use crate::support::folder::stderr;
 pub(crate) use testkit::sts::WHO;
 use testkit::sts::sts;
 
-/// Whole hours later: so that no test meets the turn of one.
+/// Whole hours later, so that no test crosses the turn of an hour.
 const MINUTE: u64 = 60;
 
 pub(crate) struct World {
@@ -27,12 +27,12 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) now: UnixMillis,
     pub(crate) folder: Folder,
-    /// Where DynamoDB is for the program.
+    /// The address of DynamoDB for the program.
     pub(crate) dynamodb: String,
     sts: String,
 }
 
-/// An event to put into the ledger, and how it ends.
+/// An event to store, and how it ends.
 pub(crate) struct New<'a> {
     pub(crate) source: &'a str,
     pub(crate) id: &'a str,
@@ -83,7 +83,7 @@ impl World {
         self.now - Duration::from_secs(minutes * MINUTE)
     }
 
-    /// Puts it in, and settles it where it has an end.
+    /// Stores the event, and settles it if it has an end.
     pub(crate) async fn put(&self, new: New<'_>) -> EventKey {
         self.put_at(self.ago(new.minutes_ago), new).await
     }
@@ -134,7 +134,7 @@ impl World {
             .env("AWS_ENDPOINT_URL_DYNAMODB", &self.dynamodb)
             .env("AWS_ENDPOINT_URL_S3", &self.emulators.endpoints().s3)
             .env("AWS_ENDPOINT_URL_STS", &self.sts)
-            // Nobody listens there: whoever asks a queue fails.
+            // Nothing listens there, so a command that calls a queue fails.
             .env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9")
             .env("MITT_TABLE", &self.table)
             .env("MITT_BODY_BUCKET", &self.bucket)
@@ -146,7 +146,7 @@ impl World {
         self.command(arguments).output().await.unwrap()
     }
 
-    /// With this on stdin.
+    /// With this text on stdin.
     pub(crate) async fn run_with(&self, arguments: &[&str], stdin: &str) -> Output {
         let mut command = self.command(arguments);
         command
@@ -171,7 +171,7 @@ impl World {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// The providers' ids of the events that a list shows, in its order.
+    /// The providers' ids of the listed events, in order.
     pub(crate) async fn listed(&self, arguments: &[&str]) -> Vec<String> {
         let list = self.json(&[&["inbox", "list"], arguments].concat()).await;
         keys(&list)

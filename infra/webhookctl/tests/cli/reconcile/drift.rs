@@ -1,4 +1,4 @@
-//! What is called drift, and what is not.
+//! Which differences are reported as drift.
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -23,7 +23,7 @@ fn kinds(report: &Value) -> Vec<(String, String)> {
 #[tokio::test]
 async fn what_differs_is_reported_whichever_side_it_is_on() {
     let world = World::start(BY_ID).await;
-    // Three pages, of which the second is first refused.
+    // Three pages; the first request for the second one fails.
     for n in 0..230 {
         world.both(&format!("sub_{n:03}")).await;
     }
@@ -43,7 +43,7 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
         .ours("SUB#sub_gone", "sub_gone", "active", "pro")
         .await;
     world.ours("SUB#sub_007", "sub_007", "active", "free").await;
-    // Canceled over there, which a list without `status=all` would not show.
+    // Canceled at the provider, which a list without `status=all` would not show.
     world
         .stripe
         .put("sub_008", subscription("sub_008", "canceled", "price_pro"));
@@ -73,9 +73,9 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
     let asked = world.stripe.requests();
     let lists = asked.iter().filter(|what| what.starts_with("list")).count();
     assert_eq!(lists, 4, "three pages, one of them twice: {asked:?}");
-    assert_eq!(world.table().await, before, "it is only read");
+    assert_eq!(world.table().await, before, "the comparison only reads");
 
-    // A person is shown the same, and a script can tell.
+    // The user output shows the same, and the exit code tells a script.
     let shown = world
         .webhookctl(&["reconcile", "report", "-o", "json"])
         .await;
@@ -94,12 +94,12 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
         (&json!(4), &report["id"])
     );
 
-    // One line is logged of it, with numbers and without what they are about.
+    // One log line, with numbers and without object data.
     let log = world.logged();
     let line = log
         .lines()
         .find(|line| line.contains(r#""metric":"reconcile""#));
-    let line: Value = serde_json::from_str(line.expect("it is logged")).unwrap();
+    let line: Value = serde_json::from_str(line.expect("the run is logged")).unwrap();
     assert_eq!(line["fields"]["drift"], 4);
     assert!(!log.contains("sub_007"), "{log}");
     world.end().await;
@@ -115,7 +115,7 @@ async fn what_changed_while_it_was_looked_at_is_not_drift() {
             .put(id, subscription(id, "active", "price_pro"));
         world.ours(&format!("SUB#{id}"), id, "active", "free").await;
     }
-    // After the list, before anything is read again.
+    // After the list, before any object is read again.
     world.stripe.at(2, |objects| {
         let free = |id: &str| subscription(id, "active", "price_free");
         objects.insert("sub_settles".into(), free("sub_settles"));
@@ -208,10 +208,10 @@ async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long(
         .reconcile_release(lease)
         .await
         .unwrap();
-    // A page that cannot be read is asked for again.
+    // A page that cannot be parsed is requested again.
     world.stripe.at(1, |_| Some("<html>".into_response()));
     assert_eq!(world.report().await["counts"]["agree"], 1);
-    // One that died long ago.
+    // A run that died long ago.
     let then = UnixMillis(now.0 - 600_000);
     let lease = world.ledger.provider_reports().reconcile_lease(
         "stripe-main",

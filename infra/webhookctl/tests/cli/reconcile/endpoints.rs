@@ -1,5 +1,5 @@
-//! The endpoint watch: a subscription that does not lead to us is told of, and enabled again only
-//! when somebody says so.
+//! The endpoint check: a subscription that does not point to this endpoint is reported, and enabled
+//! again only on an operator's command.
 
 use std::process::Output;
 
@@ -131,7 +131,7 @@ async fn a_subscription_that_does_not_lead_to_us_is_told_of() {
         .webhookctl(&["endpoint", "show", "stripe-main", "--now"])
         .await;
     assert!(told(&asked).contains("missing"), "{}", told(&asked));
-    // To look changes nothing.
+    // Showing it changes nothing.
     assert!(hooks.inner().changes.is_empty());
     world.end().await;
 }
@@ -159,7 +159,7 @@ async fn a_subscription_is_enabled_as_each_provider_documents_it() {
             "{}",
             told(&done)
         );
-        // Once more, and nothing is left to do.
+        // A second run has nothing left to do.
         let again = world.webhookctl(&confirmed).await;
         assert!(
             told(&again).contains("nothing was changed"),
@@ -231,7 +231,7 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
         sync.await.unwrap().json().unwrap()
     };
     assert_eq!(looked(&world).await, ["good"; 4]);
-    // All was well six hours ago, for the last time; the syncs since then saw nothing.
+    // The last successful check was six hours ago; the syncs since then found nothing.
     let now = UnixMillis::now();
     let mut status = world
         .ledger
@@ -250,7 +250,8 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     sync().await;
     hooks.inner().stripe[0]["status"] = json!("disabled");
     assert_eq!(looked(&world).await[3], "disabled");
-    // The provider's list shows late what happened in the dark: no sync would look so far back.
+    // The provider's list shows an event of that time late, before the time that the next sync
+    // would ask for.
     happen("evt_dark", now.secs() - 5 * 3600);
     sync().await;
     let key = EventKey::new("stripe-main", "evt_dark");

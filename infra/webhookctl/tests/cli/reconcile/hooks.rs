@@ -1,6 +1,5 @@
-//! Stand-ins for the subscriptions of four providers, as each documents its API.
-//! <https://docs.github.com/en/rest/repos/webhooks>
-//! <https://docs.stripe.com/api/webhook_endpoints>
+//! Emulated subscriptions of four providers, according to their API documentation.
+//! <https://docs.github.com/en/rest/repos/webhooks> <https://docs.stripe.com/api/webhook_endpoints>
 //! <https://docs.gitlab.com/api/project_webhooks/>
 //! <https://shopify.dev/docs/api/admin-graphql/latest/mutations/webhookSubscriptionCreate>
 
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::provider::API_KEY;
 
-/// What the providers know of us, and who changed it how.
+/// The providers' subscriptions to this inbox, and the recorded changes.
 #[derive(Clone, Default)]
 pub(crate) struct Hooks(Arc<Mutex<Inner>>);
 
@@ -25,7 +24,7 @@ pub(crate) struct Inner {
     pub(crate) github: Vec<Value>,
     pub(crate) stripe: Vec<Value>,
     pub(crate) gitlab: Vec<Value>,
-    /// Topics and where they lead to.
+    /// Topics and the URLs they point to.
     pub(crate) shopify: Vec<(String, String)>,
     pub(crate) changes: Vec<String>,
 }
@@ -76,7 +75,7 @@ async fn github_update(
     update(&mut hooks.inner(), "github", id, &change)
 }
 
-/// What is not named stays as it is.
+/// Attributes that are not named stay as they are.
 fn update(inner: &mut Inner, who: &str, id: u64, change: &Value) -> Response {
     inner.changes.push(format!("{who} {id} {change}"));
     let hooks = if who == "github" {

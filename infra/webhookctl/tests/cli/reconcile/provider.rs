@@ -1,4 +1,4 @@
-//! Stand-ins for lists of objects, as the providers document them, and for an endpoint of ours.
+//! Emulated lists of objects, as the providers document them, and a user's own endpoint.
 //! <https://docs.stripe.com/api/subscriptions/list>
 //! <https://docs.github.com/en/rest/repos/webhooks>
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) const API_KEY: &str = "rk_test_4eC39HqLyjWDarjtT1zdp7dc";
 pub(crate) const APP_TOKEN: &str = "app-token-9f8e7d6c5b4a";
 
-/// What happens when the n-th request comes, before it is answered.
+/// What happens when the n-th request arrives, before it is answered.
 type Then = Box<dyn FnOnce(&mut Objects) -> Option<Response> + Send>;
 pub(crate) type Objects = BTreeMap<String, Value>;
 type Params = Query<HashMap<String, String>>;
@@ -35,7 +35,7 @@ impl Api {
         self.inner().objects.insert(id.to_owned(), object);
     }
 
-    /// At the request of this number, from 1, something happens first.
+    /// Runs something before the request with this number, from 1.
     pub(crate) fn at(
         &self,
         request: usize,
@@ -60,7 +60,7 @@ impl Api {
         self.0.lock().unwrap()
     }
 
-    /// Notes the request; the answer that takes the place of the usual one.
+    /// Records the request. Returns the answer that replaces the usual one, if there is one.
     fn note(&self, what: String, headers: &HeaderMap, key: &str) -> Option<Response> {
         let mut inner = self.inner();
         inner.requests.push(what);
@@ -76,8 +76,8 @@ impl Api {
     }
 }
 
-/// Answers as a subscription list of Stripe's does: newest first, whatever was canceled only when
-/// `status` says so.
+/// Answers like Stripe's list of subscriptions: newest first, with canceled ones only if `status`
+/// asks for them.
 pub(crate) fn stripe(api: &Api) -> Router {
     Router::new()
         .route("/v1/subscriptions", get(subscriptions))
@@ -140,7 +140,7 @@ async fn subscription(
     object.map_or(missing.into_response(), IntoResponse::into_response)
 }
 
-/// Answers as the hooks of a repository do: pages by their number.
+/// Answers like the hooks of a repository: pages by number.
 pub(crate) fn github(api: &Api) -> Router {
     Router::new()
         .route("/repos/octo/hello/hooks", get(hooks))
@@ -176,7 +176,7 @@ async fn hook(State(api): State<Api>, headers: HeaderMap, Path(id): Path<String>
     )
 }
 
-/// An application of ours that lists its state: pages of two, named by a cursor.
+/// A user's application that lists its state: pages of two, named by a cursor.
 pub(crate) fn app(api: &Api) -> Router {
     Router::new()
         .route("/state", get(state))

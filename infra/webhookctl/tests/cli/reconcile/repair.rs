@@ -1,4 +1,5 @@
-//! A repair: by events through the door, each once, under a cap, and written down.
+//! A repair: it stores events like a webhook's, each once, up to a cap, and recorded in the audit
+//! log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +17,7 @@ use shared::webhook::event::{EventKey, Via};
 
 use super::world::{BY_ID, World, document, serve, subscription, told};
 
-/// Three of a hundred drifted.
+/// Three of a hundred objects drifted.
 async fn drifted() -> (World, String) {
     let world = World::start(BY_ID).await;
     for n in 0..97 {
@@ -85,9 +86,9 @@ async fn each_drifted_object_is_told_of_once_however_often_it_is_repaired() {
         body["fields"],
         json!([{"name": "status", "here": ["active"], "there": ["canceled"]}])
     );
-    // Whatever is done about it, is done by the source's actions.
+    // The repair itself changes no object; the source's actions do.
     assert_eq!(world.table().await, before);
-    // Who and why is written down, each time.
+    // The audit log has who and why, each time.
     let log = world.log().await;
     assert_eq!(log.len(), 2);
     for entry in log {
@@ -108,7 +109,12 @@ async fn each_drifted_object_is_told_of_once_however_often_it_is_repaired() {
 async fn settled(world: &World, key: &EventKey) -> shared::inbox::ledger::Row {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
-        let row = world.ledger.event(key).await.unwrap().expect("it is there");
+        let row = world
+            .ledger
+            .event(key)
+            .await
+            .unwrap()
+            .expect("the row exists");
         if !row.is_open() || tokio::time::Instant::now() > deadline {
             return row;
         }
@@ -197,7 +203,7 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
         "{}",
         told(&failed)
     );
-    // Of a deployment, the function has to be named, and be there.
+    // For a deployment, the function must be named and must exist.
     let url = world.stack.lambda_url();
     let at = [
         "--table",
@@ -216,7 +222,7 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
     world.end().await;
 }
 
-/// The line between the command and the table is cut after each request in turn.
+/// The connection between the command and the table is cut after each request in turn.
 #[tokio::test]
 async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
     let (world, id) = drifted().await;
@@ -249,7 +255,7 @@ async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
         most += 1;
         assert!(most < 60, "{}", told(&output));
     };
-    assert!(cuts > 6, "it was cut {cuts} times");
+    assert!(cuts > 6, "the repair was cut {cuts} times");
     let now = UnixMillis::now();
     let hour = UnixMillis(now.0 - now.0.rem_euclid(3_600_000));
     let mut all = Vec::new();
@@ -265,7 +271,7 @@ async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
     world.end().await;
 }
 
-/// Passes so many requests on, and then none.
+/// Passes this many requests on, and then none.
 #[derive(Clone)]
 struct Line {
     left: Arc<AtomicI64>,

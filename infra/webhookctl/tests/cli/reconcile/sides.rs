@@ -1,4 +1,4 @@
-//! The sides that can be compared: a table by another name, an endpoint, another provider.
+//! What can be compared: a table with other names, an endpoint, another provider.
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -21,8 +21,7 @@ fn drifted(report: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Users of an application by the customer's id, each with a plan, against the active
-/// subscriptions.
+/// Users of an application by customer id, each with a plan, against the active subscriptions.
 #[tokio::test]
 async fn users_are_compared_by_their_customer_and_plans_by_our_words() {
     let by_customer = BY_ID
@@ -41,7 +40,7 @@ async fn users_are_compared_by_their_customer_and_plans_by_our_words() {
         .stripe
         .put("sub_1", subscription("sub_1", "active", "price_pro"));
     user("cus_sub_1", "pro").await;
-    // The user of it has another plan; an older subscription of the same customer does not count.
+    // The user has another plan; an older subscription of the same customer does not count.
     world
         .stripe
         .put("sub_2", subscription("sub_2", "active", "price_pro"));
@@ -49,12 +48,12 @@ async fn users_are_compared_by_their_customer_and_plans_by_our_words() {
     old["customer"] = json!("cus_sub_2");
     world.stripe.put("sub_2_old", old);
     user("cus_sub_2", "free").await;
-    // Over there nothing of it is active any more.
+    // The provider has no active subscription for it.
     world
         .stripe
         .put("sub_3", subscription("sub_3", "canceled", "price_pro"));
     user("cus_sub_3", "pro").await;
-    // Two are active: which one is meant, nobody can say.
+    // Two are active, so the match is ambiguous.
     for (id, price) in [("sub_4", "price_pro"), ("sub_4_b", "price_free")] {
         let mut one = subscription(id, "active", price);
         one["customer"] = json!("cus_sub_4");
@@ -96,7 +95,7 @@ async fn an_endpoint_of_ours_is_read_page_by_page_and_asked_again() {
     world
         .app
         .put("sub_6", json!({"id": "sub_6", "status": "active"}));
-    // It catches up with one while we look.
+    // The user is updated while the comparison runs.
     world
         .app
         .put("sub_3", json!({"id": "sub_3", "status": "trialing"}));
@@ -136,7 +135,8 @@ async fn an_endpoint_cannot_send_us_elsewhere() {
     });
     let error = world.run("stripe-main").await.unwrap_err();
     assert!(error.contains("your endpoint answered 302"), "{error}");
-    // What it calls its next page is a text for its own query, whatever it looks like.
+    // The name of the next page is a value for the endpoint's own query, even if it looks like a
+    // URL.
     let page = json!({"items": [], "next": format!("{url}/next")}).to_string();
     world.app.forget_requests();
     world.app.at(1, move |_| Some(page.into_response()));
@@ -144,7 +144,7 @@ async fn an_endpoint_cannot_send_us_elsewhere() {
     let report = world.report().await;
     assert_eq!(drifted(&report), ["sub_1 missing"]);
     assert!(world.app.requests()[1].contains("/next"));
-    assert!(elsewhere.is_empty(), "somebody else was called");
+    assert!(elsewhere.is_empty(), "another host was called");
     world.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! A stack with a source that is compared, and the two sides of the comparison.
+//! A stack with a source that is compared, and both sides of the comparison.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -22,7 +22,7 @@ pub(crate) use crate::support::folder::told;
 use crate::support::log::deeds;
 use crate::support::stack::{announce, options};
 
-/// The table of an application, beside the inbox.
+/// The table of an application, next to the inbox.
 pub(crate) const TABLE: &str = "app-subscriptions";
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -36,7 +36,7 @@ pub(crate) struct World {
     folder: Folder,
 }
 
-/// Subscriptions by their id, against the table.
+/// Subscriptions by id, compared with the table.
 pub(crate) const BY_ID: &str = r#"
 [[source.reconcile]]
 objects = "subscriptions"
@@ -51,7 +51,7 @@ id = "stripe_id"
 key = { pk = "SUB#{id}" }
 "#;
 
-/// The same against the application's endpoint.
+/// The same, compared with the application's endpoint.
 pub(crate) const OVER_HTTP: &str = r#"
 [[source.reconcile]]
 objects = "subscriptions"
@@ -63,7 +63,7 @@ secret = "app"
 "#;
 
 impl World {
-    /// A stack whose Stripe source has this in its configuration.
+    /// A stack whose Stripe source has this configuration.
     pub(crate) async fn start(reconcile: &str) -> Self {
         let (stripe_api, github_api, app_api) = (Api::default(), Api::default(), Api::default());
         let (stripe_url, github_url, app_url) = (
@@ -122,7 +122,7 @@ impl World {
         put.send().await.unwrap();
     }
 
-    /// Tells the commands of the stack, as `dev` does, with DynamoDB at this address.
+    /// Announces the stack to commands, as `dev` does, with DynamoDB at this address.
     pub(crate) fn announce(&self, dynamodb: &str) {
         let sources = self.folder.path().join("sources.toml");
         let local = Local {
@@ -170,12 +170,12 @@ impl World {
         self.ours(&format!("SUB#{id}"), id, "active", "pro").await;
     }
 
-    /// All that the application's table holds.
+    /// All items of the application's table.
     pub(crate) async fn table(&self) -> Vec<Item> {
         self.whole(TABLE).await
     }
 
-    /// All that the inbox holds.
+    /// All items of the inbox.
     pub(crate) async fn inbox(&self) -> Vec<Item> {
         self.whole(self.stack.table().unwrap()).await
     }
@@ -189,7 +189,7 @@ impl World {
         items
     }
 
-    /// Runs the task as its schedule does: the reports, or the error.
+    /// Runs the task as its schedule does. Returns the reports, or the error.
     pub(crate) async fn run(&self, source: &str) -> Result<Vec<Value>, String> {
         let task = json!({"task": "reconcile", "source": source});
         let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();
@@ -200,7 +200,7 @@ impl World {
         Ok(answer["reports"].as_array().unwrap().clone())
     }
 
-    /// The one report of the Stripe source.
+    /// The only report of the Stripe source.
     pub(crate) async fn report(&self) -> Value {
         let mut reports = self.run("stripe-main").await.unwrap();
         assert_eq!(reports.len(), 1);
@@ -216,13 +216,13 @@ impl World {
         command.output().await.unwrap()
     }
 
-    /// What operators did this month.
+    /// The audit log of this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
         let table = self.stack.table().unwrap();
         deeds(&self.stack.clients().dynamodb, table).await.unwrap()
     }
 
-    /// Everything that backup-sync logged.
+    /// The whole log of backup-sync.
     pub(crate) fn logged(&self) -> String {
         let file = self.stack.log_file("BackupSync").unwrap();
         std::fs::read_to_string(file).unwrap_or_default()

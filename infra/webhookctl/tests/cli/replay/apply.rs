@@ -1,4 +1,4 @@
-//! A plan is applied: each of its events runs once, and nothing else.
+//! Applying a plan runs each of its events once, and nothing else.
 
 use serde_json::json;
 use shared::inbox::ledger::Settlement;
@@ -10,7 +10,7 @@ async fn a_plan_that_is_applied_a_hundred_times_runs_each_event_once() {
     let world = World::start().await;
     let keys = world.dead(0..40).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    // What comes later is no part of it.
+    // Later events are not in the plan.
     let later = world.dead(100..105).await;
     let mut before = Vec::new();
     for key in &later {
@@ -112,7 +112,7 @@ async fn what_is_done_runs_again_by_force_and_under_a_new_key_if_that_is_said() 
     assert_eq!(
         world.downstream.heard(),
         (4, 4),
-        "two more, under keys of their own"
+        "two more, with idempotency keys of their own"
     );
     world.end().await;
 }

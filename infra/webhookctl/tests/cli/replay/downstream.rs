@@ -1,4 +1,4 @@
-//! Who the events go to: counts how often each came, and says what it is told to.
+//! The destination of the events: counts the calls by key, and answers as configured.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 
-/// No status.
+/// The status for no answer.
 pub(crate) const NEVER: u16 = 0;
 
 #[derive(Clone)]
@@ -21,7 +21,7 @@ struct Told {
     /// Requests by their idempotency key.
     keys: Mutex<BTreeMap<String, usize>>,
     status: AtomicU16,
-    /// Requests until the status holds.
+    /// Requests until the status applies.
     well: AtomicUsize,
 }
 
@@ -39,23 +39,23 @@ impl Downstream {
         Self { url, told }
     }
 
-    /// What it answers from now on.
+    /// The status of the following answers.
     pub(crate) fn answers(&self, status: u16) {
         self.answers_after(0, status);
     }
 
-    /// From now on it takes what comes, and says nothing.
+    /// From now on it accepts requests and sends no answer.
     pub(crate) fn answers_never(&self) {
         self.answers(NEVER);
     }
 
-    /// The same, once it has taken so many.
+    /// The same, after it has accepted this many.
     pub(crate) fn answers_after(&self, well: usize, status: u16) {
         self.told.well.store(well, Ordering::SeqCst);
         self.told.status.store(status, Ordering::SeqCst);
     }
 
-    /// How many keys came, and how many requests.
+    /// The number of keys, and of requests.
     pub(crate) fn heard(&self) -> (usize, usize) {
         let keys = self.told.keys.lock().unwrap();
         (keys.len(), keys.values().sum())

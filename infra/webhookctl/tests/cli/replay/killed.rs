@@ -1,13 +1,14 @@
-//! Whoever applies a plan is killed behind each request in turn.
+//! The command that applies a plan is killed after each request in turn.
 
 use std::time::Duration;
 
 use super::world::{World, document, id, told};
 
-/// Rounds that are tried at most: there are far fewer requests.
+/// The limit of rounds. There are far fewer requests.
 const MOST: i64 = 200;
 
-/// Kills whoever applies the plan at the request with this number; `true` if it was done before.
+/// Kills the command that applies the plan at the request with this number; `true` if it had ended
+/// before.
 async fn killed_at(world: &World, apply: &[&str], request: i64, carried_out: bool) -> bool {
     world.line.cut_after(request, carried_out);
     let mut child = world.spawn(apply);
@@ -21,7 +22,7 @@ async fn killed_at(world: &World, apply: &[&str], request: i64, carried_out: boo
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     if carried_out && !ended {
-        // What is under way arrives.
+        // Requests in flight arrive.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     if !ended {
@@ -34,7 +35,7 @@ async fn killed_at(world: &World, apply: &[&str], request: i64, carried_out: boo
     ended
 }
 
-/// One plan, and whoever goes on with it is killed one request later than the one before.
+/// One plan; each command that continues it is killed one request later than the one before.
 async fn killed_again_and_again(carried_out: bool) {
     let world = World::start().await;
     let keys = world.dead(0..6).await;
@@ -58,9 +59,9 @@ async fn killed_again_and_again(carried_out: bool) {
     while !killed_at(&world, &apply, request, carried_out).await {
         world.lease_is_over(&plan).await;
         request += 1;
-        assert!(request < MOST, "it never ends");
+        assert!(request < MOST, "the plan never ends");
     }
-    assert!(request > 8, "it was killed {request} times");
+    assert!(request > 8, "the command was killed {request} times");
     world.all(&keys, "done").await;
     assert_eq!(world.downstream.heard(), (6, 6));
     for key in &keys {
@@ -84,7 +85,7 @@ async fn behind_any_request_that_was_carried_out() {
     killed_again_and_again(true).await;
 }
 
-/// A plan of its own for each request, killed there once and gone on with.
+/// For each request a new plan, which is killed there once and then continued.
 #[tokio::test]
 async fn once_at_each_request_of_a_whole_run() {
     let world = World::start().await;
@@ -126,9 +127,9 @@ async fn once_at_each_request_of_a_whole_run() {
             break;
         }
         request += 1;
-        assert!(request < MOST, "it never ends");
+        assert!(request < MOST, "the plan never ends");
     }
-    assert!(request > 18, "it was killed {request} times");
+    assert!(request > 18, "the command was killed {request} times");
     world.end().await;
 }
 
@@ -142,10 +143,10 @@ async fn while_a_plan_is_made() {
     let mut request = 0;
     while !killed_at(&world, &line, request, true).await {
         request += 1;
-        assert!(request < MOST, "it never ends");
+        assert!(request < MOST, "the plan never ends");
     }
-    assert!(request > 8, "it was killed {request} times");
-    // What was not made whole is not there; what is there is whole.
+    assert!(request > 8, "the command was killed {request} times");
+    // A plan that was not stored whole is not listed; a listed plan is whole.
     let log = world.webhookctl(&["replay", "log", "-o", "json"]).await;
     let log = document(&log, 0);
     let plans = log["items"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! The line between the command and the services, cut after so many requests.
+//! The connection between the command and the services, cut after a number of requests.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use axum::response::{IntoResponse, Response};
 
 #[derive(Clone)]
 pub(crate) struct Line {
-    /// Requests that still pass, whichever service they are for.
+    /// The number of requests that still pass, to any service.
     left: Arc<AtomicI64>,
-    /// Whether the last one is carried out, and only its answer lost.
+    /// Whether the last request is executed, and only its answer lost.
     carried_out: Arc<AtomicBool>,
     http: reqwest::Client,
 }
@@ -29,7 +29,7 @@ impl Line {
         }
     }
 
-    /// The address of a service behind this line.
+    /// The address of a service behind this proxy.
     pub(crate) fn to(&self, service: &str) -> String {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -42,7 +42,7 @@ impl Line {
         url
     }
 
-    /// After this many requests nobody answers any more.
+    /// After this many requests, no request is answered.
     pub(crate) fn cut_after(&self, requests: i64, carried_out: bool) {
         self.carried_out.store(carried_out, Ordering::SeqCst);
         self.left.store(requests, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! What `inbox inspect` says of who ran an event again, and of what made it pointless.
+//! What `inbox inspect` shows about replays of an event, and about the newer event that superseded
+//! it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a plan says, and that it changes nothing.
+//! The text of a plan, and that making it changes nothing.
 
 use std::time::Duration;
 
@@ -107,9 +107,9 @@ async fn what_is_asked_for_wrongly_is_not_planned() {
         .webhookctl(&["replay", "plan", "--mode", "force"])
         .await;
     let message = "--mode force runs 1 event whose side effect is committed; \
-                   that needs --reason and --confirm 5";
+                   this requires --reason and --confirm 5";
     assert!(told(&force).contains(message), "{}", told(&force));
-    // Nothing that would run: nothing to apply.
+    // No event would run, so there is nothing to apply.
     let none = world.plan(&["--status", "done"]).await;
     assert_eq!(none["events"]["planned"], 0);
     let log = world.webhookctl(&["replay", "log", "-o", "json"]).await;

@@ -1,4 +1,4 @@
-//! Who replayed what, when, why, and what came of it.
+//! The record of a replay: who, what, when, why, and the result.
 
 use serde_json::json;
 
@@ -52,7 +52,7 @@ async fn the_record_says_who_when_why_what_and_what_came_of_it() {
         (&outcome, &json!("finished"))
     );
 
-    // It is written down before it is done.
+    // The record is written before the replay runs.
     let log = world.log().await;
     let of = |name: &str| log[0][name].as_s().unwrap().clone();
     assert_eq!(
@@ -72,7 +72,7 @@ async fn the_record_says_who_when_why_what_and_what_came_of_it() {
         document(&world.webhookctl(&nobody).await, 0)["items"],
         json!([])
     );
-    // A prefix is enough, in any case.
+    // A prefix of the id is enough, in upper or lower case.
     let prefix = &id(&plan).to_lowercase()[..9];
     assert_eq!(world.show(prefix).await["id"], plan["id"]);
     refused(

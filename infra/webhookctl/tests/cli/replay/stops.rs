@@ -1,4 +1,4 @@
-//! What stops a replay: failures, another operator, Ctrl-C, somebody who cancels it.
+//! What stops a replay: failures, another operator, Ctrl-C, a cancellation.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::process::Child;
 
 use super::world::{World, document, id, refused, told};
 
-/// Waits until the plan has looked at so many.
+/// Waits until the plan has handled this many events.
 async fn queued(world: &World, plan: &str, count: u64) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
@@ -42,7 +42,7 @@ async fn a_few_go_first_and_when_they_fail_the_others_are_not_touched() {
     for key in &keys[5..] {
         assert_eq!(world.row(key).await["run"].as_n().unwrap(), "0");
     }
-    // The next time tries five others.
+    // The next run tries five others.
     world.downstream.answers(200);
     let gone_on = world
         .webhookctl(&[&apply[..], &["-o", "json"]].concat())
@@ -81,7 +81,7 @@ async fn it_stops_above_a_share_of_failures() {
     assert!((12..200).contains(&queued), "{queued}");
     let end = stopped["runs"][0]["end"].as_str().unwrap();
     assert!(end.contains("failed again"), "{end}");
-    // With another limit it goes on.
+    // With another limit it continues.
     let on = [
         "--canary",
         "0",
@@ -116,7 +116,7 @@ async fn a_second_operator_is_refused_and_can_watch_or_cancel() {
     assert!(told(&second).contains(&said), "{}", told(&second));
     let status = ["replay", "status", &plan];
     let status = told(&world.webhookctl(&status).await);
-    assert!(status.contains("anna is at it"), "{status}");
+    assert!(status.contains("running, leased by anna until "), "{status}");
     assert!(status.contains("/12"), "{status}");
 
     let cancel = world.webhookctl(&["replay", "cancel", &plan]).await;

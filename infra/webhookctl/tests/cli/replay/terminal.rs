@@ -20,7 +20,11 @@ async fn a_person_types_the_count_and_sees_what_comes_of_it() {
     let question = "This runs 12 events again in local, as anna. Type 12 to continue: ";
     screen.shows(question).await;
     assert!(screen.is_plain(), "the number is seen as it is typed");
-    assert_eq!(world.downstream.heard(), (0, 0), "nobody has answered");
+    assert_eq!(
+        world.downstream.heard(),
+        (0, 0),
+        "the question is not answered yet"
+    );
     screen.types("12\n");
     screen.shows("Trying 5 first …").await;
     screen.shows("Tried 5 first …  ● ● ● ● ●  5 done in").await;
@@ -66,11 +70,11 @@ async fn nothing_runs_unless_the_count_is_typed() {
     for (typed, said) in [
         (
             "4\n",
-            "holds 3 events, but you typed 4; nothing was replayed",
+            "has 3 events, but you typed 4; nothing was replayed",
         ),
         ("yes\n", "not a number; nothing was replayed"),
         ("\n", "replay.not_confirmed"),
-        // The end of what is typed.
+        // End of input.
         ("\u{4}", "replay.not_confirmed"),
     ] {
         let mut screen = apply(&world, &[&plan]);

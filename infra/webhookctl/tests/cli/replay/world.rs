@@ -1,4 +1,4 @@
-//! A stack with dead letters in it, and the commands as a person runs them.
+//! A stack with dead letters, and the commands as a user runs them.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) struct World {
     pub(crate) downstream: Downstream,
     pub(crate) line: Line,
     pub(crate) folder: Folder,
-    /// When it began: events are of a minute before.
+    /// When the test began. Events are from the minute before.
     pub(crate) then: UnixMillis,
 }
 
@@ -74,7 +74,7 @@ impl World {
         world
     }
 
-    /// Tells the commands of the stack, as `dev` does, behind the line.
+    /// Announces the stack to commands, as `dev` does, with the proxy's addresses.
     fn announce(&self) {
         let endpoints = self.stack.endpoints();
         let sources = self.folder.path().join("sources.toml");
@@ -86,7 +86,7 @@ impl World {
         announce(&self.folder, &local).unwrap();
     }
 
-    /// An event that nobody was told of, received so many milliseconds after the beginning.
+    /// An event without a work message, received this many milliseconds after the beginning.
     pub(crate) async fn received(&self, source: &str, number: u64) -> EventKey {
         self.received_at(source, number, self.then + Duration::from_millis(number))
             .await
@@ -109,7 +109,7 @@ impl World {
         event.key().clone()
     }
 
-    /// An event whose one attempt ended so.
+    /// An event whose only attempt ended like this.
     pub(crate) async fn settled(
         &self,
         key: &EventKey,
@@ -126,7 +126,7 @@ impl World {
         settled.await.unwrap();
     }
 
-    /// Dead letters whose effects are known not to have happened.
+    /// Dead letters whose effects are known not to be applied.
     pub(crate) async fn dead(&self, numbers: std::ops::Range<u64>) -> Vec<EventKey> {
         let dead = numbers.map(async |number| {
             let key = self.received("orders", number).await;
@@ -148,7 +148,7 @@ impl World {
         get.send().await.unwrap().item.unwrap_or_default()
     }
 
-    /// Whoever held the plan is gone for long.
+    /// Makes the lease on the plan expire.
     pub(crate) async fn lease_is_over(&self, plan: &str) {
         let mut row = self.item(&format!("R#{plan}"), "M").await;
         row.insert("lu".to_owned(), AttributeValue::N("1".to_owned()));
@@ -157,7 +157,7 @@ impl World {
         put.set_item(Some(row)).send().await.unwrap();
     }
 
-    /// Each key has the state, or comes to it.
+    /// Waits until each key has this state.
     pub(crate) async fn all(&self, keys: &[EventKey], state: &str) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         for key in keys {
@@ -184,7 +184,7 @@ impl World {
         command
     }
 
-    /// The same stack as a deployment that is protected.
+    /// The same stack as a protected deployment.
     pub(crate) async fn protected(&self, args: &[&str]) -> Command {
         let queue = |id| self.stack.queue_url(id).unwrap();
         let context = format!(
@@ -213,14 +213,14 @@ impl World {
         self.command(args).output().await.unwrap()
     }
 
-    /// The same, not waited for.
+    /// The same, without waiting for its end.
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
-    /// A plan of what is selected, as a document.
+    /// A plan for this selection, as JSON.
     pub(crate) async fn plan(&self, args: &[&str]) -> Value {
         let line = [
             &["replay", "plan", "-m", "they are back"],
@@ -236,7 +236,7 @@ impl World {
         document(&self.webhookctl(&line).await, 0)
     }
 
-    /// What operators did this month.
+    /// The audit log of this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
         let table = self.stack.table().unwrap();
         deeds(&self.stack.clients().dynamodb, table).await.unwrap()
@@ -269,13 +269,13 @@ pub(crate) fn s(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
-/// What it printed, if it ended so.
+/// The JSON output, if the command ended with this exit code.
 pub(crate) fn document(output: &Output, exit: i32) -> Value {
     assert_eq!(output.status.code(), Some(exit), "{}", told(output));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
 }
 
-/// The code of the error that it ended with.
+/// Checks the error code of the command.
 pub(crate) fn refused(output: &Output, exit: i32, code: &str) {
     assert_eq!(output.status.code(), Some(exit), "{}", told(output));
     assert!(

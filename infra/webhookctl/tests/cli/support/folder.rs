@@ -1,4 +1,4 @@
-//! A folder of the test's own, to run the program in.
+//! A folder for one test, to run the program in.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use webhookctl::target::Local;
 
-/// It goes when the test ends.
+/// The folder is deleted when the test ends.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -25,7 +25,7 @@ impl Folder {
         &self.0
     }
 
-    /// The program; what else this machine says of contexts and formats does not count.
+    /// The program, without this machine's settings of contexts and formats.
     pub(crate) fn webhookctl(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
         command
@@ -47,7 +47,7 @@ impl Folder {
         output.with_context(|| format!("run {arguments:?}"))
     }
 
-    /// What is printed for people, on both streams.
+    /// The user output, of both streams.
     pub(crate) fn text(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments)?;
         let text = printed(&output)?;
@@ -55,7 +55,7 @@ impl Folder {
         Ok(text)
     }
 
-    /// The document that a command prints.
+    /// The JSON output of a command.
     pub(crate) fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
         let output = self.run(&[arguments, &["-o", "json"]].concat())?;
         let said = stderr(&output);
@@ -63,7 +63,7 @@ impl Folder {
         serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {said}"))
     }
 
-    /// What a shell would offer for the last of these words.
+    /// The completions for the last of these words.
     pub(crate) fn offered(&self, words: &[&str]) -> anyhow::Result<Vec<String>> {
         let line = [&["--", "webhookctl"], words].concat();
         let mut asked = self.webhookctl(&line);
@@ -77,13 +77,13 @@ impl Folder {
         Ok(text.lines().map(|word| word.trim().to_owned()).collect())
     }
 
-    /// A refusal: its exit code, and what it says.
+    /// A failed command: its exit code, and its output.
     pub(crate) fn refused(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let output = self.run(arguments)?;
         Ok((output.status.code(), printed(&output)?))
     }
 
-    /// The same for scripts: the exit code, and the code of the error.
+    /// The same for scripts: the exit code, and the error code.
     pub(crate) fn error(&self, arguments: &[&str]) -> anyhow::Result<(i32, String)> {
         let output = self.run(&[arguments, &["-o", "json"]].concat())?;
         let said = stderr(&output);
@@ -101,7 +101,7 @@ impl Folder {
         std::fs::read_to_string(self.0.join(name)).with_context(|| name.to_owned())
     }
 
-    /// What the `dev` that runs here says of itself.
+    /// The description of the `dev` that runs here.
     pub(crate) fn local(&self) -> anyhow::Result<Local> {
         Ok(serde_json::from_str(&self.read(".mitt/local.json")?)?)
     }
@@ -122,7 +122,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// All that was printed.
+/// All output of the command.
 pub(crate) fn told(output: &Output) -> String {
     format!(
         "{}{}",

@@ -1,4 +1,4 @@
-//! A stack of the test's own process, and how commands hear of it.
+//! A stack in the test's own process, and how commands find it.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) fn options(folder: &Folder) -> Options {
     }
 }
 
-/// Tells the commands of the folder of a stack, as `dev` does.
+/// Announces the stack to the commands of the folder, as `dev` does.
 pub(crate) fn announce(folder: &Folder, local: &Local) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder.path().join(".mitt"))?;
     folder.write(".mitt/local.json", &serde_json::to_string(local)?)

@@ -15,18 +15,18 @@ use super::folder::Folder;
 pub(crate) struct Dev(pub(crate) Child);
 
 impl Dev {
-    /// Starts one with the `sources.toml` of the folder, and waits until it is ready.
+    /// Starts a `dev` with the `sources.toml` of the folder, and waits until it is ready.
     pub(crate) fn start(folder: &Folder, more: &[&str]) -> anyhow::Result<Self> {
         let sources = ["--sources", "sources.toml"];
         Self::start_as(folder, &[&sources[..], more].concat())
     }
 
-    /// The same with these arguments alone.
+    /// The same with only these arguments.
     pub(crate) fn start_as(folder: &Folder, arguments: &[&str]) -> anyhow::Result<Self> {
         let usual = ["dev", "--port", "0", "-o", "jsonl"];
         let mut command = folder.webhookctl(&[&usual[..], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let stdout = child.stdout.take().context("it has a stdout")?;
+        let stdout = child.stdout.take().context("stdout is piped")?;
         let dev = Self(child);
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
@@ -34,7 +34,7 @@ impl Dev {
         Ok(dev)
     }
 
-    /// As a crash of the machine would.
+    /// Kills it, like a crash of the machine.
     pub(crate) fn kill(mut self) -> anyhow::Result<()> {
         self.0.kill()?;
         self.0.wait()?;
@@ -49,14 +49,14 @@ impl Drop for Dev {
     }
 }
 
-/// The folder is at hand as if it were this.
+/// Gives access to the methods of the folder.
 pub(crate) struct World {
-    // First, so that it ends before its folder goes.
+    // First, so that it stops before its folder is deleted.
     dev: Dev,
     folder: Folder,
     pub(crate) local: Local,
     pub(crate) ledger: Ledger,
-    /// When it began.
+    /// When the test began.
     pub(crate) now: UnixMillis,
 }
 
@@ -85,7 +85,7 @@ impl World {
         })
     }
 
-    /// Past the program.
+    /// A client that does not go through the program.
     pub(crate) fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         self.local.endpoints().clients().dynamodb
     }

@@ -1,4 +1,4 @@
-//! What happened before somebody reads a page: its examples need something to look at.
+//! The history of each page's stack: its examples need data.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
@@ -22,8 +22,8 @@ use shared::webhook::verify::Reason;
 
 use crate::world::World;
 
-/// Who sends on the pages about what went wrong. An action of `github-org` calls a program that is
-/// up again.
+/// The sources of the pages about failures. An action of `github-org` calls a program that works
+/// again.
 const SOURCES: &str = r#"
 schema = 1
 [forward]
@@ -49,11 +49,11 @@ preset = "shopify"
 action = [{ kind = "keep" }]
 "#;
 
-/// The secret that `shopify-eu` signs with since it was rotated, and the one before.
+/// The secret that `shopify-eu` signs with since its rotation, and the one before.
 const NEXT: &str = "secret-since-the-rotation";
 const BEFORE: &str = "secret-before-the-rotation";
 
-/// What the program has an issue for already.
+/// The event for which the program has an issue already.
 const KNOWN: &str = "delivery-30";
 
 /// The stack of a page.
@@ -94,8 +94,8 @@ impl World {
         }
     }
 
-    /// GitHub's API was down for three quarters of an hour, and a service of ours was too slow once.
-    /// Some messages were answered by nobody.
+    /// GitHub's API was down for three quarters of an hour, and one of our services was too slow
+    /// once. Some messages went to the dead-letter queue.
     async fn an_outage(&self) {
         let keys = join_all((0..41).map(|number| self.dead_of_the_outage(number))).await;
         let slow = Died {
@@ -117,8 +117,8 @@ impl World {
         }
     }
 
-    /// One of 41, a bit more than a minute apart; of three of them nobody knows whether the issue
-    /// was opened.
+    /// One of 41, a little more than a minute apart. For three of them it is unknown whether the
+    /// issue was opened.
     async fn dead_of_the_outage(&self, number: u64) -> EventKey {
         let effect = match number {
             13 | 27 => (EffectState::Unknown, true),
@@ -183,7 +183,7 @@ impl World {
         key.clone()
     }
 
-    /// Somebody tries what `acme` takes, again and again.
+    /// A scanner tries requests on `acme`, again and again.
     async fn a_scan(&self, config: &Config) {
         for number in 0..118 {
             let body = br#"{"admin":true}"#.as_slice();
@@ -194,7 +194,8 @@ impl World {
         }
     }
 
-    /// Nine orders are signed with the new secret, which nobody had stored, and three by a stranger.
+    /// Nine orders are signed with the new secret, which was not stored yet, and three with an
+    /// unrelated secret.
     async fn a_rotation_that_we_missed(&self, config: &Config) {
         let source = config.source("shopify-eu").unwrap();
         let scheme = source.verifier.preset.scheme("default").unwrap();
@@ -214,7 +215,7 @@ impl World {
         }
     }
 
-    /// Keeps a request apart, as the catcher would.
+    /// Quarantines a request, as the catcher does.
     async fn kept_apart(&self, source: &Source, envelope: &Envelope, reason: Reason) {
         let refused = NewRejection {
             source,
@@ -222,7 +223,7 @@ impl World {
             reason,
             secrets: &[],
         };
-        // One process keeps few at once, so each is kept by another.
+        // A process stores only a few at once, so each request uses its own.
         let quarantine = RejectedRequests::new(self.stack.clients().dynamodb, self.table());
         let kept = quarantine
             .store(&refused, self.now, Duration::from_secs(10))
@@ -231,17 +232,17 @@ impl World {
     }
 }
 
-/// An event, and how it came to be a dead letter.
+/// An event, and how it became a dead letter.
 struct Died {
     source: &'static str,
     preset: &'static str,
     kind: &'static str,
     id: String,
     received_at: UnixMillis,
-    /// How long it was worked on.
+    /// How long it was processed.
     after: Duration,
     error: &'static str,
-    /// What is known of the one effect, and whether a key protects it.
+    /// The state of its only effect, and whether an idempotency key protects it.
     effect: (EffectState, bool),
 }
 
@@ -267,7 +268,7 @@ fn request(
     }
 }
 
-/// Opens an issue for each event, and refuses what it has one for.
+/// Opens an issue for each event, and rejects events that have one.
 fn program() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -281,7 +282,7 @@ fn program() -> String {
         }
     };
     let router = Router::new().fallback(answer);
-    // It ends with the runtime of the test.
+    // The task ends with the runtime of the test.
     tokio::spawn(async { axum::serve(listener, router).await });
     url
 }

@@ -1,8 +1,8 @@
-//! The pages that people read, and the blocks in them.
+//! The pages of the documentation, and the blocks in them.
 
 use std::path::{Path, PathBuf};
 
-/// A console block: commands, and what each prints.
+/// A console block: commands, and the output of each.
 pub(super) struct Block {
     /// Page and line.
     pub(super) at: String,
@@ -15,7 +15,7 @@ pub(super) struct Step {
     pub(super) exit: i32,
 }
 
-/// README and everything below `infra/docs`, by their paths in the repository.
+/// README and every page below `infra/docs`, by path in the repository.
 pub(super) fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
     let mut folders = vec!["infra/docs".to_owned()];
@@ -56,12 +56,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Something between two fences.
+/// The text between two fences.
 pub(super) struct Fence {
     line: usize,
-    /// What stands behind the language.
+    /// The text after the language.
     note: String,
-    /// Lines by their numbers.
+    /// The lines, with their numbers.
     pub(super) inside: Vec<(usize, String)>,
 }
 
@@ -88,8 +88,8 @@ pub(super) fn fenced<'t>(text: &'t str, language: &'t str) -> impl Iterator<Item
     })
 }
 
-/// A command begins with `$ `, goes on behind a `\`, and ends with 0 unless `[exit 5]` stands
-/// below what it prints.
+/// A command begins with `$ `, continues after a `\`, and ends with 0 unless `[exit 5]` is below
+/// its output.
 fn steps(lines: impl Iterator<Item = String>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut open = false;
@@ -115,14 +115,14 @@ fn steps(lines: impl Iterator<Item = String>) -> Vec<Step> {
         } else if let Some(exit) = exit {
             step.exit = exit.parse().unwrap();
         } else if !line.starts_with("tip: ") {
-            // A tip is for a terminal, and there is none.
+            // Tips are printed on terminals only, and the test has none.
             step.expected += &(line + "\n");
         }
     }
     steps
 }
 
-/// Words as a shell has them; a comment ends the line.
+/// Splits words as a shell does; a comment ends the line.
 pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
