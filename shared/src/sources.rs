@@ -323,7 +323,7 @@ kind = "keep"
                 6,
                 "source 1: a source's name must have",
             ),
-            ("\"stripe\"\n", "\"KEY_0\"\n", 7, "there is no preset"),
+            ("\"stripe\"\n", "\"KEY_0\"\n", 7, "unknown preset"),
             (
                 "schema = 1",
                 "schema = \"KEY\"",
@@ -382,11 +382,7 @@ kind = "keep"
         for (from, to, said) in [
             ("preset = \"stripe\"", "presett = \"stripe\"", "line 7"),
             ("preset = \"stripe\"", "presett = \"stripe\"", "`preset`"),
-            (
-                "\"stripe\"\n",
-                "\"strpe\"\n",
-                "there is no preset \"strpe\"",
-            ),
+            ("\"stripe\"\n", "\"strpe\"\n", "unknown preset \"strpe\""),
             (
                 "stripe-main",
                 "Stripe Main",

@@ -57,7 +57,7 @@ fn our_own_secrets_come_before_those_of_others() {
         let verifier = verifier(preset);
         let envelope = sent(&verifier, "signing", "{}");
         let theirs = other(Of::Source("stripe-test".into()), "signing");
-        let nobody = other(Of::Nobody("stray".into()), "signing");
+        let nobody = other(Of::Unused("stray".into()), "signing");
         let ours = other(Of::Itself, "signing");
         let found = |others: &[Other]| near(&verifier, &envelope, "stored", others).unwrap();
         let first = found(&[nobody.clone(), theirs.clone(), ours]);

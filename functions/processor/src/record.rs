@@ -8,7 +8,9 @@ use futures::future::join_all;
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
-use shared::inbox::ledger::{Claim, EffectRow, ExpiredLease, Lease, NoBody, Settled, Settlement};
+use shared::inbox::ledger::{
+    Claim, EffectRow, ExpiredLease, Lease, MissingBody, Settled, Settlement,
+};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
 use shared::sources::Source;
@@ -272,10 +274,10 @@ impl Processor {
             .context("read the body")
         {
             Ok(Ok(body)) => body.0,
-            Ok(Err(NoBody::Gone)) => {
+            Ok(Err(MissingBody::Gone)) => {
                 return (Outcome::permanent("the body no longer exists"), Vec::new());
             }
-            Ok(Err(NoBody::Damaged)) => {
+            Ok(Err(MissingBody::Damaged)) => {
                 let error = "the stored body differs from the received body";
                 return (Outcome::permanent(error), Vec::new());
             }

@@ -220,7 +220,7 @@ pub fn known_sources<'i>(
 
 fn no_source(inbox: &Deployment, name: &str) -> CliError {
     let known = inbox.sources();
-    let message = format!("there is no source '{name}' in {}", inbox.name);
+    let message = format!("unknown source '{name}' in {}", inbox.name);
     let error = CliError::usage("usage.source", message);
     match nearest(name, known.iter().copied()) {
         Some(meant) => error.tip(format!("did you mean '{meant}'?")),

@@ -81,7 +81,7 @@ impl Rates {
             return Ok(turn(rate, window, rate.calls + 1, jitter));
         };
         let counted = counted.unwrap_or_default();
-        let ticket = item::number(&counted, "n").context("count a call: there is no count")?;
+        let ticket = item::number(&counted, "n").context("count a call: the counter is missing")?;
         Ok(turn(rate, window, ticket, jitter))
     }
 }

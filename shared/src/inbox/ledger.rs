@@ -64,7 +64,7 @@ use crate::sources::ordering::Order;
 use crate::sources::policy::Retentions;
 pub use arrivals::{OtherArrival, Seen};
 pub use audit_log::{AuditAction, AuditEntry, AuditLog};
-pub use body::{Body, NoBody, StoredBody};
+pub use body::{Body, MissingBody, StoredBody};
 pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
 pub use claim::{Claim, ExpiredLease, Lease};
 pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};

@@ -229,7 +229,7 @@ impl Queue {
             .and_then(|attributes| attributes.get(&visible));
         depth
             .and_then(|text| text.parse().ok())
-            .context("the queue's depth is no number")
+            .context("the queue's depth is not a number")
     }
 }
 

@@ -171,7 +171,7 @@ impl Spill {
         });
         numbers
             .sum::<Option<u64>>()
-            .context("the spill queue's depth is no number")
+            .context("the spill queue's depth is not a number")
     }
 }
 

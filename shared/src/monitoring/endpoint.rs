@@ -163,7 +163,8 @@ impl Serialize for Health {
 impl<'de> Deserialize<'de> for Health {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
-        Self::parse(&word).ok_or_else(|| serde::de::Error::custom(format!("{word:?} is no health")))
+        Self::parse(&word)
+            .ok_or_else(|| serde::de::Error::custom(format!("invalid health {word:?}")))
     }
 }
 

@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Drifted {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
         Self::parse(&word)
-            .ok_or_else(|| serde::de::Error::custom(format!("{word:?} is no kind of drift")))
+            .ok_or_else(|| serde::de::Error::custom(format!("invalid kind of drift {word:?}")))
     }
 }
 

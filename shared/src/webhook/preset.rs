@@ -105,10 +105,7 @@ impl Preset {
             .or_else(|| EMBEDDED.iter().find(|(_, text)| text.lines().any(is_alias)));
         let Some((_, text)) = found else {
             let known: Vec<_> = Self::ids().collect();
-            bail!(
-                "there is no preset {id:?}; known presets: {}",
-                known.join(", ")
-            );
+            bail!("unknown preset {id:?}; known presets: {}", known.join(", "));
         };
         Self::parse(text, params).with_context(|| format!("preset {id}"))
     }

@@ -7,7 +7,8 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::{
     AuditAction, BodyAt, By, Claim, Decided, Erased, FoundBy, Ledger, MOST_OF_DAY, MOST_OF_ONE,
-    NEWEST_SCHEMA, NoBody, Received, Settlement, State, TooManyConflicts, is_permanent_rejection,
+    MissingBody, NEWEST_SCHEMA, Received, Settlement, State, TooManyConflicts,
+    is_permanent_rejection,
 };
 use shared::inbox::queue::WorkMessage;
 use shared::webhook::event::{EventKey, Via};
@@ -52,7 +53,7 @@ fn word(decided: &Decided) -> String {
     match decided {
         Decided::Made(row) => format!("made: {}", row.state),
         Decided::NotQuarantined(state) => format!("not apart: {state}"),
-        Decided::NoBody => "no body".to_owned(),
+        Decided::MissingBody => "no body".to_owned(),
         Decided::Missing => "missing".to_owned(),
     }
 }
@@ -300,7 +301,7 @@ async fn what_has_no_body_any_more_is_not_released() {
             table.delete(&key.pk(), &text(&item, "sk")).await;
         }
     }
-    assert_eq!(table.body(&key).await, Err(NoBody::Gone));
+    assert_eq!(table.body(&key).await, Err(MissingBody::Gone));
     let before = table.row(&key).await;
     assert_eq!(word(&release(&table, &key).await), "no body");
     assert_eq!(table.row(&key).await, before);
@@ -401,7 +402,7 @@ async fn a_body_is_kept_as_long_as_it_waits_for_a_decision() {
 
         let key = quarantined(&format!("erased-{bytes}"), bytes).await;
         table.ledger.erase(&key, BERT, THEN).await.unwrap();
-        assert_eq!(table.body(&key).await, Err(NoBody::Gone));
+        assert_eq!(table.body(&key).await, Err(MissingBody::Gone));
     }
 }
 

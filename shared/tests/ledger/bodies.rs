@@ -8,13 +8,13 @@ use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::get_item::GetItemInput;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::timing::KEEP_BODY;
-use shared::inbox::ledger::{BodyAt, Ledger, NoBody, Received, Settled, Settlement, State};
+use shared::inbox::ledger::{BodyAt, Ledger, MissingBody, Received, Settled, Settlement, State};
 use shared::webhook::event::{Event, EventKey, Sha, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, noise, number, s, text};
 
 impl Table {
-    pub(crate) async fn body(&self, key: &EventKey) -> Result<Vec<u8>, NoBody> {
+    pub(crate) async fn body(&self, key: &EventKey) -> Result<Vec<u8>, MissingBody> {
         let body = self.ledger.event_body(key).await.unwrap().unwrap();
         body.map(|body| body.0.to_vec())
     }
@@ -260,7 +260,7 @@ async fn a_body_that_is_gone_is_said_to_be_gone() {
     let in_row = large("evt_1", 3_000);
     table.receive(&in_row).await;
     table.delete(&in_row.key().pk(), &body_sk(&in_row)).await;
-    assert_eq!(table.body(in_row.key()).await, Err(NoBody::Gone));
+    assert_eq!(table.body(in_row.key()).await, Err(MissingBody::Gone));
 
     let in_bucket = large("evt_2", 40_000);
     table.receive(&in_bucket).await;
@@ -274,17 +274,17 @@ async fn a_body_that_is_gone_is_said_to_be_gone() {
         .send()
         .await
         .unwrap();
-    assert_eq!(table.body(in_bucket.key()).await, Err(NoBody::Gone));
+    assert_eq!(table.body(in_bucket.key()).await, Err(MissingBody::Gone));
 
     // An erased event keeps its row, and can be settled.
     let erased = event_with("evt_3", Via::Webhook, "{}");
     table.receive(&erased).await;
     table.edit(erased.key(), |row| drop(row.remove("b"))).await;
-    assert_eq!(table.body(erased.key()).await, Err(NoBody::Gone));
+    assert_eq!(table.body(erased.key()).await, Err(MissingBody::Gone));
     let lease = table.lease(erased.key(), NOW).await;
     assert_eq!(
         table.ledger.leased_body(&lease).await.unwrap(),
-        Err(NoBody::Gone)
+        Err(MissingBody::Gone)
     );
     let settled = table.settle(lease, Settlement::Done).await;
     assert_eq!(settled, Settled::Recorded(Settlement::Done));
@@ -303,7 +303,7 @@ async fn a_body_that_was_changed_is_damaged() {
             drop(row.insert("b".into(), blob(b"[]".to_vec())));
         })
         .await;
-    assert_eq!(table.body(inline.key()).await, Err(NoBody::Damaged));
+    assert_eq!(table.body(inline.key()).await, Err(MissingBody::Damaged));
 
     for (index, bytes) in [noise(3_000), vec![], swapped.clone()]
         .into_iter()
@@ -318,7 +318,7 @@ async fn a_body_that_was_changed_is_damaged() {
             table.put(row).await;
             assert_eq!(
                 table.body(event.key()).await,
-                Err(NoBody::Damaged),
+                Err(MissingBody::Damaged),
                 "{index} {enc}"
             );
         }
@@ -331,7 +331,7 @@ async fn a_body_that_was_changed_is_damaged() {
     bytes[1_500] ^= 1;
     row.insert("b".into(), blob(bytes));
     table.put(row).await;
-    assert_eq!(table.body(event.key()).await, Err(NoBody::Damaged));
+    assert_eq!(table.body(event.key()).await, Err(MissingBody::Damaged));
 
     let event = large("evt_bucket", 40_000);
     table.receive(&event).await;
@@ -342,7 +342,7 @@ async fn a_body_that_was_changed_is_damaged() {
     for bytes in [noise(40_000), vec![], swapped] {
         let put = s3.put_object().bucket(&bucket).key(&key);
         put.body(bytes.into()).send().await.unwrap();
-        assert_eq!(table.body(event.key()).await, Err(NoBody::Damaged));
+        assert_eq!(table.body(event.key()).await, Err(MissingBody::Damaged));
     }
 }
 
@@ -356,7 +356,7 @@ async fn a_body_that_claims_to_be_short_fills_no_memory() {
     table
         .edit(event.key(), |row| drop(row.insert("len".into(), n(5))))
         .await;
-    assert_eq!(table.body(event.key()).await, Err(NoBody::Damaged));
+    assert_eq!(table.body(event.key()).await, Err(MissingBody::Damaged));
 }
 
 #[tokio::test]

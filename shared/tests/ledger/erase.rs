@@ -2,7 +2,7 @@
 
 use shared::base::timing::{KEEP_ROW, LEASE};
 use shared::inbox::ledger::{
-    AuditAction, BodyAt, By, Claim, EffectState, Erased, NoBody, Received, Settlement, State,
+    AuditAction, BodyAt, By, Claim, EffectState, Erased, MissingBody, Received, Settlement, State,
 };
 use shared::webhook::event::{Event, Via};
 
@@ -70,7 +70,7 @@ async fn nothing_of_the_content_is_left() {
             .collect();
         assert_eq!(told, [("failed", ""), ("done", ""), ("erased", BY.why)]);
         assert_eq!(row.history[2].owner, BY.who);
-        assert_eq!(table.body(event.key()).await, Err(NoBody::Gone));
+        assert_eq!(table.body(event.key()).await, Err(MissingBody::Gone));
         // The event is still known.
         let again = table.ledger.receive(&event, after(9_500)).await.unwrap();
         assert_eq!(again, Received::Settled);
@@ -216,7 +216,7 @@ async fn what_was_kept_apart_goes_by_itself() {
     };
     let erased = table.ledger.erase(&apart, BY, after(9_000)).await.unwrap();
     assert_eq!(erased, Erased::Gone);
-    assert_eq!(table.body(&apart).await, Err(NoBody::Gone));
+    assert_eq!(table.body(&apart).await, Err(MissingBody::Gone));
     assert_eq!(table.body(one.key()).await, Ok(one.body().to_vec()));
     assert_eq!(erase(&table, &one).await, Erased::Gone);
     // The body that was stored under the first key, before the conflict was found, is deleted too.

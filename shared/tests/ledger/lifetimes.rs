@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{By, FoundBy, NoBody, Received, Settlement, transition::WORK_SHARDS};
+use shared::inbox::ledger::{
+    By, FoundBy, MissingBody, Received, Settlement, transition::WORK_SHARDS,
+};
 use shared::inbox::rejected::{NewRejection, RejectedRequests, StoreResult};
 use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
@@ -222,7 +224,7 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
             // A body in the row lives as long as the row.
             let expected = match (when, size) {
                 ("after 30 days", 100) => Ok(world.bodies[key].clone()),
-                _ => Err(NoBody::Gone),
+                _ => Err(MissingBody::Gone),
             };
             assert_eq!(row.is_some(), when == "after 30 days", "{key} {when}");
             if row.is_some() {

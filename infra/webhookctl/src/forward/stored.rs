@@ -1,7 +1,7 @@
 //! Converts a stored event back to a request.
 
 use bytes::Bytes;
-use shared::inbox::ledger::{BodyAt, Ledger, NoBody, Row};
+use shared::inbox::ledger::{BodyAt, Ledger, MissingBody, Row};
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::{Location, Scheme};
 
@@ -18,7 +18,7 @@ pub(crate) struct Stored {
 pub(crate) enum Missing {
     /// The event does not exist.
     Event,
-    Body(NoBody),
+    Body(MissingBody),
     /// The body is in the bucket, and the bucket name is unknown.
     Bucket,
 }
@@ -28,8 +28,8 @@ impl Missing {
     pub(crate) fn why(self) -> &'static str {
         match self {
             Self::Event => "the event no longer exists",
-            Self::Body(NoBody::Gone) => "its body has expired or was erased",
-            Self::Body(NoBody::Damaged) => {
+            Self::Body(MissingBody::Gone) => "its body has expired or was erased",
+            Self::Body(MissingBody::Damaged) => {
                 "its body is damaged: the stored bytes differ from the received bytes"
             }
             Self::Bucket => "its body is in the bucket for large bodies; set --body-bucket",

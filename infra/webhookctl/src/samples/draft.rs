@@ -44,7 +44,7 @@ pub enum Signer {
     Secret(Secret),
     KeyPair(KeyPair),
     /// The scheme has no signature.
-    Nobody,
+    Unsigned,
 }
 
 impl Draft {
@@ -74,7 +74,7 @@ impl Draft {
         let envelope = match signer {
             Signer::Secret(secret) => signed(scheme, secret, envelope, at)?,
             Signer::KeyPair(pair) => signed_by(scheme, pair, envelope, at)?,
-            Signer::Nobody => envelope,
+            Signer::Unsigned => envelope,
         };
         let headers = envelope.headers.iter();
         Ok(Signed {
@@ -120,7 +120,7 @@ impl Signer {
         Ok(match means(scheme) {
             Means::Secret => Self::Secret(Secret::new("random", random_secret(scheme)?)),
             Means::KeyPair(algorithm) => Self::KeyPair(KeyPair::generate(algorithm)?),
-            Means::Nothing => Self::Nobody,
+            Means::Nothing => Self::Unsigned,
             Means::No(why) => anyhow::bail!(why),
         })
     }
@@ -132,7 +132,7 @@ impl Signer {
             Self::KeyPair(pair) if scheme.needs_secret() => {
                 vec![Secret::new("public key", pair.public(scheme.key)?)]
             }
-            Self::KeyPair(_) | Self::Nobody => Vec::new(),
+            Self::KeyPair(_) | Self::Unsigned => Vec::new(),
         })
     }
 

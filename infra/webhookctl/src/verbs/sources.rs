@@ -106,7 +106,7 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
         let error = CliError::new(
             "sources.not_found",
             Exit::NotFound,
-            format!("there is no source '{name}'"),
+            format!("unknown source '{name}'"),
         );
         match nearest(name, names.iter().copied()) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")),

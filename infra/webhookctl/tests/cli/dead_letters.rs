@@ -353,7 +353,10 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
     }
     assert!(!full.contains('\u{1b}'), "{full:?}");
     let (code, told) = world.refused(&["quarantine", "release", &one_name, "-m", why])?;
-    assert!(code == Some(7) && told.contains("its state is done"), "{told}");
+    assert!(
+        code == Some(7) && told.contains("its state is done"),
+        "{told}"
+    );
 
     let said = world.json(&["quarantine", "discard", &two_name, "-m", "a test of theirs"])?;
     assert_eq!(said["status"], "dead_letter");

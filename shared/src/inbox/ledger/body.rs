@@ -86,7 +86,7 @@ pub struct Body(pub Bytes);
 
 /// Why an event has no readable body. The event is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoBody {
+pub enum MissingBody {
     /// It is past its keeping, or was erased.
     Gone,
     /// What is stored is not what arrived.
@@ -216,9 +216,13 @@ impl Ledger {
     }
 
     /// Reads the body of an event, from wherever it is.
-    pub async fn body(&self, row: &Row, state_row: &Item) -> anyhow::Result<Result<Body, NoBody>> {
+    pub async fn body(
+        &self,
+        row: &Row,
+        state_row: &Item,
+    ) -> anyhow::Result<Result<Body, MissingBody>> {
         let Some(sha) = row.sha.filter(|_| row.erased_at.is_none()) else {
-            return Ok(Err(NoBody::Gone));
+            return Ok(Err(MissingBody::Gone));
         };
         let packed = match &row.body_at {
             BodyAt::Inline => stored(state_row)?,
@@ -230,7 +234,7 @@ impl Ledger {
             BodyAt::Bucket(key) => self.bucket_body(key).await?,
         };
         Ok(packed
-            .ok_or(NoBody::Gone)
+            .ok_or(MissingBody::Gone)
             .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, &sha)))
     }
 
@@ -297,12 +301,12 @@ pub(crate) fn unpack(
     encoding: Encoding,
     len: u64,
     sha: &Sha,
-) -> Result<Body, NoBody> {
+) -> Result<Body, MissingBody> {
     let capped = |reader: std::io::Result<Box<dyn std::io::Read + '_>>| {
         let mut out = Vec::new();
         let most = len.min(LARGEST_BODY as u64) + 1;
         let read = reader.and_then(|reader| reader.take(most).read_to_end(&mut out));
-        read.map(|_| out).map_err(|_| NoBody::Damaged)
+        read.map(|_| out).map_err(|_| MissingBody::Damaged)
     };
     let body = match encoding {
         Encoding::Raw => bytes,
@@ -314,7 +318,7 @@ pub(crate) fn unpack(
     if Sha::of(&body) == *sha {
         Ok(Body(body.into()))
     } else {
-        Err(NoBody::Damaged)
+        Err(MissingBody::Damaged)
     }
 }
 
@@ -388,13 +392,13 @@ mod tests {
         let bomb = zstd::bulk::compress(&vec![0; 64 * 1024 * 1024], 19).unwrap();
         let sha = Sha::of(b"small");
         for encoding in [Encoding::Zstd, Encoding::Zstd1] {
-            let damaged = Err(NoBody::Damaged);
+            let damaged = Err(MissingBody::Damaged);
             assert_eq!(unpack(bomb.clone(), encoding, 5, &sha), damaged);
             assert_eq!(unpack(bomb.clone(), encoding, u64::MAX, &sha), damaged);
             assert_eq!(unpack(b"no zstd".to_vec(), encoding, 5, &sha), damaged);
         }
         let raw = unpack(b"smell".to_vec(), Encoding::Raw, 5, &sha);
-        assert_eq!(raw, Err(NoBody::Damaged));
+        assert_eq!(raw, Err(MissingBody::Damaged));
     }
 
     #[test]

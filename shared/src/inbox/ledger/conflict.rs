@@ -100,7 +100,7 @@ pub enum Decided {
     /// It is not kept apart (any more), and nothing was changed.
     NotQuarantined(State),
     /// What it carried was erased, is past its keeping, or is damaged: there is nothing to work on.
-    NoBody,
+    MissingBody,
     Missing,
 }
 
@@ -264,7 +264,7 @@ impl Ledger {
             let change = match decision {
                 Decision::Release => {
                     if self.body(&row, &item).await?.is_err() {
-                        return Ok(Decided::NoBody);
+                        return Ok(Decided::MissingBody);
                     }
                     transition::conflict::release(&row, [&why_apart, &this], now)
                 }

@@ -2,7 +2,7 @@
 
 use super::pages::HourPart;
 use super::transition::WORK_SHARDS;
-use super::{Body, Item, Ledger, NoBody, Row, item};
+use super::{Body, Item, Ledger, MissingBody, Row, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::{EventId, EventKey};
 
@@ -67,7 +67,10 @@ impl Ledger {
     }
 
     /// The exact body of an event.
-    pub async fn event_body(&self, key: &EventKey) -> anyhow::Result<Option<Result<Body, NoBody>>> {
+    pub async fn event_body(
+        &self,
+        key: &EventKey,
+    ) -> anyhow::Result<Option<Result<Body, MissingBody>>> {
         let Some(item) = self.get(&key.pk(), "M").await? else {
             return Ok(None);
         };

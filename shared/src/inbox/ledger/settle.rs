@@ -240,7 +240,7 @@ impl Ledger {
     pub async fn leased_body(
         &self,
         lease: &Lease,
-    ) -> anyhow::Result<Result<super::Body, super::NoBody>> {
+    ) -> anyhow::Result<Result<super::Body, super::MissingBody>> {
         self.body(&lease.row, &lease.item).await
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{KEEP, NewRejection, day, headers};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Encoding, Item, NoBody, Packed, SCHEMA, item};
+use crate::inbox::ledger::{Encoding, Item, MissingBody, Packed, SCHEMA, item};
 use crate::sources::policy::{LARGEST_REFUSED, LARGEST_REFUSED_BODY};
 use crate::webhook::envelope::{Envelope, Headers};
 use crate::webhook::event::{EventId, Sha};
@@ -47,7 +47,7 @@ pub struct Released {
 
 impl RejectedRequest {
     /// The request as it arrived, for whoever verifies it again.
-    pub fn envelope(&self) -> Result<Envelope, NoBody> {
+    pub fn envelope(&self) -> Result<Envelope, MissingBody> {
         Ok(Envelope {
             method: self.method.clone(),
             url: self.url.clone(),
@@ -58,7 +58,7 @@ impl RejectedRequest {
     }
 
     /// The exact bytes, checked against their hash.
-    pub fn body(&self) -> Result<Bytes, NoBody> {
+    pub fn body(&self) -> Result<Bytes, MissingBody> {
         crate::inbox::ledger::unpack(self.packed.clone(), self.encoding, self.body_len, &self.sha)
             .map(|body| body.0)
     }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Serialize;
-use shared::inbox::ledger::{BodyAt, NoBody, Row};
+use shared::inbox::ledger::{BodyAt, MissingBody, Row};
 
 use super::find;
 use crate::cli::{BodyArgs, Global};
@@ -69,12 +69,12 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
     let id = row.id();
     match inbox.ledger.event_body(&row.key).await? {
         Some(Ok(body)) => Ok(body.0),
-        Some(Err(NoBody::Damaged)) => Err(CliError::failed(
+        Some(Err(MissingBody::Damaged)) => Err(CliError::failed(
             "inbox.damaged_body",
             format!("the stored body of {id} is damaged: its hash does not match"),
         )
         .into()),
-        Some(Err(NoBody::Gone)) | None => {
+        Some(Err(MissingBody::Gone)) | None => {
             let why = match row.erased_at {
                 Some(_) => "it was erased",
                 None => "its retention has ended",

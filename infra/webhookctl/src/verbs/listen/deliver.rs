@@ -39,7 +39,7 @@ pub(super) enum End {
     /// The event does not match the selection, or no longer exists.
     Unwanted,
     /// The body cannot be read, with the reason.
-    NoBody(&'static str),
+    MissingBody(&'static str),
     /// The inbox could not be read.
     Trouble(anyhow::Error),
 }
@@ -49,7 +49,7 @@ impl Deliveries {
         let stored = match Stored::read(&self.ledger, &item.event.key).await {
             Err(error) => return End::Trouble(error),
             Ok(Err(Missing::Event)) => return End::Unwanted,
-            Ok(Err(missing)) => return End::NoBody(missing.why()),
+            Ok(Err(missing)) => return End::MissingBody(missing.why()),
             Ok(Ok(stored)) => stored,
         };
         if !self.wanted.takes(&stored.row, &stored.body, &self.config) {

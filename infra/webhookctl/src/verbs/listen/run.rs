@@ -155,7 +155,7 @@ impl<'o> Run<'o> {
                 return Ok(());
             }
             End::Unwanted => {}
-            End::NoBody(why) => self.teller.left_out(&item, why, self.out)?,
+            End::MissingBody(why) => self.teller.left_out(&item, why, self.out)?,
             End::NoAnswer(NoAnswer::Unclear(why)) => {
                 self.teller.unanswered(&item, &why, self.out)?;
                 self.sent.add(item);

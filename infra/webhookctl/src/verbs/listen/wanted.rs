@@ -148,7 +148,7 @@ fn chosen(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError>
         }
         let error = CliError::usage(
             "usage.source",
-            format!("there is no source '{pattern}' in {}", inbox.name),
+            format!("unknown source '{pattern}' in {}", inbox.name),
         );
         return Err(match nearest(pattern, known.iter().copied()) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")),

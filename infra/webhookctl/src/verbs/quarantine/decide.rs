@@ -143,7 +143,7 @@ fn told(
     let now = match decided {
         Decided::Made(now) => now,
         Decided::NotQuarantined(state) => return Err(not_apart(row, *state).into()),
-        Decided::NoBody => return Err(no_body(row).into()),
+        Decided::MissingBody => return Err(no_body(row).into()),
         Decided::Missing => {
             let message = format!("{} no longer exists", row.key);
             return Err(CliError::new("inbox.not_found", Exit::NotFound, message).into());

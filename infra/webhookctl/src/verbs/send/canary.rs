@@ -38,7 +38,7 @@ pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow:
     let scheme = verifier.preset.scheme(&verifier.variant);
     let scheme = scheme.context("the preset of the source has no such variant")?;
     let signer = match means(scheme) {
-        Means::Nothing => Signer::Nobody,
+        Means::Nothing => Signer::Unsigned,
         Means::Secret => {
             let secrets = inbox.secrets("ingress")?;
             let live = secrets.live(&configured.secret, UnixMillis::now()).await?;

@@ -88,7 +88,7 @@ impl Way {
                 format!("with secret {} of the local stack", secret.label())
             }
             Signer::KeyPair(_) => "with a key pair of the local stack".to_owned(),
-            Signer::Nobody => "without a secret: the preset has no signature".to_owned(),
+            Signer::Unsigned => "without a secret: the preset has no signature".to_owned(),
         };
         let signing = Signing::new(&target.verifier, target.signer.clone());
         Ok(Self {
@@ -137,7 +137,7 @@ impl Way {
                 url: address.url().to_owned(),
                 signed_url: address.url().to_owned(),
                 verifier: source.verifier.clone(),
-                signer: Signer::Nobody,
+                signer: Signer::Unsigned,
                 stored: Vec::new(),
                 inbox: None,
             },

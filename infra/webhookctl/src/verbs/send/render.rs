@@ -27,7 +27,7 @@ impl Words {
                 format!(" with secret {} ({})", secret.label(), secret.fingerprint())
             }
             (None, Signer::KeyPair(pair)) => format!(" with a private key of {}", pair.algorithm()),
-            (None, Signer::Nobody) => " (no signature)".to_owned(),
+            (None, Signer::Unsigned) => " (no signature)".to_owned(),
             (Some(Tamper::Body), _) => ", then one byte of the body changed".to_owned(),
             (Some(Tamper::Signature), _) => {
                 ", then one character of the signature changed".to_owned()

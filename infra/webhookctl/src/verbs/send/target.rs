@@ -78,7 +78,7 @@ impl Target {
                 Some(from) => key::pair(from, scheme)?,
                 None => return Err(key::needed(&preset, scheme).into()),
             }),
-            Means::Nothing => Signer::Nobody,
+            Means::Nothing => Signer::Unsigned,
             Means::No(why) => return Err(cannot(&preset, why).into()),
         };
         Ok(Self {
@@ -151,7 +151,7 @@ impl Target {
                     .await?
                     .ok_or_else(|| key::needed(&verifier.preset, scheme))?,
             }),
-            Means::Nothing => Signer::Nobody,
+            Means::Nothing => Signer::Unsigned,
             Means::No(why) => return Err(cannot(&verifier.preset, why).into()),
         };
         let stored = signer.stored(scheme)?;

@@ -176,7 +176,7 @@ fn check_preset(name: &str) -> Result<(), CliError> {
     if Preset::ids().any(|id| id == name) {
         return Ok(());
     }
-    let error = CliError::usage("sources.no_preset", format!("there is no preset '{name}'"));
+    let error = CliError::usage("sources.no_preset", format!("unknown preset '{name}'"));
     Err(match nearest(name, Preset::ids()) {
         Some(meant) => error.tip(format!("did you mean '{meant}'?")),
         None => error.tip("webhookctl sources presets"),

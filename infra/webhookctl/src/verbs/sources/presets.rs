@@ -64,7 +64,7 @@ pub(super) fn all() -> anyhow::Result<Vec<Preset>> {
 
 fn known(name: &str) -> anyhow::Result<Preset> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
-        let message = format!("there is no preset '{name}'");
+        let message = format!("unknown preset '{name}'");
         let error = CliError::new("sources.no_preset", Exit::NotFound, message);
         match nearest(name, Preset::ids()) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")).into(),

@@ -113,7 +113,7 @@ impl<'e> Ends<'e> {
         };
         let signer = match means(scheme) {
             Means::Secret => Signer::Secret(live.first().cloned().ok_or_else(no_secret)?),
-            Means::Nothing => Signer::Nobody,
+            Means::Nothing => Signer::Unsigned,
             Means::KeyPair(_) => Signer::KeyPair(key_pair(inbox, source).await?),
             Means::No(why) => return Err(cannot(source, why).into()),
         };
@@ -228,7 +228,7 @@ impl<'e> Ends<'e> {
 
     async fn forged(&self) -> anyhow::Result<Step> {
         const NAME: &str = "forged request";
-        if matches!(self.signer, Signer::Nobody) {
+        if matches!(self.signer, Signer::Unsigned) {
             return Ok(Step::skip(
                 NAME,
                 "the provider signs nothing, so nothing can be forged",

@@ -38,7 +38,7 @@ pub(super) fn url(url: &str, reveal: bool) -> String {
 /// The signed text, with placeholders for hidden parts.
 pub(super) fn message(message: &Message, reveal: bool) -> String {
     let shown = message.pieces.iter().map(|piece| match piece.show {
-        Show::Nobody => piece.part.clone(),
+        Show::Hidden => piece.part.clone(),
         Show::WhoAsks if !reveal => piece.part.clone(),
         Show::Url => url(&safe_bytes(&piece.bytes), reveal),
         _ => safe_bytes(&piece.bytes),

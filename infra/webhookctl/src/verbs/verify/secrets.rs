@@ -82,7 +82,7 @@ fn owner(name: &str, ours: &str, config: &Config) -> Of {
     if stem(name) == stem(ours) {
         Of::Itself
     } else {
-        Of::Nobody(name.to_owned())
+        Of::Unused(name.to_owned())
     }
 }
 
@@ -130,6 +130,6 @@ mod tests {
         let of = |name: &str| owner(name, "stripe-main", &config);
         assert_eq!(of("github-main"), Of::Source("github-main".into()));
         assert_eq!(of("stripe-main-test"), Of::Itself);
-        assert_eq!(of("stripe"), Of::Nobody("stripe".into()));
+        assert_eq!(of("stripe"), Of::Unused("stripe".into()));
     }
 }

@@ -116,7 +116,10 @@ async fn a_second_operator_is_refused_and_can_watch_or_cancel() {
     assert!(told(&second).contains(&said), "{}", told(&second));
     let status = ["replay", "status", &plan];
     let status = told(&world.webhookctl(&status).await);
-    assert!(status.contains("running, leased by anna until "), "{status}");
+    assert!(
+        status.contains("running, leased by anna until "),
+        "{status}"
+    );
     assert!(status.contains("/12"), "{status}");
 
     let cancel = world.webhookctl(&["replay", "cancel", &plan]).await;

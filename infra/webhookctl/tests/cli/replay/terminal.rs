@@ -68,10 +68,7 @@ async fn nothing_runs_unless_the_count_is_typed() {
     world.dead(0..3).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     for (typed, said) in [
-        (
-            "4\n",
-            "has 3 events, but you typed 4; nothing was replayed",
-        ),
+        ("4\n", "has 3 events, but you typed 4; nothing was replayed"),
         ("yes\n", "not a number; nothing was replayed"),
         ("\n", "replay.not_confirmed"),
         // End of input.

@@ -29,7 +29,7 @@ pub enum Show {
     /// The URL, whose query can have any content.
     Url,
     /// The secret: never shown.
-    Nobody,
+    Hidden,
 }
 
 impl Message {
@@ -75,7 +75,7 @@ fn append(
 
 fn show(part: &Part) -> Show {
     match part {
-        Part::Secret => Show::Nobody,
+        Part::Secret => Show::Hidden,
         Part::Url | Part::Path | Part::PathEncoded => Show::Url,
         Part::At(Location::Header(names)) | Part::Lower(Location::Header(names))
             if !names.iter().any(|name| is_credential(name)) =>

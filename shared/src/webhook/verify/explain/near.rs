@@ -30,7 +30,7 @@ pub enum Of {
     /// Another source, by name.
     Source(String),
     /// No source: the name under which the secret is stored.
-    Nobody(String),
+    Unused(String),
 }
 
 /// The change with which the request would be valid.

@@ -33,7 +33,7 @@ pub(super) fn others(search: &Search<'_>, others: &[Other]) -> Option<NearMiss> 
                      the URL of {source}, or the secrets of the two sources are swapped"
                 ),
             ),
-            Of::Nobody(name) => (
+            Of::Unused(name) => (
                 "unused_secret",
                 format!(
                     "signed with the secret stored as {name}, which no source uses: store it under \
