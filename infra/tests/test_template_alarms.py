@@ -105,7 +105,7 @@ def test_no_stranger_raises_an_alarm_that_rolls_a_deployment_back(template):
     # The gateway's own metric counts each 503, and a request that names an unknown key gets a 503.
     assert (refused["Namespace"], refused["MetricName"]) == (OURS, "ServerErrors") and "Dimensions" not in refused
     assert all(alarm["MetricName"] != "5xx" for _, alarm in of_type(template, "AWS::CloudWatch::Alarm"))
-    waits = re.findall(r"told\(Kind::Waits\b.*?undecided\(\)", code("CatcherLogs"), re.S)
+    waits = re.findall(r"permit\(Kind::Waits\b.*?try_again_later\(\)", code("CatcherLogs"), re.S)
     assert waits and not any("server_errors" in wait for wait in waits)
 
 
