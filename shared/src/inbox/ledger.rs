@@ -1,33 +1,34 @@
-//! The ledger: one row for each event, and every change of it.
+//! The ledger: one row for each event, and every change to that row.
 //!
-//! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. What a change
-//! asks for and does is in [`transition`], as pure functions; what a refused change means is
-//! decided over rows, beside the method that made it. Besides this module only
+//! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. [`transition`]
+//! defines the condition and the update of each change, as pure functions. The method that makes a
+//! change also interprets a refused change, from the row that refused it. Besides this module, only
 //! [`quarantine`](crate::inbox::quarantine), [`keyring`](crate::inbox::keyring),
-//! [`fetch_back`](crate::inbox::fetch_back), [`breaker`](crate::delivery::breaker) and [`rates`](crate::delivery::rates) talk to the table, each to items of its own.
+//! [`fetch_back`](crate::inbox::fetch_back), [`breaker`](crate::delivery::breaker) and
+//! [`rates`](crate::delivery::rates) access the table, each for its own items.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
-//! | body seen | `E#{source}#~{hash of the body}` | `S` |
-//! | copies and tallies of quarantined events | `Q#{source}#…` | see `apart.rs` |
+//! | content or signature that was stored before | `E#{source}#~{hash}` | `S` |
+//! | copies and counts of quarantined events | `Q#{source}#…` | see `conflict.rs` |
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
-//! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
-//! | bodies of dead letters | `SYS` | `HELD` |
-//! | how far the sweep has looked by time | same | `FRESH` |
-//! | when a round of backup-sync ended | same | `HB#{task}` |
+//! | audit log of operators | `LOG#{yyyymm}` | `{time}#{random}` |
+//! | time until which the bodies of dead letters are held | `SYS` | `HELD` |
+//! | checkpoint of the sweep by receipt time | same | `FRESH` |
+//! | heartbeat: when a task of backup-sync last ended | same | `HB#{task}` |
 //! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
-//! | how many events came in an hour | same | `STAT#{yyyymmddhh}` |
+//! | number of events received in an hour | same | `STAT#{yyyymmddhh}` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
-//! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
-//! | rhythm of the webhooks | same | `RHYTHM` |
-//! | time that no list reaches any more | same | `LOST#{when it begins}` |
-//! | state of its endpoint | `SYNC#{source}` | `ENDPOINT` |
-//! | drift report, whose turn it is | `SYNC#{source}` | `RECON#{name}#{time}`, `TURN#{name}` |
-//! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
-//! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
-//! | replay plan, its events, the plans of a month | `R#{plan}`, `PLANS#{yyyymm}` | see `plan.rs` |
+//! | coverage: events by arrival path | same | `DAY#{yyyymmdd}`; `TALLY` between two pages |
+//! | usual interval between webhooks | same | `RHYTHM` |
+//! | period that no list of the provider covers any more | same | `LOST#{start of the period}` |
+//! | state of the provider's webhook endpoint | `SYNC#{source}` | `ENDPOINT` |
+//! | drift report, lease of a reconciliation | `SYNC#{source}` | `RECON#{name}#{time}`, `TURN#{name}` |
+//! | lock of an entity, its version guard | `O#{source}#{entity}` | `L`, `V` |
+//! | position of an event in strict order | same | `P#{version} {hash of the event's key}` |
+//! | replay plan, its events, plans of a month | `R#{plan}`, `PLANS#{yyyymm}` | see `plan.rs` |
 
 mod arrivals;
 mod audit_log;
@@ -96,22 +97,22 @@ use crate::inbox::table::{self, Returns, Table};
 /// The version of rows that this code writes.
 pub const SCHEMA: u32 = 1;
 
-/// The newest version that this code works on: of the next one, it knows what it needs and
-/// keeps what it does not.
+/// The newest row version that this code processes. In rows of the next version it reads the
+/// attributes that it knows and keeps all others.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 
-/// The table with the rows, and the bucket with the bodies that are too large for it.
+/// The table for the rows, and the bucket for bodies that are too large for the table.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pub(crate) table: Table,
     bodies: Option<(Lazy<aws_sdk_s3::Client>, String)>,
     retentions: Retentions,
-    /// The sources whose events stand in line.
+    /// Sources whose events are processed in strict order.
     strict: Arc<BTreeMap<String, Order>>,
 }
 
 impl Ledger {
-    /// `bodies` is the bucket for large bodies; without it they cannot be kept or read.
+    /// `bodies` is the bucket for large bodies. Without it, large bodies cannot be stored or read.
     pub fn new(
         dynamodb: aws_sdk_dynamodb::Client,
         table: impl Into<String>,
@@ -125,7 +126,7 @@ impl Ledger {
         }
     }
 
-    /// The same with a bucket whose client is made when a large body comes.
+    /// Adds a bucket for large bodies. The S3 client is created at the first large body.
     #[must_use]
     pub fn with_bucket(self, s3: Lazy<aws_sdk_s3::Client>, bucket: impl Into<String>) -> Self {
         Self {
@@ -134,7 +135,7 @@ impl Ledger {
         }
     }
 
-    /// The table of this ledger, for the other items of the inbox.
+    /// The table, for modules that store other items of the inbox in it.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -153,7 +154,7 @@ impl Ledger {
         self.table.update((pk, sk), change, Returns::All).await
     }
 
-    /// Puts an item under a condition; without one the put replaces what is there.
+    /// Puts an item if the condition holds. Without a condition the put replaces an existing item.
     pub(crate) async fn put(
         &self,
         what: &'static str,
@@ -165,8 +166,8 @@ impl Ledger {
             .await
     }
 
-    /// Reads an item that is never changed under its key. Any replica may answer, at half the price;
-    /// only an item that is missing there is read again from the leader.
+    /// Reads an immutable item. An eventually consistent read costs half; only if it finds no item,
+    /// a strongly consistent read follows.
     async fn immutable(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
         match self.table.get_eventually(READ, (pk, sk), None).await? {
             Some(item) => Ok(Some(item)),
@@ -181,14 +182,15 @@ impl Ledger {
 
 const READ: &str = "read an item of the ledger";
 
-/// Whether DynamoDB failed: it did not answer, or refused what it would accept later. An error of S3,
-/// such as `AccessDenied` on a body, concerns one event and says nothing about the table.
+/// Whether a DynamoDB call failed in a way that can succeed later: no response, or a rejection that
+/// is not permanent. An S3 error, such as `AccessDenied` on a body, concerns one event and not the
+/// table.
 pub fn is_unavailable(error: &anyhow::Error) -> bool {
     table::is_failed_call(error) && !is_permanent_rejection(error)
 }
 
-/// Whether DynamoDB, or a limit of the ledger, rejects this event now and would reject it again. The
-/// table itself is available.
+/// Whether DynamoDB, or a limit of the ledger, rejects this event now and would reject it again.
+/// The table itself is available.
 pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
     error.is::<TooManyConflicts>() || table::is_invalid_item(error)
 }

@@ -1,12 +1,12 @@
-//! By which other ways an event came, after its row had been made.
+//! Later arrivals of an event by another path (`via`) than the one that created its row.
 //!
-//! The ordinary order is webhook first, and then the sync lists the event again in each run until
-//! its overlap has passed: that is counted (see [`coverage`](crate::monitoring::coverage)) and writes nothing
-//! here. Only the rare order is written on the row, once for each other way: what the sync found
-//! first came by webhook after all.
+//! Usually the webhook arrives first, and the sync then lists the event again in each run until its
+//! overlap has passed. [`coverage`](crate::monitoring::coverage) counts these arrivals; they write
+//! nothing to the row. Only the rare order is recorded on the row, once for each other path: the
+//! sync found the event first, and the webhook arrived later.
 //!
-//! It is an attribute of its own and no entry of the history: a worker that settles the event
-//! writes the history as it was when it claimed, so that an entry added in between would be lost.
+//! The record is a separate attribute and not a history entry: a worker that settles the event
+//! writes the history as it was at the claim, so an entry added in between would be lost.
 
 use std::time::Duration;
 
@@ -16,19 +16,20 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::table::Returns;
 use crate::webhook::event::{Event, EventKey, Via};
 
-/// A note of this kind must not keep a sender waiting, or make its delivery a failed one.
+/// The time limit for recording an arrival. The write must not delay the reply to the provider or
+/// make the delivery fail.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// An event came once more, by another way than the one that its row was made by.
+/// A later arrival of an event by another path than the one that created its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherArrival {
     pub via: Via,
-    /// When it was received by that way. It may be before the row was made: what was spilled is
-    /// received long before it is put.
+    /// When the event was received by that path. The time may be before the row was created: a
+    /// spilled event is received long before it is stored in the table.
     pub at: UnixMillis,
 }
 
-/// What an event's row says of how it came.
+/// How an event arrived, as recorded in its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub via: Via,
@@ -37,7 +38,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// When it came by webhook, if it did.
+    /// When the event arrived by webhook; `None` if it did not.
     pub fn by_webhook(&self) -> Option<UnixMillis> {
         if self.via == Via::Webhook {
             return Some(self.received_at);
@@ -48,8 +49,8 @@ impl Seen {
 }
 
 impl Ledger {
-    /// How an event came, if it is there. Nothing may be decided by it: it reads what was true a
-    /// moment ago, at half the price, as [`has`](Self::has) does.
+    /// How an event arrived; `None` if it is not stored. The read is eventually consistent, at half
+    /// the price, as in [`has`](Self::has): do not base a decision on the result.
     pub async fn seen(&self, key: &EventKey) -> anyhow::Result<Option<Seen>> {
         let ways = Via::ALL.iter().map(|via| attribute(*via));
         let wanted: Vec<String> = ways.chain(["via".into(), "rcv".into()]).collect();
@@ -57,13 +58,13 @@ impl Ledger {
         let key = (key.pk(), "M");
         let found = self
             .table
-            .get_eventually("look an event up", (&key.0, key.1), Some(&attributes))
+            .get_eventually("look up an event", (&key.0, key.1), Some(&attributes))
             .await?;
         Ok(found.as_ref().map(seen))
     }
 
-    /// Notes on the row that the event came by another way too, where that is worth a write.
-    /// Its trouble is in the log: the event is durable, with or without the note.
+    /// Records on the row that the event also arrived by another path, if that is worth a write.
+    /// Errors are only logged: the event is durable with or without this record.
     pub(super) async fn record_other_arrival(&self, row: &Row, event: &Event) {
         let noted = row.also.iter().any(|also| also.via == event.via);
         if noted || !is_worth_a_write(row.via, event.via) {
@@ -73,27 +74,27 @@ impl Ledger {
         let trouble = match tokio::time::timeout(PATIENCE, note).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "it took too long".to_owned(),
+            Err(_) => "timed out".to_owned(),
         };
-        tracing::warn!(event.key = %row.key, error = trouble, "could not note that event {} came via {} too", row.key, event.via);
+        tracing::warn!(event.key = %row.key, error = trouble, "could not record that event {} also arrived via {}", row.key, event.via);
     }
 
-    /// The condition holds once for each way; that it does not hold is no trouble. Nothing of the
-    /// row is asked for: the catcher, which writes this, may not read one.
+    /// The condition holds once for each path; a failed condition is not an error. The update
+    /// returns no attributes, because the catcher has no permission to read rows.
     async fn write_other_arrival(&self, row: &Row, via: Via, at: UnixMillis) -> anyhow::Result<()> {
         let change = other_arrival(&attribute(via), row.via, at);
         let pk = row.key.pk();
         let written = self.table.update((&pk, "M"), change, Returns::Nothing);
         if written.await?.is_applied() {
             let late = at.since(row.received_at).as_secs();
-            tracing::info!(event.id = %row.id(), event.key = %row.key, source = row.key.source(), late_s = late, "event {} came via {} too, {late} s after it came via {}", row.key, via, row.via);
+            tracing::info!(event.id = %row.id(), event.key = %row.key, source = row.key.source(), late_s = late, "event {} also arrived via {}, {late} s after it arrived via {}", row.key, via, row.via);
         }
         Ok(())
     }
 }
 
-/// A poll that lists what has come by webhook is the rule, and says nothing new. The same way again
-/// is a duplicate.
+/// A sync usually lists events that already arrived by webhook, so that arrival says nothing new. A
+/// second arrival by the same path is a duplicate.
 fn is_worth_a_write(first: Via, again: Via) -> bool {
     first != again && again != Via::BackupSync
 }
@@ -108,7 +109,7 @@ fn seen(row: &Item) -> Seen {
     }
 }
 
-/// Each way has an attribute of its own, so that two of them never meet in one.
+/// Each path has its own attribute, so that two concurrent writes cannot conflict.
 fn attribute(via: Via) -> String {
     format!("also_{via}")
 }

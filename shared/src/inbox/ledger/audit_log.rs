@@ -1,4 +1,4 @@
-//! What operators did, written before they do it, and read again by its time.
+//! The audit log of operators' actions. An entry is written before its action, and read by time.
 
 use super::Operations;
 use anyhow::Context as _;
@@ -6,30 +6,30 @@ use anyhow::Context as _;
 use super::{Item, item};
 use crate::base::clock::UnixMillis;
 
-/// Entries that one reading looks at, whoever they are of.
+/// The most entries that one read scans, including entries that are not wanted.
 const MOST: usize = 10_000;
 
-/// Months that one reading looks into: each is a read of its own.
+/// The most months that one read scans. Each month is a separate query.
 const MOST_MONTHS: usize = 120;
 
-/// One thing that an operator is about to do.
+/// An action that an operator is about to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditAction {
-    /// A word or two, such as `erase` or `reconcile.repair`.
+    /// The action, in one or two words, such as `erase` or `reconcile.repair`.
     pub what: &'static str,
-    /// The identity of AWS that does it.
+    /// The AWS identity of the operator.
     pub who: String,
     pub why: String,
-    /// What was selected, in the words of the command.
+    /// The selected events, as given to the command.
     pub selection: String,
-    /// How many events it is about.
+    /// The number of events.
     pub count: usize,
 }
 
-/// A deed as it was written down, perhaps by other code.
+/// A stored entry. Older or newer code may have written it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Names the entry.
+    /// The unique id of the entry.
     pub id: String,
     pub at: UnixMillis,
     pub what: String,
@@ -39,17 +39,17 @@ pub struct AuditEntry {
     pub count: u64,
 }
 
-/// What a reading of the log found, the newest first.
+/// The result of a read of the log, newest entry first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditLog {
     pub found: Vec<AuditEntry>,
-    /// Whether there is more than was asked for, or than one reading looks at.
+    /// Whether more entries exist than the limit of the request, or than one read scans.
     pub more: bool,
 }
 
 impl Operations<'_> {
-    /// Writes it down. It stays for as long as the table.
-    pub async fn log(self, deed: &AuditAction, now: UnixMillis) -> anyhow::Result<()> {
+    /// Adds an entry to the log. Entries never expire.
+    pub async fn log(self, action: &AuditAction, now: UnixMillis) -> anyhow::Result<()> {
         let mut random = [0; 4];
         crate::base::random::fill(&mut random)?;
         let entry = Item::from([
@@ -58,19 +58,19 @@ impl Operations<'_> {
                 "sk".to_owned(),
                 item::s(format!("{:013}#{}", now.0, hex::encode(random))),
             ),
-            ("what".to_owned(), item::s(deed.what)),
-            ("who".to_owned(), item::s(&deed.who)),
-            ("why".to_owned(), item::s(&deed.why)),
-            ("sel".to_owned(), item::s(&deed.selection)),
-            ("n".to_owned(), item::n(deed.count)),
+            ("what".to_owned(), item::s(action.what)),
+            ("who".to_owned(), item::s(&action.who)),
+            ("why".to_owned(), item::s(&action.why)),
+            ("sel".to_owned(), item::s(&action.selection)),
+            ("n".to_owned(), item::n(action.count)),
             ("at".to_owned(), item::ms(now)),
         ]);
-        self.put("write down what is done", entry, None).await?;
+        self.put("write the audit log", entry, None).await?;
         Ok(())
     }
 
-    /// What was written down from `from` to `to`, both inclusive, the newest first: at most
-    /// `limit` of those that are `wanted`.
+    /// Returns the entries from `from` to `to`, both inclusive, newest first: at most `limit` of
+    /// those that match `wanted`.
     pub async fn audit_log(
         self,
         from: UnixMillis,
@@ -78,8 +78,8 @@ impl Operations<'_> {
         limit: usize,
         wanted: impl Fn(&AuditEntry) -> bool,
     ) -> anyhow::Result<AuditLog> {
-        let mut deeds = AuditLog::default();
-        let mut looked = 0;
+        let mut log = AuditLog::default();
+        let mut scanned = 0;
         for month in months(from, to) {
             let mut place: Option<Item> = None;
             loop {
@@ -94,26 +94,26 @@ impl Operations<'_> {
                     .set_exclusive_start_key(place)
                     .send()
                     .await
-                    .context("read what was written down")?;
-                looked += answer.items().len();
+                    .context("read the audit log")?;
+                scanned += answer.items().len();
                 for entry in answer.items().iter().filter_map(read).filter(&wanted) {
-                    if deeds.found.len() == limit {
-                        deeds.more = true;
-                        return Ok(deeds);
+                    if log.found.len() == limit {
+                        log.more = true;
+                        return Ok(log);
                     }
-                    deeds.found.push(entry);
+                    log.found.push(entry);
                 }
                 place = answer.last_evaluated_key;
                 if place.is_none() {
                     break;
                 }
-                if looked >= MOST {
-                    deeds.more = true;
-                    return Ok(deeds);
+                if scanned >= MOST {
+                    log.more = true;
+                    return Ok(log);
                 }
             }
         }
-        Ok(deeds)
+        Ok(log)
     }
 }
 
@@ -126,7 +126,7 @@ fn month(at: UnixMillis) -> String {
     at.hour()[..6].to_owned()
 }
 
-/// The months from one time to another, the last one first.
+/// The months from one time to another, newest first.
 fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
     let number = |at: UnixMillis| {
         let month = month(at);
@@ -139,7 +139,7 @@ fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
         .collect()
 }
 
-/// One that cannot be read is no reason to show none of the others.
+/// Returns `None` for an unreadable entry, so that the readable entries are still shown.
 fn read(entry: &Item) -> Option<AuditEntry> {
     let (time, random) = item::text(entry, "sk")?.split_once('#')?;
     let text = |name| item::text(entry, name).unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! Bodies, apart from the state rows: an update is billed by the whole item, and a state row is
-//! updated several times.
+//! Bodies of events. All but small bodies are stored apart from the state rows: DynamoDB bills an
+//! update by the size of the whole item, and a state row is updated several times.
 
 use std::io::Read as _;
 
@@ -12,30 +12,31 @@ use crate::base::clock::UnixMillis;
 use crate::webhook::event::LARGEST_BODY;
 use crate::webhook::event::{Event, EventKey, Sha};
 
-/// State row and body share one item while both fit one write unit, with room for what a claim and
-/// a settlement add.
+/// The largest item that holds state row and body: one write unit, less 256 bytes for the
+/// attributes that a claim and a settlement add.
 const INLINE: usize = 1024 - 256;
 
-/// The largest compressed body that is a row; what is larger goes to the bucket.
+/// The largest compressed body that is stored in the table. Larger bodies go to the bucket.
 const LARGEST_ROW: usize = 32 * 1024;
 
-/// In a larger body its own repetitions weigh more than what a dictionary knows.
+/// The largest body that is compressed with the dictionary. In larger bodies, repetitions within
+/// the body save more than the dictionary does.
 const LARGEST_WITH_DICTIONARY: usize = 64 * 1024;
 
-/// How hard zstd tries: what most of its gain costs little for.
+/// The zstd compression level: most of the possible gain at little CPU cost.
 pub(super) const LEVEL: i32 = 3;
 
-/// How stored bytes become the body again.
+/// How the stored bytes of a body are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Raw,
     Zstd,
-    /// With the first dictionary.
+    /// Compressed with the first dictionary.
     Zstd1,
 }
 
 impl Encoding {
-    /// The word of a row.
+    /// The name of the encoding in a row.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -44,7 +45,7 @@ impl Encoding {
         }
     }
 
-    /// That of an item; none if it is of a newer release.
+    /// The encoding of an item; `None` if only a newer release knows it.
     pub(crate) fn of(item: &Item) -> Option<Self> {
         let word = item::text(item, "enc")?;
         let all = [Self::Raw, Self::Zstd, Self::Zstd1];
@@ -62,7 +63,7 @@ pub(crate) struct Packed {
 /// A body that is ready for its row: small enough for the table, or durable in the bucket.
 #[derive(Clone, Debug)]
 pub struct StoredBody {
-    /// The bytes that arrived.
+    /// Length of the received body in bytes.
     pub(crate) len: usize,
     pub(crate) at: BodyLocation,
 }
@@ -80,26 +81,26 @@ pub(crate) enum BodyLocation {
     Bucket(String),
 }
 
-/// The exact bytes that arrived, checked against their hash.
+/// The exact bytes of a received body, verified against their hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body(pub Bytes);
 
-/// Why an event has no readable body. The event is still there.
+/// Why an event has no readable body. Its row still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingBody {
-    /// It is past its keeping, or was erased.
+    /// The body expired or was erased.
     Gone,
-    /// What is stored is not what arrived.
+    /// The stored body differs from the received one.
     Damaged,
 }
 
 impl Packed {
-    /// As every reader of zstd can read it.
+    /// Compresses without a dictionary, so that any zstd tool can read the result.
     pub(crate) fn new(body: &[u8]) -> Self {
         Self::smaller(zstd::bulk::compress(body, LEVEL), Encoding::Zstd, body)
     }
 
-    /// For the table, where each KB costs: without what the dictionary knows.
+    /// Compresses with the dictionary, for the table, where each KB costs.
     pub(super) fn for_row(body: &[u8]) -> Self {
         Self::smaller(dictionary::pack(body), Encoding::Zstd1, body)
     }
@@ -114,7 +115,7 @@ impl Packed {
         }
     }
 
-    /// Adds the body to the state row if both fit one write unit, and says whether it did.
+    /// Adds the body to the state row if both fit one write unit. Returns whether it did.
     pub(super) fn inline(&self, row: &mut Item) -> bool {
         if item::size(row) + self.bytes.len() + "bencraw".len() + 8 > INLINE {
             return false;
@@ -127,9 +128,9 @@ impl Packed {
 }
 
 impl Ledger {
-    /// Adds the body to the state row, or keeps it in a row of its own that the state row points
-    /// to. What is pointed to is durable first, so that no row ever points to nothing. One that is
-    /// `held` does not expire.
+    /// Adds the body to the state row, or stores it in a separate row that the state row refers to.
+    /// A separate body is durable before the state row is written, so that no state row refers to
+    /// a missing body. A `held` body does not expire.
     pub(super) async fn put_body(
         &self,
         event: &Event,
@@ -159,8 +160,8 @@ impl Ledger {
             ("enc".to_owned(), item::s(packed.encoding.word())),
             ("n".to_owned(), item::n(placed.len)),
         ]);
-        // One that is held has no time to expire, and must not get one from a second delivery. Nor
-        // does a second delivery hold one that may expire: its row may be settled by now.
+        // A second delivery must not give a held body an expiry time. It must not hold an expiring
+        // body either: the state row may already be settled.
         let condition = if held {
             body.insert("held".into(), item::n(1));
             "attribute_not_exists(pk)"
@@ -175,7 +176,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes the body ready: one that is too large for a row is in the bucket when this returns.
+    /// Prepares the body for its row. A body that is too large for a row is durable in the bucket
+    /// when this returns.
     pub async fn store_body(&self, event: &Event) -> anyhow::Result<StoredBody> {
         let len = event.body.len();
         if len <= LARGEST_WITH_DICTIONARY {
@@ -203,19 +205,19 @@ impl Ledger {
             .tagging(self.body_tag(event.key.source()))
             .body(packed.bytes.into())
             .send();
-        // In a box, or every small body would carry its ten kilobytes along.
+        // Boxed: otherwise the future grows by 10 KB for small bodies, too.
         let put = Box::pin(put).await;
         put.context("put the body into the bucket")?;
         let at = BodyLocation::Bucket(key);
         Ok(StoredBody { len, at })
     }
 
-    /// Whether it knows the bucket of the bodies that are too large for it.
+    /// Whether a bucket for large bodies is configured.
     pub fn has_bucket(&self) -> bool {
         self.bodies.is_some()
     }
 
-    /// Reads the body of an event, from wherever it is.
+    /// Reads the body of an event from its state row, its own row or the bucket.
     pub async fn body(
         &self,
         row: &Row,
@@ -283,19 +285,21 @@ impl Ledger {
     }
 }
 
-/// An error is what a newer release has written and can read.
+/// Returns an error if the encoding is unknown: a newer release wrote the body and can read it.
 fn stored(item: &Item) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
     let Some(bytes) = item::bytes(item, "b") else {
         return Ok(None);
     };
     match Encoding::of(item) {
         Some(encoding) => Ok(Some((bytes.to_vec(), encoding))),
-        None => bail!("the body is stored in a way that this release does not know"),
+        None => {
+            bail!("unknown body encoding: a newer release wrote it; use that release to read it")
+        }
     }
 }
 
-/// The output is capped by what was said to be in it, and then compared with the hash: a stored
-/// body can neither fill the memory nor pass for another.
+/// Decompresses and verifies a body. The output is limited to the recorded length, so that a
+/// damaged body cannot exhaust the memory. The hash check detects a changed body.
 pub(crate) fn unpack(
     bytes: Vec<u8>,
     encoding: Encoding,
@@ -326,8 +330,8 @@ pub(super) fn body_sk(sha: &Sha) -> String {
     format!("B#{}", &sha.hex()[..16])
 }
 
-/// How an object's key ends whose body is compressed. A body may begin like a compressed one, so
-/// that its bytes do not tell.
+/// The suffix of an object key whose body is compressed. The bytes cannot tell: an uncompressed
+/// body may begin with the same bytes as a compressed one.
 const ZSTD: &str = ".zst";
 
 fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
@@ -338,8 +342,8 @@ fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
     format!("{}{}{ending}", bucket_folder(key), sha.hex())
 }
 
-/// Each body that ever came under this key is in here, so that an erasure finds them all. There is
-/// no day in it: a second delivery may come on another one.
+/// The folder with every body received under this key, so that an erasure finds all of them. The
+/// name has no date, because a second delivery may arrive on another day.
 pub(super) fn bucket_folder(key: &EventKey) -> String {
     let pk = Sha::of(key.pk().as_bytes()).hex();
     format!("bodies/{}/{}/", key.source(), &pk[..32])

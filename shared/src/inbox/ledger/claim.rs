@@ -1,4 +1,4 @@
-//! A worker takes an event, and nobody else may write it then.
+//! Claims: a worker takes an event, and only this worker may write its row until the lease ends.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::webhook::event::EventKey;
 
-/// The right to work on an event, until a time. Settling takes it, so that it happens once.
+/// The right to work on an event until a deadline. `settle` consumes the lease, so an attempt is
+/// settled only once.
 #[derive(Debug)]
 pub struct Lease {
-    /// The row as it was when the claim won.
+    /// The row as written by the successful claim.
     pub row: Row,
     pub(super) item: Item,
     pub(super) owner: String,
@@ -20,38 +21,38 @@ pub struct Lease {
     pub(super) annotation: Option<&'static str>,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Debug)]
 pub enum Claim {
     Leased(Box<Lease>),
-    /// It is done, dead or kept apart: there is nothing to do.
+    /// The event is done, a dead letter or quarantined: there is nothing to do.
     Settled(State),
-    /// Somebody else is at it.
+    /// Another worker holds the lease.
     Held,
-    /// Somebody was at it and never came back, and it is to be left.
+    /// The lease of another worker expired, and the caller asked not to take over.
     Abandoned,
-    /// A retry is due later; the sweep or another message comes for it.
+    /// The next attempt is due later. The sweep or another message triggers it.
     NotDue(UnixMillis),
-    /// Its attempts are used up. It is a dead letter now.
+    /// No attempts are left. The event is now a dead letter.
     Exhausted,
-    /// There is no such event (any more).
+    /// The event does not exist, or no longer exists.
     Missing,
-    /// A newer version wrote it. It stays for a worker that knows it.
+    /// A newer release wrote the row. It stays unchanged for a worker that knows its version.
     TooNew(u32),
 }
 
-/// What a worker does about an event whose worker never came back. It may be one that kills who
-/// works on it.
+/// What to do with an event whose worker did not return before the lease expired. The event itself
+/// may have crashed that worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiredLease {
     TakeOver,
     Leave,
 }
 
-/// What to do about a refused claim.
+/// How to handle a claim whose condition failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Our own claim, applied before its answer was lost.
+    /// Our own claim was applied, but its response was lost.
     Own,
     Settled(State),
     Held,
@@ -66,7 +67,8 @@ pub(super) enum Refusal {
 }
 
 impl Lease {
-    /// Whether there is time to begin something that others must not begin as well.
+    /// Whether the lease is still valid, with a margin for clock differences. Check it before a
+    /// step that no other worker may start at the same time.
     pub fn holds(&self, now: UnixMillis) -> bool {
         now < self.until - CLOCK_MARGIN
     }
@@ -75,12 +77,12 @@ impl Lease {
         self.until
     }
 
-    /// A name that no other claim has.
+    /// The unique name of this claim.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// What the history is to say of this attempt, beside how it ended.
+    /// Adds a remark to the history entry of this attempt, beside its outcome.
     pub fn annotate(&mut self, remark: &'static str) {
         self.annotation = Some(remark);
     }
@@ -94,8 +96,8 @@ impl Lease {
 }
 
 impl Ledger {
-    /// Takes an event to work on it, for `lease` from `now`. `attempts` is how many there may be
-    /// in one run. Of any number of workers at most one gets a lease.
+    /// Claims an event for `lease` from `now`. `attempts` is the maximum number of attempts in one
+    /// run. At most one of several concurrent workers gets the lease.
     pub async fn claim(
         &self,
         key: &EventKey,
@@ -108,7 +110,7 @@ impl Ledger {
             .await
     }
 
-    /// The same, where it is said what becomes of an event that its worker abandoned.
+    /// Like [`claim`](Self::claim), but `abandoned` decides whether to take over an expired lease.
     pub async fn claim_or(
         &self,
         abandoned: ExpiredLease,
@@ -121,7 +123,8 @@ impl Ledger {
         let pk = key.pk();
         let owner = owner(worker)?;
         let until = now + lease;
-        // Every round is a row that moved on under us; a few are luck, many are not.
+        // Each retry means that the row changed after it was read. After four rounds, treat the
+        // event as held by another worker.
         for _ in 0..4 {
             let old = match self
                 .change(&pk, transition::claim(&owner, now, until, attempts))
@@ -131,7 +134,7 @@ impl Ledger {
                 Write::Refused(None) => return Ok(Claim::Missing),
                 Write::Refused(Some(old)) => old,
             };
-            // Of a newer row not even the attributes are known.
+            // This code does not know the attributes of a newer row, so it must not parse them.
             if let Some(version) = item::number(&old, "sv").filter(|v| *v > NEWEST_SCHEMA) {
                 return Ok(Claim::TooNew(version));
             }
@@ -148,7 +151,7 @@ impl Ledger {
                     let change = transition::take_over(seen, &owner, now, until, attempts);
                     match self.change(&pk, change).await? {
                         Write::Applied(item) => {
-                            tracing::warn!(event.key = %key, takeover = 1, "took over event {key}: its worker did not come back");
+                            tracing::warn!(event.key = %key, takeover = 1, "took over event {key}: the lease of its worker expired");
                             return leased(item, owner, until);
                         }
                         Write::Refused(Some(old)) if is_mine(&old, &owner) => {
@@ -169,7 +172,7 @@ impl Ledger {
     }
 }
 
-/// What a refused claim means, from the row that refused it.
+/// Derives the reason why a claim failed from the row that its condition was checked against.
 pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) -> Refusal {
     if row.state == State::Processing && row.owner.as_deref() == Some(owner) {
         return Refusal::Own;
@@ -187,7 +190,8 @@ pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) ->
         (State::Processing, _) if !row.lease_is_over(now) => Refusal::Held,
         (_, Some(reason)) => Refusal::Exhaust { seen, reason },
         (State::Processing, None) => Refusal::TakeOver { seen },
-        // It is the row that was refused itself: with an attempt left, only its time can be why.
+        // DynamoDB returned the row that failed the condition. If attempts are left, the only
+        // remaining reason is that the next attempt is not due yet.
         (State::Received | State::Failed, None) => row.due.map_or(Refusal::Held, Refusal::NotDue),
     }
 }

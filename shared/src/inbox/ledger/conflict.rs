@@ -1,19 +1,20 @@
-//! Events that are quarantined: another body under a known id, a known body under another id, or
-//! other bytes under a known signature.
+//! Quarantined events: another body under a known id, a known body under another id, or other bytes
+//! under a known signature.
 //!
-//! Nobody works on them until a human decides. Which it was, who decided and why stand in the
-//! history of the row from then on.
+//! The processor does not work on a quarantined event until an operator decides. The row's history
+//! then records the kind of conflict, who decided and why.
 //!
-//! A captured request can be sent again any number of times, so quarantined events are bounded. The
-//! second and every later copy of one conflict adds to a counter and writes no row and no body.
-//! Different contents are bounded for each thing that they conflict with and for each source and
-//! day. What is beyond a bound is not acknowledged: see [`Crowded`].
+//! An attacker can send a captured request again any number of times, so the number of quarantined
+//! events is limited. The second and every later copy of one conflict adds to a counter and writes
+//! no row and no body. Different contents have a limit for each id, body or signature that they
+//! conflict with, and for each source and day. Mitt does not acknowledge an event beyond a limit:
+//! see [`TooManyConflicts`].
 //!
 //! | item | pk | sk |
 //! |---|---|---|
-//! | copies of a quarantined event | `Q#{source}#A#{hash of the conflict}` | `C`: `ek` the row, `n` later copies, `last` the time of the newest |
+//! | copies of a quarantined event | `Q#{source}#A#{hash of the conflict}` | `C`: `ek` names the row, `n` counts later copies, `last` is the time of the newest copy |
 //! | quarantined events of a day | `Q#{source}#{yyyymmdd}` | `A` |
-//! | those of one id, or one body | same | `A#{32 hex digits}` |
+//! | quarantined events of a day for one id, or one body | same | `A#{32 hex digits}` |
 
 use std::fmt;
 use std::time::Duration;
@@ -25,25 +26,25 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::queue::WorkMessage;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
-/// Different contents in a day that are quarantined for one id, or for one body. A provider that
-/// uses an id twice does so a few times; a captured request has as many spellings as its scheme
-/// leaves open.
+/// Limit of different contents that are quarantined in a day for one id, or for one body. A
+/// provider reuses an id only a few times. A captured request has as many variants as its signature
+/// scheme allows.
 pub const MOST_OF_ONE: u32 = 16;
 
-/// Quarantined events of a source in a day.
+/// Limit of quarantined events of a source in a day.
 pub const MOST_OF_DAY: u32 = 500;
 
-/// How long the tallies of a day are kept.
+/// How long the counters of a day are kept.
 const KEEP_TALLY: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// Why an event is quarantined.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
-    /// Its id is that of an event with another content.
+    /// Another event with the same id has another content.
     OtherBody,
-    /// What this is the hash of came before, under another id.
+    /// The body with this hash was received before under another id.
     KnownBody(Sha),
-    /// What this is the mark of was signed once, and came before with other bytes.
+    /// The signature with this hash was received before with other bytes.
     KnownSignature(Sha),
 }
 
@@ -56,7 +57,7 @@ impl Why {
         }
     }
 
-    /// What the event conflicts with.
+    /// The hash of the id, body or signature that the event conflicts with.
     fn of(self, event: &Event) -> Sha {
         match self {
             Self::OtherBody => Sha::of(event.key.id().as_bytes()),
@@ -64,16 +65,17 @@ impl Why {
         }
     }
 
-    /// Names the conflict: the same for every copy of it, and for nothing else. Where the id is not
-    /// signed, it is no part of it; where it is, the same content under two ids is two conflicts.
+    /// The identity of the conflict: the same for all copies of it, and different for all others.
+    /// An unsigned id is not part of the identity. With a signed id, the same content under two ids is
+    /// two conflicts.
     fn conflict(self, event: &Event) -> Sha {
         let of = self.of(event);
         Sha::of(&[of.0.as_slice(), &event.content.0].concat())
     }
 }
 
-/// No more events are quarantined for this id, body or source today. The event is not kept, so it
-/// must not be acknowledged: the sender is asked to try again.
+/// The limit of quarantined events for this id, body or source is reached today. The event is not
+/// stored, so it must not be acknowledged: the reply asks the provider to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyConflicts {
     key: EventKey,
@@ -85,27 +87,27 @@ impl fmt::Display for TooManyConflicts {
         let Self { key, most } = self;
         write!(
             f,
-            "{key} conflicts with another event, and {most} such events were quarantined today"
+            "{key} conflicts with another event, and the limit of {most} quarantined events is reached today"
         )
     }
 }
 
 impl std::error::Error for TooManyConflicts {}
 
-/// What became of a decision.
+/// The result of a decision.
 #[derive(Clone, Debug)]
 pub enum Decided {
-    /// It holds.
+    /// The decision is stored.
     Made(Box<Row>),
-    /// It is not kept apart (any more), and nothing was changed.
+    /// The event is not quarantined, or no longer quarantined. Nothing was changed.
     NotQuarantined(State),
-    /// What it carried was erased, is past its keeping, or is damaged: there is nothing to work on.
+    /// The body was erased, expired or is damaged, so the event cannot be processed.
     MissingBody,
     Missing,
 }
 
 impl Decided {
-    /// To be rung when it was released.
+    /// The message to send to the work queue if the event was released.
     pub fn work_message(&self) -> Option<WorkMessage> {
         match self {
             Self::Made(row) if row.state == State::Received => Some(WorkMessage {
@@ -117,7 +119,7 @@ impl Decided {
     }
 }
 
-/// What a human decides.
+/// What an operator decides.
 #[derive(Clone, Copy)]
 enum Decision {
     Release,
@@ -125,8 +127,8 @@ enum Decision {
 }
 
 impl Ledger {
-    /// Quarantines an event. It is durable when this returns, in a row of its own or, where it is a
-    /// copy, in that of the first.
+    /// Quarantines an event. The event is durable when this returns: in its own row or, if it is a
+    /// copy, in the row of the first one.
     pub(super) async fn quarantine(
         &self,
         event: &Event,
@@ -143,15 +145,15 @@ impl Ledger {
         {
             return Ok(Received::Repeated(key));
         }
-        // What was spilled has been acknowledged: there is no sender to ask for another try.
+        // A spilled event was already acknowledged, so the provider cannot be asked to retry.
         if event.via == Via::Webhook && event.drained_at.is_none() {
             self.count_conflict(event, why, now).await?;
         }
         let (key, known) = self.put_conflict(event, placed, why, now).await?;
         let change = transition::conflict::expect_copies(&key.pk(), expires);
         if let Err(error) = self.change_item(&copies, "C", change).await {
-            // The next copy is found known by the row itself.
-            tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not note where copies of {key} are counted");
+            // Without the counter, the existing row still identifies the next copy.
+            tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not create the counter for copies of {key}");
         }
         Ok(if known {
             Received::Repeated(key)
@@ -160,8 +162,8 @@ impl Ledger {
         })
     }
 
-    /// The bound for what it conflicts with comes first, so that one captured request cannot take
-    /// more of the source's bound than its own.
+    /// Checks the limit of the conflicting id or body first, so that one captured request cannot
+    /// use more of the source's limit than its own.
     async fn count_conflict(&self, event: &Event, why: Why, now: UnixMillis) -> anyhow::Result<()> {
         let pk = format!("Q#{}#{}", event.key.source(), &now.hour()[..8]);
         let of_one = format!("A#{}", &why.of(event).hex()[..32]);
@@ -175,7 +177,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The key of the row, and whether the event stood there before.
+    /// Returns the key of the row, and whether the row already held the event.
     async fn put_conflict(
         &self,
         event: &Event,
@@ -188,7 +190,7 @@ impl Ledger {
             event.key.conflicting_whole(&event.content),
         ];
         for key in keys {
-            // In a place of its own, so that an erasure of either leaves the other.
+            // A separate object, so that erasing one event keeps the body of the other.
             let own = if placed.is_in_bucket() && !event.body.is_empty() {
                 Some(self.store_body(&event.under(key.clone())).await?)
             } else {
@@ -200,7 +202,7 @@ impl Ledger {
             let known = match refusal {
                 None | Some(Refusal::Own) => false,
                 Some(Refusal::Known(_)) => true,
-                // Another content whose hash begins with the same digits.
+                // A different content whose hash begins with the same digits.
                 Some(Refusal::OtherBody) => continue,
             };
             if let (Some(_), BodyLocation::Bucket(first)) = (&own, &placed.at) {
@@ -208,11 +210,14 @@ impl Ledger {
             }
             return Ok((key, known));
         }
-        anyhow::bail!("{} conflicts with its own hash", event.key)
+        anyhow::bail!(
+            "no free row for {}: both keys derived from its hash belong to other events",
+            event.key
+        )
     }
 
-    /// Lets an event that was kept apart be worked on, once, as of its time of receipt. Whoever
-    /// calls this rings; if nobody does, the sweep will.
+    /// Releases a quarantined event for processing, once, with its original time of receipt. The
+    /// caller sends the work message; otherwise the sweep sends it.
     pub async fn release(
         &self,
         key: &EventKey,
@@ -222,7 +227,8 @@ impl Ledger {
         self.decide(Decision::Release, key, by, now).await
     }
 
-    /// Makes a dead letter of an event that was kept apart. It stays whole, as dead letters do.
+    /// Turns a quarantined event into a dead letter. Its row and body are kept, as for all dead
+    /// letters.
     pub async fn discard(
         &self,
         key: &EventKey,
@@ -241,13 +247,13 @@ impl Ledger {
     ) -> anyhow::Result<Decided> {
         let pk = key.pk();
         let mut ours: Option<Moment> = None;
-        // A few times, for a row that moves on while we look at it.
+        // Retry if the row changes between the read and the write.
         for _ in 0..4 {
             let Some(item) = self.get(&pk, "M").await? else {
                 return Ok(Decided::Missing);
             };
             let row = Row::read(&item)?;
-            // Our own write, applied before its answer was lost.
+            // Our own write was applied, but its response was lost.
             if let Some(ours) = &ours
                 && row.history.contains(ours)
             {
@@ -258,7 +264,7 @@ impl Ledger {
             }
             anyhow::ensure!(
                 row.schema <= NEWEST_SCHEMA,
-                "a newer version wrote the row of {key}; decide with that version"
+                "a newer release wrote the row of {key}; use that release for the decision"
             );
             let [why_apart, this] = moments(decision, &row, by, now);
             let change = match decision {
@@ -272,17 +278,18 @@ impl Ledger {
             };
             if let Write::Applied(item) = self.change(&pk, change).await? {
                 let row = Row::read(&item.unwrap_or_default())?;
-                // It may have waited for as long as bodies are kept.
+                // The event may have waited so long that its body is about to expire.
                 self.hold_if_old(&row, now).await;
                 return Ok(Decided::Made(Box::new(row)));
             }
             ours = Some(this);
         }
-        anyhow::bail!("the row of {key} changes faster than it can be decided over; try again")
+        anyhow::bail!("the row of {key} changed during each of 4 tries; try again")
     }
 }
 
-/// Why it was kept apart, which the row says no longer, and the decision.
+/// History entries for the decision and for the reason of the quarantine, which the decision
+/// removes from the row.
 fn moments(decision: Decision, row: &Row, by: By<'_>, now: UnixMillis) -> [Moment; 2] {
     let short = |text: &str| text.chars().take(200).collect::<String>();
     let moment = |at, what: &str, owner: &str, note: &str| Moment {
@@ -290,7 +297,7 @@ fn moments(decision: Decision, row: &Row, by: By<'_>, now: UnixMillis) -> [Momen
         what: what.to_owned(),
         attempt: 0,
         lease_until: None,
-        // As it is read back: an owner is not the last part of an entry.
+        // `|` separates the parts of an entry, and more parts follow the owner.
         owner: short(owner).replace('|', "/"),
         note: short(note),
     };

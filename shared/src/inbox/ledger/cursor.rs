@@ -1,4 +1,4 @@
-//! How far the sync of a source has come.
+//! The sync cursor of a source.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -9,29 +9,30 @@ use super::transition::{self, Fence};
 use super::{Item, Ledger, Write, item};
 use crate::base::clock::UnixMillis;
 
-/// Where the next run begins.
+/// The position at which the next run starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// When the last complete run began; `None` before the first.
     pub at: Option<UnixMillis>,
-    /// A run that stopped before its end: where it was.
+    /// The position of a run that stopped early.
     pub page: Option<ResumePoint>,
-    /// The place in the provider's list that the next run goes on from, where a list has one.
+    /// The position in the provider's list from which the next run continues, if the list has
+    /// positions.
     pub mark: Option<String>,
 }
 
-/// A run between two pages.
+/// The position of a run between two pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
     /// The provider's token of the next page.
     pub token: String,
-    /// The earliest time that the run asks for.
+    /// The earliest time that the run requests.
     pub from: UnixMillis,
     /// When the run began.
     pub started: UnixMillis,
 }
 
-/// The right to move a source's cursor.
+/// The right to update a source's cursor.
 #[derive(Debug)]
 pub struct SyncLease {
     source: String,
@@ -40,12 +41,12 @@ pub struct SyncLease {
     pub cursor: Cursor,
 }
 
-/// How far the sync of a source has read, and what it could not find.
+/// The sync records of a source: its cursor, and the spans that it could not read.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncStore<'l>(&'l Ledger);
 
 impl Ledger {
-    /// How far the sync of a source has read, and what it could not find.
+    /// The sync records of a source: its cursor, and the spans that it could not read.
     pub fn sync(&self) -> SyncStore<'_> {
         SyncStore(self)
     }
@@ -60,8 +61,8 @@ impl Deref for SyncStore<'_> {
 }
 
 impl SyncStore<'_> {
-    /// Takes the cursor of a source; `None` when another run holds it. Two runs at once would
-    /// lose nothing, they would only ask twice.
+    /// Takes the cursor of a source; `None` if another run holds it. Two parallel runs would lose
+    /// no events, but would send each request twice.
     pub async fn sync_lease(
         self,
         source: &str,
@@ -72,7 +73,7 @@ impl SyncStore<'_> {
         let change = transition::sync::lease(owner, now, now + lease);
         let item = match self.change_item(&pk(source), "CURSOR", change).await? {
             Write::Applied(Some(item)) => item,
-            // Our own lease, its answer lost.
+            // The first try of our own request succeeded, and its response was lost.
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
@@ -84,14 +85,14 @@ impl SyncStore<'_> {
         }))
     }
 
-    /// The cursor as it stands, for who does not want to move it.
+    /// Returns the cursor without a lease, for reading only.
     pub async fn sync_cursor(self, source: &str) -> anyhow::Result<Cursor> {
         let item = self.get(&pk(source), "CURSOR").await?;
         Ok(item.map(|item| Cursor::of(&item)).unwrap_or_default())
     }
 
-    /// When the sync of a source was last begun; `None` before the first time, and where only older
-    /// code began it.
+    /// Returns when the sync of a source last began; `None` if it never began, or only under an
+    /// older version.
     pub async fn sync_served(self, source: &str) -> anyhow::Result<Option<UnixMillis>> {
         let item = self
             .table
@@ -100,7 +101,8 @@ impl SyncStore<'_> {
         Ok(item.and_then(|item| item::time(&item, "srv")))
     }
 
-    /// Notes that every event up to this page is in the ledger. `false`: another run took over.
+    /// Records that every event up to this page is in the ledger. Returns `false` if another run
+    /// took over.
     pub async fn sync_page(
         self,
         lease: &SyncLease,
@@ -112,7 +114,7 @@ impl SyncStore<'_> {
         self.move_cursor(lease, change).await
     }
 
-    /// Ends a complete run that began at `started`. `false`: another run took over.
+    /// Ends a complete run that began at `started`. Returns `false` if another run took over.
     pub async fn sync_advance(
         self,
         lease: SyncLease,
@@ -123,7 +125,7 @@ impl SyncStore<'_> {
         self.end_run(&lease, started, change).await
     }
 
-    /// The same, with the place that the next run goes on from.
+    /// The same, with the position from which the next run continues.
     pub async fn sync_advance_to(
         self,
         lease: SyncLease,
@@ -146,7 +148,8 @@ impl SyncStore<'_> {
             .await?
         {
             Write::Applied(_) => Ok(true),
-            // Our own write, its answer lost: nobody has taken the lease since.
+            // The first try of our own write succeeded, and its response was lost: no run has taken
+            // the lease since.
             Write::Refused(Some(item)) => Ok(item::number(&item, "epoch") == Some(lease.epoch)
                 && item::time(&item, "cur") == Some(started)
                 && !item.contains_key("own")),
@@ -154,13 +157,14 @@ impl SyncStore<'_> {
         }
     }
 
-    /// Ends a run that has to go on later.
+    /// Ends a run that the next run continues.
     pub async fn sync_release(self, lease: SyncLease) -> anyhow::Result<()> {
         let change = transition::sync::release(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
     }
 
-    /// Ends a run whose page the provider will never give: the next one begins at the cursor.
+    /// Ends a run whose page token the provider no longer accepts. The next run starts at the
+    /// cursor.
     pub async fn sync_restart(self, lease: SyncLease) -> anyhow::Result<()> {
         let change = transition::sync::restart(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
@@ -191,7 +195,7 @@ impl Cursor {
         });
         Self {
             at,
-            // A run that began before the cursor could never move it, and would be resumed for ever.
+            // A run that began before the cursor cannot advance it, and would be resumed forever.
             page: paused.filter(|paused| at.is_none_or(|at| paused.started >= at)),
             mark: item::text(item, "mk").map(str::to_owned),
         }

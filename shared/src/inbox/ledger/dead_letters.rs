@@ -1,5 +1,5 @@
-//! How many dead letters and quarantined events there are, from their parts of the `work` index. The queue is never asked:
-//! to look at a message of it is to receive it.
+//! Counts of dead letters and quarantined events, from their partitions of the `work` index. The
+//! counts do not use the queue: SQS cannot show a message without receiving it.
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::Select;
@@ -8,7 +8,7 @@ use super::transition::{QUARANTINED, WORK_SHARDS};
 use super::{Ledger, item};
 
 impl Ledger {
-    /// How many dead letters there are. Once it is more than `most`, no more are counted.
+    /// Counts the dead letters. Counting stops when the count exceeds `most`.
     pub async fn count_dead_letters(&self, most: u64) -> anyhow::Result<u64> {
         let count = Box::pin(async {
             let mut count = 0;
@@ -23,8 +23,8 @@ impl Ledger {
         count.context("count the dead letters")
     }
 
-    /// How many quarantined events wait for a decision. Once it is more than `most`, no more are
-    /// counted.
+    /// Counts the quarantined events that wait for a decision. Counting stops when the count exceeds
+    /// `most`.
     pub async fn count_quarantined(&self, most: u64) -> anyhow::Result<u64> {
         let count = Box::pin(self.count_part(QUARANTINED.to_owned(), most)).await;
         count.context("count the quarantined events")

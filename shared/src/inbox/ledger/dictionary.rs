@@ -1,8 +1,8 @@
-//! What documented webhooks have in common, so that a stored body can leave it out.
+//! The zstd dictionary for stored bodies: the text that documented webhooks have in common.
 //!
-//! A dictionary stays as it is for ever: the bodies that were packed with it cannot be read without. A
-//! better one gets a number of its own beside it, and no release writes with one that the release
-//! before cannot read.
+//! A dictionary never changes: bodies that were compressed with it cannot be read without it. A
+//! better dictionary gets its own number. A release does not write with a dictionary that the
+//! previous release cannot read.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,18 +14,18 @@ use zstd::stream::read::Decoder;
 
 use super::body::LEVEL;
 
-/// Webhooks of some providers in the shape that they document, with made-up values: an example of each
-/// kind, one a line or indented, as the provider sends it.
+/// Webhooks of some providers in their documented shape, with made-up values: one example of each
+/// type, on one line or indented, as the provider sends it.
 const FIRST: &[u8] = include_bytes!("../../../dictionaries/1.txt");
 
-/// Prepared once a process: that takes longer than to pack a body.
+/// Prepared once per process: preparing takes longer than compressing a body.
 static PACKING: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(FIRST, LEVEL));
 static UNPACKING: LazyLock<DecoderDictionary<'static>> =
     LazyLock::new(|| DecoderDictionary::copy(FIRST));
 
 thread_local! {
-    /// Its tables are as large as a hundred bodies.
+    /// Reused, because the tables of a compressor are as large as a hundred bodies.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(
             Sha::of(FIRST).hex(),
             "0a1ba0e8dfb9898ac71679dd05ed1cb1bddf7eb46671a406246bdfd225da8780",
-            "never change it: add another with a number of its own"
+            "do not change this dictionary; add another with its own number"
         );
     }
 }

@@ -1,9 +1,9 @@
-//! What an event carried is deleted; that it was there, and what was done, stays.
+//! Erases the content of an event, and keeps the record that it arrived and what was done.
 //!
-//! The row keeps its key, the hash of its body and its history without texts, so that a second
-//! delivery is still recognised. What outlives an erasure: backups of the table, for 35 days with
-//! point-in-time recovery; and when the provider sends the event once more, a body that is too
-//! large for the row, until its own time is over.
+//! The row keeps its key, the hash of its body, and its history without texts, so that a second
+//! delivery is still recognised. Two copies outlive an erasure: backups of the table, for 35 days
+//! with point-in-time recovery; and, if the provider sends the event again, a body that is too
+//! large for the row, until it expires.
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -13,17 +13,17 @@ use super::{BodyAt, Item, Ledger, Moment, Row, State, Write, item, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
-/// What became of an erasure.
+/// The result of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erased {
-    /// Nothing of its content is left.
+    /// The content of the event is deleted.
     Gone,
-    /// Somebody is at work on it, and has its body in hand. Nothing was erased.
+    /// A worker is processing the event and has its body in memory. Nothing was erased.
     Processing,
     Missing,
 }
 
-/// Who erases, and why. Both stand in the row from then on.
+/// The operator who erases, and the reason. Both are stored in the row.
 #[derive(Clone, Copy, Debug)]
 pub struct By<'b> {
     pub who: &'b str,
@@ -31,9 +31,8 @@ pub struct By<'b> {
 }
 
 impl Ledger {
-    /// Erases what an event carried: its body in each version, headers, errors and notes. An event
-    /// that is still open ends with it. To do it again does no harm, and makes up for a deletion
-    /// that failed.
+    /// Erases the content of an event: its body in each version, headers, errors and notes. An open
+    /// event becomes a dead letter. A repeated call is safe, and completes a deletion that failed.
     pub async fn erase(
         &self,
         key: &EventKey,
@@ -42,7 +41,7 @@ impl Ledger {
     ) -> anyhow::Result<Erased> {
         let pk = key.pk();
         let keep = self.retention(key.source()).rows;
-        // A few times, for a row that moves on while we look at it.
+        // Retries a few times if the row changes between read and write.
         for _ in 0..4 {
             let Some(old) = self.get(&pk, "M").await? else {
                 return Ok(Erased::Missing);
@@ -53,7 +52,8 @@ impl Ledger {
             }
             let change = transition::erase(&row, &Scrubbed::of(&row, &old, by, now), now, keep);
             if let Write::Applied(_) = self.change(&pk, change).await? {
-                // Only now: whoever held the body before could still have been at work on it.
+                // Only after the write: until then, a worker with the body could still hold the
+                // event.
                 self.delete_bodies(&row).await?;
                 return Ok(Erased::Gone);
             }
@@ -61,7 +61,8 @@ impl Ledger {
         Ok(Erased::Processing)
     }
 
-    /// Each body that ever came under the key, also those of deliveries that were duplicates.
+    /// Deletes each body that was ever stored under the key, including bodies of duplicate
+    /// deliveries.
     async fn delete_bodies(&self, row: &Row) -> anyhow::Result<()> {
         let pk = row.key.pk();
         let mut place = None;
@@ -92,13 +93,14 @@ impl Ledger {
                 self.delete_objects(&super::body::bucket_folder(&row.key))
                     .await?;
                 match at {
-                    // It may lie in the folder of the key that it came under.
+                    // The object may be in the folder of the key under which the event first
+                    // arrived.
                     BodyAt::Bucket(key) => self.delete_objects(key).await,
                     BodyAt::Inline | BodyAt::Row => Ok(()),
                 }
             }
             (None, BodyAt::Bucket(_)) => {
-                anyhow::bail!("the body is in the bucket, but no bucket is named")
+                anyhow::bail!("the body is in the bucket, but no bucket is configured")
             }
             (None, _) => Ok(()),
         }
@@ -140,7 +142,7 @@ impl Ledger {
     }
 }
 
-/// What of a row stays, without the texts that may speak of its content.
+/// The effects and the history of a row, without texts that may contain event content.
 pub struct Scrubbed {
     pub(super) effects: AttributeValue,
     pub(super) history: AttributeValue,

@@ -1,4 +1,5 @@
-//! When each task of backup-sync last came to its end: what is on a schedule and stops says nothing.
+//! Heartbeats: when each backup-sync task last finished. A scheduled task that stops running
+//! reports no error, so its heartbeat must be checked.
 
 use super::Operations;
 use std::collections::BTreeMap;
@@ -12,19 +13,21 @@ const PK: &str = "SYS";
 const SK: &str = "HB#";
 
 impl Operations<'_> {
-    /// Notes that a task came to its end. Of two that end together either may be last.
+    /// Records that a task finished. If two runs finish at the same time, either may be recorded
+    /// last.
     pub async fn beat(self, task: &str, now: UnixMillis) -> anyhow::Result<()> {
-        let note = Item::from([
+        let heartbeat = Item::from([
             ("pk".to_owned(), item::s(PK)),
             ("sk".to_owned(), item::s(format!("{SK}{task}"))),
             ("sv".to_owned(), item::n(SCHEMA)),
             ("at".to_owned(), item::ms(now)),
         ]);
-        self.put("note that a task ended", note, None).await?;
+        self.put("store the heartbeat of a task", heartbeat, None)
+            .await?;
         Ok(())
     }
 
-    /// Each task that ever ended, and when it did last.
+    /// Returns each task that has ever finished, with the time of its last run.
     pub async fn heartbeats(self) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
         let answer = self
             .table
@@ -34,10 +37,10 @@ impl Operations<'_> {
             .expression_attribute_values(":sk", item::s(SK))
             .send()
             .await
-            .context("read when the tasks ended")?;
-        let beats = answer.items().iter().filter_map(|note| {
-            let task = item::text(note, "sk")?.strip_prefix(SK)?;
-            Some((task.to_owned(), item::time(note, "at")?))
+            .context("read the heartbeats of the tasks")?;
+        let beats = answer.items().iter().filter_map(|heartbeat| {
+            let task = item::text(heartbeat, "sk")?.strip_prefix(SK)?;
+            Some((task.to_owned(), item::time(heartbeat, "at")?))
         });
         Ok(beats.collect())
     }

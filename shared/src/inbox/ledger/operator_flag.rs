@@ -1,11 +1,11 @@
-//! What operators have put up: that a source is paused, that a secret is being rotated.
+//! Flags that operators set: a source is paused, or a secret is being rotated.
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `SYS` | `PAUSE#{source}`, `ROTATION#{secret}` | `nid` names the notice, `who` put it up, `why` and when; `doc` says more. Without `nid` none is up |
+//! | `SYS` | `PAUSE#{source}`, `ROTATION#{secret}` | `nid` the id of the flag, `who` set it, `why`, `at` the time; `doc` details. Without `nid` no flag is set |
 //!
-//! One is up at a time, and only the one that was read is taken down: of two operators at once the
-//! second is told of the first.
+//! Each item holds one flag at a time, and an operator clears only the flag that was read. If two
+//! operators set a flag at the same time, the second one gets the flag of the first.
 
 use std::ops::Deref;
 
@@ -16,19 +16,19 @@ use super::{Item, Ledger, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
-/// The notice itself.
+/// A flag, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorFlag {
-    /// Random: no two notices share it.
+    /// Random and unique for each flag.
     pub id: String,
     pub who: String,
     pub why: String,
     pub at: UnixMillis,
-    /// What there is to know beside that, as its writer writes it.
+    /// Details, in the format of the code that sets the flag.
     pub doc: String,
 }
 
-/// What a notice is about.
+/// What a flag applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind<'n> {
     /// The events of this source wait.
@@ -37,11 +37,11 @@ pub enum FlagKind<'n> {
     Rotation(&'n str),
 }
 
-/// What became of a notice that was to be put up.
+/// The result of setting a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlagResult {
     Set,
-    /// This one is up already.
+    /// This flag is already set.
     AlreadySet(OperatorFlag),
 }
 
@@ -104,14 +104,14 @@ impl Deref for Operations<'_> {
 }
 
 impl Operations<'_> {
-    /// The notice that is up.
+    /// Reads the flag; `None` if it is not set.
     pub async fn flag(self, about: FlagKind<'_>) -> anyhow::Result<Option<OperatorFlag>> {
         let stored = self.get("SYS", &about.sk()).await;
-        let stored = stored.context("read a notice")?;
+        let stored = stored.context("read an operator flag")?;
         Ok(stored.as_ref().and_then(OperatorFlag::read))
     }
 
-    /// Puts a notice up where none is.
+    /// Sets a flag unless one is already set.
     pub async fn set_flag(
         self,
         about: FlagKind<'_>,
@@ -120,18 +120,20 @@ impl Operations<'_> {
         let change = transition::set(notice);
         let stored = match self.change_item("SYS", &about.sk(), change).await? {
             Write::Applied(_) => return Ok(FlagResult::Set),
-            Write::Refused(stored) => stored.context("a notice is up and cannot be seen")?,
+            Write::Refused(stored) => {
+                stored.context("a flag is already set, but DynamoDB did not return it")?
+            }
         };
-        let up = OperatorFlag::read(&stored).context("a notice is up and cannot be read")?;
-        // Our own write, its answer lost.
+        let up = OperatorFlag::read(&stored)
+            .context("a flag is already set, but its item is invalid")?;
+        // Our own write was applied, but its response was lost.
         if up.id == notice.id {
             return Ok(FlagResult::Set);
         }
         Ok(FlagResult::AlreadySet(up))
     }
 
-    /// Takes a notice down. `false`: another one is up in its place. Who finds none up has nothing
-    /// left to do.
+    /// Clears a flag. `true` also if no flag is set; `false` if another flag is set instead.
     pub async fn clear_flag(
         self,
         about: FlagKind<'_>,
@@ -145,9 +147,8 @@ impl Operations<'_> {
         })
     }
 
-    /// Has the next sweep look at an open event, where it has nothing to wait for but a look.
-    /// `false` when somebody is at work on it, its retry is not due, or it was moved on since
-    /// `seen`.
+    /// Makes the next sweep check an open event that waits only for the sweep. `false` if a worker
+    /// is processing the event, its retry is not due, or its sweep time has changed since `seen`.
     pub async fn look_now(
         self,
         key: &EventKey,

@@ -1,9 +1,10 @@
-//! Who goes first among the events of an entity.
+//! The order in which the events of an entity are processed.
 //!
-//! A worker holds the *lock* of an entity while it works on one of its events. The *guard* is the
-//! newest version that was worked on. In strict order each event that arrives leaves a *pointer*
-//! before its row is written, so that none is acknowledged and not seen; it goes when the event is
-//! settled. A pointer whose row never came, or is settled, stands in nobody's way.
+//! A worker holds the *lock* of an entity while it processes one of its events. The *guard* is the
+//! newest version that was processed. In strict order, each event stores an *order entry* before
+//! its row, so that every acknowledged event is visible to the events after it. The entry is
+//! removed when the event is settled. An entry whose row was never written, or is settled, does not
+//! block other events.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -20,22 +21,22 @@ use crate::sources::Config;
 use crate::sources::ordering::{Entity, Mode, Place, Version};
 use crate::webhook::event::{Event, EventKey};
 
-/// Pointers that are looked at in one request.
+/// Pointers that one request reads.
 const PAGE: i32 = 25;
 
-/// Requests for pointers of one attempt. More of them than this are cleaned up by the next.
+/// Requests for pointers in one attempt. The next attempt cleans up the remaining pointers.
 const PAGES: u32 = 20;
 
-/// When the second in line looks again. Whoever goes first calls the next one up, so this is for a
-/// call that was lost.
+/// The delay before the second event in line is tried again. When the first event ends, the next
+/// one is woken, so this delay only matters if that wake-up is lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// How much later each place further behind looks, for whom more than one call would have to be
-/// lost, and when the last of a long line does.
+/// The extra delay for each further place in the line, and the largest extra delay. For an event
+/// further back, the delay only matters if several wake-ups are lost.
 const LATER_BY_PLACE: Duration = Duration::from_secs(60);
 const LATEST: Duration = Duration::from_secs(15 * 60);
 
-/// The right to work on the events of an entity, until a time.
+/// The right to process the events of an entity, until a time.
 #[derive(Debug)]
 pub struct EntityLock {
     entity: Entity,
@@ -51,35 +52,36 @@ pub struct OrderEntry {
     sk: String,
 }
 
-/// Whether the guard was raised.
+/// The result of an update of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionCheck {
-    /// Nothing newer was worked on.
+    /// No newer version was processed.
     Newest,
-    /// Something newer was.
+    /// A newer version was processed.
     Stale,
 }
 
-/// An event that goes first.
+/// An event that must be processed before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predecessor {
-    /// `None`: it has a pointer, and its row is not there yet.
+    /// `None` if the event has a pointer but no row yet.
     pub event: Option<EventKey>,
-    /// When it is worth to look again.
+    /// When to check again.
     pub until: UnixMillis,
 }
 
-/// What a pointer says of the way.
+/// Whether a pointer blocks the events behind it.
 #[derive(Debug, PartialEq, Eq)]
 enum EntryState {
-    /// It stands for nothing that is still to be done.
+    /// The pointer has no open event.
     Gone,
     Waits(Predecessor),
 }
 
 impl OrderEntry {
     pub fn new(entity: Entity, version: &Version, event: &EventKey) -> Self {
-        // A space is less than anything in a version: what begins alike stays in order.
+        // A space sorts before every character of a version, so a version sorts before the longer
+        // versions that begin with it.
         let hash = hex::encode(&Sha256::digest(event.pk())[..8]);
         Self {
             sk: format!("P#{} {hash}", version.sorted()),
@@ -90,7 +92,7 @@ impl OrderEntry {
 }
 
 impl Predecessor {
-    /// For one that stands behind others as well.
+    /// The same predecessor, with a later check for an event that is also behind `others`.
     fn behind(self, others: usize) -> Self {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         Self {
@@ -110,7 +112,7 @@ impl EntityLock {
 }
 
 impl Ledger {
-    /// The same ledger, which gives the events of sources in strict order their pointers.
+    /// The same ledger, which also writes pointers for the events of sources in strict order.
     #[must_use]
     pub fn ordering(mut self, config: &Config) -> Self {
         let ordered = config.sources().filter_map(|source| {
@@ -122,12 +124,12 @@ impl Ledger {
     }
 }
 
-/// The order of the events of one entity: lock, newest version, entries.
+/// The order of the events of one entity: lock, newest version and order entries.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityOrder<'l>(&'l Ledger);
 
 impl Ledger {
-    /// The order of the events of one entity: lock, newest version, entries.
+    /// The order of the events of one entity: lock, newest version and order entries.
     pub fn entities(&self) -> EntityOrder<'_> {
         EntityOrder(self)
     }
@@ -142,7 +144,7 @@ impl Deref for EntityOrder<'_> {
 }
 
 impl EntityOrder<'_> {
-    /// The place in the line that an event asks for, if its source has lines.
+    /// The place of an event in the line of its entity, if its source has strict order.
     pub(super) fn order_entry(self, event: &Event) -> Option<OrderEntry> {
         let order = self.strict.get(event.key.source())?;
         let source = event.key.source();
@@ -150,7 +152,8 @@ impl EntityOrder<'_> {
         Some(OrderEntry::new(place.entity, &place.version?, &event.key))
     }
 
-    /// The same for an event that may have come out of the spill queue with a reference to its body.
+    /// Like `order_entry`, for an event that may come from the spill queue with only a reference to
+    /// its body.
     pub(super) async fn order_entry_of(
         self,
         event: &Event,
@@ -161,7 +164,7 @@ impl EntityOrder<'_> {
             return Ok(self.order_entry(event));
         }
         let body = self.stored_body(placed, &event.sha).await?;
-        // Without a body nothing will be worked on, and nobody has to wait for it.
+        // An event without a body is not processed, so no event has to wait for it.
         Ok(body.and_then(|Body(body)| {
             self.order_entry(&Event {
                 body,
@@ -170,7 +173,8 @@ impl EntityOrder<'_> {
         }))
     }
 
-    /// Lets an event stand in the line of its entity. One that stands there keeps its place.
+    /// Adds an event to the line of its entity. An event that is already in the line keeps its
+    /// place.
     pub async fn enter_order(self, pointer: &OrderEntry, now: UnixMillis) -> anyhow::Result<()> {
         let written = Item::from([
             ("pk".to_owned(), item::s(pointer.entity.pk())),
@@ -180,18 +184,22 @@ impl EntityOrder<'_> {
             ("ttl".to_owned(), item::n((now + KEEP_ORDER).secs())),
         ]);
         let condition = ("attribute_not_exists(pk)", Item::new());
-        self.put("note the place of an event", written, Some(condition))
-            .await?;
+        self.put(
+            "store the order entry of an event",
+            written,
+            Some(condition),
+        )
+        .await?;
         Ok(())
     }
 
-    /// Takes an event out of the line.
+    /// Removes an event from the line.
     pub async fn leave_order(self, pointer: &OrderEntry) -> anyhow::Result<()> {
         self.forget(&pointer.entity, &pointer.sk).await
     }
 
-    /// Takes the lock of an entity for `lease` from `now`; `None` when another worker holds it.
-    /// `owner` is a name that no other claim has.
+    /// Takes the lock of an entity for `lease` from `now`. Returns `None` when another worker holds
+    /// the lock. `owner` must be unique for each claim.
     pub async fn lock_entity(
         self,
         entity: &Entity,
@@ -202,7 +210,7 @@ impl EntityOrder<'_> {
         let change = transition::lock(owner, now, now + lease);
         let item = match self.change_item(&entity.pk(), "L", change).await? {
             Write::Applied(Some(item)) => item,
-            // Our own lock, its answer lost.
+            // An earlier try of this write took the lock, but its response was lost.
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
@@ -213,25 +221,26 @@ impl EntityOrder<'_> {
         }))
     }
 
-    /// Gives a lock back. `false`: another worker had taken it over.
+    /// Releases a lock. Returns `false` when another worker had taken it over.
     pub async fn unlock_entity(self, lock: EntityLock) -> anyhow::Result<bool> {
         let change = transition::unlock(lock.fence());
         let answer = self.change_item(&lock.entity.pk(), "L", change).await?;
         Ok(match answer {
             Write::Applied(_) => true,
-            // Our own write, its answer lost: nobody has taken it since.
+            // An earlier try of this write succeeded, but its response was lost. No worker has
+            // taken the lock since.
             Write::Refused(item) => item.is_some_and(|item| {
                 item::number(&item, "epoch") == Some(lock.epoch) && !item.contains_key("own")
             }),
         })
     }
 
-    /// Notes the version that is about to be worked on, unless a newer one was. An equal one is
-    /// not older: clocks of providers count seconds.
+    /// Records the version that is about to be processed, unless a newer one was processed. An
+    /// equal version is not stale, because the clocks of providers count seconds.
     ///
-    /// It comes before the effect. After it, a worker that dies in between would leave the way
-    /// open for an older event; and when the newer one is tried again, its destination honours
-    /// the key and leaves the older state as it is.
+    /// This write comes before the effect. If it came after the effect, a worker that crashes in
+    /// between would let an older event run. The retry of the newer event would not repair the
+    /// destination, which honours the idempotency key and keeps the older state.
     pub async fn advance_version(
         self,
         entity: &Entity,
@@ -246,8 +255,8 @@ impl EntityOrder<'_> {
         })
     }
 
-    /// Whether a newer version of the entity was worked on. It says what would become of the event
-    /// now; nothing is written by it.
+    /// Whether a newer version of the entity was processed, so that the event would be skipped now.
+    /// Only reads.
     pub async fn is_overtaken(self, place: &Place) -> anyhow::Result<bool> {
         let Some(version) = &place.version else {
             return Ok(false);
@@ -257,15 +266,14 @@ impl EntityOrder<'_> {
         Ok(newest.is_some_and(|newest| newest > version.sorted()))
     }
 
-    /// The event whose version of the entity is the newest that was worked on, for as long as that is
-    /// kept.
+    /// The event with the newest processed version of the entity, while that record is kept.
     pub async fn newest_of(self, entity: &Entity) -> anyhow::Result<Option<EventKey>> {
         let newest = self.get(&entity.pk(), "V").await?;
         let newest = newest.as_ref().and_then(|newest| item::text(newest, "ek"));
         Ok(newest.and_then(EventKey::from_pk))
     }
 
-    /// The event that goes before this one, if any. Whoever asks holds the lock.
+    /// The event that must be processed before this one, if any. The caller must hold the lock.
     pub async fn predecessor(
         self,
         pointer: &OrderEntry,
@@ -282,7 +290,7 @@ impl EntityOrder<'_> {
                 } else if let EntryState::Waits(ahead) =
                     self.read_entry_state(pointer, event, *at, now).await?
                 {
-                    // What waits must be seen by those behind it.
+                    // The events behind a waiting event must see its pointer.
                     self.enter_order(pointer, now).await?;
                     let between = page.iter().skip(place + 1);
                     let between = between.filter(|(sk, ..)| *sk != pointer.sk);
@@ -295,7 +303,8 @@ impl EntityOrder<'_> {
                 return Ok(None);
             }
             if page.len() < usize::try_from(PAGE).unwrap_or(0) {
-                // It came without a pointer: it is replayed, or its source became strict since.
+                // The event has no pointer: it is replayed, or its source became strict after the
+                // event arrived.
                 self.enter_order(pointer, now).await?;
                 return Ok(None);
             }
@@ -304,13 +313,14 @@ impl EntityOrder<'_> {
         Ok(Some(Predecessor { event: None, until }))
     }
 
-    /// The first event in the line of an entity, called up: it is due now if it was put off.
+    /// Wakes the first event in the line of an entity and returns its key. If the event was
+    /// deferred, it becomes due now.
     pub async fn wake_next(
         self,
         entity: &Entity,
         now: UnixMillis,
     ) -> anyhow::Result<Option<EventKey>> {
-        // Greater than any pointer.
+        // `P$` sorts after every pointer.
         let first = self.order_entries(entity, "P$", 1).await?;
         let Some((_, event, _)) = first.into_iter().next() else {
             return Ok(None);
@@ -327,14 +337,15 @@ impl EntityOrder<'_> {
         now: UnixMillis,
     ) -> anyhow::Result<EntryState> {
         if *event == mine.event {
-            // The same event said something else before.
+            // An old pointer of the same event, with another version.
             return Ok(EntryState::Gone);
         }
         match self.event(event).await {
             Ok(row) => Ok(entry_state(row.as_ref(), at, now)),
-            // Those behind it wait for somebody to mend it, at the cost of no attempt.
+            // The events behind it wait until an operator repairs the row. The wait costs no
+            // attempt.
             Err(error) if error.is::<BadRow>() => {
-                tracing::error!(event.key = %event, error = format!("{error:#}"), "events wait behind {event}, which cannot be read");
+                tracing::error!(event.key = %event, error = format!("{error:#}"), "cannot read the row of {event}; the events behind it wait until the row is repaired");
                 Ok(EntryState::Waits(Predecessor {
                     event: None,
                     until: now + LOOK_AGAIN,
@@ -344,7 +355,7 @@ impl EntityOrder<'_> {
         }
     }
 
-    /// Pointers up to and with a sort key, the lowest first.
+    /// The pointers up to and including a sort key, the lowest first.
     async fn order_entries(
         self,
         entity: &Entity,
@@ -365,7 +376,7 @@ impl EntityOrder<'_> {
             .limit(limit)
             .send()
             .await
-            .context("read the line of an entity")?;
+            .context("could not read the order of an entity")?;
         let pointers = answer.items().iter().filter_map(|item| {
             let event = EventKey::from_pk(item::text(item, "ek")?)?;
             let sk = item::text(item, "sk")?.to_owned();
@@ -376,15 +387,18 @@ impl EntityOrder<'_> {
 
     async fn forget(self, entity: &Entity, sk: &str) -> anyhow::Result<()> {
         let key = (&*entity.pk(), sk);
-        self.table.delete("remove the place of an event", key).await
+        self.table
+            .delete("remove the order entry of an event", key)
+            .await
     }
 }
 
-/// What a pointer from `at` says, given its row.
+/// The state of a pointer that was written at `at`, given its row.
 fn entry_state(row: Option<&Row>, at: UnixMillis, now: UnixMillis) -> EntryState {
     let soon = now + LOOK_AGAIN;
     match row {
-        // The row is written right behind the pointer, or its sender sends it again.
+        // The row is written right after the pointer. If that write fails, the event is delivered
+        // again.
         None if now.since(at) < ORDER_ENTRY_GRACE => EntryState::Waits(Predecessor {
             event: None,
             until: soon,
@@ -448,7 +462,7 @@ mod tests {
         let waits = |now: UnixMillis| matches!(entry_state(None, at, now), EntryState::Waits(_));
         assert!(waits(at) && waits(at + ORDER_ENTRY_GRACE - Duration::from_millis(1)));
         assert!(!waits(at + ORDER_ENTRY_GRACE));
-        // The clock of who wrote it may be ahead.
+        // The clock of the function that wrote the pointer may be ahead.
         assert!(waits(at - Duration::from_secs(3)));
     }
 }

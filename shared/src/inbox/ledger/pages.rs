@@ -1,4 +1,4 @@
-//! Reads of many rows, and what they cost. Each way to read them is written once, here.
+//! Reads of many rows, and what they cost.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::webhook::event::EventKey;
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
 pub(super) const MOST_AT_ONCE: usize = 100;
 
-/// How often keys are asked for that DynamoDB did not get to.
+/// The most requests for a batch of keys, including those that DynamoDB returned as unprocessed.
 const TRIES: u32 = 8;
 
-/// What reads cost.
+/// The cost of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     pub calls: u64,
@@ -36,7 +36,7 @@ pub struct HourPart {
     shard: u8,
 }
 
-/// What one request found, and where the next one goes on.
+/// What one request found, and where the next request starts.
 #[derive(Debug)]
 pub struct Page<T> {
     pub found: Vec<T>,
@@ -62,7 +62,7 @@ impl HourPart {
 }
 
 impl<T> Page<T> {
-    /// The same of what can be read.
+    /// The same page with each item converted by `read`. Items that `read` rejects are left out.
     pub(super) fn read<U>(self, read: impl Fn(&T) -> Option<U>) -> Page<U> {
         Page {
             found: self.found.iter().filter_map(read).collect(),
@@ -73,8 +73,8 @@ impl<T> Page<T> {
 }
 
 impl Ledger {
-    /// The next entries of a part of the `time` index, by the time at which they were received;
-    /// without a limit, as many as one answer holds.
+    /// The next entries of a part of the `time` index, by time of receipt. Without a limit, returns
+    /// as many as one response holds.
     pub(crate) async fn of_hour(
         &self,
         part: &HourPart,
@@ -98,9 +98,10 @@ impl Ledger {
         page.context("list the events of an hour")
     }
 
-    /// The next events in one part of the `work` index, whatever their source; without a limit, as
-    /// many as one answer holds. What was received at `since` or later is looked at again, or died,
-    /// after that; the rest may be left out.
+    /// The next events in one part of the `work` index, for all sources. Without a limit, returns
+    /// as many as one response holds. The page includes every event received at `since` or later,
+    /// because its index time (its next check, or when it became a dead letter) is later than that.
+    /// Older events may be left out.
     pub async fn waiting_page(
         &self,
         what: Waiting,
@@ -134,7 +135,7 @@ impl Ledger {
         let query = query
             .set_exclusive_start_key(start.map(|next| next.0))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        // Who reads page after page is not to carry it along.
+        // The box keeps the futures of callers that read many pages small.
         let answer = Box::pin(query.send()).await?;
         Ok(Page {
             cost: Cost::of(answer.consumed_capacity()),
@@ -143,8 +144,8 @@ impl Ledger {
         })
     }
 
-    /// These attributes of the state rows of events, or all, in no order, as they were a moment
-    /// ago; what has no row is left out.
+    /// The given attributes of the state rows of events, or all attributes, in no order. The read
+    /// is eventually consistent. Events without a row are left out.
     pub(crate) async fn state_rows(
         &self,
         keys: &[EventKey],
@@ -155,9 +156,12 @@ impl Ledger {
             let (mut left, mut tries) = (keys.iter().map(row_of).collect::<Vec<_>>(), 0);
             while !left.is_empty() {
                 let count = left.len();
-                ensure!(tries < TRIES, "DynamoDB does not get to {count} rows");
+                ensure!(
+                    tries < TRIES,
+                    "DynamoDB did not process {count} rows in {TRIES} requests; try again later"
+                );
                 if tries > 0 {
-                    // What is left of a batch comes sooner to who waits.
+                    // DynamoDB processes the rest of a batch sooner after a delay.
                     tokio::time::sleep(Duration::from_millis(25 << tries)).await;
                 }
                 tries += 1;
@@ -184,7 +188,7 @@ impl Ledger {
     }
 }
 
-/// The event that an item is of.
+/// The event that an item belongs to.
 pub(super) fn key_of(item: &Item) -> Option<EventKey> {
     EventKey::from_pk(item::text(item, "pk")?)
 }
@@ -197,7 +201,7 @@ fn row_of(key: &EventKey) -> Item {
 }
 
 impl Cost {
-    /// Of one call.
+    /// The cost of one call.
     pub(super) fn of(used: Option<&ConsumedCapacity>) -> Self {
         let units = used.and_then(ConsumedCapacity::capacity_units);
         Self {

@@ -1,13 +1,13 @@
-//! Plans of replays: which events, frozen when the plan is made, and how far it has been applied.
+//! Replay plans: the set of events, frozen when the plan is made, and the progress of the replay.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
-//! | the plan, and who is at it | `R#{id}` | `M` |
-//! | its events in their order, those that it leaves out | same | `C#{number}`, `L#{number}` |
-//! | whether an event was replayed by it | same | `I#{pk of the event}` |
+//! | the plan and its lease | `R#{id}` | `M` |
+//! | its events in order, the left-out events | same | `C#{number}`, `L#{number}` |
+//! | whether the plan has replayed an event | same | `I#{pk of the event}` |
 //! | the plans of a month | `PLANS#{yyyymm}` | `{time}#{id}` |
 //!
-//! The plan itself is written last, so that one that is found is whole.
+//! The plan item is written last, so a plan that can be read is complete.
 
 mod read;
 mod write;
@@ -26,45 +26,48 @@ use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::event::{EventId, EventKey};
 
-/// For how long a plan is kept, applied or not.
+/// How long a plan is kept, whether or not it is applied.
 pub const KEEP_PLAN: Duration = Duration::from_secs(90 * 24 * 3600);
 
 string_enum! {
-    /// Where a plan stands.
+    /// The state of a plan.
     PlanState {
         Planned = "planned",
-        /// It was begun, and not all of its events were looked at.
+        /// The plan was started, and some of its events are still to be checked.
         Running = "running",
-        /// Each of its events is queued or left out.
+        /// Each event of the plan is queued or left out.
         Finished = "finished",
         Cancelled = "cancelled",
-        /// It was never begun, and is no longer good. No row says so: the time does.
+        /// The plan was never started and can no longer be. This state is computed from the time,
+        /// and never stored.
         Expired = "expired",
     }
 }
 
-/// What was decided when the plan was made. It never changes.
+/// The fixed part of a plan, set when the plan is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFacts {
-    /// The identity of AWS that made it.
+    /// The AWS identity that made the plan.
     pub by: String,
-    /// The version of the program that made it.
+    /// The version of the program that made the plan.
     pub cli: String,
     pub reason: String,
-    /// What was selected, for programs and for people.
+    /// The selection, as JSON for programs. `words` is the same for people.
     pub selection: serde_json::Value,
     pub words: String,
     pub mode: String,
-    /// Whether effects that are known to have happened happen again, under new keys.
+    /// Whether the replay repeats effects that are known to have happened, under new idempotency
+    /// keys.
     pub new_effects: bool,
-    /// Whether somebody answers for a downstream that may have forgotten a key.
+    /// Whether an operator accepted the risk of duplicates at a destination that may have forgotten
+    /// an idempotency key.
     pub duplicate_risk: bool,
     pub selected: u64,
-    /// Events of it whose effects are known to have happened.
+    /// The events of the plan whose effects are known to have happened.
     pub committed: u64,
-    /// How many of the selected are left out, by why.
+    /// How many of the selected events are left out, by reason.
     pub left_out: BTreeMap<String, u64>,
-    /// Of the sorted ids of its events.
+    /// The SHA-256 of the sorted ids of the plan's events.
     pub sha256: String,
 }
 
@@ -76,63 +79,64 @@ pub struct PlanEvent {
     /// The epoch and the run that its row had.
     pub epoch: u64,
     pub run: u64,
-    /// Until when it may be replayed: a downstream remembers a key only for so long.
+    /// The end of the time in which the event may be replayed, because a destination remembers an
+    /// idempotency key only for a limited time.
     pub until: Option<UnixMillis>,
 }
 
-/// One that was selected and is not part of the plan.
+/// An event that was selected but is not part of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanLeftOut {
     pub key: EventKey,
     pub received_at: UnixMillis,
-    /// A word.
+    /// A one-word reason.
     pub why: String,
 }
 
-/// One time that somebody was at it.
+/// One run of a plan by an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRun {
     pub by: String,
     /// Milliseconds since the Unix epoch.
     pub from: i64,
-    /// When it ended; never, if it was killed.
+    /// When the run ended; `None` if the run was killed.
     pub to: Option<i64>,
     /// Events a second.
     pub rate: u32,
-    /// How many were tried first, and how many of them were done.
+    /// How many events were replayed first as a canary, and how many of them were done.
     pub canary: Option<(usize, usize)>,
-    /// Why it ended.
+    /// Why the run ended.
     pub end: Option<String>,
 }
 
-/// What came of the events that were replayed.
+/// The outcome of the replayed events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanOutcome {
     pub done: usize,
-    /// Those that failed again, whether or not another attempt is due.
+    /// Events that failed again, whether or not another attempt is due.
     pub failed: usize,
     pub waiting: usize,
-    /// Those that were not as the plan had seen them any more, and were left as they are.
+    /// Events that changed after the plan was made, which the replay skipped.
     pub changed: usize,
 }
 
-/// A plan as it stands.
+/// A plan and its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub id: String,
     pub facts: PlanFacts,
     pub state: PlanState,
     pub made_at: UnixMillis,
-    /// Until when it may be begun.
+    /// The end of the time in which the plan may be started.
     pub good_until: UnixMillis,
-    /// How many events it replays.
+    /// The number of events that the plan replays.
     pub count: usize,
-    /// How many of them were looked at.
+    /// How many of these events were checked.
     pub next: usize,
     pub runs: Vec<PlanRun>,
-    /// Who is at it, and until when at most.
+    /// The owner of the lease, and when the lease ends.
     pub lease: Option<(String, UnixMillis)>,
-    /// What was seen of the outcome when it was finished.
+    /// The outcome, as known when the plan was finished.
     pub outcome: Option<PlanOutcome>,
     pub cancelled_by: Option<String>,
     pub ended_at: Option<UnixMillis>,
@@ -144,24 +148,24 @@ pub struct PlanLease {
     id: String,
     owner: String,
     epoch: u64,
-    /// The place of the run among those of the plan.
+    /// The index of the run among the runs of the plan.
     place: usize,
     pub run: PlanRun,
     /// The plan when the lease was taken.
     pub plan: Plan,
 }
 
-/// What became of an attempt to begin.
+/// The result of an attempt to start a plan.
 #[derive(Debug)]
 pub enum PlanClaim {
     Leased(Box<PlanLease>),
-    /// Somebody else is at it, or it is at its end. The plan as it stands.
+    /// Another operator holds the lease, or the plan has ended. Contains the current plan.
     Refused(Box<Plan>),
     Missing,
 }
 
 impl Plan {
-    /// Where it stands at this time.
+    /// The state of the plan at this time.
     pub fn standing(&self, now: UnixMillis) -> PlanState {
         match self.state {
             PlanState::Planned if self.good_until <= now => PlanState::Expired,
@@ -169,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// Whether somebody has it, and is not known to be gone.
+    /// Whether an operator holds the lease, and the lease has not certainly ended.
     pub fn is_held(&self, now: UnixMillis) -> bool {
         let over = now - crate::base::timing::CLOCK_MARGIN;
         self.lease.as_ref().is_some_and(|(_, until)| *until >= over)
@@ -182,7 +186,7 @@ impl PlanEvent {
     }
 }
 
-/// A new name for a plan: short enough to be typed.
+/// A new id for a plan, short enough to type.
 pub fn plan_id() -> anyhow::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let mut random = [0; 6];
@@ -194,19 +198,20 @@ pub fn plan_id() -> anyhow::Result<String> {
     Ok(format!("rpl_{text}"))
 }
 
-/// Tells whether the events of a plan are those that it was made of.
+/// A digest that shows whether the events of a plan are the ones it was made with. It does not
+/// depend on their order.
 pub fn plan_digest<'e>(events: impl Iterator<Item = &'e PlanEvent>) -> String {
     let mut ids: Vec<String> = events.map(|event| event.id().to_string()).collect();
     ids.sort();
     hex::encode(Sha256::digest(ids.join("\n")))
 }
 
-/// The replay plans: what is to run again, and how far it got.
+/// The replay plans: the events to replay, and the progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Plans<'l>(&'l Ledger);
 
 impl Ledger {
-    /// The replay plans: what is to run again, and how far it got.
+    /// The replay plans: the events to replay, and the progress.
     pub fn plans(&self) -> Plans<'_> {
         Plans(self)
     }
@@ -221,7 +226,7 @@ impl Deref for Plans<'_> {
 }
 
 impl Plans<'_> {
-    /// Takes a plan to apply it. Of any number of operators at most one has it.
+    /// Takes the lease of a plan to apply it. At most one operator holds the lease at a time.
     pub async fn begin_plan(
         self,
         id: &str,
@@ -233,7 +238,7 @@ impl Plans<'_> {
         let change = transition::plan::begin(owner, item::s(text(run)?), now, now + lease);
         let plan = match self.change_item(&pk(id), "M", change).await? {
             Write::Applied(Some(item)) => item,
-            // Our own lease, its answer lost.
+            // An earlier try of this write took the lease, but its response was lost.
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Refused(Some(item)) => {
                 return Ok(PlanClaim::Refused(Box::new(read::plan(&item)?)));
@@ -252,8 +257,8 @@ impl Plans<'_> {
         })))
     }
 
-    /// Notes how far it is, and keeps the lease. `false` when the lease is another's, or the plan
-    /// was cancelled: then no more of it may be applied.
+    /// Stores the progress and extends the lease. Returns `false` when another operator holds the
+    /// lease, or the plan was cancelled. The caller must then stop applying the plan.
     pub async fn checkpoint_plan(
         self,
         lease: &PlanLease,
@@ -265,7 +270,7 @@ impl Plans<'_> {
         Ok(matches!(written, Write::Applied(_)))
     }
 
-    /// Gives the plan back, to be gone on with.
+    /// Stores the progress and releases the lease, so that the plan can be continued later.
     pub async fn pause_plan(self, lease: PlanLease, next: usize) -> anyhow::Result<()> {
         let run = item::s(text(&lease.run)?);
         let change = transition::plan::pause(lease.fence(), next, lease.place, run);
@@ -273,7 +278,8 @@ impl Plans<'_> {
         Ok(())
     }
 
-    /// Ends it; `false` when it was cancelled before, or is another's.
+    /// Finishes the plan. Returns `false` when it was cancelled, or another operator holds the
+    /// lease.
     pub async fn finish_plan(
         self,
         lease: PlanLease,
@@ -286,7 +292,8 @@ impl Plans<'_> {
             transition::plan::finish(lease.fence(), count, lease.place, run, &outcome, now);
         Ok(match self.change_item(&pk(&lease.id), "M", change).await? {
             Write::Applied(_) => true,
-            // Our own write, its answer lost: nobody else ends the run that we began.
+            // An earlier try of this write succeeded, but its response was lost. The epoch proves
+            // it, because only this lease can finish its own run.
             Write::Refused(Some(plan)) => {
                 item::text(&plan, "st") == Some(PlanState::Finished.as_str())
                     && item::number(&plan, "epoch") == Some(lease.epoch)
@@ -295,7 +302,7 @@ impl Plans<'_> {
         })
     }
 
-    /// Cancels a plan that is not at its end; otherwise the plan as it stands.
+    /// Cancels a plan that has not ended. Returns the current plan, or `None` if it does not exist.
     pub async fn cancel_plan(
         self,
         id: &str,
@@ -320,7 +327,7 @@ impl PlanLease {
 }
 
 fn text(value: &impl Serialize) -> anyhow::Result<String> {
-    serde_json::to_string(value).context("write down a part of a plan")
+    serde_json::to_string(value).context("serialize a part of a plan")
 }
 
 fn pk(id: &str) -> String {

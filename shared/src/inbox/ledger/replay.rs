@@ -1,8 +1,8 @@
-//! Settled events are taken up again, each once for a plan that names it.
+//! Replays settled events, each once per plan.
 //!
-//! A plan keeps one item for each of its events, under `R#{plan}`, `I#{pk of the event}`. That
-//! item and the state row change in one transaction, so that whoever applies the plan may be
-//! stopped anywhere and begin anew: what the plan has taken up, it does not take up again.
+//! A plan stores one item for each of its events, under `R#{plan}`, `I#{pk of the event}`. That
+//! item and the state row change in one transaction. A replay that was interrupted can therefore
+//! start again: it skips the events that the plan has already replayed.
 
 use super::Plans;
 use std::time::Duration;
@@ -18,34 +18,34 @@ use crate::base::timing::FIRST_LOOK;
 use crate::inbox::table::Transaction;
 use crate::webhook::event::EventKey;
 
-/// The most items that one request may put.
+/// The most items in one request:
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html>
 const LARGEST_BATCH: usize = 25;
 
-/// How often a write is tried that met another on the same item.
+/// The most tries of a transaction that conflicts with another write.
 const TRIES: u32 = 5;
 
-/// How an event is taken up again.
+/// How an event is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Again<'a> {
     /// The plan that names the event.
     pub plan: &'a str,
     /// The fencing token of the event when it was planned.
     pub seen: u64,
-    /// Whether what is known of its effects is forgotten, and new idempotency keys are used.
+    /// Whether the recorded effects are cleared, and new idempotency keys are used.
     pub new_effects: bool,
 }
 
-/// What became of it.
+/// The result of a replay of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
-    /// It is received again, and waits for its message.
+    /// The event is in state `received` again, and waits for its work message.
     Again,
-    /// This plan has taken it up before.
+    /// This plan has already replayed the event.
     Before,
-    /// It is not settled, has moved since it was planned, or has no content any more.
+    /// The event is not settled, has changed since it was planned, or was erased.
     Moved,
-    /// There is no such event any more.
+    /// The event no longer exists.
     Gone,
 }
 
@@ -55,15 +55,15 @@ pub struct Planned {
     pub key: EventKey,
     /// The fencing token of the event when it was planned.
     pub seen: u64,
-    /// Its place in the order of the plan, from 0.
+    /// The position in the plan, from 0.
     pub place: u64,
-    /// When it was taken up again, if it was.
+    /// When the event was replayed, if it was.
     pub applied_at: Option<UnixMillis>,
 }
 
 impl Plans<'_> {
-    /// Writes the events of a plan, each with its fencing token, in their order. To do it again
-    /// before the plan is applied does no harm.
+    /// Writes the events of a plan in order, each with its fencing token. A repeated call before
+    /// the plan is applied is safe.
     pub async fn plan_events(
         self,
         plan: &str,
@@ -100,7 +100,7 @@ impl Plans<'_> {
             let mut left = left.unprocessed_items.unwrap_or_default();
             batch = left.remove(self.table.name()).unwrap_or_default();
             if !batch.is_empty() {
-                // What DynamoDB had no room for.
+                // DynamoDB throttled these items.
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(Duration::from_secs(5));
             }
@@ -108,7 +108,7 @@ impl Plans<'_> {
         Ok(())
     }
 
-    /// The events of a plan, in its order.
+    /// Returns the events of a plan, in plan order.
     pub async fn planned(self, plan: &str) -> anyhow::Result<Vec<Planned>> {
         let mut found = Vec::new();
         let mut start = None;
@@ -133,8 +133,8 @@ impl Plans<'_> {
         Ok(found)
     }
 
-    /// Takes a settled event up again: it is received, in a new run, with all its attempts. Its
-    /// message is for the caller to ring; if that is lost, the sweep rings.
+    /// Replays a settled event: the event starts a new run in state `received`, with all its
+    /// attempts. The caller sends the work message. If that message is lost, the sweep sends it.
     pub async fn replay(
         self,
         key: &EventKey,
@@ -166,7 +166,7 @@ impl Plans<'_> {
                 .await?
             {
                 Transaction::Applied => {
-                    // Its body may have been about to expire.
+                    // The body may expire soon.
                     let state = State::Received;
                     self.hold_if_old(&Row { state, ..row }, now).await;
                     return Ok(Replayed::Again);
@@ -178,7 +178,7 @@ impl Plans<'_> {
                 Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::base::backoff::jitter());
             tokio::time::sleep(wait).await;
         }
-        anyhow::bail!("{key} is being written to all the time; nothing was replayed")
+        anyhow::bail!("{key} changed during each try; nothing was replayed; try again")
     }
 
     async fn before_or_moved(self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {
@@ -206,13 +206,13 @@ impl Plans<'_> {
     }
 }
 
-/// Whether an event can be taken up again as the plan saw it.
+/// Whether an event can be replayed: settled, and unchanged since the plan was made.
 fn may_be_replayed(row: &Row, again: &Again<'_>) -> bool {
     let settled = matches!(row.state, State::Done | State::DeadLetter | State::Failed);
     settled
         && row.epoch == again.seen
         && row.erased_at.is_none()
-        // What this code cannot claim would lie there for ever.
+        // This code could not claim the event, which would then stay open forever.
         && row.schema <= NEWEST_SCHEMA
 }
 

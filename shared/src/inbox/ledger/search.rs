@@ -1,11 +1,11 @@
-//! Reads of many events for people.
+//! Reads of many events, for `webhookctl`.
 
 use super::pages::{Cost, HourPart, Next, Page};
 use super::read::listed;
 use super::{Body, BodyAt, Item, Ledger, Listed, Row};
 use crate::webhook::event::EventKey;
 
-/// A row, with what of it only its body is read from.
+/// A row, and the item that its body is read from.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub row: Row,
@@ -13,7 +13,7 @@ pub struct Stored {
 }
 
 impl Ledger {
-    /// The next events of a part, newest first, or oldest first if `forward`.
+    /// Returns the next events of an hour part, newest first, or oldest first if `forward`.
     pub async fn hour_page(
         &self,
         part: &HourPart,
@@ -26,7 +26,8 @@ impl Ledger {
         Ok(page.read(listed))
     }
 
-    /// The rows of events, in no order, as they were a moment ago; what has no row is left out.
+    /// Returns the rows of events, unordered and eventually consistent. Events without a row are
+    /// left out.
     pub async fn rows(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<Stored>, Cost)> {
         let (items, cost) = self.state_rows(keys, None).await?;
         let rows = items.into_iter().map(|item| {
@@ -36,12 +37,12 @@ impl Ledger {
         Ok((rows.collect::<anyhow::Result<_>>()?, cost))
     }
 
-    /// The body of an event whose row was read with others; `None` where there is none that can be
-    /// read.
+    /// Returns the body of an event whose row was read with [`rows`](Self::rows); `None` if the
+    /// body is missing or unreadable.
     pub async fn body_of(&self, stored: &Stored) -> anyhow::Result<(Option<Body>, Cost)> {
         let inline = stored.row.body_at == BodyAt::Inline;
         let body = self.body(&stored.row, &stored.item).await?.ok();
-        // It is kept compressed, so that this is the most that it can be.
+        // Bodies are stored compressed, so this is an upper bound.
         let units = u32::try_from(stored.row.body_len.div_ceil(4096)).unwrap_or(u32::MAX);
         let cost = Cost {
             calls: 1,

@@ -1,4 +1,4 @@
-//! An attempt comes to its end: done, due again, or dead.
+//! Records how an attempt ended: done, retry, deferred or dead letter.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::{FIRST_LOOK, LONGEST_DELAY, MAX_SELF_SENDS_PER_RUN};
 use crate::inbox::outcome::Outcome;
 
-/// How far ahead of a due time the sweep takes a row up, so that its message is on time.
+/// How long before its due time the sweep handles a row, so that its message arrives on time.
 pub(super) const SWEEP_AHEAD: Duration = Duration::from_secs(60);
 
-/// What is to be recorded.
+/// The result of an attempt, as it is recorded in the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     Done,
     Retry {
         error: String,
         due: UnixMillis,
-        /// The worker itself rings after this delay; otherwise the sweep does.
+        /// If set, the worker sends the next message with this delay. Otherwise the sweep sends it.
         resend_after: Option<Duration>,
     },
-    /// Not tried, and not counted as an attempt.
+    /// No action ran. The claim does not count as an attempt.
     Deferred {
         why: String,
         due: UnixMillis,
         resend_after: Option<Duration>,
-        /// Another event of its entity goes first.
+        /// The event waits for another event of the same entity.
         in_line: bool,
     },
     DeadLetter {
@@ -37,16 +37,16 @@ pub enum Settlement {
     },
 }
 
-/// What became of a settlement.
+/// The answer to a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     Recorded(Settlement),
-    /// A newer claim holds the event. What we know of it is old, and nothing was written.
+    /// A newer claim holds the event. Nothing was written.
     Stale,
 }
 
 impl Settlement {
-    /// What an outcome means for the event, given where it stands.
+    /// Converts an outcome into a settlement, based on the attempts and the backoff of the row.
     pub fn of(
         outcome: Outcome,
         row: &Row,
@@ -88,7 +88,7 @@ impl Settlement {
         }
     }
 
-    /// The same, with the sweep to ring for it.
+    /// The same settlement, but the sweep sends the next message.
     #[must_use]
     pub fn without_send(self) -> Self {
         match self {
@@ -109,7 +109,8 @@ impl Settlement {
         }
     }
 
-    /// The same, where another event of its entity goes first. Nothing else is put off so.
+    /// The same settlement, marked as waiting for another event of the same entity. Affects only
+    /// deferrals.
     #[must_use]
     pub fn in_line(mut self) -> Self {
         if let Self::Deferred { in_line, .. } = &mut self {
@@ -157,9 +158,9 @@ impl Settlement {
     }
 }
 
-/// The attempts that the history tells of. Those that crashed are not in it: whoever stands in line
-/// has begun nothing, and who died with it in their hands died of something else. One that kills
-/// comes to the head of its line, and then here only behind an older one that arrives late.
+/// Attempts recorded in the history of this run. Crashed attempts are not recorded: an event
+/// waiting for its turn has not run, so a crash was not its fault. An event that does crash workers
+/// reaches the head of its line, and is then deferred only behind an older event that arrives late.
 fn attempts_in_history(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
@@ -167,14 +168,16 @@ fn attempts_in_history(row: &Row) -> u32 {
     attempts.max().unwrap_or(0)
 }
 
-/// The worker rings for itself where the wait is short, and not often: each claim of a run, an
-/// attempt or put off, is one more link of a chain that Lambda cuts.
+/// The delay of the message that the worker sends itself, if the wait is short and the run has few
+/// claims. Attempts and deferrals both count as claims, because Lambda stops long chains of such
+/// messages.
 fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
     let claims = row.attempts.saturating_add(row.deferrals);
     (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
 }
 
-/// When the sweep looks. Should the worker's own message be lost, it is two minutes behind it.
+/// When the sweep checks the row: two minutes after the due time if the worker sends the message,
+/// in case that message is lost.
 fn look_behind(due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
     if resend_after.is_some() {
         due + FIRST_LOOK
@@ -184,8 +187,8 @@ fn look_behind(due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
 }
 
 impl Ledger {
-    /// Records the end of an attempt, and with it what became of the effects. It takes the
-    /// lease: an attempt ends once.
+    /// Records the end of an attempt and the state of its effects. Consumes the lease, because an
+    /// attempt ends once.
     pub async fn settle(
         &self,
         lease: Lease,
@@ -200,12 +203,12 @@ impl Ledger {
         }
         match self.change(&lease.row.key.pk(), change).await? {
             Write::Applied(_) => {
-                // Only now: who was overtaken has no say in what becomes of the body.
+                // Only after the write: a worker with a stale lease must not release the body.
                 if settlement == Settlement::Done
                     && let Err(error) = self.release_body(&lease.row, now).await
                 {
-                    // It is kept for longer than was said; the work is done all the same.
-                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not let a body expire");
+                    // The body is kept longer than its retention. The event is done regardless.
+                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of a body");
                 }
                 Ok(Settled::Recorded(settlement))
             }
@@ -221,8 +224,8 @@ impl Ledger {
         }
     }
 
-    /// Records that an effect is about to be tried. `false` when a newer claim holds the event:
-    /// then it must not be.
+    /// Records that an effect is about to be tried. Returns `false` if a newer claim holds the
+    /// event: then the worker must not try the effect.
     pub async fn intend(
         &self,
         lease: &Lease,
@@ -236,7 +239,7 @@ impl Ledger {
         }
     }
 
-    /// The body that the lease is about.
+    /// Returns the body of the leased event.
     pub async fn leased_body(
         &self,
         lease: &Lease,
@@ -245,8 +248,8 @@ impl Ledger {
     }
 }
 
-/// Whether the row that refused a settlement shows that it had been applied before, its answer
-/// lost: nobody has claimed the event since, and it stands where we put it.
+/// Whether the row that refused a settlement shows that an earlier try of the same write succeeded
+/// and its response was lost: the epoch is unchanged, and the row has the state we wrote.
 fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -> bool {
     row.epoch == lease.row.epoch
         && match settlement {
@@ -256,7 +259,7 @@ fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -
             Settlement::Retry { due, .. } | Settlement::Deferred { due, .. } => {
                 row.state == State::Failed && row.due == Some(*due)
             }
-            // The sweep may have given it up as well, for a reason of its own.
+            // The sweep can also write a dead letter, with a different reason or time.
             Settlement::DeadLetter { reason, .. } => {
                 row.state == State::DeadLetter
                     && row.dead_at == Some(now)

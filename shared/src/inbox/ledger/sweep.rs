@@ -1,4 +1,4 @@
-//! Open rows whose time to be looked at has come.
+//! Open rows that are due for a check by the sweep.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -14,76 +14,77 @@ use crate::base::timing::SWEEP_LEASE;
 use crate::inbox::queue::{QueueName, WorkMessage};
 use crate::webhook::event::EventKey;
 
-/// Where it stands which sweep rings now.
+/// The key of the sweep's lease.
 const SWEEP_PK: &str = "SYS";
 const SWEEP_SK: &str = "SWEEP";
 
-/// The longest pause between two looks at a row that stays open.
+/// The longest pause between two checks of a row that stays open.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
-/// How long after the end of a live lease the sweep looks again.
+/// How long after the end of a valid lease the sweep checks the row again.
 const AFTER_LEASE: Duration = Duration::from_secs(10);
 
-/// What the sweep does about a row.
+/// What the sweep does with a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepDecision {
-    /// Ring, after a delay if its retry is not due yet; look again at `next`.
+    /// Send a message, delayed if the retry is not due yet. Check again at `next`.
     Send {
         delay: Duration,
         next: UnixMillis,
-        /// The first ring for a retry: nobody else rings for it, so that it adds no second
-        /// message and passes also into a deep queue.
+        /// The first message for a retry. No other message for it is in the queue, so the sweep
+        /// sends this one even if the queue is full.
         first: bool,
     },
-    /// Somebody is at work; look again then.
+    /// A worker holds a live lease. Check again at `next`.
     Wait {
         next: UnixMillis,
     },
     Exhaust {
         reason: &'static str,
     },
-    /// It is settled, or was moved on since the index saw it.
+    /// The row is settled, has changed since the index entry, or has an unknown schema version.
     Skip,
 }
 
-/// What the sweep did about a row.
+/// What the sweep did with a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepResult {
-    /// The row is noted as rung for: ring now, there.
+    /// The row records the send. The caller must send this message, with this delay, to this queue.
     Send(WorkMessage, Duration, QueueName),
     Exhausted,
-    /// Its queue takes no message for it; it stays as it is for the next sweep.
+    /// The queue has no capacity for the message. The row is unchanged; the next sweep checks it.
     Throttled(QueueName),
     Skipped,
 }
 
-/// What messages the queues still take.
+/// The capacity of both queues.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueCapacity {
     pub live: Capacity,
     pub backlog: Capacity,
 }
 
-/// What messages a queue still takes. That of a retry that nobody rang for yet it always takes.
+/// The capacity of a queue. The first message for a retry is always sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// For any row.
+    /// Takes a message for any row.
     Free,
-    /// As many messages wait as rows were looked at: most likely one for each of them, and nobody
-    /// answers. Only for a row that the sweep has not rung for yet.
+    /// The queue holds as many messages as the sweep has checked rows: most likely one for each
+    /// row, and no worker processes them. Accepts only rows that the sweep has not sent a message
+    /// for yet.
     Saturated,
-    /// It is deep.
+    /// The queue is long. Takes no message.
     Full,
 }
 
-/// What a row asks for when its message is to be rung.
+/// The message that the sweep wants to send for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// The queue where it belongs.
+    /// The queue for this event.
     pub lane: QueueName,
-    /// How often the sweep has rung for it.
+    /// How many messages the sweep has sent for the row.
     pub sends: u32,
-    /// The first ring for a retry: no message for it can be waiting.
+    /// The first message for a retry: no other message for it can be in the queue.
     pub first: bool,
     pub delay: Duration,
 }
@@ -99,7 +100,7 @@ impl Capacity {
 }
 
 impl From<bool> for QueueCapacity {
-    /// Free, or full, in both.
+    /// `true` means free and `false` means full, for both queues.
     fn from(room: bool) -> Self {
         let space = if room { Capacity::Free } else { Capacity::Full };
         Self {
@@ -120,7 +121,7 @@ impl QueueCapacity {
 }
 
 impl SweepDecision {
-    /// Decides over a row. `seen` is the time to look that the index gave.
+    /// Decides what to do with a row. `seen` is the check time from the index entry.
     pub fn at(row: &Row, seen: UnixMillis, attempts: u32, now: UnixMillis) -> Self {
         if row.next_look != Some(seen) || !row.is_open() || row.schema > NEWEST_SCHEMA {
             return Self::Skip;
@@ -157,12 +158,12 @@ impl SweepDecision {
     }
 }
 
-/// What the sweep reads and writes: due rows, recent events, its lease and its checkpoint.
+/// The rows and items of the sweep: due rows, recent events, its lease and its checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepStore<'l>(&'l Ledger);
 
 impl Ledger {
-    /// What the sweep reads and writes: due rows, recent events, its lease and its checkpoint.
+    /// The rows and items of the sweep: due rows, recent events, its lease and its checkpoint.
     pub fn sweep(&self) -> SweepStore<'_> {
         SweepStore(self)
     }
@@ -177,8 +178,8 @@ impl Deref for SweepStore<'_> {
 }
 
 impl SweepStore<'_> {
-    /// The events of one part of the `work` index whose time to look has come, oldest first, and
-    /// that time. At most `limit`.
+    /// Returns up to `limit` events of one part of the `work` index that are due for a check,
+    /// earliest first, with their check times.
     pub async fn due(
         self,
         shard: u8,
@@ -188,7 +189,7 @@ impl SweepStore<'_> {
         Ok(self.due_after(shard, now, limit, None).await?.0)
     }
 
-    /// The same behind a place of the index, and the place to go on from, if there is more.
+    /// The same, starting after `place`. Also returns the next place, if there are more.
     pub async fn due_after(
         self,
         shard: u8,
@@ -200,7 +201,7 @@ impl SweepStore<'_> {
             .await
     }
 
-    /// The same of those whose time came between these two.
+    /// The same, for check times between `from` and `to`.
     pub async fn due_between(
         self,
         shard: u8,
@@ -220,7 +221,7 @@ impl SweepStore<'_> {
             .set_exclusive_start_key(place)
             .send()
             .await
-            .context("list the events to look at")?;
+            .context("list events due for a check")?;
         let found = answer.items().iter().filter_map(|keys| {
             let key = EventKey::from_pk(item::text(keys, "pk")?)?;
             Some((key, item::time(keys, "gsk")?))
@@ -229,8 +230,8 @@ impl SweepStore<'_> {
         Ok((found, answer.last_evaluated_key))
     }
 
-    /// Looks at one of them later, because nothing that it is to be sent to can be reached. `false`
-    /// when somebody is at work on it, or it was moved on since the index saw it.
+    /// Postpones the check of an event whose destinations are all down. Returns `false` if a worker
+    /// holds the event, or if the row has changed since the index entry.
     pub async fn postpone(
         self,
         key: &EventKey,
@@ -242,15 +243,16 @@ impl SweepStore<'_> {
         let Write::Applied(item) = self.change(&key.pk(), change).await? else {
             return Ok(false);
         };
-        // A destination may be down for longer than bodies are kept.
+        // A destination can be down for longer than bodies are kept.
         if let Ok(row) = Row::read(&item.unwrap_or_default()) {
             self.hold_if_old(&row, now).await;
         }
         Ok(true)
     }
 
-    /// Looks at one of them. The next look is noted before anybody sends, so that two sweeps at
-    /// once ring once, and a sweep that dies in between is a little late and not lost.
+    /// Checks one event. The next check is recorded before the message is sent, so that two
+    /// concurrent sweeps send one message. If a sweep dies in between, the message is late, not
+    /// lost.
     pub async fn sweep_one(
         self,
         key: &EventKey,
@@ -264,9 +266,9 @@ impl SweepStore<'_> {
         self.sweep_one_if(key, seen, attempts, now, admit).await
     }
 
-    /// The same, where `admit` says whether the queue takes a message. It is asked once the row is
-    /// read and before anything is written, so that a caller who looks at many rows at once can
-    /// count each place in the queue when it is given, and not when its message is sent.
+    /// The same, where `admit` decides whether the queue takes the message. It is called after the
+    /// row is read and before any write, so that a caller that checks many rows in parallel counts
+    /// the capacity when it is granted, not when the message is sent.
     pub async fn sweep_one_if(
         self,
         key: &EventKey,
@@ -323,15 +325,15 @@ impl SweepStore<'_> {
         }
     }
 
-    /// Takes the right to ring for what is due, or renews it. `false`: another sweep has it. Two that
-    /// count the room in a queue by themselves would fill it twice.
+    /// Takes or renews the lease of the sweep. Returns `false` if another sweep holds it. Two
+    /// sweeps that count queue capacity separately would fill the queue twice.
     pub async fn sweep_lease(self, owner: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let change = transition::sweep_lease(owner, now, now + SWEEP_LEASE);
         let answer = self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
         Ok(matches!(answer, Write::Applied(_)))
     }
 
-    /// Gives it back.
+    /// Releases the lease of the sweep.
     pub async fn sweep_release(self, owner: &str) -> anyhow::Result<()> {
         let change = transition::sweep_release(owner);
         self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
@@ -421,7 +423,7 @@ mod tests {
                 next: UnixMillis(130_000)
             }
         );
-        // Inside the margin for clocks.
+        // Within the clock margin.
         assert_eq!(
             at(&row("processing", &[("lu", 96_000)])),
             SweepDecision::Wait {

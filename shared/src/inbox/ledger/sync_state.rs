@@ -1,4 +1,4 @@
-//! The sync of a source as people look at it.
+//! The state of a source's sync, for `webhookctl`.
 
 use super::SyncStore;
 use anyhow::Context as _;
@@ -6,33 +6,33 @@ use anyhow::Context as _;
 use super::{Item, SCHEMA, item};
 use crate::base::clock::UnixMillis;
 
-/// Where the sync of a source stands.
+/// The state of the sync of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncState {
-    /// When the last complete run began: everything before is in the ledger.
+    /// When the last complete run began. All earlier events are in the ledger.
     pub cursor: Option<UnixMillis>,
-    /// When it ended.
+    /// When the last complete run ended.
     pub ended: Option<UnixMillis>,
-    /// Who is at it, and until when at most.
+    /// The owner of the lease, and when it ends at the latest.
     pub lease: Option<(String, UnixMillis)>,
-    /// A run that stopped before its end: when it began, and the earliest time that it asks for.
+    /// A run that stopped early: when it began, and the earliest time that it requests.
     pub paused: Option<(UnixMillis, UnixMillis)>,
-    /// Leases that were ever taken.
+    /// The number of leases ever taken.
     pub runs: u64,
 }
 
-/// A span of which the provider had nothing left to list when it was asked: what happened then and
-/// did not come by webhook is out of reach.
+/// A span that the provider no longer listed when the sync requested it. Events of that span that
+/// did not arrive by webhook cannot be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub from: UnixMillis,
     pub to: UnixMillis,
-    /// When that was seen last.
+    /// When the sync last noticed this.
     pub noted: UnixMillis,
 }
 
 impl SyncStore<'_> {
-    /// Where the sync of a source stands; `None` if it never ran.
+    /// Returns the state of the sync of a source; `None` if it never ran.
     pub async fn sync_state(self, source: &str) -> anyhow::Result<Option<SyncState>> {
         let cursor = self.get(&format!("SYNC#{source}"), "CURSOR").await?;
         Ok(cursor.map(|row| SyncState {
@@ -47,8 +47,8 @@ impl SyncStore<'_> {
         }))
     }
 
-    /// Notes a span that no list reaches any more. One that begins at the same time is the same
-    /// one, and has become longer.
+    /// Records a span that the provider no longer lists. A span with the same start replaces the
+    /// earlier record, and has become longer.
     pub async fn note_lost(self, source: &str, lost: Lost) -> anyhow::Result<()> {
         let keep = self.retention(source).rows * 2;
         let note = Item::from([
@@ -63,12 +63,16 @@ impl SyncStore<'_> {
             ("at".to_owned(), item::ms(lost.noted)),
             ("ttl".to_owned(), item::n((lost.noted + keep).secs())),
         ]);
-        self.put("note what the sync cannot reach", note, None)
-            .await?;
+        self.put(
+            "record a span that the provider no longer lists",
+            note,
+            None,
+        )
+        .await?;
         Ok(())
     }
 
-    /// The spans of a source that no list reached, the oldest first, at most a hundred.
+    /// Returns the spans of a source that the provider no longer lists, oldest first, at most 100.
     pub async fn lost(self, source: &str) -> anyhow::Result<Vec<Lost>> {
         let answer = self
             .table
@@ -79,7 +83,7 @@ impl SyncStore<'_> {
             .limit(100)
             .send()
             .await
-            .context("read what the sync cannot reach")?;
+            .context("read the spans that the provider no longer lists")?;
         let lost = answer.items().iter().filter_map(|note| {
             Some(Lost {
                 from: item::time(note, "lost_from")?,

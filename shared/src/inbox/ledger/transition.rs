@@ -1,8 +1,8 @@
-//! Every change of a state row: the condition that it asks for and what it writes.
+//! Every change of a state row: its condition and its update expression.
 //!
-//! These are pure functions, and the whole protocol: no other module writes an expression. Each
-//! change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that
-//! only the newest claim may write.
+//! These pure functions are the whole protocol: no other module writes an expression. Each change
+//! after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that only the
+//! newest claim can write.
 
 pub mod arrivals;
 pub mod conflict;
@@ -27,35 +27,35 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 pub use crate::inbox::table::Change;
 
-/// History entries that are kept.
+/// The most history entries that a row keeps.
 const LONGEST_HISTORY: usize = 20;
 
-/// Bytes of an error text that are kept.
+/// The most bytes of an error text that a row keeps.
 const LONGEST_ERROR: usize = 256;
 
-/// Why a dead letter is one that a human wanted no work on.
+/// The reason of a dead letter that an operator discarded.
 pub const DISCARDED: &str = "discarded";
 
-/// Parts of the `work` index, so that no one partition takes all of its writes.
+/// The number of parts of the `work` index, which spread its writes over several partitions.
 pub const WORK_SHARDS: u8 = 8;
 
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 
-/// What a claim left in the hands of its worker. Each later write proves it.
+/// The proof of a claim, which is a condition of each later write.
 #[derive(Clone, Copy, Debug)]
 pub struct Fence<'l> {
     pub epoch: u64,
     pub owner: &'l str,
 }
 
-/// A change of effects that rides on another change.
+/// Effects that are written together with another change.
 pub type Effects<'l> = &'l [(String, EffectRow)];
 
 /// received, failed and due → processing.
 pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> Change {
     Change::new(
         "claim an event",
-        // What cannot be read later is refused now, before it counts as an attempt.
+        // Refuses rows that this code could not read, before the claim counts as an attempt.
         "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND cr < :crashes \
          AND sv <= :sv AND epoch >= :zero AND attribute_type(fx, :map)",
         "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
@@ -89,7 +89,7 @@ pub fn take_over(
     .with(":over", item::ms(now - CLOCK_MARGIN))
     .with(":seen", item::n(seen))
     .with(":max", item::n(attempts))
-    // The crash that it makes up for counts.
+    // The crash that caused this takeover counts.
     .with(":crashes", item::n(CRASHES - 1))
     .with(":sv", item::n(NEWEST_SCHEMA))
     .with(":own", item::s(owner))
@@ -146,7 +146,7 @@ pub fn retry(
     Change::new(
         "record a failed attempt",
         FENCE,
-        // The rings were for the attempt that ended; the next one is rung for at once again.
+        // The message count belongs to the attempt that ended, so it starts again at zero.
         "SET st = :failed, due = :due, gpk = :gpk, gsk = :look, err = :err, h = :h, enq_n = :zero{fx} \
          REMOVE own, lu",
     )
@@ -161,12 +161,12 @@ pub fn retry(
     .effects(effects)
 }
 
-/// processing → failed, where nothing was tried, for a reason that is not the event's: `attempts`
-/// are left of those that were counted, this one not. How often is counted, so that a worker does
-/// not ring for itself for ever.
+/// processing → failed, where no action ran for a reason outside the event. `attempts` is the new
+/// attempt count, without this claim. `off` counts deferrals, so that a worker does not send
+/// messages to itself without limit.
 ///
-/// Crashes are counted in a row, since an event that waits is claimed often. That there were others
-/// is remembered: one of them may have made a call.
+/// A deferral resets the count of consecutive crashes, because a waiting event is claimed often.
+/// `died` keeps the total, because a crashed attempt may have made a call.
 pub fn defer(
     fence: Fence<'_>,
     row: &Row,
@@ -177,7 +177,7 @@ pub fn defer(
     look: UnixMillis,
 ) -> Change {
     Change::new(
-        "put an event off",
+        "defer an event",
         FENCE,
         "SET st = :failed, due = :due, gpk = :gpk, gsk = :look, err = :err, enq_n = :zero, cr = :zero, \
          att = :att{fx} REMOVE own, lu ADD off :one, died :died",
@@ -195,7 +195,7 @@ pub fn defer(
     .effects(effects)
 }
 
-/// processing → dead letter, by the worker that knows why.
+/// processing → dead letter, by the worker, with its reason.
 pub fn dead_letter(
     fence: Fence<'_>,
     row: &Row,
@@ -215,7 +215,7 @@ pub fn dead_letter(
     .effects(effects)
 }
 
-/// Any open row whose attempts are used up → dead letter, by worker or sweep.
+/// Any open row whose attempts or crashes are exhausted → dead letter, by the worker or the sweep.
 pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMillis) -> Change {
     Change::new(
         "record an exhausted event",
@@ -233,20 +233,21 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMilli
     .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
 }
 
-/// Any row that nobody is at work on → the same without what it carried. An open one ends.
+/// Any row that no worker holds → the same row without its payload. An open row becomes a dead
+/// letter.
 pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Change {
     let ends = if row.is_open() {
         "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
     } else {
         ""
     };
-    // Nothing of it waits for a human any more, so that it may expire.
+    // The event no longer waits for an operator, so the row can expire.
     let expires = if row.state == State::Done {
         ""
     } else {
         ", #ttl = :ttl"
     };
-    // It no longer waits for a decision.
+    // The quarantined event no longer waits for a decision.
     let decided = if row.state == State::Quarantined {
         ", gpk, gsk"
     } else {
@@ -254,7 +255,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     };
     let change = Change::new(
         "erase an event",
-        // Nobody claimed it since, so that nobody is at work on it, and it is in the state it was in.
+        // An unchanged epoch means no claim since: no worker holds it, and its state is the same.
         "epoch = :seen",
         &format!(
             "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
@@ -283,11 +284,11 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     }
 }
 
-/// An open row without a place in the `work` index gets one.
+/// Adds an open row to the `work` index, if it is not in the index.
 pub fn index_event(pk: &str, now: UnixMillis) -> Change {
     Change::new(
-        "give an event its place among those that wait",
-        // What newer code calls open by another name is open.
+        "add an event to the work index",
+        // States that only newer code knows count as open.
         "attribute_exists(pk) AND attribute_not_exists(gpk) \
          AND st <> :done AND st <> :dead_letter AND st <> :quarantined",
         "SET gpk = :gpk, gsk = :now",
@@ -297,10 +298,10 @@ pub fn index_event(pk: &str, now: UnixMillis) -> Change {
     .with(":now", item::ms(now))
 }
 
-/// The sweep is about to ring for an open row.
+/// The sweep is about to send a message for an open row.
 pub fn sweep_send(seen: UnixMillis, next: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
-        "note a message that the sweep sends",
+        "record a message from the sweep",
         // Only a row in processing has a lease.
         "gsk = :seen AND (st IN (:received, :failed) OR lu < :over)",
         "SET gsk = :next, enq = :now ADD enq_n :one",
@@ -313,11 +314,11 @@ pub fn sweep_send(seen: UnixMillis, next: UnixMillis, now: UnixMillis) -> Change
     .with(":one", item::n(1))
 }
 
-/// The sweep found somebody at work and looks again when the lease is over.
+/// The sweep found a live lease, and checks the row again after the lease ends.
 pub fn sweep_wait(seen: UnixMillis, next: UnixMillis) -> Change {
     Change::new(
-        "put the sweep off",
-        // Whatever ends the work on it gives it another time, or none.
+        "postpone a check of the sweep",
+        // Each change that ends the attempt sets another `gsk`, or removes it.
         "gsk = :seen",
         "SET gsk = :next",
     )
@@ -325,7 +326,7 @@ pub fn sweep_wait(seen: UnixMillis, next: UnixMillis) -> Change {
     .with(":next", item::ms(next))
 }
 
-/// A body shall not expire, if there is one.
+/// Stops a body from expiring, if the body exists.
 pub fn hold_body() -> Change {
     Change::new(
         "hold a body",
@@ -336,7 +337,7 @@ pub fn hold_body() -> Change {
     .with(":one", item::n(1))
 }
 
-/// A body may expire again, if there is one.
+/// Lets a body expire again, if the body exists.
 pub fn release_body(expires: UnixMillis) -> Change {
     Change::new(
         "release a body",
@@ -347,7 +348,7 @@ pub fn release_body(expires: UnixMillis) -> Change {
     .with(":ttl", item::n(expires.secs()))
 }
 
-/// The bodies of all that died before are held.
+/// Records that the bodies of all events that became dead letters before `now` are held.
 pub fn held_until(now: UnixMillis) -> Change {
     Change::new(
         "note that bodies are held",
@@ -358,10 +359,10 @@ pub fn held_until(now: UnixMillis) -> Change {
     .with(":at", item::ms(now))
 }
 
-/// All destinations of an open row are down: the sweep looks again when one may be up.
+/// All destinations of an open row are down: the sweep checks it again at `next`.
 pub fn sweep_skip(seen: UnixMillis, next: UnixMillis) -> Change {
     Change::new(
-        "put the sweep off",
+        "postpone a check of the sweep",
         "gsk = :seen AND st IN (:received, :failed)",
         "SET gsk = :next",
     )
@@ -370,7 +371,7 @@ pub fn sweep_skip(seen: UnixMillis, next: UnixMillis) -> Change {
     .with(":next", item::ms(next))
 }
 
-/// A lease that one at a time holds, for as long as it says.
+/// Takes an exclusive lease that ends at `until`.
 fn turn(what: &'static str, owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         what,
@@ -383,8 +384,8 @@ fn turn(what: &'static str, owner: &str, now: UnixMillis, until: UnixMillis) -> 
     .with(":one", item::n(1))
 }
 
-/// Free, over, or ours already → held. One that ends later than any lease can was written by a clock
-/// that was wrong, and must not keep every sweep away until then.
+/// Free, expired, or already ours → held. A lease that ends later than any lease can was written
+/// with a wrong clock; it must not block every sweep until then.
 pub fn sweep_lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "take the lease of the sweep",
@@ -403,15 +404,15 @@ pub fn sweep_release(owner: &str) -> Change {
     Change::new(what, "own = :own", "REMOVE own, lu").with(":own", item::s(owner))
 }
 
-/// No clock that works is wrong by more.
+/// The largest clock error that a working clock can have.
 const LONGEST_SKEW: Duration = Duration::from_secs(600);
 
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
 
-/// Asked for `most` times at the most → asked for once more.
+/// Counts one more redelivery request, while there are fewer than `most`.
 pub fn count_redelivery_request(most: u64, expires: UnixMillis) -> Change {
     Change::new(
-        "count a redelivery that is asked for",
+        "count a redelivery request",
         "attribute_not_exists(n) OR n < :most",
         "SET #ttl = :ttl ADD n :one",
     )
@@ -422,7 +423,7 @@ pub fn count_redelivery_request(most: u64, expires: UnixMillis) -> Change {
 }
 
 impl Change {
-    /// Each state stands in an expression under its own word.
+    /// Binds each state to a placeholder with its own name.
     fn states(self, states: &[State]) -> Self {
         states.iter().fold(self, |change, state| {
             change.with(&format!(":{state}"), item::s(state.as_str()))
@@ -442,7 +443,7 @@ impl Change {
         self.with(":err", item::s(cut(error)))
     }
 
-    /// In the `work` index among the open ones, where it need not have been before.
+    /// Puts the row into the `work` index among the open rows, even if it was not indexed before.
     fn open(self, row: &Row) -> Self {
         self.with(":gpk", item::s(work_partition(&row.key.pk())))
     }
@@ -456,7 +457,7 @@ impl Change {
             .history(row, "dead_letter", reason, now)
     }
 
-    /// The history with one entry more, in the same write as the change that it speaks of.
+    /// Appends an entry to the history, in the same write as the change that the entry describes.
     fn history(self, row: &Row, what: &str, note: &str, now: UnixMillis) -> Self {
         let moment = Moment {
             at: now,
@@ -474,7 +475,7 @@ impl Change {
         )
     }
 
-    /// Something that is worth to be known, in the entry that the change adds to the history.
+    /// Adds a remark to the history entry of this change.
     #[must_use]
     pub(super) fn annotated(mut self, remark: &str) -> Self {
         if let Some(AttributeValue::L(history)) = self.values.get_mut(":h")
@@ -499,32 +500,32 @@ impl Change {
     }
 }
 
-/// The part of the `work` index that an open row is in.
+/// The part of the `work` index for an open row.
 pub fn work_partition(pk: &str) -> String {
     format!("W#{}", shard(pk))
 }
 
-/// The part of the `work` index that a dead letter is in.
+/// The part of the `work` index for a dead letter.
 pub fn dead_partition(pk: &str) -> String {
     format!("D#{}", shard(pk))
 }
 
-/// The part of the `work` index that a quarantined event is in until it is decided about. A source has few of
-/// them in a day, so that one part is enough, and cheap to count. Rows of version 1 that were written before this
-/// part existed are in none: they are listed and decided about as before, and are not counted.
+/// The part of the `work` index for quarantined events that wait for a decision. A source has few
+/// of them per day, so one part is enough and cheap to count. Rows of version 1 that were written
+/// before this part existed are not in it: they can be listed and decided, but are not counted.
 pub const QUARANTINED: &str = "Q#0";
 
-/// FNV-1a: the same on every machine and in every version, which is all that is asked of it.
+/// FNV-1a, because the hash must be the same on every machine and in every version.
 pub(super) fn hash(pk: &str) -> u64 {
     pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// One of the parts of an index.
+/// The number of the index part for a key.
 pub(super) fn shard(pk: &str) -> u8 {
     let hash = hash(pk);
-    // The high half alone hardly depends on the last characters, and ids count up there.
+    // The last characters of ids often count up, and hardly change the high half alone.
     u8::try_from((hash ^ (hash >> 32)) % u64::from(WORK_SHARDS)).unwrap_or(0)
 }
 

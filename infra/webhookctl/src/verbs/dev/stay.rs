@@ -61,7 +61,7 @@ impl Stay<'_> {
                     (Key::Char('q'), _) => return Ok(()),
                     (Key::Char('s'), broken) => match self.send(broken.as_ref()) {
                         Some(sending) => under_way.push(sending),
-                        None => told.out.say("  no source has a webhook that webhookctl can sign"),
+                        None => told.out.say("  no source has a webhook that the CLI can sign"),
                     },
                     (Key::Char('c'), Some(broken)) => {
                         broken.turn();

@@ -72,7 +72,7 @@ pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::R
     };
     if algorithm == Algorithm::RsaSha256 {
         return Err(
-            CliError::usage("send.rsa", "webhookctl cannot generate an RSA key")
+            CliError::usage("send.rsa", "the CLI cannot generate an RSA key")
                 .note(MAKE_RSA)
                 .tip(format!(
                     "webhookctl send {} --key-from file:FILE --public-key",

@@ -37,7 +37,7 @@ fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
     }
     match tamper {
         Tamper::Secret if means(scheme) == Means::KeyPair(Algorithm::RsaSha256) => {
-            Some("webhookctl cannot generate an RSA key; pass another one with --key-from")
+            Some("the CLI cannot generate an RSA key; pass another one with --key-from")
         }
         Tamper::Signature | Tamper::Secret => None,
         Tamper::Timestamp => window(scheme)

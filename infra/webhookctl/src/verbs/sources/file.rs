@@ -229,7 +229,7 @@ fn by_hand(path: &Path) -> CliError {
         "sources.by_hand",
         Exit::Refused,
         format!(
-            "webhookctl cannot edit {} without losing content; nothing was written",
+            "the CLI cannot edit {} without losing content; nothing was written",
             path.display()
         ),
     )

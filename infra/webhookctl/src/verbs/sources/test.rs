@@ -235,7 +235,7 @@ impl<'e> Ends<'e> {
             ));
         }
         let Ok(stranger) = Signer::random(self.scheme) else {
-            return Ok(Step::skip(NAME, "webhookctl cannot generate another key"));
+            return Ok(Step::skip(NAME, "the CLI cannot generate another key"));
         };
         let forged = self.sign(&self.draft()?, &stranger)?;
         let before = self.refused().await?;

@@ -1,4 +1,4 @@
-//! Plans as they are read: by their id, a prefix of it, or the newest first.
+//! Reads of plans, and their ids, newest first.
 
 use super::Plans;
 use anyhow::Context as _;
@@ -11,7 +11,7 @@ use crate::inbox::ledger::{Item, item};
 use crate::webhook::event::EventKey;
 
 impl Plans<'_> {
-    /// A plan by its whole id.
+    /// A plan by its full id.
     pub async fn plan(self, id: &str) -> anyhow::Result<Option<Plan>> {
         let row = self.get(&pk(id), "M").await?;
         row.map(|row| plan(&row)).transpose()
@@ -55,13 +55,13 @@ impl Plans<'_> {
         Ok(found)
     }
 
-    /// The events of a plan in its order.
+    /// The events of a plan, in the order of the plan.
     pub async fn plan_order(self, id: &str) -> anyhow::Result<Vec<PlanEvent>> {
         let lines = self.plan_lines(id, "C#").await?;
         lines.iter().map(|line| event(line)).collect()
     }
 
-    /// What was selected and is not part of it, and why.
+    /// The events that were selected but are not part of the plan, and why.
     pub async fn plan_left_out(self, id: &str) -> anyhow::Result<Vec<PlanLeftOut>> {
         let lines = self.plan_lines(id, "L#").await?;
         lines.iter().map(|line| left_out(line)).collect()
@@ -118,7 +118,7 @@ pub(super) fn plan(row: &Item) -> anyhow::Result<Plan> {
     let version: u32 = item::number(row, "sv").with_context(facts)?;
     anyhow::ensure!(
         version == VERSION,
-        "plan {id} is of version {version}; {VERSION} is known here"
+        "plan {id} has unsupported version {version} (expected {VERSION}); use the version of webhookctl that made the plan"
     );
     let document = item::text(row, "doc").with_context(facts)?;
     let runs = row.get("runs").and_then(|runs| runs.as_l().ok());
@@ -181,7 +181,7 @@ fn left_out(line: &str) -> anyhow::Result<PlanLeftOut> {
             key: EventKey::from_pk(parts.next()?)?,
         })
     };
-    read().context("what a plan leaves out is damaged")
+    read().context("a left-out event of a plan is damaged")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A plan is made: its events first, itself last.
+//! Writes a new plan: its events first, the plan item last.
 
 use super::Plans;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ pub(super) const VERSION: u32 = 1;
 /// Events in one item: far below 400 KB, whatever their keys.
 const CHUNK: usize = 500;
 
-/// One line for each. No key has a blank in it.
+/// One line for each event. Keys never contain a space.
 pub(super) fn event_line(event: &PlanEvent) -> String {
     let until = event.until.map_or("-".to_owned(), |at| at.0.to_string());
     let (epoch, run, at) = (event.epoch, event.run, event.received_at.0);
@@ -25,14 +25,14 @@ pub(super) fn left_out_line(left: &PlanLeftOut) -> String {
 }
 
 impl Plans<'_> {
-    /// Keeps a plan; `false` when there is one of this id already.
+    /// Stores a plan. Returns `false` when a plan with this id already exists.
     pub async fn make_plan(
         self,
         plan: &Plan,
         events: &[PlanEvent],
         left_out: &[PlanLeftOut],
     ) -> anyhow::Result<bool> {
-        // Before anything of another one is written over.
+        // This check comes first, so that no item of another plan is overwritten.
         if self.plan(&plan.id).await?.is_some() {
             return Ok(false);
         }
@@ -49,10 +49,11 @@ impl Plans<'_> {
         self.put("list a plan", listed(plan, expires), None).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         let row = row(plan, expires)?;
-        let written = self.put("keep a plan", row, Some(condition)).await?;
+        let written = self.put("store a plan", row, Some(condition)).await?;
         Ok(match written {
             Write::Applied(_) => true,
-            // Our own write, its answer lost: nobody else makes the same plan at the same time.
+            // An earlier try of this write succeeded, but its response was lost. No other caller
+            // makes the same plan at the same time.
             Write::Refused(old) => old
                 .and_then(|old| super::read::plan(&old).ok())
                 .is_some_and(|old| old.made_at == plan.made_at && old.facts == plan.facts),
@@ -77,7 +78,7 @@ impl Plans<'_> {
                 ("e".to_owned(), item::s(text)),
                 ("ttl".to_owned(), item::n(expires.secs())),
             ]);
-            self.put("keep the events of a plan", chunk, None).await?;
+            self.put("store the events of a plan", chunk, None).await?;
         }
         Ok(())
     }
@@ -108,7 +109,7 @@ fn listed(plan: &Plan, expires: UnixMillis) -> Item {
     ])
 }
 
-/// Where the plans of a month are listed.
+/// The partition key of the list of a month's plans.
 pub(super) fn month(at: UnixMillis) -> String {
     let hour = at.hour();
     format!("PLANS#{}", hour.get(..6).unwrap_or(&hour))

@@ -1,4 +1,5 @@
-//! How far the sweep has gone, and what it saw of the hours that are not checked yet.
+//! The checkpoint of the sweep over recent events, and the checksums of hours that are not verified
+//! yet.
 
 use crate::inbox::ledger::SweepStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,29 +16,29 @@ use crate::webhook::event::EventKey;
 const PK: &str = "SYS";
 const SK: &str = "FRESH";
 
-/// How far the sweep has gone over what came.
+/// The position of the sweep in the `time` index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepCheckpoint {
-    /// All that was received until then was looked at.
+    /// All events received up to this time were checked.
     pub at: UnixMillis,
-    /// The first hour of which it is not known whether all of it was seen.
+    /// The first hour that is not verified as completely seen.
     pub hour: Hour,
-    /// What was seen of each hour since.
+    /// The checksum of the events seen in each hour since then.
     seen: BTreeMap<Hour, Checksum>,
-    /// The sources that were looked at.
+    /// The sources that the sweep scans.
     sources: BTreeSet<String>,
-    /// Those that are configured no more, and when that was seen. What came for them is still
-    /// looked at.
+    /// Sources that are no longer configured, and when that was noticed. The sweep still scans
+    /// their recent events.
     gone: BTreeMap<String, UnixMillis>,
 }
 
-/// A fingerprint of some events, in any order: of the same events it is the same, and of others,
-/// or of one of them twice, as good as never.
+/// A checksum of a set of events, independent of their order. A different set, or a set with one
+/// event counted twice, has a different checksum with very high probability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksum(u64);
 
 impl SweepCheckpoint {
-    /// Where an inbox begins that was never swept so.
+    /// The first checkpoint of an inbox that was never swept by time.
     pub fn new(now: UnixMillis) -> Self {
         Self {
             at: now - MARKS_FROM,
@@ -48,7 +49,7 @@ impl SweepCheckpoint {
         }
     }
 
-    /// Every source that is to be looked at, now that these are configured.
+    /// Updates the configured sources, and returns every source that the sweep must scan.
     pub fn sources<'s>(
         &mut self,
         configured: impl Iterator<Item = &'s str>,
@@ -58,7 +59,8 @@ impl SweepCheckpoint {
         for source in self.sources.difference(&configured) {
             self.gone.entry(source.clone()).or_insert(now);
         }
-        // Until the hour is checked in which another function may still have known it.
+        // Keep a removed source until the last hour in which another function may have known it is
+        // verified.
         self.gone.retain(|source, since| {
             !configured.contains(source) && now.since(*since) < 3 * LAST_LOOK
         });
@@ -69,13 +71,14 @@ impl SweepCheckpoint {
             .collect()
     }
 
-    /// These were seen, of this hour.
+    /// Adds events of an hour that the sweep has seen.
     pub fn add_seen(&mut self, hour: Hour, sum: Checksum) {
         let seen = self.seen.entry(hour).or_default();
         *seen = seen.and(sum);
     }
 
-    /// An hour is checked: whether this is what was seen of it.
+    /// Ends the tracking of an hour. Returns whether `sum` equals the checksum of the events seen
+    /// in it.
     pub fn take_if_complete(&mut self, hour: Hour, sum: Checksum) -> bool {
         self.seen.remove(&hour).unwrap_or_default() == sum
     }
@@ -128,7 +131,8 @@ impl SweepCheckpoint {
 }
 
 impl Checksum {
-    /// Some of which it is not known whether they were seen.
+    /// Added to the checksum of an hour if the sweep may have missed events. The hour then fails
+    /// its verification.
     pub const UNKNOWN: Self = Self(1);
 
     pub fn of<'k>(keys: impl IntoIterator<Item = &'k EventKey>) -> Self {
@@ -145,25 +149,30 @@ impl Checksum {
 }
 
 impl SweepStore<'_> {
-    /// How far the sweep has gone; `None` before its first time.
+    /// Returns the checkpoint; `None` before the first sweep.
     pub async fn sweep_checkpoint(self) -> anyhow::Result<Option<SweepCheckpoint>> {
         let item = self.get(PK, SK).await?;
         Ok(item.as_ref().and_then(SweepCheckpoint::read))
     }
 
-    /// Stores where the sweep of an inbox begins, unless another sweep has begun, and returns it.
+    /// Stores the first checkpoint of an inbox, unless another sweep has stored one, and returns
+    /// it.
     pub async fn begin_sweep_checkpoint(self, now: UnixMillis) -> anyhow::Result<SweepCheckpoint> {
         let marks = SweepCheckpoint::new(now);
         let absent = ("attribute_not_exists(pk)", Item::new());
-        self.put("store where the sweep begins", marks.write(), Some(absent))
-            .await?;
+        self.put(
+            "store the first checkpoint of the sweep",
+            marks.write(),
+            Some(absent),
+        )
+        .await?;
         Ok(marks)
     }
 
-    /// Notes how far it has gone. Of two sweeps at once either may be last: what it notes was all
-    /// looked at.
+    /// Stores the checkpoint. If two sweeps run at the same time, either may write last. Both are
+    /// correct: each checkpoint covers only checked events.
     pub async fn store_sweep_checkpoint(self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
-        self.put("note how far the sweep has gone", marks.write(), None)
+        self.put("store the checkpoint of the sweep", marks.write(), None)
             .await?;
         Ok(())
     }
@@ -223,7 +232,7 @@ mod tests {
         assert!(!marks.take_if_complete(hour, Checksum::of(&keys)));
         assert!(
             marks.take_if_complete(hour, Checksum::default()),
-            "nothing came"
+            "an hour without events is complete"
         );
     }
 }

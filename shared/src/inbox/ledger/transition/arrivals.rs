@@ -1,15 +1,15 @@
-//! The change of a row whose event came by another way too.
+//! The change of a row whose event also arrived by another way.
 
 use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::item;
 use crate::webhook::event::Via;
 
-/// Any row that was made by the way `first` → the same, with the time at which its event came by
-/// another way; once for each.
+/// Any row whose event first arrived by `first` → the same row, with the time of the first arrival
+/// by another way. Each way is recorded once.
 pub fn other_arrival(attribute: &str, first: Via, at: UnixMillis) -> Change {
     Change::new(
-        "note that an event came by another way too",
+        "record another arrival of an event",
         "via = :first AND attribute_not_exists(#also)",
         "SET #also = :at",
     )

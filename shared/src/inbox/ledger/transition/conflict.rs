@@ -1,4 +1,4 @@
-//! What a human decides over an event that was kept apart.
+//! The decisions of an operator on quarantined events.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -7,14 +7,14 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::inbox::ledger::{Moment, Row, SCHEMA, State, item};
 
-/// Nobody has decided since the row was seen. The state is asked for as well: what is open or
-/// settled must not be moved, also where the row has been put back from a backup.
+/// No decision was made since the row was read. The condition also checks the state: an open or
+/// settled row must not change, even if it was restored from a backup.
 const SEEN_QUARANTINED: &str = "epoch = :seen AND st = :quarantined";
 
-/// quarantined → received: it is worked on like any event, under the key that it was kept under.
+/// quarantined → received: the event is processed like any other, under its quarantine key.
 pub fn release(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     Change::new(
-        "release an event that was kept apart",
+        "release a quarantined event",
         SEEN_QUARANTINED,
         "SET st = :received, gpk = :gpk, gsk = :look, enq = :now, h = :h REMOVE reason \
          ADD epoch :one",
@@ -26,10 +26,10 @@ pub fn release(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     .with(":now", item::ms(now))
 }
 
-/// quarantined → dead letter: nobody works on it.
+/// quarantined → dead letter: the event is not processed.
 pub fn discard(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     Change::new(
-        "discard an event that was kept apart",
+        "discard a quarantined event",
         SEEN_QUARANTINED,
         "SET st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, h = :h \
          ADD epoch :one",
@@ -41,8 +41,8 @@ pub fn discard(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     .with(":now", item::ms(now))
 }
 
-/// A copy of an event that is quarantined arrived once more. The item names the row that the copy
-/// stands in, which was durable before the item was written.
+/// Counts another copy of a quarantined event. The item names the quarantined row, which was
+/// durable before the item was written.
 pub fn count_copy(now: UnixMillis, expires: UnixMillis) -> Change {
     Change::new(
         "count a copy of a quarantined event",
@@ -56,11 +56,11 @@ pub fn count_copy(now: UnixMillis, expires: UnixMillis) -> Change {
     .with(":one", item::n(1))
 }
 
-/// The row of a quarantined event is durable: its copies are counted from now on.
+/// The row of a quarantined event is durable: starts to count its copies.
 pub fn expect_copies(pk: &str, expires: UnixMillis) -> Change {
     Change::new(
-        "note where copies of a quarantined event are counted",
-        // Of two that arrive at the same time the first one is named.
+        "start counting copies of a quarantined event",
+        // If two copies arrive at the same time, the item names the first.
         "attribute_not_exists(ek)",
         "SET ek = :ek, n = :zero, sv = :sv, #ttl = :ttl",
     )
@@ -71,7 +71,7 @@ pub fn expect_copies(pk: &str, expires: UnixMillis) -> Change {
     .with(":ttl", item::n(expires.secs()))
 }
 
-/// One more quarantined event of a day, while there are fewer than `most`.
+/// Counts one more quarantined event of a day, while there are fewer than `most`.
 pub fn count_conflict(most: u32, expires: UnixMillis) -> Change {
     Change::new(
         "count a quarantined event",
@@ -86,8 +86,8 @@ pub fn count_conflict(most: u32, expires: UnixMillis) -> Change {
 }
 
 impl Change {
-    /// The condition's values, and the history: why it was kept apart, what was done to it since,
-    /// and what was decided.
+    /// Sets the values of the condition and the history: why the event was quarantined, later
+    /// changes, and the decision.
     fn decided(self, row: &Row, [first, last]: [&Moment; 2]) -> Self {
         let history = [first.write()].into_iter();
         let history = history.chain(row.raw_history.iter().cloned());

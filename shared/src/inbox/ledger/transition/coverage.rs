@@ -1,11 +1,11 @@
-//! The changes of a day's figures, and of what is known of a source's rhythm.
+//! The changes of a day's figures, and of the usual rhythm of a source.
 
 use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, item};
 
-/// A day that is counted up to `seen` → the same with the minutes behind it. Whoever has counted
-/// them in the meantime has moved `upto`, and this is refused. `figures` holds the new `upto`.
+/// A day that is counted up to `seen` → the same day with later minutes added. The write is refused
+/// if another run has moved `upto` in the meantime. `figures` holds the new `upto`.
 pub fn count_day(
     seen: Option<UnixMillis>,
     owner: &str,
@@ -17,20 +17,20 @@ pub fn count_day(
         Some(_) => "upto = :seen",
     };
     let update = format!("{}, wid = :wid, #ttl = :ttl", sets(&figures));
-    Change::new("count what the sync has seen", condition, &update)
+    Change::new("count the events of a day", condition, &update)
         .named("#ttl", "ttl")
         .with(":ttl", item::n(expires.secs()))
         .with(":wid", item::s(owner))
         .set(figures, seen)
 }
 
-/// A rhythm that was `looked` for then → the same with what was heard since, once.
+/// A rhythm computed at `looked` → the same rhythm with the events since then, counted once.
 pub fn rhythm(looked: Option<UnixMillis>, facts: Item) -> Change {
     let condition = match looked {
         None => "attribute_not_exists(looked)",
         Some(_) => "looked = :seen",
     };
-    Change::new("keep the rhythm of a source", condition, &sets(&facts)).set(facts, looked)
+    Change::new("store the rhythm of a source", condition, &sets(&facts)).set(facts, looked)
 }
 
 fn sets(attributes: &Item) -> String {
@@ -43,7 +43,7 @@ fn sets(attributes: &Item) -> String {
 }
 
 impl Change {
-    /// The values of [`sets`], and that of the condition.
+    /// Binds the values of [`sets`] and of the condition.
     fn set(self, attributes: Item, seen: Option<UnixMillis>) -> Self {
         let change = attributes.into_iter().fold(self, |change, (name, value)| {
             change.with(&format!(":{name}"), value)

@@ -1,4 +1,4 @@
-//! The change of what is kept of an hour.
+//! The change of the stored count of an hour.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -6,11 +6,11 @@ use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{SCHEMA, item};
 
-/// No count of an hour, or an older one → this one. An hour that is over can still grow: what was
-/// spilled, and what a reverification let in, is of the time when it came.
+/// No count of an hour, or an older one → this count. A past hour can still grow, because spilled
+/// and reverified events keep their time of receipt.
 pub fn count_hour(sources: AttributeValue, as_of: UnixMillis, expires: UnixMillis) -> Change {
     Change::new(
-        "keep the count of an hour",
+        "store the count of an hour",
         "attribute_not_exists(as_of) OR as_of < :as_of",
         "SET as_of = :as_of, n = :n, sv = :sv, #ttl = :ttl",
     )

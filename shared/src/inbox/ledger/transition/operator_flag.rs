@@ -1,14 +1,14 @@
-//! Every change of a notice, and the one of a row that slept because of it.
+//! Every change of a notice, and the change of a row that waited because of the notice.
 
 use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::operator_flag::OperatorFlag;
 use crate::inbox::ledger::{SCHEMA, State, item};
 
-/// None → up. One that is up stays: whoever put it up knows why.
+/// No notice → set. An existing notice is not replaced: only its author knows its reason.
 pub fn set(notice: &OperatorFlag) -> Change {
     Change::new(
-        "put a notice up",
+        "set a notice",
         "attribute_not_exists(nid)",
         "SET sv = :sv, nid = :nid, who = :who, why = :why, #at = :at, doc = :doc",
     )
@@ -21,10 +21,10 @@ pub fn set(notice: &OperatorFlag) -> Change {
     .with(":doc", item::s(&notice.doc))
 }
 
-/// Up → none, if it is the one that was read.
+/// Set → no notice, if the notice is still the one that was read.
 pub fn clear(id: &str) -> Change {
     Change::new(
-        "take a notice down",
+        "clear a notice",
         "nid = :nid",
         "REMOVE nid, who, why, #at, doc",
     )
@@ -32,12 +32,11 @@ pub fn clear(id: &str) -> Change {
     .with(":nid", item::s(id))
 }
 
-/// An open row that nobody is at work on and that has nothing to wait for → looked at by the next
-/// sweep.
+/// An open row that no worker holds and that is due → checked by the next sweep.
 pub fn look_now(seen: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
-        "call an event up",
-        // What a sweep has rung for since has another time to be looked at.
+        "wake an event",
+        // If a sweep has sent a message since, `gsk` has changed.
         "gsk = :seen AND (st = :received OR (st = :failed AND due <= :now))",
         "SET gsk = :now",
     )

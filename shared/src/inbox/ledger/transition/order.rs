@@ -1,4 +1,4 @@
-//! Every change of what is noted of an entity's order, and the one of a row that waits for it.
+//! Every change of an entity's order record, and the change of a row that waits for its turn.
 
 use super::{Change, Fence, SYNC_FENCE};
 use crate::base::clock::UnixMillis;
@@ -6,11 +6,11 @@ use crate::base::timing::{CLOCK_MARGIN, KEEP_ORDER};
 use crate::inbox::ledger::{State, item};
 use crate::sources::ordering::Version;
 
-/// Why an event was put off that waits for another one of its entity. A row that says so may be
-/// called up.
+/// Why an event that waits for another event of its entity was deferred. A row with this error can
+/// be woken.
 pub const WAITS: &str = "it waits for another event of its entity";
 
-/// Free, or its lease over → held. The epoch grows, as that of a row.
+/// Free, or lease expired → held. The epoch increases, as in an event row.
 pub fn lock(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "lock an entity",
@@ -29,12 +29,11 @@ pub fn unlock(fence: Fence<'_>) -> Change {
     Change::new("unlock an entity", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
 }
 
-/// The guard: the newest version that was worked on, which never goes back. It says nothing of
-/// the lock, because what a worker without one can do to it is harmless: name an event that is
-/// newer, and open.
+/// Records the newest processed version, which never decreases. The condition does not include the
+/// lock, because a worker without the lock can do no harm: it can only name a newer, open event.
 pub fn advance_version(version: &Version, event: &str, now: UnixMillis) -> Change {
     Change::new(
-        "note the version of an entity",
+        "record the version of an entity",
         "attribute_not_exists(ver) OR ver <= :ver",
         "SET ver = :ver, was = :was, ek = :ek, #ttl = :ttl",
     )
@@ -44,10 +43,10 @@ pub fn advance_version(version: &Version, event: &str, now: UnixMillis) -> Chang
     .kept(now)
 }
 
-/// failed, because it waits → failed, and due now.
+/// failed and waiting for its turn → failed and due now.
 pub fn wake(now: UnixMillis) -> Change {
     Change::new(
-        "call an event up",
+        "wake an event",
         "st = :failed AND due > :now AND err = :waits",
         "SET due = :now, gsk = :now",
     )

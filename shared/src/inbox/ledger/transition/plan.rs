@@ -1,4 +1,4 @@
-//! Every change of a replay plan: who is at it, how far it is, and its end.
+//! Every change of a replay plan: its lease, its progress and its end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -7,8 +7,8 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::item;
 
-/// planned and still good, or begun before, and nobody is at it → running. The epoch grows, as that
-/// of a row, and the run is added to those of the plan.
+/// planned and not expired, or already running, and no live lease → running. The epoch increases,
+/// as in an event row, and the run is added to the plan.
 pub fn begin(owner: &str, run: AttributeValue, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "take the lease of a replay",
@@ -27,10 +27,10 @@ pub fn begin(owner: &str, run: AttributeValue, now: UnixMillis, until: UnixMilli
     .with(":one", item::n(1))
 }
 
-/// Held by us → held for longer, and further. Refused when somebody has cancelled it.
+/// Held by us → lease renewed, progress stored. Refused if an operator has cancelled the replay.
 pub fn checkpoint(fence: Fence<'_>, next: usize, until: UnixMillis) -> Change {
     Change::new(
-        "note how far a replay is",
+        "store the progress of a replay",
         &format!("st = :running AND {SYNC_FENCE}"),
         "SET #next = :next, lu = :lu",
     )
@@ -41,7 +41,7 @@ pub fn checkpoint(fence: Fence<'_>, next: usize, until: UnixMillis) -> Change {
     .with(":lu", item::ms(until))
 }
 
-/// Held by us → free, and to be gone on with. `place` is that of the run among those of the plan.
+/// Held by us → free; a later run can continue. `place` is the index of the run in the plan.
 pub fn pause(fence: Fence<'_>, next: usize, place: usize, run: AttributeValue) -> Change {
     Change::new(
         "end a run of a replay",
@@ -54,7 +54,7 @@ pub fn pause(fence: Fence<'_>, next: usize, place: usize, run: AttributeValue) -
     .with(":run", run)
 }
 
-/// Held by us → finished: each of its events is queued, or left out.
+/// Held by us → finished: each event of the plan is queued or left out.
 pub fn finish(
     fence: Fence<'_>,
     next: usize,
@@ -81,7 +81,7 @@ pub fn finish(
     .with(":now", item::ms(now))
 }
 
-/// planned or running → cancelled. Who is at it hears of it at the next checkpoint.
+/// planned or running → cancelled. A running replay stops at its next checkpoint.
 pub fn cancel(who: &str, now: UnixMillis) -> Change {
     Change::new(
         "cancel a replay",

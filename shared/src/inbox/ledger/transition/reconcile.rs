@@ -1,11 +1,11 @@
-//! Every change of what is noted of a comparison of the provider's objects with ours.
+//! Every change of the records of a reconciliation.
 
 use super::{Change, Fence, SYNC_FENCE, turn};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::item;
 
-/// Free, or its lease over → held. The epoch grows, as that of a row.
+/// Free, or lease expired → held. The epoch increases, as in an event row.
 pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     turn("take the lease of a reconcile", owner, now, until)
 }
@@ -20,21 +20,21 @@ pub fn release(fence: Fence<'_>) -> Change {
     .sync_fenced(fence)
 }
 
-/// Notes of a report that it is repaired, or was. It has to be there still.
+/// Records the state of a repair in its report. The report must still exist.
 pub fn repair(repair: &str) -> Change {
     Change::new(
-        "note a repair in its report",
+        "record a repair in its report",
         "attribute_exists(pk)",
         "SET repair = :repair",
     )
     .with(":repair", item::s(repair))
 }
 
-/// The cursor of a sync, while no run is at it: back to an earlier time, and where a run stopped
-/// is forgotten.
+/// Moves the cursor of a sync back to an earlier time, if no run holds the lease. Deletes the place
+/// where a run stopped.
 pub fn rewind(before: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
-        "send a sync back",
+        "rewind the sync cursor",
         "cur > :cur AND (attribute_not_exists(lu) OR lu < :over)",
         "SET cur = :cur REMOVE page, pfrom, pstart, mk",
     )

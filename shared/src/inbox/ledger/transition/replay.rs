@@ -1,4 +1,4 @@
-//! A settled event is taken up again, because an operator planned it.
+//! Replays a settled event that is in an operator's plan.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -10,12 +10,12 @@ use crate::inbox::ledger::{Item, Row, State, item};
 pub const PLANNED: &str = "planned";
 pub const APPLIED: &str = "applied";
 
-/// What the history calls it. What comes before is of other runs.
+/// The history word for a replay. Earlier entries belong to earlier runs.
 pub const REPLAYED: &str = "replayed";
 
 /// done, dead letter or failed → received, in a run of its own.
 ///
-/// The fencing token grows: whoever is left over of the last run must not write into this one.
+/// Increases the fencing token: a leftover worker of the last run must not write into this one.
 pub fn replay(
     row: &Row,
     seen: u64,
@@ -31,7 +31,7 @@ pub fn replay(
     };
     let change = Change::new(
         "replay an event",
-        // Whoever is at work on it has raised the token since it was seen settled.
+        // A claim since the row was read has increased the token.
         "epoch = :seen",
         &format!(
             "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
@@ -55,10 +55,10 @@ pub fn replay(
     }
 }
 
-/// planned → applied: a plan takes an event up once.
+/// planned → applied: a plan replays an event once.
 pub fn apply(now: UnixMillis) -> Change {
     Change::new(
-        "note an event as replayed",
+        "record an event as replayed",
         "st = :planned",
         "SET st = :applied, #at = :now",
     )

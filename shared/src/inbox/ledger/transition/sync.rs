@@ -4,15 +4,15 @@ use super::{Change, Fence, SYNC_FENCE, turn};
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::item;
 
-/// One sync run at a time holds the cursor. When it began is noted whatever becomes of it: the source
-/// served longest ago comes first in the next run.
+/// Takes the lease of the cursor, which one sync run holds at a time. Always records the start
+/// time: the next run begins with the source that was served longest ago.
 pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     let mut change = turn("take the sync lease", owner, now, until);
     change.update = change.update.replacen("SET ", "SET srv = :srv, ", 1);
     change.with(":srv", item::ms(now))
 }
 
-/// All events of a page are in the ledger: the next run may go on behind it.
+/// All events of a page are in the ledger: the next run can continue after this page.
 pub fn page(
     fence: Fence<'_>,
     page: &str,
@@ -21,7 +21,7 @@ pub fn page(
     until: UnixMillis,
 ) -> Change {
     Change::new(
-        "note a page of the sync",
+        "record a page of the sync",
         SYNC_FENCE,
         "SET page = :page, pfrom = :from, pstart = :started, lu = :lu",
     )
@@ -32,7 +32,7 @@ pub fn page(
     .with(":lu", item::ms(until))
 }
 
-/// The run is complete: its start becomes the cursor, which never goes back.
+/// The run is complete: its start time becomes the cursor, which never decreases.
 pub fn advance(fence: Fence<'_>, cursor: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "advance the sync cursor",
@@ -44,7 +44,7 @@ pub fn advance(fence: Fence<'_>, cursor: UnixMillis, now: UnixMillis) -> Change 
     .with(":now", item::ms(now))
 }
 
-/// The same, with the place in the provider's list that the next run goes on from.
+/// The same, with the place in the provider's list from which the next run continues.
 pub fn advance_to(fence: Fence<'_>, cursor: UnixMillis, mark: &str, now: UnixMillis) -> Change {
     Change::new(
         "advance the sync cursor",
@@ -57,12 +57,12 @@ pub fn advance_to(fence: Fence<'_>, cursor: UnixMillis, mark: &str, now: UnixMil
     .with(":now", item::ms(now))
 }
 
-/// The run stops before its end; the next one goes on where it was.
+/// The run stops before its end; the next run continues from there.
 pub fn release(fence: Fence<'_>) -> Change {
     Change::new("release the sync lease", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
 }
 
-/// The run stops, and where it was is forgotten, with the place that it went on from.
+/// The run stops. Deletes its page and the place it started from.
 pub fn restart(fence: Fence<'_>) -> Change {
     Change::new(
         "restart the sync",
