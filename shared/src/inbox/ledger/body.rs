@@ -293,7 +293,7 @@ fn stored(item: &Item) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
     match Encoding::of(item) {
         Some(encoding) => Ok(Some((bytes.to_vec(), encoding))),
         None => {
-            bail!("unknown body encoding: a newer release wrote it; use that release to read it")
+            bail!("unknown body encoding; read the body with the release that wrote it")
         }
     }
 }

@@ -66,8 +66,8 @@ impl Why {
     }
 
     /// The identity of the conflict: the same for all copies of it, and different for all others.
-    /// An unsigned id is not part of the identity. With a signed id, the same content under two ids is
-    /// two conflicts.
+    /// An unsigned id is not part of the identity. With a signed id, the same content under two ids
+    /// is two conflicts.
     fn conflict(self, event: &Event) -> Sha {
         let of = self.of(event);
         Sha::of(&[of.0.as_slice(), &event.content.0].concat())
@@ -211,7 +211,7 @@ impl Ledger {
             return Ok((key, known));
         }
         anyhow::bail!(
-            "no free row for {}: both keys derived from its hash belong to other events",
+            "both quarantine keys of {} belong to other events",
             event.key
         )
     }

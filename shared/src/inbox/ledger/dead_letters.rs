@@ -23,8 +23,8 @@ impl Ledger {
         count.context("count the dead letters")
     }
 
-    /// Counts the quarantined events that wait for a decision. Counting stops when the count exceeds
-    /// `most`.
+    /// Counts the quarantined events that wait for a decision. Counting stops when the count
+    /// exceeds `most`.
     pub async fn count_quarantined(&self, most: u64) -> anyhow::Result<u64> {
         let count = Box::pin(self.count_part(QUARANTINED.to_owned(), most)).await;
         count.context("count the quarantined events")

@@ -31,9 +31,9 @@ pub struct OperatorFlag {
 /// What a flag applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind<'n> {
-    /// The events of this source wait.
+    /// This source is paused: its events wait.
     Pause(&'n str),
-    /// The secret of this name has a new value beside the old ones.
+    /// The secret with this name has a new value in addition to the old ones.
     Rotation(&'n str),
 }
 
@@ -84,12 +84,12 @@ impl FlagKind<'_> {
     }
 }
 
-/// What operators and schedules did: audit log, flags, heartbeats.
+/// Records of operators and schedules: audit log, flags, heartbeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Operations<'l>(&'l Ledger);
 
 impl Ledger {
-    /// What operators and schedules did: audit log, flags, heartbeats.
+    /// Records of operators and schedules: audit log, flags, heartbeats.
     pub fn operations(&self) -> Operations<'_> {
         Operations(self)
     }
@@ -115,31 +115,31 @@ impl Operations<'_> {
     pub async fn set_flag(
         self,
         about: FlagKind<'_>,
-        notice: &OperatorFlag,
+        flag: &OperatorFlag,
     ) -> anyhow::Result<FlagResult> {
-        let change = transition::set(notice);
+        let change = transition::set(flag);
         let stored = match self.change_item("SYS", &about.sk(), change).await? {
             Write::Applied(_) => return Ok(FlagResult::Set),
             Write::Refused(stored) => {
-                stored.context("a flag is already set, but DynamoDB did not return it")?
+                stored.context("the flag is set, but DynamoDB did not return it")?
             }
         };
-        let up = OperatorFlag::read(&stored)
+        let current = OperatorFlag::read(&stored)
             .context("a flag is already set, but its item is invalid")?;
         // Our own write was applied, but its response was lost.
-        if up.id == notice.id {
+        if current.id == flag.id {
             return Ok(FlagResult::Set);
         }
-        Ok(FlagResult::AlreadySet(up))
+        Ok(FlagResult::AlreadySet(current))
     }
 
     /// Clears a flag. `true` also if no flag is set; `false` if another flag is set instead.
     pub async fn clear_flag(
         self,
         about: FlagKind<'_>,
-        notice: &OperatorFlag,
+        flag: &OperatorFlag,
     ) -> anyhow::Result<bool> {
-        let change = transition::clear(&notice.id);
+        let change = transition::clear(&flag.id);
         let answer = self.change_item("SYS", &about.sk(), change).await?;
         Ok(match answer {
             Write::Applied(_) => true,

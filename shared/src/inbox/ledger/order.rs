@@ -21,10 +21,11 @@ use crate::sources::Config;
 use crate::sources::ordering::{Entity, Mode, Place, Version};
 use crate::webhook::event::{Event, EventKey};
 
-/// Pointers that one request reads.
+/// Order entries that one request reads.
 const PAGE: i32 = 25;
 
-/// Requests for pointers in one attempt. The next attempt cleans up the remaining pointers.
+/// Requests for order entries in one attempt. The next attempt cleans up the remaining order
+/// entries.
 const PAGES: u32 = 20;
 
 /// The delay before the second event in line is tried again. When the first event ends, the next
@@ -64,16 +65,16 @@ pub enum VersionCheck {
 /// An event that must be processed before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predecessor {
-    /// `None` if the event has a pointer but no row yet.
+    /// `None` if the event has an order entry but no row yet.
     pub event: Option<EventKey>,
     /// When to check again.
     pub until: UnixMillis,
 }
 
-/// Whether a pointer blocks the events behind it.
+/// Whether an order entry blocks the events behind it.
 #[derive(Debug, PartialEq, Eq)]
 enum EntryState {
-    /// The pointer has no open event.
+    /// The order entry has no open event.
     Gone,
     Waits(Predecessor),
 }
@@ -112,7 +113,7 @@ impl EntityLock {
 }
 
 impl Ledger {
-    /// The same ledger, which also writes pointers for the events of sources in strict order.
+    /// The same ledger, which also writes order entries for the events of sources in strict order.
     #[must_use]
     pub fn ordering(mut self, config: &Config) -> Self {
         let ordered = config.sources().filter_map(|source| {
@@ -290,7 +291,7 @@ impl EntityOrder<'_> {
                 } else if let EntryState::Waits(ahead) =
                     self.read_entry_state(pointer, event, *at, now).await?
                 {
-                    // The events behind a waiting event must see its pointer.
+                    // The events behind a waiting event must see its order entry.
                     self.enter_order(pointer, now).await?;
                     let between = page.iter().skip(place + 1);
                     let between = between.filter(|(sk, ..)| *sk != pointer.sk);
@@ -303,8 +304,8 @@ impl EntityOrder<'_> {
                 return Ok(None);
             }
             if page.len() < usize::try_from(PAGE).unwrap_or(0) {
-                // The event has no pointer: it is replayed, or its source became strict after the
-                // event arrived.
+                // The event has no order entry: it is replayed, or its source became strict after
+                // the event arrived.
                 self.enter_order(pointer, now).await?;
                 return Ok(None);
             }
@@ -320,7 +321,7 @@ impl EntityOrder<'_> {
         entity: &Entity,
         now: UnixMillis,
     ) -> anyhow::Result<Option<EventKey>> {
-        // `P$` sorts after every pointer.
+        // `P$` sorts after every order entry.
         let first = self.order_entries(entity, "P$", 1).await?;
         let Some((_, event, _)) = first.into_iter().next() else {
             return Ok(None);
@@ -337,7 +338,7 @@ impl EntityOrder<'_> {
         now: UnixMillis,
     ) -> anyhow::Result<EntryState> {
         if *event == mine.event {
-            // An old pointer of the same event, with another version.
+            // An old order entry of the same event, with another version.
             return Ok(EntryState::Gone);
         }
         match self.event(event).await {
@@ -355,7 +356,7 @@ impl EntityOrder<'_> {
         }
     }
 
-    /// The pointers up to and including a sort key, the lowest first.
+    /// The order entries up to and including a sort key, the lowest first.
     async fn order_entries(
         self,
         entity: &Entity,
@@ -376,7 +377,7 @@ impl EntityOrder<'_> {
             .limit(limit)
             .send()
             .await
-            .context("could not read the order of an entity")?;
+            .context("read the order of an entity")?;
         let pointers = answer.items().iter().filter_map(|item| {
             let event = EventKey::from_pk(item::text(item, "ek")?)?;
             let sk = item::text(item, "sk")?.to_owned();
@@ -393,12 +394,12 @@ impl EntityOrder<'_> {
     }
 }
 
-/// The state of a pointer that was written at `at`, given its row.
+/// The state of an order entry that was written at `at`, given its row.
 fn entry_state(row: Option<&Row>, at: UnixMillis, now: UnixMillis) -> EntryState {
     let soon = now + LOOK_AGAIN;
     match row {
-        // The row is written right after the pointer. If that write fails, the event is delivered
-        // again.
+        // The row is written right after the order entry. If that write fails, the event is
+        // delivered again.
         None if now.since(at) < ORDER_ENTRY_GRACE => EntryState::Waits(Predecessor {
             event: None,
             until: soon,
@@ -462,7 +463,7 @@ mod tests {
         let waits = |now: UnixMillis| matches!(entry_state(None, at, now), EntryState::Waits(_));
         assert!(waits(at) && waits(at + ORDER_ENTRY_GRACE - Duration::from_millis(1)));
         assert!(!waits(at + ORDER_ENTRY_GRACE));
-        // The clock of the function that wrote the pointer may be ahead.
+        // The clock of the function that wrote the order entry may be ahead.
         assert!(waits(at - Duration::from_secs(3)));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads for people. Every one of them names a key or an index.
+//! Reads for operators. Each read uses a key or an index, and never scans the table.
 
 use super::pages::HourPart;
 use super::transition::WORK_SHARDS;
@@ -6,12 +6,12 @@ use super::{Body, Item, Ledger, MissingBody, Row, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::{EventId, EventKey};
 
-/// Parts of an hour of a source in the `time` index.
+/// Partitions per source and hour in the `time` index.
 pub(crate) const TIME_SHARDS: u8 = 4;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// An event as the `time` index knows it.
+/// An event as listed in the `time` index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub id: EventId,
@@ -20,7 +20,7 @@ pub struct Listed {
     pub kind: String,
 }
 
-/// What the `work` index holds.
+/// The kinds of events in the `work` index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// Events that are not settled.
@@ -30,13 +30,13 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// The parts of the index.
+    /// The number of partitions of the index.
     pub const SHARDS: u8 = WORK_SHARDS;
 }
 
 impl Ledger {
-    /// The events in one part of the `work` index, whatever their source, and whether there are
-    /// more than `limit`.
+    /// Returns the events in one partition of the `work` index, from all sources, and whether there
+    /// are more than `limit`.
     pub async fn waiting(
         &self,
         what: Waiting,
@@ -48,7 +48,7 @@ impl Ledger {
         Ok((page.found, page.next.is_some()))
     }
 
-    /// The state row of an event.
+    /// Returns the state row of an event.
     pub async fn event(&self, key: &EventKey) -> anyhow::Result<Option<Row>> {
         let Some(item) = self.get(&key.pk(), "M").await? else {
             return Ok(None);
@@ -56,8 +56,8 @@ impl Ledger {
         Ok(Some(Row::read(&item)?))
     }
 
-    /// Whether there is a row for an event. Nothing may be decided by it: it reads what was true
-    /// a moment ago, at half the price.
+    /// Whether an event has a row. The read is eventually consistent, at half the price. Do not
+    /// base decisions on it.
     pub async fn has(&self, key: &EventKey) -> anyhow::Result<bool> {
         let pk = key.pk();
         let found = self
@@ -66,7 +66,7 @@ impl Ledger {
         Ok(found.await?.is_some())
     }
 
-    /// The exact body of an event.
+    /// Returns the exact body of an event.
     pub async fn event_body(
         &self,
         key: &EventKey,
@@ -78,8 +78,8 @@ impl Ledger {
         self.body(&row, &item).await.map(Some)
     }
 
-    /// The events of a source received from `from` to `to`, both inclusive and within one hour
-    /// of UTC, newest first. At most `limit`.
+    /// Returns the events of a source received from `from` to `to`, both inclusive and within one
+    /// UTC hour, newest first. At most `limit`.
     pub async fn received_in_hour(
         &self,
         source: &str,
@@ -105,8 +105,8 @@ impl Ledger {
         Ok(found)
     }
 
-    /// The events of the given sources whose id begins with `prefix`, which must name at least
-    /// the hour. At most `limit`.
+    /// Returns the events of the given sources whose id begins with `prefix`, which must contain at
+    /// least the hour. At most `limit`.
     pub async fn with_id_prefix(
         &self,
         sources: &[&str],

@@ -1,4 +1,4 @@
-//! An event enters the ledger, once.
+//! Stores each received event in the ledger once.
 
 use std::collections::HashMap;
 
@@ -12,32 +12,32 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
-/// A duplicate of an open event is rung for again unless somebody rang this recently.
+/// A duplicate of an open event sends another work message, unless one was sent this recently.
 const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// What became of an event that arrived.
+/// The result of storing a received event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It was not known.
+    /// The event is new.
     New,
-    /// It is known and not settled. `silent` when nobody rang for it in the last seconds: the
-    /// first delivery may have died between its row and its message.
+    /// The event is known and not settled. `silent` is true when no work message was sent in the
+    /// last seconds. The first delivery may have failed between writing the row and sending the
+    /// message.
     Open { silent: bool, run: u64 },
-    /// It is known and settled.
+    /// The event is known and settled.
     Settled,
-    /// Another body came before under the same id, or the same signature with another id or body.
-    /// It is quarantined under this key, until a human decides.
+    /// An earlier event has the same id and another body, or the same signature and another id or
+    /// body. The event is quarantined under this key until an operator decides.
     Conflict(EventKey),
-    /// The same conflict once more: what it carries is in the row with this key, and this copy was
-    /// counted.
+    /// A repeat of a known conflict. The row with this key holds its content, and counts this copy.
     Repeated(EventKey),
 }
 
-/// What an event is in its first row.
+/// The kind of the first row of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum New<'n> {
     Received(FoundBy),
-    /// Kept apart, for this reason.
+    /// Quarantined as conflicting, for this reason.
     Conflicting(&'n str),
 }
 
@@ -50,26 +50,26 @@ impl New<'_> {
     }
 }
 
-/// What a refused put means.
+/// The meaning of a put that failed its condition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Our own put, applied before its answer was lost.
+    /// An earlier try of this put succeeded, but its response was lost.
     Own,
     Known(Received),
     OtherBody,
 }
 
 impl Ledger {
-    /// Writes the event once. A second delivery of it is an answer, not an error.
+    /// Stores the event once. A duplicate delivery is an answer, not an error.
     ///
-    /// After this returns, the event is durable: it may be acknowledged.
+    /// When this returns `Ok`, the event is durable and may be acknowledged.
     pub async fn receive(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Received> {
         let placed = self.store_body(event).await?;
         self.receive_stored(event, &placed, FoundBy::WorkIndex, now)
             .await
     }
 
-    /// The same for an event whose body is ready.
+    /// Like `receive`, for an event whose body is already stored.
     pub async fn receive_stored(
         &self,
         event: &Event,
@@ -85,11 +85,11 @@ impl Ledger {
             } else {
                 Why::KnownSignature(*mark)
             };
-            // In a box, for it is rare, and what is waited for in it is deep.
+            // Boxed because this path is rare and its future is large.
             return Box::pin(self.quarantine(event, placed, why, now)).await;
         }
-        if let Some(pointer) = self.entities().order_entry_of(event, placed).await? {
-            self.entities().enter_order(&pointer, now).await?;
+        if let Some(entry) = self.entities().order_entry_of(event, placed).await? {
+            self.entities().enter_order(&entry, now).await?;
         }
         match self
             .put_event(event, &event.key, placed, New::Received(watched), now)
@@ -103,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// Body first, then the row that points to it.
+    /// Writes the body first, then the row that points to it.
     pub(super) async fn put_event(
         &self,
         event: &Event,
@@ -137,8 +137,8 @@ impl Ledger {
         }
     }
 
-    /// Whether no other event had this mark. Written before the event, so that of two ids with
-    /// one mark only one is first; the same id may come again.
+    /// Whether no other event has this mark. The mark is written before the event, so that only one
+    /// of two ids with the same mark is first. The same id may be delivered again.
     async fn is_first_with(
         &self,
         mark: &Sha,
@@ -160,7 +160,7 @@ impl Ledger {
         let condition = ("attribute_not_exists(pk) OR ek = :ek", same);
         let answer = self
             .put(
-                "note what was signed in the ledger",
+                "put a signature marker into the ledger",
                 marker,
                 Some(condition),
             )
@@ -170,7 +170,7 @@ impl Ledger {
 }
 
 impl Event {
-    /// The same under another key.
+    /// The same event under another key.
     pub(super) fn under(&self, key: EventKey) -> Self {
         Self {
             key,
@@ -179,14 +179,14 @@ impl Event {
     }
 }
 
-/// What the item that stands in the way says of our put.
+/// Finds out from the existing item why a put failed its condition.
 fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusal {
     if item::text(old, "wid") == Some(write_id) {
         return Refusal::Own;
     }
     let fetched = |via: Option<Via>| via == Some(Via::BackupSync);
     let old_via = item::text(old, "via").and_then(Via::parse);
-    // What the provider's API lists is the event, but not the bytes that it posts.
+    // The provider's API returns the same event, but not the same bytes as the webhook.
     let comparable = !fetched(old_via) && !fetched(Some(event.via));
     let old_content = item::bytes(old, "same").or_else(|| item::bytes(old, "sha"));
     let same = old_content == Some(event.content.0.as_slice());
@@ -202,7 +202,8 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusa
             })
         }
         Ok(_) => Refusal::Known(Received::Settled),
-        // It is there and durable. A ring does no harm and brings the trouble to light.
+        // The row exists and is durable, but cannot be read. Another work message is harmless and
+        // makes the error visible.
         Err(_) => Refusal::Known(Received::Open {
             silent: true,
             run: 0,
@@ -266,7 +267,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
     if !headers.is_empty() {
         row.insert("hdr".into(), AttributeValue::M(headers));
     }
-    // Of most events it is the hash of the body.
+    // For most events, this is the hash of the body.
     if event.content != event.sha {
         row.insert("same".into(), item::b(event.content.0));
     }
@@ -289,7 +290,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
     row
 }
 
-/// The part of the `time` index that an event is in: source, hour and one of four.
+/// The partition of the `time` index for an event: source, hour and one of four shards.
 pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
     format!(
         "T#{}#{}#{}",
@@ -299,8 +300,8 @@ pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
     )
 }
 
-/// Tells this put from every other one. Without it, an SDK's second try of a put that had been
-/// applied would look like a duplicate.
+/// A random id of one put. Without it, an SDK retry of a put that was already applied would look
+/// like a duplicate.
 pub(crate) fn write_id() -> anyhow::Result<String> {
     let mut bytes = [0; 9];
     crate::base::random::fill(&mut bytes)?;

@@ -1,11 +1,11 @@
-//! Events that came a moment ago, and stand in no part of the `work` index.
+//! Recent events, which are not in the `work` index.
 //!
-//! Nearly every event is done within seconds. To put each into the index and to take it out again
-//! would be two of seven write units, for the sake of the few whose message is lost. So the
-//! catcher leaves it out, and the sweep goes over all that came in the order of time, behind a mark
-//! that says how far it is: what it finds open gets its place in the index, from which it is swept
-//! like every other. When an hour is long over, it looks whether what the `time` index shows of it is
-//! what it saw; if not, it goes over that hour again.
+//! Nearly every event is done within seconds. Adding each event to the `work` index and removing it
+//! again would be two of seven write units, only for the few events whose message is lost. So the
+//! catcher does not index new events. Instead, the sweep scans all events by time of receipt, up to
+//! a checkpoint, and indexes those that are still open. From then on, they are swept like other
+//! indexed events. One hour after the end of each hour, the sweep compares the `time` index with
+//! the checksum of the events that it saw; if they differ, it scans that hour again.
 
 mod checkpoint;
 
@@ -21,34 +21,35 @@ use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 pub use checkpoint::{Checksum, SweepCheckpoint};
 
-/// Another clock may be ahead of ours.
+/// The clock of another function may be ahead by this much.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
 
-/// Parts of the index that are read at the same time.
+/// Index partitions that are read in parallel.
 const AT_ONCE: usize = 16;
 
-/// Who sees to an event whose message is lost.
+/// How the sweep finds an event whose message is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// The sweep finds it by the time at which it was received. Only for what is put as soon as it
-    /// is received: behind its mark the sweep does not look.
+    /// By its time of receipt. Only for events that are stored as soon as they are received,
+    /// because the sweep does not scan before its checkpoint.
     TimeIndex,
-    /// It gets its place in the `work` index with its row.
+    /// In the `work` index, where the event is added with its row.
     WorkIndex,
 }
 
-/// What is open of what came a moment ago.
+/// The open recent events.
 #[derive(Clone, Debug, Default)]
 pub struct RecentEvents {
-    /// In no order.
+    /// Unordered.
     pub open: Vec<EventKey>,
-    /// Whether there may be more.
+    /// Whether there may be more open events.
     pub or_more: bool,
     pub cost: Cost,
 }
 
 impl SweepStore<'_> {
-    /// The next events of a part of the `time` index, newest first, as many as one answer holds.
+    /// Returns the next events of a partition of the `time` index, newest first, as many as one
+    /// response holds.
     pub async fn keys_of_hour(
         self,
         part: &HourPart,
@@ -58,8 +59,8 @@ impl SweepStore<'_> {
         Ok(page.read(key_of))
     }
 
-    /// Those of these events that are open and stand in no part of the `work` index, as of a moment
-    /// ago, and when each was received.
+    /// The given events that are open and not in the `work` index, each with its time of receipt.
+    /// The read is eventually consistent.
     pub async fn unindexed_keys(
         self,
         keys: &[EventKey],
@@ -73,20 +74,21 @@ impl SweepStore<'_> {
         Ok((open.collect(), cost))
     }
 
-    /// Gives an open event its place in the `work` index, to be looked at now. `false`: it has one,
-    /// or is open no more.
+    /// Adds an open event to the `work` index, due now. Returns `false` when the event is already
+    /// in the index, or no longer open.
     pub async fn index_event(self, key: &EventKey, now: UnixMillis) -> anyhow::Result<bool> {
         let pk = key.pk();
         let change = transition::index_event(&pk, now);
         Ok(match self.change(&pk, change).await? {
             Write::Applied(_) => true,
-            // Our own write, its answer lost, is for the next sweep, which sees it in the index.
+            // This may be an earlier try whose response was lost. The next sweep then finds the
+            // event in the index.
             Write::Refused(_) => false,
         })
     }
 
-    /// The open events of these sources that stand in no part of the `work` index: of what came for
-    /// each of them within an hour, the newest of a part of the `time` index, and about `most`.
+    /// Returns the open events of these sources that are not in the `work` index. For each source
+    /// and hour, reads about `most` of the newest events in each partition of the `time` index.
     pub async fn recent_events(
         self,
         sources: &[&str],
@@ -147,7 +149,7 @@ impl SweepStore<'_> {
 
 fn is_unindexed(row: &Item) -> bool {
     let state = item::text(row, "st").and_then(State::parse);
-    // What newer code calls open by another name is open.
+    // A state that only newer code knows counts as open.
     let ended = matches!(
         state,
         Some(State::Done | State::DeadLetter | State::Quarantined)

@@ -1,4 +1,4 @@
-//! How often a provider was asked to deliver an event again.
+//! Counts the redelivery requests for an event.
 
 use super::SyncStore;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::{Write, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
-/// For longer than any provider lists its deliveries.
+/// How long the count is kept: longer than any provider lists its deliveries.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl SyncStore<'_> {
-    /// Counts one more time that an event is asked for; `false`, and nothing is counted, when that
-    /// was done so many times already.
+    /// Counts one redelivery request for an event. Returns `false`, without counting, if `most`
+    /// requests were already made.
     pub async fn count_redelivery_request(
         self,
         key: &EventKey,

@@ -1,8 +1,9 @@
-//! How long what is settled is kept, and that what is not settled stays whole.
+//! How long settled events are kept, and how the bodies of other events are kept from expiring.
 //!
-//! A row gets its time to expire when its event is done; a body has one from the start, because an
-//! update of it costs as much as writing it again. So the body of an event that stays open, or
-//! became a dead letter, has to be held back: the sweep does that long before its time.
+//! A row gets its expiry time when its event is done. A body gets its expiry time when it is
+//! written, because a later update of a body costs as much as a second write. The expiry of a body
+//! must therefore be removed if its event stays open or becomes a dead letter. The sweep does this
+//! long before the body expires.
 
 use std::time::Duration;
 
@@ -18,33 +19,34 @@ use crate::webhook::event::EventKey;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The tag that says which rule an object falls under.
+/// The tag that selects the lifecycle rule of an object.
 const TAG: &str = "mitt-keep";
 
-/// The value of the tag that no rule is for.
+/// The tag value that matches no lifecycle rule, so the object does not expire.
 const HELD: &str = "open";
 
-/// From this age on, the body of an open event is held back: half of the shortest time that a body
-/// is ever kept, whatever its source says today. It said something else when the body came, perhaps.
+/// The age from which the body of an open event is held: half of the shortest retention of bodies.
+/// The limit is independent of the source's current setting, because the setting may have been
+/// different when the body was stored.
 const HOLD_AFTER: Duration = Duration::from_secs(36 * 3600);
 
-/// Dead letters that are held at the same time.
+/// The number of dead letters whose bodies are held in parallel.
 const AT_ONCE: usize = 16;
 
-/// How long one look at the dead letters may take. The next one goes on where it ended.
+/// The time limit of one scan of the dead letters. The next scan continues where it stopped.
 const LOOK_BUDGET: Duration = Duration::from_secs(60);
 
-/// How often the dead letters are looked through for bodies to hold.
+/// How often the dead letters are scanned for bodies to hold.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// How far a look goes back behind the one before: the index may have been late by this much.
+/// How far a scan overlaps the previous one, because the index may be late by this much.
 const OVERLAP: Duration = Duration::from_secs(600);
 
-/// Dead letters of one part of the index that are read at once.
+/// Dead letters per read of one index partition.
 const PAGE: i32 = 500;
 
 impl Ledger {
-    /// Keeps things as long as the sources say; otherwise as long as the default says.
+    /// Sets the retention of each source. Sources without one use the default.
     #[must_use]
     pub fn keeping(self, retentions: Retentions) -> Self {
         Self { retentions, ..self }
@@ -54,7 +56,7 @@ impl Ledger {
         self.retentions.get(source).copied().unwrap_or_default()
     }
 
-    /// The tag of an object with a body of this source.
+    /// The tag of an object that holds a body of this source.
     pub(super) fn body_tag(&self, source: &str) -> String {
         format!("{TAG}={}", self.body_days(source))
     }
@@ -63,18 +65,18 @@ impl Ledger {
         self.retention(source).bodies.as_secs() / DAY.as_secs()
     }
 
-    /// Holds the body of an event that has been open for long. The next look tries again what
-    /// fails, and there are many before its time.
+    /// Holds the body of an event that has been open for a long time. The next check retries a
+    /// failed hold, and many checks follow before the body expires.
     pub(super) async fn hold_if_old(&self, row: &Row, now: UnixMillis) {
         if row.is_open()
             && now.since(row.received_at) > HOLD_AFTER
             && let Err(error) = self.hold_body(row).await
         {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not keep a body from expiring");
         }
     }
 
-    /// The body shall not expire.
+    /// Removes the expiry of a body.
     async fn hold_body(&self, row: &Row) -> anyhow::Result<()> {
         match (&row.body_at, &row.sha) {
             (BodyAt::Row, Some(sha)) => {
@@ -83,13 +85,13 @@ impl Ledger {
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
             (BodyAt::Bucket(key), _) => self.tag(key, HELD).await?,
-            // In the row itself it stays as long as the row, which has no time to expire.
+            // An inline body is kept as long as its row, which has no expiry time yet.
             (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
         }
         Ok(())
     }
 
-    /// The event is done: a body that was held back, or may have been, expires again.
+    /// Restores the expiry of a body that was held, or may have been, because its event is done.
     pub(super) async fn release_body(&self, row: &Row, now: UnixMillis) -> anyhow::Result<()> {
         let retention = self.retention(row.key.source());
         let old = now.since(row.received_at) > HOLD_AFTER;
@@ -112,18 +114,18 @@ impl Ledger {
         Ok(())
     }
 
-    /// The object waits for a decision, however long it takes.
+    /// Removes the expiry of an object until an operator decides about its event.
     pub(super) async fn hold_object(&self, key: &str) -> anyhow::Result<()> {
         self.tag(key, HELD).await
     }
 
-    /// No row points to the object: the rule with the fewest days removes it. What fails is
-    /// removed later, by the rule that it has.
+    /// Lets an object that no row points to expire by the shortest rule. If this fails, the object
+    /// expires by its current rule.
     pub(super) async fn drop_object(&self, key: &str) {
         if let Err(error) = self.tag(key, &BODY_DAYS[0].to_string()).await {
             tracing::warn!(
                 error = format!("{error:#}"),
-                "could not shorten the time of a body that belongs to no row"
+                "could not shorten the retention of a body without a row"
             );
         }
     }
@@ -138,18 +140,18 @@ impl Ledger {
         let request = s3.put_object_tagging().bucket(bucket).key(key);
         match request.tagging(tags).send().await {
             Ok(_) => Ok(()),
-            // There is nothing left that could expire.
+            // The object no longer exists.
             Err(error) if error.as_service_error().is_some_and(is_no_such_key) => Ok(()),
-            Err(error) => Err(error).context("say how long a body in the bucket is kept"),
+            Err(error) => Err(error).context("set the retention tag of a body in the bucket"),
         }
     }
 
-    /// A second delivery has put the body in the bucket again, under a rule: what is not settled
-    /// stays out of all rules.
+    /// Holds the body again after a second delivery wrote the object with an expiring tag. The body
+    /// of an unsettled event must not expire.
     pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
         let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);
-        // A conflicting delivery was held before its row turned out to be settled.
+        // The body of a conflicting delivery was held before its row turned out to be settled.
         let let_go = row.state == State::Done && row.key.is_conflicting();
         if !(held || let_go) {
             return;
@@ -158,14 +160,13 @@ impl Ledger {
         if let BodyAt::Bucket(key) = &row.body_at
             && let Err(error) = self.tag(key, if held { HELD } else { &days }).await
         {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not keep a body from expiring");
         }
     }
 
-    /// Holds the bodies of what became a dead letter since the last time, once an hour, the oldest
-    /// first. Returns how many, or nothing when it was not yet time. What there is no time for is
-    /// left to the next look; a row that cannot be read, or held, is in the log, and keeps no other
-    /// one waiting.
+    /// Holds the bodies of new dead letters, once an hour, oldest first. Returns how many, or
+    /// `None` if the hour has not passed. Dead letters beyond the time limit are left to the next
+    /// scan. An unreadable row, or a hold that fails, is logged and does not delay the others.
     pub async fn hold_dead_letters(&self, now: UnixMillis) -> anyhow::Result<Option<u64>> {
         let last = self.get("SYS", "HELD").await?;
         let last = last.as_ref().and_then(|item| item::time(item, "at"));
@@ -201,7 +202,7 @@ impl Ledger {
         Ok(Some(held))
     }
 
-    /// Whether the body of a dead letter is held now.
+    /// Holds the body of a dead letter, and returns whether it is held.
     async fn hold_dead(&self, key: &EventKey) -> bool {
         let hold = async {
             let Some(row) = self.event(key).await? else {
@@ -210,12 +211,13 @@ impl Ledger {
             self.hold_body(&row).await.map(|()| true)
         };
         hold.await.unwrap_or_else(|error: anyhow::Error| {
-            tracing::error!(event.key = %key, error = format!("{error:#}"), "could not hold the body of {key}");
+            tracing::error!(event.key = %key, error = format!("{error:#}"), "could not keep the body of {key} from expiring");
             false
         })
     }
 
-    /// Dead letters and when they died, the oldest first, and the place to go on from.
+    /// Returns dead letters and the times at which they became dead letters, oldest first, and the
+    /// position to continue from.
     async fn died_between(
         &self,
         shard: u8,

@@ -1,4 +1,5 @@
-//! The state row of an event, read tolerantly: other code, older and newer, writes it too.
+//! The state row of an event. Older and newer versions of the code also write it, so unknown values
+//! are tolerated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,37 +12,37 @@ use crate::base::string_enum::string_enum;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
 
 string_enum! {
-    /// Where an event stands.
+    /// The state of an event.
     State {
         Received = "received",
-        /// Somebody holds the lease.
+        /// A worker holds the lease.
         Processing = "processing",
         Done = "done",
         /// A retry is due at a known time; never final.
         Failed = "failed",
         DeadLetter = "dead_letter",
-        /// Kept apart: a second body under a known id, or a known body under a second id.
+        /// Quarantined: a second body under a known id, or a known body under a second id.
         Quarantined = "quarantined",
     }
 }
 
 string_enum! {
-    /// What is known of an effect.
+    /// The recorded state of an effect.
     EffectState {
-        /// It may be under way, or the worker died in it.
+        /// The effect may be in progress, or the worker crashed during it.
         Intent = "intent",
         Done = "done",
-        /// It is known not to have happened.
+        /// The effect did not happen.
         Not = "not",
-        /// It may or may not have happened.
+        /// The effect may have happened.
         Unknown = "unknown",
-        /// The downstream refused it for good: it did not happen, and in this run never will.
+        /// The destination rejected the effect permanently. It did not happen, and is not tried
+        /// again in this run.
         Refused = "refused",
     }
 }
 
-/// The state row. Attributes that are not named here are kept by every change, for code that
-/// knows them.
+/// The state row. Every change keeps attributes that are not listed here, for newer code.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub key: EventKey,
@@ -50,15 +51,15 @@ pub struct Row {
     /// The fencing token: grows with each claim and each replay, and never resets.
     pub epoch: u64,
     pub run: u64,
-    /// Which generation of idempotency keys is in use.
+    /// The generation of idempotency keys in use.
     pub generation: u64,
-    /// Attempts in this run, counted when they begin.
+    /// Attempts in this run. An attempt counts when it begins.
     pub attempts: u32,
-    /// Attempts of them whose worker never came back, since it was last put off.
+    /// Attempts that crashed since the last deferral.
     pub crashes: u32,
-    /// Those before that.
+    /// Attempts that crashed before the last deferral.
     pub died: u32,
-    /// How often it was put off in this run, none of which is an attempt.
+    /// The number of deferrals in this run. A deferral is not an attempt.
     pub deferrals: u32,
     pub owner: Option<String>,
     pub lease_until: Option<UnixMillis>,
@@ -67,14 +68,15 @@ pub struct Row {
     pub write_id: String,
     pub sha: Option<Sha>,
     pub body_len: u64,
-    /// The request that it came in with others. Its body is what is left of that request's.
+    /// The batch that the event arrived in. The stored body is the request's body with only this
+    /// event in it.
     pub batch: Option<Batch>,
-    /// When it came out of the spill queue, if it was in it.
+    /// When the drain read the event from the spill queue, if it was there.
     pub drained_at: Option<UnixMillis>,
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
-    /// By which other ways it came later.
+    /// Later arrivals by other ways.
     pub also: Vec<OtherArrival>,
     pub kind: String,
     pub provider: String,
@@ -93,15 +95,15 @@ pub struct Row {
     pub done_at: Option<UnixMillis>,
     pub done_by: Option<String>,
     pub dead_at: Option<UnixMillis>,
-    /// When what it carried was erased.
+    /// When the content was erased.
     pub erased_at: Option<UnixMillis>,
-    /// When the sweep looks at it next.
+    /// When the sweep checks the row next.
     pub next_look: Option<UnixMillis>,
     pub sent_at: Option<UnixMillis>,
     pub sends: u32,
 }
 
-/// Where the body is.
+/// Where the body is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyAt {
     /// In the state row itself.
@@ -118,10 +120,10 @@ pub struct EffectRow {
     pub state: EffectState,
     /// The idempotency key that was used.
     pub key: String,
-    /// Whether repeating it under that key is safe and may help.
+    /// Whether a repeated call under this key is safe and useful.
     pub keyed: bool,
     pub at: UnixMillis,
-    /// The run that it was tried in.
+    /// The run in which the effect was tried.
     pub run: u64,
     pub note: String,
 }
@@ -132,7 +134,7 @@ pub struct Moment {
     pub at: UnixMillis,
     pub what: String,
     pub attempt: u32,
-    /// The end of the lease that was held.
+    /// The end of the lease of this attempt.
     pub lease_until: Option<UnixMillis>,
     pub owner: String,
     pub note: String,
@@ -149,7 +151,7 @@ impl fmt::Display for BadRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "row {:?}: attribute {} is missing or not what it should be",
+            "row {:?}: attribute {} is missing or invalid",
             self.pk, self.attribute
         )
     }
@@ -158,7 +160,8 @@ impl fmt::Display for BadRow {
 impl std::error::Error for BadRow {}
 
 impl Row {
-    /// Reads a state row. What decides about the event must be there; the rest has defaults.
+    /// Reads a state row. Attributes that decide how the event is handled are required; the others
+    /// have defaults.
     pub fn read(row: &Item) -> Result<Self, BadRow> {
         let pk = item::text(row, "pk").unwrap_or_default();
         let bad = |attribute| BadRow {
@@ -247,7 +250,7 @@ impl Row {
         EventId::new(self.received_at, &self.key)
     }
 
-    /// Whether somebody still has to do something with it.
+    /// Whether the event still needs processing.
     pub fn is_open(&self) -> bool {
         matches!(
             self.state,
@@ -255,13 +258,13 @@ impl Row {
         )
     }
 
-    /// Crashes, where whoever is said to be at work on it is taken for dead.
+    /// The crash count, counting the current lease holder as crashed.
     pub fn crashed(&self) -> u32 {
         let now = u32::from(self.state == State::Processing);
         self.crashes.saturating_add(now)
     }
 
-    /// Whether the lease is over by more than clocks may differ.
+    /// Whether the lease ended longer ago than the clock margin.
     pub fn lease_is_over(&self, now: UnixMillis) -> bool {
         self.lease_until
             .is_none_or(|until| until < now - crate::base::timing::CLOCK_MARGIN)
@@ -285,7 +288,7 @@ fn effects(row: &Item) -> BTreeMap<String, EffectRow> {
         .filter_map(|(name, value)| {
             let entry = value.as_m().ok()?;
             let effect = EffectRow {
-                // A word of newer code means something that we do not know: treat it so.
+                // Newer code may have written an unknown word. Treat it as unknown.
                 state: item::text(entry, "s")
                     .and_then(EffectState::parse)
                     .unwrap_or(EffectState::Unknown),
@@ -308,7 +311,7 @@ impl EffectRow {
             ("h".to_owned(), item::n(u8::from(self.keyed))),
             ("at".to_owned(), item::ms(self.at)),
         ]);
-        // The first run is what a row without it is of.
+        // An entry without a run number belongs to the first run.
         if self.run > 0 {
             entry.insert("n".to_owned(), item::n(self.run));
         }
@@ -319,8 +322,8 @@ impl EffectRow {
     }
 }
 
-/// History entries are short texts, `time|what|attempt|lease|owner|note`: a map of them would
-/// spend more bytes on names than on facts, and each kilobyte of a row is paid on each write.
+/// History entries are short texts, `time|what|attempt|lease|owner|note`. A map would use more
+/// bytes for names than for values, and DynamoDB bills each kilobyte of a row on each write.
 fn history(row: &Item) -> Vec<Moment> {
     let Some(AttributeValue::L(list)) = row.get("h") else {
         return Vec::new();
@@ -386,7 +389,7 @@ mod tests {
         let error = Row::read(&Item::from([("pk".into(), item::s("E#s#1"))])).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "row \"E#s#1\": attribute sv is missing or not what it should be"
+            "row \"E#s#1\": attribute sv is missing or invalid"
         );
         assert_eq!(Row::read(&Item::new()).unwrap_err().attribute, "pk");
     }

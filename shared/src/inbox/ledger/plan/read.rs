@@ -118,7 +118,7 @@ pub(super) fn plan(row: &Item) -> anyhow::Result<Plan> {
     let version: u32 = item::number(row, "sv").with_context(facts)?;
     anyhow::ensure!(
         version == VERSION,
-        "plan {id} has unsupported version {version} (expected {VERSION}); use the version of webhookctl that made the plan"
+        "plan {id} has unsupported version {version} (expected {VERSION})"
     );
     let document = item::text(row, "doc").with_context(facts)?;
     let runs = row.get("runs").and_then(|runs| runs.as_l().ok());
