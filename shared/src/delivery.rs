@@ -1,4 +1,4 @@
-//! Makes effects at least once, under one idempotency key.
+//! Applies effects at least once, under one idempotency key.
 
 pub mod breaker;
 pub mod effects;

@@ -1,9 +1,10 @@
-//! Keeps each event exactly once, and says who may work on it.
+//! Stores each event exactly once, and decides which worker may process it.
 //!
-//! [`accept`] is the one way in. The [`ledger`] has one row for each event; the [`queue`] carries only
-//! the key of an event. While DynamoDB is unavailable, events wait in the [`spill`] queue. A request that
-//! fails verification is stored in the [`quarantine`] for some days; the public keys that such requests
-//! wait for are in the [`keyring`], and what an unsigned notice names is fetched by [`fetch_back`].
+//! All events enter through [`accept`]. The [`ledger`] has one row for each event; the [`queue`]
+//! carries only the key of an event. While DynamoDB is unavailable, events wait in the [`spill`]
+//! queue. Requests that fail verification are stored for a week in [`rejected`]; the public keys
+//! that some of them need are in the [`keyring`]. [`fetch_back`] stores which objects unsigned
+//! notices name.
 
 pub mod accept;
 pub mod fetch_back;

@@ -1,5 +1,5 @@
-//! Counts and compares; it decides nothing about an event. Each module has the figures and where they are
-//! stored.
+//! Counts and compares, without effect on the processing of events. Each module has its figures and
+//! their storage.
 
 pub mod coverage;
 pub mod endpoint;

@@ -1,16 +1,18 @@
-//! Spares a destination that is down, and the events that would be spent on it.
+//! The circuit breaker: stops calls to a destination that is down, and keeps the attempts of its
+//! events.
 //!
-//! Each process counts how the calls of a destination end. When they fail for reasons that are the
-//! destination's and not one event's, the breaker *opens*: for everybody, because it is an item in
-//! the table. Events are put off then and keep their attempts. When its time is over one call goes
-//! through as a *probe*; if it ends well the breaker closes, otherwise it opens for longer.
+//! Each process counts the results of its calls to a destination. If calls fail because of the
+//! destination, and not because of one event, the breaker *opens* for all processes: it is an item
+//! in the table. Events are then deferred and keep their attempts. After the open time one call
+//! goes through as a *probe*. If the probe succeeds the breaker closes, otherwise it opens for
+//! longer.
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `SYS` | `BRK#{destination}` | open until `til`, opened `n` times in a row, closed at `cl`, last written `by`; `rev` grows with each write; `ttl` |
+//! | `SYS` | `BRK#{destination}` | open until `til`, opened `n` times in a row, closed at `cl`, last written `by`; `rev` increases with each write; `ttl` |
 //!
-//! Every write asks for the `rev` that was seen, so that of any number of processes one probes.
-//! What goes wrong with the item stops no work: without it nothing is spared, and that is all.
+//! Every write is conditional on the `rev` that the process read, so that only one process probes.
+//! Errors of the item stop no work: without the item calls are not limited.
 
 mod health;
 mod state;
@@ -29,14 +31,14 @@ use health::Health;
 use state::BreakerState;
 pub use state::Position;
 
-/// How old may be what a process knows of the item.
+/// How long a process uses a cached item.
 const REREAD: Duration = Duration::from_secs(5);
 
-/// How long a read or write of the item may take. Without an answer the destination is called: the breaker
-/// must not stop what it protects. Shorter limits let a busy table through as if it were down.
+/// How long a read or write of the item may take. On a timeout the destination is called: the
+/// breaker must not stop what it protects. A shorter limit would treat a busy table as unavailable.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The breakers of all destinations, as this process knows them.
+/// The breakers of all destinations, cached by this process.
 #[derive(Debug)]
 pub struct Breakers {
     table: Table,
@@ -45,7 +47,7 @@ pub struct Breakers {
     process: String,
     writes: AtomicU64,
     known: Mutex<HashMap<String, Known>>,
-    /// Held while the table is read: a caller that comes meanwhile waits for what is read.
+    /// Held while the table is read, so that a concurrent caller waits for the result.
     reading: futures::lock::Mutex<()>,
 }
 
@@ -60,20 +62,21 @@ struct Known {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pass {
     Free,
-    /// This is the one call that finds out whether it is up again.
+    /// The caller makes the one call that probes the destination.
     Probe(Probe),
-    /// It is down. What is put off comes back at some time within `spread` after `until`.
+    /// The destination is down. Deferred events return at a random time within `spread` after
+    /// `until`.
     Down {
         until: UnixMillis,
         spread: Duration,
     },
 }
 
-/// The right to say how a probe ended.
+/// The right to report the result of a probe.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Probe(BreakerState);
 
-/// What a call showed of the destination's health.
+/// What a call shows about the destination's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
     /// The destination answered, also where it rejected the request.
@@ -87,7 +90,8 @@ pub enum CallResult {
 impl Breakers {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         let mut process = [0; 6];
-        // Without randomness a write of ours may pass for another's: nobody probes for a while.
+        // Without randomness a process can mistake its own write for another's: then no process
+        // probes for a while.
         let _ = crate::base::random::fill(&mut process);
         Self {
             table: Table::new(dynamodb, table),
@@ -98,13 +102,14 @@ impl Breakers {
         }
     }
 
-    /// Those in the table of a ledger.
+    /// The breakers in the table of a ledger.
     pub fn beside(ledger: &Ledger) -> Self {
         let table = ledger.table();
         Self::new(table.client().clone(), table.name())
     }
 
-    /// Asks to call a destination. Reads at most every five seconds, and writes only to probe.
+    /// Whether a destination may be called. Reads at most every five seconds, and writes only to
+    /// probe.
     pub async fn pass(&self, destination: &str, now: UnixMillis) -> Pass {
         if self.position(destination, now).await != Position::Probing {
             return self.standing(destination).pass(now);
@@ -113,7 +118,7 @@ impl Breakers {
         let probing = seen.probed(now);
         match self.write(destination, &seen, &probing).await {
             Ok(true) => Pass::Probe(Probe(probing)),
-            // Somebody else probes, or has closed it.
+            // Another process probes, or has closed the breaker.
             Ok(false) => self.standing(destination).pass(now),
             Err(error) => {
                 trouble(destination, &error);
@@ -122,7 +127,7 @@ impl Breakers {
         }
     }
 
-    /// Where it stands by what is in the table now, for people.
+    /// The position in the table now, for operators.
     pub async fn read_position(
         &self,
         destination: &str,
@@ -131,7 +136,7 @@ impl Breakers {
         Ok(self.read(destination).await?.position(now))
     }
 
-    /// Where the breaker of a destination stands.
+    /// The position of a breaker, cached for up to five seconds.
     pub async fn position(&self, destination: &str, now: UnixMillis) -> Position {
         let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
@@ -144,12 +149,12 @@ impl Breakers {
         self.standing(destination).position(now)
     }
 
-    /// Whether so many calls fail, of those that this process makes, that what can wait should.
+    /// Whether so many calls of this process fail that old events should wait.
     pub fn is_strained(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| known.health.is_strained(now))
     }
 
-    /// Takes in how a call ended that was let pass. `jitter` is in 0..=1.
+    /// Records the result of a call. `jitter` is in 0..=1.
     pub async fn heard(
         &self,
         destination: &str,
@@ -175,14 +180,14 @@ impl Breakers {
                 let (trips, seen) = self.known(destination, |known| {
                     (known.health.note(well, now), known.standing.clone())
                 });
-                // What was under way when it opened says nothing new.
+                // Calls in flight when the breaker opened add no information.
                 if !trips || seen.position(now) != Position::Closed {
                     return;
                 }
                 tracing::error!(
                     destination,
                     breaker = "open",
-                    "{destination} is down: its events are put off"
+                    "{destination} is down: its events are deferred"
                 );
                 let next = seen.opened(now, jitter);
                 (seen, next)
@@ -194,7 +199,7 @@ impl Breakers {
         }
     }
 
-    /// Counts the try before it is made: a table that is down is asked no more often.
+    /// Records the read before it is made, so that a failing table is not read more often.
     fn is_to_be_read(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| {
             let old = known.read_at.is_none_or(|at| now.since(at) >= REREAD);
@@ -213,8 +218,8 @@ impl Breakers {
         Ok(stored.as_ref().map(BreakerState::read).unwrap_or_default())
     }
 
-    /// Writes what follows from what was seen; `false` when somebody else wrote meanwhile. Either
-    /// way the newest is known afterwards.
+    /// Writes the next state; `false` if another process wrote after `seen` was read. The newest
+    /// state is cached in both cases.
     async fn write(
         &self,
         destination: &str,
@@ -255,7 +260,7 @@ impl Breakers {
     fn known<T>(&self, destination: &str, with: impl FnOnce(&mut Known) -> T) -> T {
         let mut known: MutexGuard<'_, HashMap<_, _>> =
             self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Destinations are configured, never a sender's choice: they are few.
+        // Only configured destinations are cached, so the map stays small.
         with(known.entry(destination.to_owned()).or_default())
     }
 }
@@ -264,7 +269,7 @@ fn trouble(destination: &str, error: &anyhow::Error) {
     tracing::warn!(
         destination,
         error = format!("{error:#}"),
-        "the breaker of {destination} is not to be had; nothing is spared"
+        "cannot read or write the circuit breaker of {destination}; calls are not limited"
     );
 }
 

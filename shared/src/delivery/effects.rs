@@ -1,8 +1,8 @@
-//! What an action does to the world, remembered, so that it is done once.
+//! Records the effects of actions, so that each effect is applied once.
 //!
-//! No ledger of ours can make a call to somebody else happen exactly once. What it can do: skip
-//! what is known to have happened, repeat under the same key what is not known, and stop for a
-//! human where repeating could do it twice.
+//! No ledger can make a call to another system happen exactly once. This module skips an effect
+//! that is known to have happened, repeats an uncertain one under the same key, and stops for an
+//! operator if a repeat could apply the effect twice.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -14,32 +14,32 @@ use crate::inbox::outcome::Outcome;
 use crate::sources::policy::IdempotencySupport;
 use crate::webhook::event::EventKey;
 
-/// What a call to the world came to.
+/// The result of a call to a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It happened; the note (at most 120 characters) says what is worth knowing, such as the
-    /// number of the ticket.
+    /// The effect happened; the note (at most 120 characters) has useful information, such as the
+    /// number of a ticket.
     Done { note: String },
-    /// It is known not to have happened; the outcome says whether to try again.
+    /// The effect did not happen; the outcome says whether to retry.
     NotApplied(Outcome),
-    /// Nobody can say whether it happened: there was no answer.
+    /// The effect may have happened: there was no response.
     Unknown { error: String },
-    /// The downstream answered that it failed, which does not say whether it happened.
+    /// The destination reported a failure; the effect may still have happened.
     Failed {
         error: String,
-        /// It said that this is its stored answer to an earlier call under the key.
+        /// The response is the stored one of an earlier call under the same key.
         replayed: bool,
     },
 }
 
-/// What a downstream says of an effect of which nobody here knows whether it happened.
+/// The answer of a destination when asked whether an effect happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It happened; the note is that of [`Effect::Done`].
+    /// The effect happened; the note is that of [`Effect::Done`].
     Happened { note: String },
-    /// It did not, and no call that was made is still on its way to it.
+    /// The effect did not happen, and no earlier call is still in flight.
     DidNot,
-    /// It cannot say now.
+    /// The destination cannot answer now.
     Unclear { error: String },
 }
 
@@ -49,7 +49,7 @@ pub struct Effects<'l> {
     lease: &'l Lease,
     clock: Clock,
     changed: Mutex<Vec<(String, EffectRow)>>,
-    /// The version of the state that they bring, where that is not the event's own.
+    /// The version of the fetched state that the effects carry, if any.
     state: OnceLock<String>,
 }
 
@@ -64,19 +64,20 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// The actions bring a state that was fetched, and it has this version. Another state is
-    /// another effect, so it goes under a key of its own: under the same one, a downstream would
-    /// leave the older state as it is, or refuse the newer.
+    /// Sets the version of the fetched state that the actions carry. Another state is another
+    /// effect and needs its own key: under the same key, a destination would keep the older state
+    /// or reject the newer one.
     pub fn of_state(&self, version: &str) {
-        // It is said once, before the first effect.
+        // Called once, before the first effect.
         let _ = self.state.set(version.to_owned());
     }
 
-    /// Makes an effect happen once. Before the call its intent is written, so that a crash in it
-    /// can be told from one before it; after the call, its result.
+    /// Applies an effect once. The intent is written before the call, so that a crash during the
+    /// call can be distinguished from a crash before it. The result is written after the call.
     ///
-    /// The closure gets the idempotency key, which is the same in every attempt. Names are the
-    /// action's own, up to 40 characters, and must not change between versions of the code.
+    /// The closure gets the idempotency key, which is the same in every attempt. The action chooses
+    /// the name of the effect: up to 40 characters, and it must not change between versions of the
+    /// code.
     pub async fn once(
         &self,
         name: &str,
@@ -89,20 +90,20 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// Like [`once`](Self::once) for a downstream that takes no key but can be asked. What may
-    /// have happened in an earlier attempt is looked up there, and not left to a human. `ask` gets
-    /// the key of the effect, so the call has to leave it where it can be searched for, such as
-    /// in a field for references.
+    /// Like [`once`](Self::once) for a destination that takes no key but can be queried. If an
+    /// earlier attempt may have applied the effect, `ask` looks it up there, so no operator has to.
+    /// `ask` gets the key of the effect, so the call must store it in a searchable place, such as a
+    /// reference field.
     ///
-    /// A downstream that stores its failures under the key is asked as well. When it says that it
-    /// did not happen, no call under the key will make it happen: that is for a human.
+    /// A destination that stores its failures under the key is queried as well. If the effect did
+    /// not happen there, no call under the key can apply it: an operator must decide.
     pub async fn once_asking(
         &self,
         name: &str,
         call: impl AsyncFnOnce(&str) -> Effect,
         ask: impl AsyncFnOnce(&str) -> Asked,
     ) -> Outcome {
-        // Whoever asks before repeating can repeat.
+        // A repeat is safe, because the lookup comes first.
         let keys = IdempotencySupport::Honoured;
         if let Some(outcome) = self.known(name, keys) {
             return outcome;
@@ -114,12 +115,12 @@ impl<'l> Effects<'l> {
                     return Outcome::Done;
                 }
                 Asked::DidNot if self.is_spent(name) => {
-                    let error = format!("{name} failed, and its key only gives that failure again");
+                    let error = format!("{name} failed, and its idempotency key only returns that failure again");
                     self.note(name, EffectState::Refused, keys, &error);
                     return Outcome::permanent(error);
                 }
                 Asked::DidNot => {}
-                // The doubt stays in the row, and the next attempt asks again.
+                // The row still says unknown, and the next attempt asks again.
                 Asked::Unclear { error } => return Outcome::retry(error),
             }
         }
@@ -139,8 +140,8 @@ impl<'l> Effects<'l> {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
-        // What stops us before the call, also a lost answer or a timeout, leaves this behind, and
-        // not the doubt of an intent. An older doubt stays.
+        // If the attempt ends before the call, also by a lost response or a timeout, this state is
+        // stored, and not an uncertain intent. An older uncertain state stays.
         if !self.is_in_doubt(name) {
             self.note(name, EffectState::Not, keys, "");
         }
@@ -155,8 +156,8 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// Like [`once`](Self::once) for a downstream that honours keys, without the write before
-    /// the call: a crash in the call is then not seen in the ledger, but repeating it is safe.
+    /// Like [`once`](Self::once) for a destination that honours keys, without the write before the
+    /// call. The ledger does not show a crash during the call, but a repeat is safe.
     pub async fn keyed(&self, name: &str, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
         if let Some(outcome) = self.known(name, IdempotencySupport::Honoured) {
             return outcome;
@@ -164,22 +165,22 @@ impl<'l> Effects<'l> {
         self.run(name, IdempotencySupport::Honoured, call).await
     }
 
-    /// What is to be written with the settlement of the attempt.
+    /// The changed effects, to be written when the attempt is settled.
     pub fn into_changed(self) -> Vec<(String, EffectRow)> {
         self.changed
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether everything that was begun in this attempt and has no known end went to a
-    /// downstream that honours keys.
+    /// Whether every effect of this attempt with an unknown result went to a destination that
+    /// honours keys.
     pub fn all_keyed(&self) -> bool {
         self.changed()
             .iter()
             .all(|(_, effect)| effect.keyed || effect.state != EffectState::Unknown)
     }
 
-    /// Whether there is nothing left to do for an effect in this run.
+    /// Whether an effect needs no further call in this run.
     pub fn is_settled(&self, name: &str) -> bool {
         self.before(name).is_some_and(|before| match before.state {
             EffectState::Done => true,
@@ -188,13 +189,13 @@ impl<'l> Effects<'l> {
         })
     }
 
-    /// Whether an earlier attempt may have made it happen.
+    /// Whether an earlier attempt may have applied the effect.
     fn is_in_doubt(&self, name: &str) -> bool {
         let before = self.before(name).map(|effect| effect.state);
         matches!(before, Some(EffectState::Intent | EffectState::Unknown))
     }
 
-    /// Whether the downstream is known to hold a failure under the key.
+    /// Whether the destination is known to have stored a failure under the key.
     fn is_spent(&self, name: &str) -> bool {
         self.before(name)
             .is_some_and(|before| before.state == EffectState::Unknown && !before.keyed)
@@ -204,7 +205,7 @@ impl<'l> Effects<'l> {
         self.lease.row.effects.get(name)
     }
 
-    /// What the ledger says of an effect, where that decides.
+    /// The outcome that follows from the ledger alone; `None` if a call is needed.
     fn known(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         let before = self.before(name)?;
         let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
@@ -214,11 +215,11 @@ impl<'l> Effects<'l> {
                 Some(Outcome::permanent(before.note.clone()))
             }
             IdempotencySupport::Ignored if in_doubt => Some(Outcome::unknown(format!(
-                "{name} may have happened in an earlier attempt, and the downstream takes no key"
+                "{name} may have happened in an earlier attempt, and the destination takes no idempotency key"
             ))),
             IdempotencySupport::HonouredWithFailures if self.is_spent(name) => {
                 Some(Outcome::unknown(format!(
-                    "{name} failed in an earlier attempt, and its key only gives that failure again"
+                    "{name} failed in an earlier attempt, and its idempotency key only returns that failure again"
                 )))
             }
             _ => None,
@@ -234,7 +235,7 @@ impl<'l> Effects<'l> {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
-        // Whatever stops us in the call, also a timeout, leaves this behind.
+        // If the attempt ends during the call, also by a timeout, this state is stored.
         self.note(name, EffectState::Unknown, keys, "");
         let key = self.key(name);
         match call(&key).await {
@@ -253,7 +254,7 @@ impl<'l> Effects<'l> {
             Effect::Failed { error, replayed }
                 if replayed || keys == IdempotencySupport::HonouredWithFailures =>
             {
-                // Another call under this key would only hear it again.
+                // Another call under this key would only return the same failure.
                 self.note(name, EffectState::Unknown, IdempotencySupport::Ignored, "");
                 Outcome::unknown(error)
             }
@@ -266,15 +267,16 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// A worker that was frozen wakes up with a lease that is over: what it holds back now, its
-    /// successor does. That it did not happen is known, also when its intent was written.
+    /// A worker that was frozen can resume after its lease has expired. It does not make the call;
+    /// its successor does. The effect is known not to have happened, even if its intent was
+    /// written.
     fn held_back(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         if self.lease.holds((self.clock)()) {
             return None;
         }
         self.note(name, EffectState::Not, keys, "");
         Some(Outcome::retry(
-            "the lease was nearly over before the effect began",
+            "the lease was about to expire before the effect began",
         ))
     }
 
@@ -316,8 +318,8 @@ impl<'l> Effects<'l> {
     }
 }
 
-/// The key under which an effect is done: the same in every attempt and every replay, unless a
-/// replay asks for a new effect, which makes a new generation.
+/// The idempotency key of an effect. It is the same in every attempt and every replay, unless a
+/// replay asks for a new effect, which starts a new generation.
 pub fn idempotency_key(key: &EventKey, effect: &str, generation: u64) -> String {
     let mut hash = Sha256::new();
     for part in [key.source(), key.id(), effect, &generation.to_string()] {
@@ -357,7 +359,7 @@ mod tests {
         ] {
             assert_ne!(one, other);
         }
-        // Written into downstreams' stores: it can never change.
+        // Destinations store this key, so it can never change.
         assert_eq!(
             idempotency_key(&EventKey::new("stripe-main", "evt_1"), "http", 0),
             "wh_2r2h5kf6eplrs7vio3wgxo2c3p6npuzhowvs2h7d"

@@ -1,12 +1,12 @@
-//! Sources whose events wait, because an operator said so.
+//! Sources whose events wait because an operator paused them.
 //!
-//! The catcher receives as ever. The processor begins no event of a paused source: it drops the
-//! message before the claim, which costs no attempt, and the row stays as it is. The sweep looks at
-//! such a row once an hour. When the source is resumed, its rows are called up for the next sweep.
+//! The catcher receives webhooks as usual. The processor begins no event of a paused source: it
+//! drops the message before the claim, which does not count as an attempt, and the row does not
+//! change. The sweep checks such a row once an hour. When the source is resumed, its rows are
+//! scheduled for the next sweep.
 //!
-//! Nobody begins what may be paused. Where the table does not say, an answer of the last minute
-//! holds; without one the message comes again. That stops nothing that could go on: the claim
-//! behind it asks the same table.
+//! If the pause flag cannot be read, a cached value up to one minute old is used; without one the
+//! message is retried. This blocks nothing: the claim needs the same table.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,21 +19,22 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::WORK_SHARDS;
 use crate::inbox::ledger::{FlagKind, Ledger};
 
-/// How old may be what a process knows of a pause: so long after it begins events may still be
-/// begun, and so long after it ends messages are still dropped.
+/// How long a process uses a cached pause flag. After a pause begins, events can still begin for
+/// this time; after it ends, messages are still dropped for this time.
 pub const REREAD: Duration = Duration::from_secs(5);
 
-/// How long an answer holds where no newer one is to be had.
+/// How long a cached value is used if the table cannot be read.
 const STALE: Duration = Duration::from_secs(60);
 
-/// When the sweep looks again at an event that waits for its source to be resumed.
+/// After what time the sweep checks an event of a paused source again.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
-/// Open events that are read at once to be called up, and that are called at once.
+/// Open events in one read when a source is resumed, and how many of them are scheduled in
+/// parallel.
 const PAGE: i32 = 500;
 const AT_ONCE: usize = 8;
 
-/// The pauses of all sources, as this process knows them.
+/// The pauses of all sources, cached by this process.
 #[derive(Debug)]
 pub struct Pauses {
     ledger: Ledger,
@@ -44,7 +45,7 @@ pub struct Pauses {
 struct Known {
     paused: bool,
     read_at: UnixMillis,
-    /// Also in vain: a table that hangs must not cost each event its wait.
+    /// The last read, also a failed one: a slow table must not delay every event.
     asked_at: UnixMillis,
 }
 
@@ -56,8 +57,8 @@ impl Pauses {
         }
     }
 
-    /// Whether a source is paused. Reads at most every five seconds. An error means that nobody
-    /// can say: then no event of it may be begun.
+    /// Whether a source is paused. Reads at most every five seconds. After an error the pause is
+    /// unknown, and no event of the source may begin.
     pub async fn is_paused(&self, source: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let known = self.known(source);
         if let Some(known) = known.filter(|known| known.holds(now)) {
@@ -74,12 +75,12 @@ impl Pauses {
                     tracing::warn!(
                         source,
                         error = format!("{error:#}"),
-                        "whether {source} is paused is not to be had; it is as it was"
+                        "cannot read whether {source} is paused; using the cached value"
                     );
                     self.remember(source, known.paused, known.read_at, now);
                     Ok(known.paused)
                 }
-                None => Err(error).with_context(|| format!("see whether {source} is paused")),
+                None => Err(error).with_context(|| format!("read whether {source} is paused")),
             },
         }
     }
@@ -95,15 +96,16 @@ impl Pauses {
             read_at,
             asked_at,
         };
-        // Sources are configured, never a sender's choice: they are few.
+        // Only configured sources are cached, so the map stays small.
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(source.to_owned(), known);
     }
 }
 
-/// Has the next sweep look at the events of a source that was paused, which rings for as many at a
-/// time as the queue takes. Those that wait for something else are left: a retry that is not due,
-/// a worker. It may be done again. How many were called up.
+/// Schedules the events of a resumed source for the next sweep, which sends messages for as many at
+/// a time as the work queue has capacity for. Events that wait for another reason do not change: a
+/// retry that is not due, or a worker. The call can be repeated. Returns the number of scheduled
+/// events.
 pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::Result<u64> {
     let asleep = now + LOOK_AGAIN + REREAD;
     let mut called = 0;
@@ -128,7 +130,7 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::
             }
         }
     }
-    // What came a moment ago, and was rung for in vain.
+    // New events whose messages were dropped; they are not in the `work` index yet.
     let fresh = ledger
         .sweep()
         .recent_events(&[source], now, usize::MAX)
@@ -161,7 +163,7 @@ mod tests {
         };
         assert!(known(0, 0).holds(at(5)));
         assert!(!known(0, 0).holds(at(6)));
-        assert!(known(0, 58).holds(at(60)), "asked in vain a moment ago");
+        assert!(known(0, 58).holds(at(60)), "a recent read failed");
         assert!(!known(0, 58).holds(at(61)));
     }
 }

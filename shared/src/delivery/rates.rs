@@ -1,8 +1,8 @@
-//! Keeps calls of a destination within its rate, over all processes.
+//! Limits the calls of a destination to its rate, across all processes.
 //!
-//! Whoever wants to call takes a ticket of the present window. The first so many go through; the
-//! number of another says in which later window its turn comes, so that those who wait stand in a
-//! line and do not come back together.
+//! Each call takes a ticket of the current window. Tickets up to the rate may call now. The number
+//! of a later ticket determines the later window of its call, so that waiting events form a line
+//! and do not return at the same time.
 //!
 //! | pk | sk | |
 //! |---|---|---|
@@ -17,13 +17,13 @@ use crate::inbox::ledger::item;
 use crate::inbox::table::{Change, Returns, Table, Write};
 use crate::sources::Rate;
 
-/// The counter is a help, and must not hold up work.
+/// The most time for a call of the counter, which must not delay work.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// Nobody is sent further back than this, however long the line.
+/// The longest wait, regardless of the length of the line.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long a window is remembered after its end.
+/// How long the item of a window is kept after its end.
 const KEEP: Duration = Duration::from_secs(3600);
 
 /// The counters of all destinations that have a rate.
@@ -36,7 +36,7 @@ pub struct Rates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Now,
-    /// Then a ticket has to be taken again.
+    /// At this time the event must take a new ticket.
     At(UnixMillis),
 }
 
@@ -47,11 +47,11 @@ impl Rates {
         }
     }
 
-    /// Takes a ticket. `jitter` is in 0..=1. What is `old` finds none when half of the window's are
-    /// taken, and takes none away then.
+    /// Takes a ticket. `jitter` is in 0..=1. An `old` event gets no ticket, and does not use one,
+    /// when half of the window's tickets are taken.
     ///
-    /// A second try by the SDK of a count that had been made takes two: the rate is an upper
-    /// bound, and stays one.
+    /// If the SDK retries a count that was already applied, the call takes two tickets. The rate
+    /// stays an upper bound.
     pub async fn take(
         &self,
         destination: &str,
@@ -86,12 +86,12 @@ impl Rates {
     }
 }
 
-/// The number of the window that a time is in.
+/// The number of the window that contains a time.
 fn window(rate: Rate, now: UnixMillis) -> i64 {
     now.0.div_euclid(millis(rate))
 }
 
-/// When the turn of a ticket is, counted from 1.
+/// When a ticket may call; tickets are counted from 1.
 fn turn(rate: Rate, window: i64, ticket: u32, jitter: f64) -> Turn {
     let behind = ticket.saturating_sub(1) / rate.calls;
     if behind == 0 {

@@ -1,4 +1,4 @@
-//! The one door by which events come in: from a webhook, a sync, a spill, a repair.
+//! The single entry point for events: from a webhook, a sync, the spill queue or a repair.
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, StoredBody};
 use crate::inbox::queue::{Queue, QueueName, WorkMessage};
 use crate::webhook::event::{Event, EventId, EventKey};
 
-/// How many events of a batch are written at the same time, and rung for.
+/// How many events of a batch are written, and announced, in parallel.
 const AT_ONCE: usize = 16;
 
-/// Ledger and queue, in this order.
+/// The ledger and the work queue. Events are written to the ledger first.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     pub ledger: Ledger,
     pub queue: Queue,
 }
 
-/// An event that is durable, and whom to tell of it.
+/// A durable event, and the message to send for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub key: EventKey,
     pub id: EventId,
     pub kind: String,
-    /// The label of the secret that proved it.
+    /// The label of the secret that verified the event.
     pub secret: Option<String>,
     pub received: Received,
-    /// To be rung; `None` when nobody has to be told.
+    /// The message to send; `None` if no worker needs one.
     pub work_message: Option<WorkMessage>,
 }
 
 impl Inbox {
-    /// Keeps the event, or each event of a batch, and rings for it.
+    /// Stores the event, or each event of a batch, and sends a message to the work queue for it.
     ///
-    /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
+    /// After an error some events may not be stored: the request must not be acknowledged.
     pub async fn accept(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Vec<Stored>> {
         let kept = self.store(event, now).await?;
         let lane = QueueName::of(event.received_at, now);
@@ -49,8 +49,8 @@ impl Inbox {
         Ok(kept)
     }
 
-    /// The first half of [`accept`](Self::accept): when it returns, every event is durable. What
-    /// was kept before an error is found known when the batch comes again.
+    /// The first step of [`accept`](Self::accept): on success every event is durable. Events that
+    /// were stored before an error are duplicates when the batch is delivered again.
     pub async fn store(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Vec<Stored>> {
         let events = stream::iter(event.apart());
         events
@@ -66,7 +66,7 @@ impl Inbox {
             .await
     }
 
-    /// Keeps an event that is no batch, and whose body is ready.
+    /// Stores a single event (not a batch) whose body is already stored.
     pub async fn store_with_body(
         &self,
         event: &Event,
@@ -80,7 +80,7 @@ impl Inbox {
             .await?;
         let run = match received {
             Received::New => Some(0),
-            // The first delivery may have died between the two steps.
+            // The first delivery may have failed between the two steps.
             Received::Open { silent: true, run } => Some(run),
             Received::Open { silent: false, .. }
             | Received::Settled
@@ -101,7 +101,7 @@ impl Inbox {
         })
     }
 
-    /// Lets an event that was kept apart be worked on, and rings for it.
+    /// Releases a quarantined event, and sends a message to the work queue for it.
     pub async fn release(
         &self,
         key: &EventKey,
@@ -116,7 +116,8 @@ impl Inbox {
         Ok(decided)
     }
 
-    /// The second half. Whether the bells were heard does not matter: the sweep rings again.
+    /// The second step: sends the messages. Failures are only logged, because the sweep sends the
+    /// messages again.
     pub async fn announce(
         &self,
         lane: QueueName,
@@ -128,7 +129,7 @@ impl Inbox {
             let trouble = match tokio::time::timeout_at(deadline, ring).await {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => format!("{error:#}"),
-                Err(_) => "it took too long".to_owned(),
+                Err(_) => "the call timed out".to_owned(),
             };
             tracing::warn!(event.key = %work_message.key, error = trouble, "could not send a message for event {}; the sweep sends it", work_message.key);
         };

@@ -1,17 +1,17 @@
 //! Objects that unsigned notices name, until they are fetched from the provider's API.
 //!
-//! Some providers post no more than the id of an object, and sign nothing: anyone can post such a
-//! notice. So the catcher stores only the name and answers 503; backup-sync fetches the object, and
-//! the event is made from the answer. When the notice comes again, the object is known to be real:
-//! from then on a notice is acknowledged as soon as the request to fetch it is stored.
+//! Some providers post only the id of an object, without a signature: anyone can post such a
+//! notice. So the catcher stores only the id and answers 503. backup-sync fetches the object, and
+//! creates the event from the response. After that the object is known to exist, and the catcher
+//! acknowledges a notice as soon as the request to fetch the object is stored.
 //!
-//! What strangers can store is bounded: objects that are not known yet are counted by groups of
-//! networks, [`PER_GROUP`] in each of [`GROUPS`], so that one sender cannot take all places.
+//! The number of unknown objects is limited: they are counted by groups of networks, [`PER_GROUP`]
+//! in each of [`GROUPS`], so that one sender cannot use the whole limit.
 //!
 //! | item | pk | sk | |
 //! |---|---|---|---|
-//! | object to be fetched | `F#{source}` | `W#{object}` | `w`: revision that is wanted; `s`: revision that the last call was made for; `kn`: known to be real; `net`: hash of the network of the first notice; `at`: first notice; `n`, `try`, `err`: calls so far, when the last began, why it failed |
-//! | how many of a group wait | `F#{source}` | `N#{group}` | `n` |
+//! | object to be fetched | `F#{source}` | `W#{object}` | `w`: wanted revision; `s`: revision of the last call; `kn`: known to exist; `net`: hash of the network of the first notice; `at`: first notice; `n`, `try`, `err`: number of calls, start of the last one, why it failed |
+//! | count of unknown objects of a group | `F#{source}` | `N#{group}` | `n` |
 //! | object that was fetched | `F#{source}#{object}` | `K` | `at`, `ttl` |
 
 use std::net::IpAddr;
@@ -32,19 +32,19 @@ use crate::webhook::preset::State;
 /// Groups of networks.
 pub const GROUPS: u16 = 16;
 
-/// Objects of one source and one group of networks that may wait without being known.
+/// The most unknown objects that can wait for one source and one group of networks.
 pub const PER_GROUP: u32 = 64;
 
-/// For how long an object counts as known after it was fetched.
+/// How long an object counts as known after a fetch.
 const KNOWN: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Waits of one source that are read at once. Those of known objects are as many as there are real
-/// objects with news.
+/// The most waits of one source that one read returns. The waits for known objects are limited only
+/// by the number of changed objects.
 const MOST_READ: usize = 4_000;
 
-const READ: &str = "read what is known of an object";
+const READ: &str = "read the state of an object";
 
-/// How often a write is decided again when another process was faster.
+/// The most attempts of a write that other processes overtake.
 const TRIES: usize = 4;
 
 /// The table.
@@ -53,32 +53,32 @@ pub struct FetchBack {
     table: Table,
 }
 
-/// The network that a notice came from, as a hash.
+/// The network of a notice's sender, as a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(u16);
 
-/// What becomes of a notice.
+/// The result of storing a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
-    /// The object is real, and its state will be fetched: this is stored. The notice may be
+    /// The object is known, and the request to fetch its state is stored. The notice may be
     /// acknowledged.
     Kept,
-    /// The object will be fetched. Until then nothing says that it is real.
+    /// The object will be fetched. Until then it is unknown whether it exists.
     Waits,
-    /// Too many objects wait that nothing is known of.
+    /// Too many unknown objects wait.
     Full,
 }
 
-/// An object that is to be fetched.
+/// An object that will be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub object: String,
-    /// It was fetched before: its notices were acknowledged, so it has to be fetched again.
+    /// The object was fetched before: its notices are acknowledged, so it must be fetched again.
     pub known: bool,
-    /// When the first notice came.
+    /// Time of the first notice.
     pub at: UnixMillis,
     pub network: Network,
-    /// Calls that were made for it.
+    /// The number of calls.
     pub tries: u32,
     pub tried_at: Option<UnixMillis>,
     /// Why the last call failed.
@@ -88,7 +88,7 @@ pub struct Wait {
 }
 
 impl Network {
-    /// Of an address as text: the first 24 bits of an IPv4 address, 48 of an IPv6 address.
+    /// The network of an address: its first 24 bits for IPv4, 48 bits for IPv6.
     pub fn of(address: &str) -> Self {
         let hash = |bytes: &[u8]| {
             let digest = Sha256::digest(bytes);
@@ -106,7 +106,7 @@ impl Network {
     }
 }
 
-/// The event of a state that was fetched. The connection proves its origin.
+/// The event for a fetched state. The connection proves its origin.
 pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: UnixMillis) -> Event {
     let preset = &source.verifier.preset;
     let fetched = Event::fetched(Fetched {
@@ -124,7 +124,8 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
         via: Via::BackupSync,
         config,
     });
-    // What may differ in two answers about one state does not make them a conflict.
+    // `content` covers only what is equal in all responses about a state, so two such responses do
+    // not conflict.
     Event {
         content: state.content,
         ..fetched
@@ -138,8 +139,8 @@ impl FetchBack {
         }
     }
 
-    /// Stores that an object is to be fetched. A fetch that begins after this returns has the state
-    /// that the notice is about.
+    /// Stores the request to fetch an object. A fetch that begins after this function returns gets
+    /// the state of the notice.
     pub async fn notice(
         &self,
         source: &str,
@@ -150,7 +151,8 @@ impl FetchBack {
         for _ in 0..TRIES {
             let noticed = match self.wait(source, object).await? {
                 Some(wait) if !wait.known => Some(Noticed::Waits),
-                // No call was made for this revision yet: the next one is late enough.
+                // No call has begun for this revision, so the next call gets the state of the
+                // notice.
                 Some(wait) if wait.called < wait.wanted => Some(Noticed::Kept),
                 Some(wait) => self.want_again(source, &wait).await?,
                 None if self.is_known(source, object).await? => {
@@ -166,10 +168,10 @@ impl FetchBack {
                 return Ok(noticed);
             }
         }
-        anyhow::bail!("store that {source} has news of an object: other processes were faster")
+        anyhow::bail!("store a notice of {source}: other processes wrote first")
     }
 
-    /// What is to be fetched of a source.
+    /// The objects of a source that will be fetched.
     pub async fn waits(&self, source: &str) -> anyhow::Result<Vec<Wait>> {
         let mut waits = Vec::new();
         let mut from = None;
@@ -184,7 +186,7 @@ impl FetchBack {
                 .set_exclusive_start_key(from)
                 .send()
                 .await
-                .with_context(|| format!("read what is to be fetched of {source}"))?;
+                .with_context(|| format!("read the objects to fetch of {source}"))?;
             waits.extend(page.items().iter().filter_map(Wait::from_item));
             from = page.last_evaluated_key;
             if from.is_none() || waits.len() >= MOST_READ {
@@ -193,8 +195,8 @@ impl FetchBack {
         }
     }
 
-    /// Notes that a call begins, before it is made; `false` where another process came first. The
-    /// wait then says what the call is made for.
+    /// Records the start of a call, before the call; `false` if another process started one first.
+    /// Updates `wait` with the revision of the call.
     pub async fn begin(
         &self,
         source: &str,
@@ -220,7 +222,7 @@ impl FetchBack {
         Ok(true)
     }
 
-    /// Notes why a call failed. The text holds nothing that the provider sent.
+    /// Records why a call failed. The text contains no content from the provider.
     pub async fn failed(&self, source: &str, wait: &Wait, error: &str) -> anyhow::Result<()> {
         let what = "store why an object could not be fetched";
         let change = Change::new(what, "attribute_exists(pk)", "SET err = :err")
@@ -235,8 +237,8 @@ impl FetchBack {
         Ok(written.is_applied())
     }
 
-    /// The event of what was fetched is stored: the object is known, and waits no more unless there
-    /// was another notice since the call began.
+    /// Marks the object as known, and ends the wait unless another notice has arrived since the
+    /// call began. Call it after the event is stored.
     pub async fn done(&self, source: &str, wait: &Wait, now: UnixMillis) -> anyhow::Result<()> {
         let known = Item::from([
             ("pk".to_owned(), item::s(known_pk(source, &wait.object))),
@@ -256,7 +258,7 @@ impl FetchBack {
         self.end(source, wait).await
     }
 
-    /// The object waits no more, unless there was another notice since the call began.
+    /// Ends the wait, unless another notice has arrived since the call began.
     pub async fn end(&self, source: &str, wait: &Wait) -> anyhow::Result<()> {
         let delete = Delete::builder()
             .table_name(self.table.name())
@@ -286,7 +288,7 @@ impl FetchBack {
         Ok(self.table.get(READ, (&pk, "K")).await?.is_some())
     }
 
-    /// The last call may have begun before this notice.
+    /// Requests another fetch: the last call may have begun before this notice.
     async fn want_again(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
         let what = "store that an object changed";
         let change = Change::new(what, "w = :w", "SET w = :next, n = :none")
@@ -308,7 +310,7 @@ impl FetchBack {
         Ok(put.is_applied().then_some(Noticed::Kept))
     }
 
-    /// The place is counted in the same transaction, so that a group never has more.
+    /// Counts the object in the same transaction, so that a group never exceeds its limit.
     async fn put_unknown(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
         let put = Put::builder()
             .table_name(self.table.name())
@@ -345,7 +347,7 @@ impl FetchBack {
 }
 
 impl Wait {
-    /// One that was never tried.
+    /// A wait without a call so far.
     pub fn new(object: &str, known: bool, network: Network, at: UnixMillis) -> Self {
         Self {
             object: object.to_owned(),
@@ -355,7 +357,8 @@ impl Wait {
             tries: 0,
             tried_at: None,
             error: None,
-            // Never that of an earlier row: a slow call for it must not end this wait.
+            // Differs from the revisions of an earlier row, so that a slow call for that row cannot
+            // end this wait.
             wanted: u64::try_from(at.0).unwrap_or(0).max(1),
             called: 0,
         }
@@ -379,7 +382,7 @@ impl Wait {
         ])
     }
 
-    /// What is missing is read so that the object is fetched.
+    /// Missing attributes get values with which the object is fetched.
     fn from_item(stored: &Item) -> Option<Self> {
         Some(Self {
             object: item::text(stored, "sk")?.strip_prefix("W#")?.to_owned(),

@@ -1,12 +1,14 @@
-//! Certificates and key sets that providers publish: fetched by backup-sync, read by whoever
-//! verifies.
+//! Certificates and key sets that providers publish. backup-sync fetches them, and the verification
+//! reads them.
 //!
-//! The catcher never fetches: what it has no certificate for it answers with 503, and notes what the
-//! request names (see [`Named`](crate::inbox::quarantine::Named)): that is fetched. One item for each source that needs such documents:
+//! The catcher never fetches documents. If the certificate of a request is missing, the catcher
+//! answers 503 and records which document the request names (see
+//! [`Named`](crate::inbox::rejected::Named)). backup-sync then fetches it. Each source that needs
+//! such documents has one item:
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`, `ok` if a genuine request was proven by it; `bad` by name: last try `at`, tries `n`, of documents that no note stands for; `seen`: how far the quarantine was worked through; `rev` grows with each write |
+//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`, `ok` if the document has verified a request; `bad` by name, for documents without a record: last try `at`, tries `n`; `seen`: rejected requests up to this time are processed; `rev` increases with each write |
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -23,33 +25,33 @@ use crate::webhook::verify::{Verifier, Wanted};
 /// The largest document that is kept, in bytes.
 pub const LARGEST: usize = 16 * 1024;
 
-/// Documents of one source. The first to go is one that has proven no request, and of those the one
-/// that was fetched longest ago: a stranger who names other documents of the provider does not take
-/// away the one that is in use.
+/// The most documents of one source. Documents that have verified no request are removed first, the
+/// oldest of them before the others. So a stranger who names other documents of the provider cannot
+/// displace the one in use.
 const MOST: usize = 16;
 
-/// Documents of one source that could not be had.
+/// The most failed documents that are recorded for one source.
 const MOST_FAILED: usize = 32;
 
-/// How long documents are used before they are read again.
+/// How long a process uses documents before it reads them again.
 const FRESH: Duration = Duration::from_secs(300);
 
-/// A request that cannot be judged reads them again at most this often.
+/// The shortest interval between reads for requests that cannot be verified.
 const REREAD: Duration = Duration::from_secs(30);
 
-/// The table, and what this process has read of it.
+/// The table, and when this process last read each source.
 #[derive(Debug)]
 pub struct Keyring {
     table: Table,
     read_at: Mutex<HashMap<String, UnixMillis>>,
 }
 
-/// What was fetched for a source, and what could not be.
+/// The fetched documents of a source, and the failed fetches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     documents: BTreeMap<String, Document>,
     failures: BTreeMap<String, Failure>,
-    /// Requests that were put aside up to this time have been judged, or wait for nothing.
+    /// All rejected requests up to this time are verified or no longer wait for a document.
     pub seen: Option<UnixMillis>,
     rev: u64,
 }
@@ -58,7 +60,7 @@ pub struct Fetched {
 struct Document {
     text: String,
     at: UnixMillis,
-    /// A genuine request was proven by it.
+    /// The document has verified a request.
     proved: bool,
 }
 
@@ -76,16 +78,16 @@ impl Keyring {
         }
     }
 
-    /// Lets a verifier know what was fetched for its source, if it needs any of it. Reads at most
-    /// every five minutes.
+    /// Gives a verifier the fetched documents of its source, if it needs any. Reads at most every
+    /// five minutes.
     pub async fn load_keys(&self, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<()> {
         self.load_keys_older_than(FRESH, verifier, now)
             .await
             .map(drop)
     }
 
-    /// The same for a request that could not be judged; whether anything was read. Reads at most
-    /// every 30 s.
+    /// The same for a request that could not be verified. Reads at most every 30 s; returns whether
+    /// it read.
     pub async fn reload_keys(&self, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<bool> {
         self.load_keys_older_than(REREAD, verifier, now).await
     }
@@ -104,7 +106,7 @@ impl Keyring {
         Ok(true)
     }
 
-    /// Counts the try before it is made: a table that is down is asked no more often.
+    /// Records the read before it is made, so that a failing table is not read more often.
     fn is_older_than(&self, age: Duration, source: &str, now: UnixMillis) -> bool {
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
         let old = read_at
@@ -116,7 +118,7 @@ impl Keyring {
         old
     }
 
-    /// What was fetched for a source.
+    /// Reads the fetched documents of a source.
     pub async fn read(&self, source: &str) -> anyhow::Result<Fetched> {
         let pk = pk(source);
         let read = self.table.get_eventually("read an item", (&pk, "K"), None);
@@ -125,7 +127,7 @@ impl Keyring {
         Ok(stored.as_ref().map(Fetched::from_item).unwrap_or_default())
     }
 
-    /// Writes what was read and changed; `false` when another process wrote in between.
+    /// Writes the changed documents; `false` if another process has written since they were read.
     pub async fn write(&self, source: &str, fetched: &Fetched) -> anyhow::Result<bool> {
         let condition = "attribute_not_exists(pk) OR rev = :rev";
         let values = Item::from([(":rev".to_owned(), item::n(fetched.rev))]);
@@ -154,7 +156,7 @@ impl Fetched {
         Some(self.documents.get(wanted.name().as_ref())?.at)
     }
 
-    /// How often a document was asked for in vain, and when last.
+    /// The number of failed fetches of a document, and the time of the last one.
     pub fn failed(&self, wanted: &Wanted) -> Option<(u32, UnixMillis)> {
         let failure = self.failures.get(wanted.name().as_ref())?;
         Some((failure.tries, failure.at))
@@ -178,7 +180,7 @@ impl Fetched {
         }
     }
 
-    /// A genuine request was proven by this document.
+    /// Records that this document has verified a request.
     pub fn add_proof(&mut self, wanted: &Wanted) {
         if let Some(document) = self.documents.get_mut(wanted.name().as_ref()) {
             document.proved = true;
@@ -205,7 +207,7 @@ impl Fetched {
                 ("t".to_owned(), item::s(&document.text)),
                 ("at".to_owned(), item::ms(document.at)),
             ]);
-            // Documents that older code fetched have none, and go first.
+            // Documents from older code have no `ok`, and are removed first.
             if document.proved {
                 stored.insert("ok".to_owned(), item::n(1));
             }
@@ -230,7 +232,7 @@ impl Fetched {
         stored
     }
 
-    /// What cannot be read of it is fetched again.
+    /// Skips invalid documents; they are fetched again.
     fn from_item(stored: &Item) -> Self {
         let entries = |name: &str| {
             let map = stored.get(name).and_then(|map| map.as_m().ok());
@@ -318,7 +320,7 @@ mod tests {
         }
         assert!(fetched.fetched_at(&wanted(0)).is_some());
         assert_eq!(fetched.documents().count(), MOST);
-        // Fetched once more, it is still the one that proved.
+        // A second fetch keeps the mark.
         fetched.add(&wanted(0), "newer".into(), NOW);
         fetched.add(&wanted(1), "text".into(), NOW);
         assert!(fetched.fetched_at(&wanted(0)).is_some());

@@ -1,26 +1,28 @@
-//! What an attempt came to.
+//! The outcome of an attempt.
 
 use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 
-/// The answer of an action.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It happened.
+    /// The action succeeded.
     Done,
-    /// It did not, or may not have, and trying again is right.
+    /// The action failed, or may have failed, and a retry is safe.
     Retry {
         error: String,
-        /// What the downstream asked for.
+        /// The wait that the destination asked for.
         after: Option<Duration>,
     },
-    /// It was not tried, for a reason that is not the event's: its destination is down or has its
-    /// fill, or another event goes first. It costs no attempt.
+    /// The action was not tried, for a reason outside the event: the destination is down or has
+    /// reached its rate limit, or another event must be processed first. It does not count as an
+    /// attempt.
     Deferred { why: String, until: UnixMillis },
-    /// It did not happen, and trying again will not help.
+    /// The action failed, and a retry would fail again.
     Permanent { error: String },
-    /// It may have happened, and trying again may do it twice: for a human, or a check.
+    /// The action may have succeeded, and a retry may repeat its effect: an operator or a check
+    /// must decide.
     Unknown { error: String },
 }
 
@@ -51,8 +53,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome of an event of which two things were to be done. It ends when both have: as
-    /// long as one may still be done the event stays open, also when the other never will be.
+    /// The combined outcome of two actions of an event. The event stays open as long as one action
+    /// can still be done, even if the other has failed permanently.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (&self, &other) {

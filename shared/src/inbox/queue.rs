@@ -1,10 +1,9 @@
-//! The queue of messages. A message says which event to look at, and nothing of the event:
-//! losing one loses time, a second one finds the row done or held.
+//! The work queue. A message contains the key of an event and none of its content: a lost message
+//! only delays the event, and a duplicate finds the row done or claimed.
 //!
-//! There are two queues. What is old goes into the second one, that of the backlog, which nobody
-//! listens to: backup-sync takes from it and rings in the first, as long as few messages wait there.
-//! So after an outage the events of now are not kept waiting by those of then, and an idle inbox pays
-//! for the polling of one queue.
+//! There are two queues. Old events go to the backlog queue, which no function polls. backup-sync
+//! moves messages from it to the work queue while few messages wait there. So after an outage new
+//! events do not wait behind old ones, and an idle inbox pays for the polling of one queue.
 
 mod backlog;
 
@@ -21,18 +20,18 @@ use crate::webhook::event::EventKey;
 
 pub use backlog::{Old, Passed};
 
-/// The most messages that SQS takes or gives at once.
+/// The most messages in one request to SQS.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
 const MOST_AT_ONCE: usize = 10;
 
-/// The version of messages that this code writes.
+/// The message version that this code writes.
 const VERSION: u32 = 1;
 
-/// What a queue message says.
+/// The content of a message in the work queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkMessage {
     pub key: EventKey,
-    /// The run that was rung for. A ring for an earlier run finds the row and does no harm.
+    /// The run of the event. A message for an earlier run finds the row and has no effect.
     pub run: u64,
 }
 
@@ -43,17 +42,17 @@ struct Message {
     run: u64,
 }
 
-/// What every version of a message has: the rest is that version's own.
+/// The field that every message version has.
 #[derive(Deserialize)]
 struct Versioned {
     v: u32,
 }
 
-/// Why a message is no message.
+/// Why a message is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidMessage {
     NoJson,
-    /// Newer code wrote it.
+    /// Written by newer code.
     UnknownVersion(u32),
     NoKey,
 }
@@ -65,10 +64,11 @@ impl WorkMessage {
             key: self.key.pk(),
             run: self.run,
         };
-        serde_json::to_string(&message).expect("strings and numbers are JSON")
+        serde_json::to_string(&message).expect("strings and numbers serialize to JSON")
     }
 
-    /// Reads a message. It may come from anybody who can send to the queue.
+    /// Parses a message. Anyone with permission to send to the queue can write one, so its content
+    /// is not trusted.
     pub fn from_message(text: &str) -> Result<Self, InvalidMessage> {
         let Versioned { v } = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
         if v != VERSION {
@@ -91,7 +91,7 @@ pub enum QueueName {
 }
 
 impl QueueName {
-    /// Where an event belongs that was received then.
+    /// The queue for an event that was received at `received_at`.
     pub fn of(received_at: UnixMillis, now: UnixMillis) -> Self {
         if now.since(received_at) > OLD {
             Self::Backlog
@@ -101,12 +101,12 @@ impl QueueName {
     }
 }
 
-/// The queues between those who put events into the ledger and those who work on them.
+/// The queues between the functions that store events and the workers that process them.
 #[derive(Clone, Debug)]
 pub struct Queue {
     sqs: Lazy<aws_sdk_sqs::Client>,
     url: String,
-    /// Without it, all are rung for in the same queue.
+    /// `None` sends all messages to the work queue.
     backlog: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// With a second queue, for what is old.
+    /// Adds the backlog queue, for old events.
     #[must_use]
     pub fn with_backlog(self, url: Option<String>) -> Self {
         Self {
@@ -128,8 +128,8 @@ impl Queue {
         }
     }
 
-    /// Whether a message of the queue with this ARN was sent so long ago that it should go behind
-    /// those of now. `sent` is the time that SQS gives.
+    /// Whether a message in the queue with this ARN is so old that it should move to the backlog
+    /// queue. `sent` is the SQS timestamp of the message.
     pub fn is_late(&self, arn: &str, sent: UnixMillis, now: UnixMillis) -> bool {
         let Some(backlog) = &self.backlog else {
             return false;
@@ -138,16 +138,17 @@ impl Queue {
         name(arn, ':') != name(backlog, '/') && now.since(sent) > LATE
     }
 
-    /// Sends a message for an event of now, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
+    /// Sends a message for an event to the work queue, with a delivery delay of `delay` (at most
+    /// 900 s, rounded up to whole seconds).
     ///
-    /// The source is the message group: on a standard queue it keeps one noisy source from
-    /// holding up the others.
+    /// The source is the message group: on a standard queue, message groups prevent a busy source
+    /// from delaying the others.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html>
     pub async fn send(&self, work_message: &WorkMessage, delay: Duration) -> anyhow::Result<()> {
         self.send_to(QueueName::Main, work_message, delay).await
     }
 
-    /// The same in the queue where the event belongs.
+    /// Sends a message for an event to the given queue.
     pub async fn send_to(
         &self,
         lane: QueueName,
@@ -166,8 +167,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends messages to one queue, ten in a request. Says which of them the queue took, in their
-    /// order.
+    /// Sends messages to one queue, ten in a request. Returns for each message whether SQS accepted
+    /// it, in the same order.
     pub async fn send_all(
         &self,
         lane: QueueName,
@@ -213,7 +214,7 @@ impl Queue {
         }
     }
 
-    /// About how many messages wait to be heard.
+    /// The approximate number of messages that are ready to be received.
     pub async fn depth(&self, lane: QueueName) -> anyhow::Result<u64> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let answer = self
@@ -223,7 +224,7 @@ impl Queue {
             .attribute_names(visible.clone())
             .send()
             .await
-            .context("ask the queue for its depth")?;
+            .context("get the depth of the queue")?;
         let depth = answer
             .attributes()
             .and_then(|attributes| attributes.get(&visible));
@@ -233,7 +234,7 @@ impl Queue {
     }
 }
 
-/// As SQS wants it: whole seconds, rounded up; none for at once.
+/// The delay for SQS: whole seconds, rounded up; `None` for no delay.
 fn delay_seconds(delay: Duration) -> Option<i32> {
     let delay = delay.min(LONGEST_DELAY);
     let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
@@ -271,7 +272,7 @@ mod tests {
             UnixMillis(0) + LATE + Duration::from_millis(1),
         );
         let live = "arn:aws:sqs:eu-central-1:1:mitt-WorkQueue";
-        assert!(!queue.is_late(live, sent, now), "there is nowhere to go");
+        assert!(!queue.is_late(live, sent, now), "there is no backlog queue");
         let queue = queue.with_backlog(Some("https://sqs/1/mitt-BacklogQueue".into()));
         assert!(queue.is_late(live, sent, now));
         assert!(!queue.is_late(live, sent, UnixMillis(0) + LATE));

@@ -1,19 +1,20 @@
-//! Requests that were refused, kept for a week: a secret that was wrong on our side loses nothing.
+//! Rejected requests, kept for a week: a wrong secret in our configuration loses no event.
 //!
-//! Nothing here is proven, and anybody can send more of it. So a source has a budget for each
-//! day, counted in one item that is written under a condition before a request is kept; a
-//! process that was told of a spent budget asks no more that day, and none asks more often than
-//! its own allowance. What is here reaches the inbox only by being verified again.
+//! The requests are not verified, and anyone can send more of them. So each source has a daily
+//! quota. One item counts the requests of a day, and a conditional write updates the count before a
+//! request is stored. A process stops asking for the rest of the day when the quota is used up, and
+//! limits its own rate. A stored request enters the inbox only after a successful second
+//! verification.
 //!
-//! A request that waits for a document, a certificate or a key, is not refused. What it names is
-//! noted first, within bounds of its own (see `named.rs`); the request is kept beside it if there is
-//! room, out of a second budget. So no flood of refused requests keeps a document from being fetched.
+//! A request that waits for a document (a certificate or a key) is not rejected. Its document is
+//! recorded first, within separate limits (see `documents.rs`). The request is stored if a second
+//! quota allows it. So a flood of rejected requests cannot prevent the fetch of a document.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
 //! | request | `Q#{source}#{yyyymmdd}#{0..3}` | `{received, 13 digits}#{16 hex digits}` |
-//! | tally of a day | `Q#{source}#{yyyymmdd}` | `N`; of requests that wait for a document, `W` |
-//! | document that requests name | `Q#{source}#{yyyymmdd}#W` | see `named.rs` |
+//! | count of a day | `Q#{source}#{yyyymmdd}` | `N`; for requests that wait for a document, `W` |
+//! | document that requests name | `Q#{source}#{yyyymmdd}#W` | see `documents.rs` |
 
 mod documents;
 mod headers;
@@ -45,44 +46,44 @@ pub use quota::DailyQuota;
 pub use release::{Entered, Verdict};
 pub use request::{RejectedRequest, Released};
 
-/// How long a refused request is kept.
+/// How long a rejected request is kept.
 pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A request that was refused.
+/// A request that failed verification.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRejection<'a> {
     pub source: &'a Source,
     pub envelope: &'a Envelope,
     pub reason: Reason,
-    /// The secrets that it was compared with.
+    /// The secrets that the verification used.
     pub secrets: &'a [Secret],
 }
 
-/// What became of a refused request.
+/// The result of storing a rejected request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreResult {
     Stored(EventId),
-    /// The request is not kept. What it names is noted and will be fetched, so that a later try
-    /// can be judged.
+    /// The request is not stored. Its document is recorded and will be fetched, so that a later
+    /// delivery can be verified.
     OnlyNoted,
-    /// Its sender has named more documents than one may in an hour, or too many senders have named
-    /// any. Nothing was noted.
+    /// The sender has reached its hourly limit of documents, or too many senders have named
+    /// documents. Nothing was recorded.
     TooManyDocuments,
-    /// It is larger than what is kept; the tally knows of it.
+    /// The request is too large to store; the quota counts it.
     TooLarge,
-    /// The budget of its day is spent.
+    /// The quota of the day is used up.
     QuotaSpent,
-    /// Nobody was asked: the source keeps none, its budget is known to be spent, the process has
-    /// used up its allowance, or the table failed a moment ago.
+    /// No call was made: the source stores no rejected requests, its quota is known to be used up,
+    /// this process has reached its rate limit, or a recent call of the table failed.
     Skipped,
 }
 
-/// The table, and what this process knows of its budgets.
+/// The table, and the rate limits of this process.
 #[derive(Debug)]
 pub struct RejectedRequests {
     table: Table,
     gate: Mutex<RateLimiter>,
-    /// That of the requests that wait for a document: per sender.
+    /// The limits for requests that wait for a document, per sender.
     waiting: Mutex<RateLimiter>,
 }
 
@@ -95,8 +96,8 @@ impl RejectedRequests {
         }
     }
 
-    /// Keeps a refused request if there is room for it, within the given time. An error concerns
-    /// nobody but us: the request stays refused.
+    /// Stores a rejected request if the quota allows it, within the given time. An error does not
+    /// change the response to the sender: the request stays rejected.
     pub async fn store(
         &self,
         refused: &NewRejection<'_>,
@@ -115,17 +116,17 @@ impl RejectedRequests {
         }
         let keeping = self.count_and_put(Budget::Refused, refused);
         let kept = tokio::time::timeout(within, keeping).await;
-        let kept = kept.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+        let kept = kept.unwrap_or_else(|_| Err(anyhow!("the call timed out")));
         match &kept {
             Ok(StoreResult::QuotaSpent) => lock(&self.gate).is_full(source, &today, now),
             Err(_) => lock(&self.gate).failed(source, now),
             Ok(_) => {}
         }
-        kept.context("keep a refused request")
+        kept.context("store a rejected request")
     }
 
-    /// Notes which document a request waits for, also where nothing is kept of its source, and keeps
-    /// the request if there is room.
+    /// Records which document a request waits for, also for a source that stores no rejected
+    /// requests. Stores the request if the quota allows it.
     async fn store_waiting(
         &self,
         refused: &NewRejection<'_>,
@@ -155,16 +156,16 @@ impl RejectedRequests {
             })
         };
         let kept = tokio::time::timeout(within, keeping).await;
-        let kept = kept.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+        let kept = kept.unwrap_or_else(|_| Err(anyhow!("the call timed out")));
         match &kept {
             Ok(StoreResult::TooManyDocuments) => lock(&self.waiting).is_full(&door, &hour, now),
             Err(_) => lock(&self.waiting).failed(&door, now),
             Ok(_) => {}
         }
-        kept.context("note the document that a request waits for")
+        kept.context("record the document that a request waits for")
     }
 
-    /// The tally first: nothing is put that is not counted.
+    /// Counts first, so that every stored request is counted.
     async fn count_and_put(
         &self,
         budget: Budget,
@@ -204,7 +205,7 @@ fn lock(gate: &Mutex<RateLimiter>) -> std::sync::MutexGuard<'_, RateLimiter> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `yyyymmdd` in UTC: the day that a budget is of.
+/// The day of a quota: `yyyymmdd` in UTC.
 fn day(at: UnixMillis) -> String {
     at.hour()[..8].to_owned()
 }

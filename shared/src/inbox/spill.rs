@@ -1,8 +1,9 @@
-//! The spill queue: verified events, whole, while the ledger is not to be had.
+//! The spill queue: complete verified events while DynamoDB is unavailable.
 //!
-//! The catcher sends here what it cannot put, and acknowledges it when the queue has. backup-sync
-//! puts it through the same door when the ledger is back, and deletes a message only then: a
-//! second copy of an event finds it known. A message that cannot be read stays where it is.
+//! The catcher sends an event here if it cannot write the event to the table, and acknowledges the
+//! webhook when SQS has accepted it. When DynamoDB is available again, backup-sync stores the
+//! events and then deletes the message. A second copy of an event is a duplicate. A message that
+//! cannot be read stays in the queue.
 
 mod message;
 
@@ -18,25 +19,25 @@ use crate::webhook::event::Event;
 
 pub use message::Unreadable;
 
-/// The longest message that SQS takes, in bytes.
+/// The largest message that SQS accepts, in bytes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 const LARGEST_MESSAGE: usize = 1_048_576;
 
-/// Messages that are sent at the same time.
+/// Messages that are sent in parallel.
 const AT_ONCE: usize = 8;
 
-/// An event that is no batch, on its way through the spill queue.
+/// A single event (not a batch) in the spill queue.
 #[derive(Clone, Debug)]
 pub struct Spilled {
     pub(crate) event: Event,
-    /// Where its body is, if that was settled before. In the bucket it is not in the event.
+    /// Where the body is stored, if it is already stored. A body in the bucket is not in `event`.
     pub(crate) placed: Option<StoredBody>,
 }
 
 /// A message of the spill queue.
 #[derive(Debug)]
 pub struct Message {
-    /// The id that SQS gave it.
+    /// The SQS message id.
     pub id: String,
     handle: String,
     pub events: Result<Vec<Spilled>, Unreadable>,
@@ -47,7 +48,7 @@ impl Spilled {
         Self { event, placed }
     }
 
-    /// The event as it came; its time of receipt is that of the request.
+    /// The event as it arrived; its time of receipt is that of the request.
     pub fn event(&self) -> &Event {
         &self.event
     }
@@ -63,14 +64,14 @@ impl Spilled {
     }
 }
 
-/// What is to be sent, of one source.
+/// Messages to send, all of one source.
 #[derive(Debug)]
 pub struct Messages {
     source: String,
     texts: Vec<String>,
 }
 
-/// The second store.
+/// The spill queue.
 #[derive(Clone, Debug)]
 pub struct Spill {
     sqs: Lazy<aws_sdk_sqs::Client>,
@@ -85,7 +86,8 @@ impl Spill {
         }
     }
 
-    /// Events as messages, as few as they fit. An error says which one is too large for any.
+    /// Serializes events into as few messages as possible. Fails if an event is too large for a
+    /// message.
     pub fn messages(&self, events: &[Spilled]) -> anyhow::Result<Messages> {
         let source = events.first().map(|first| first.event.key().source());
         Ok(Messages {
@@ -94,8 +96,8 @@ impl Spill {
         })
     }
 
-    /// Sends messages. When it returns, every event in them is durable; after an error nobody knows
-    /// which are.
+    /// Sends messages. On success all their events are durable; after an error any of them may or
+    /// may not be.
     pub async fn send(&self, messages: Messages) -> anyhow::Result<()> {
         let source = messages.source.as_str();
         stream::iter(messages.texts)
@@ -105,7 +107,7 @@ impl Spill {
             .await
     }
 
-    /// The source is the message group, as with messages.
+    /// The source is the message group, as in the work queue.
     async fn send_one(&self, source: &str, message: String) -> anyhow::Result<()> {
         self.sqs
             .send_message()
@@ -118,8 +120,8 @@ impl Spill {
         Ok(())
     }
 
-    /// Takes up to ten messages, which nobody else sees for a while. None means that there are
-    /// none to be had now: the queue is asked whole, not by sample.
+    /// Receives up to ten messages, which stay hidden for the visibility timeout. An empty result
+    /// means that the queue is empty: long polling queries all servers.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html>
     pub async fn receive(&self, now: UnixMillis) -> anyhow::Result<Vec<Message>> {
         let answer = self
@@ -139,7 +141,7 @@ impl Spill {
     /// Deletes a message whose events are in the ledger.
     pub async fn delete(&self, message: &Message) -> anyhow::Result<()> {
         if message.events.is_err() {
-            bail!("a message that nobody could read is not deleted");
+            bail!("refuse to delete an unreadable message");
         }
         self.sqs
             .delete_message()
@@ -151,7 +153,7 @@ impl Spill {
         Ok(())
     }
 
-    /// About how many messages are in it, those that are hidden included.
+    /// The approximate number of messages, including hidden ones.
     pub async fn depth(&self) -> anyhow::Result<u64> {
         let kinds = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -164,7 +166,7 @@ impl Spill {
             .set_attribute_names(Some(kinds.to_vec()))
             .send()
             .await
-            .context("ask the spill queue for its depth")?;
+            .context("get the depth of the spill queue")?;
         let numbers = kinds.iter().map(|kind| {
             let number = answer.attributes().and_then(|all| all.get(kind));
             number.and_then(|text| text.parse::<u64>().ok())

@@ -1,7 +1,7 @@
 //! The DynamoDB table of an inbox, and every kind of write to it.
 //!
-//! The ledger, the rejected requests, the fetched keys, the circuit breakers and the rate limits are
-//! items of one table. They read and write them here, so that a conditional write, a refused
+//! The ledger, the rejected requests, the fetched keys, the circuit breakers and the rate limits
+//! are items of one table. All of them use this module, so that a conditional write, a refused
 //! condition and a repeated transaction mean the same everywhere.
 
 use std::collections::HashMap;

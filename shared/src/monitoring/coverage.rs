@@ -1,10 +1,10 @@
-//! Which events came by webhook, which only the sync found, and how late.
+//! Which events arrived by webhook, which only the sync found, and how late.
 //!
-//! A complete run of the sync has listed all that happened in a span of the provider's time. What
-//! of it is old enough to be judged is a [`Window`]: an event of the last minutes may still arrive,
-//! and is not called missed. Windows of one run after the other touch each other, and each minute
-//! of a day is counted once, by whichever run comes first ([`Tally::piece`]); a run that lists it
-//! again, crashes, or runs at the same time as another one adds nothing.
+//! A complete run of the sync has listed all events in a period of the provider's time. The part
+//! that is old enough to judge is a [`Window`]: an event of the last minutes may still arrive, and
+//! does not count as missed. The windows of consecutive runs are adjacent. Each minute of a day is
+//! counted once, by the first run ([`Tally::piece`]). A run that lists the minute again, crashes,
+//! or is concurrent with another run adds nothing.
 
 mod counts;
 mod delays;
@@ -21,15 +21,15 @@ pub use delays::{BOUNDS, Delays};
 /// Milliseconds of a minute, at which windows begin and end.
 const MINUTE: i64 = 60 * 1000;
 
-/// What happened less than this ago may still arrive by itself. The overlap of the sync is longer
-/// as a rule, and then that counts.
+/// An event younger than this may still arrive by webhook. The overlap of the sync is usually
+/// longer, and then it applies instead.
 const SETTLING: Duration = Duration::from_secs(300);
 
-/// An event that we had for longer than this when it is said to have happened was counted then:
-/// a list of deliveries names it once more for each later attempt.
+/// An event whose row is older than its listed time by more than this was counted before: a list of
+/// deliveries names an event again for each later delivery attempt.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The span of provider time that a run may judge; whole minutes.
+/// The period of provider time that a run can judge, in whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub from: UnixMillis,
@@ -37,8 +37,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// What a run that asked for everything since `from`, and began at `started`, may judge. The
-    /// next one asks from `started - overlap`, which is where this window ends.
+    /// The window of a run that began at `started` and listed everything since `from`. The next run
+    /// lists from `started - overlap`, where this window ends.
     pub fn closed(from: UnixMillis, started: UnixMillis, overlap: Duration) -> Self {
         Self {
             from: minute(from),
@@ -60,22 +60,22 @@ impl Window {
     }
 }
 
-/// The minute that begins then, or next.
+/// Rounds up to a whole minute.
 fn minute(at: UnixMillis) -> UnixMillis {
     UnixMillis(at.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE)
 }
 
-/// An event that the provider lists, and how we have it.
+/// An event in the provider's list, and how it is stored here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// Our id of it, within the source.
+    /// The id of its key, unique within the source.
     pub id: String,
     pub kind: String,
     /// When it happened, by the provider's clock.
     pub happened: UnixMillis,
-    /// When it came by webhook, if it did.
+    /// When it arrived by webhook, if it did.
     pub webhook: Option<UnixMillis>,
-    /// When its row was made.
+    /// When its row was created.
     pub kept: UnixMillis,
 }
 
@@ -100,20 +100,20 @@ impl Sighting {
     }
 }
 
-/// What one run has seen, perhaps over several invocations.
+/// The counts of one run, which can need several invocations.
 #[derive(Clone, Debug)]
 pub struct Tally {
     window: Window,
-    /// Whether an earlier invocation of the run has seen a part of the list.
+    /// Whether an earlier invocation of the run has read a part of the list.
     resumed: bool,
-    /// All that is judged, by day.
+    /// The counts of the judged events, by day.
     sums: BTreeMap<Day, Counts>,
-    /// The same one by one, of this invocation.
+    /// The judged events of this invocation.
     sightings: Vec<Sighting>,
     ids: HashSet<String>,
 }
 
-/// What a run adds to a day.
+/// The part of a day that a run adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub day: Day,
@@ -123,7 +123,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The whole minutes of it.
+    /// The number of whole minutes.
     pub fn minutes(&self) -> u64 {
         self.to.since(self.from).as_secs() / 60
     }
@@ -140,7 +140,7 @@ impl Tally {
         }
     }
 
-    /// Goes on from what an earlier invocation of the same run had counted.
+    /// Continues with the counts of an earlier invocation of the same run.
     pub fn resumed(window: Window, carried: BTreeMap<Day, Counts>) -> Self {
         Self {
             resumed: true,
@@ -149,7 +149,7 @@ impl Tally {
         }
     }
 
-    /// Counts an event of the list once, however often the list names it.
+    /// Counts an event of the list once, even if the list names it several times.
     pub fn saw(&mut self, sighting: Sighting) {
         let again = sighting.happened.since(sighting.kept) > AGAIN;
         let first = self.ids.insert(sighting.id.clone());
@@ -162,12 +162,12 @@ impl Tally {
         self.sightings.push(sighting);
     }
 
-    /// Whether the list named it. Only of use where [`is_whole`](Self::is_whole).
+    /// Whether the list contains this id. Only meaningful if [`is_whole`](Self::is_whole).
     pub fn has(&self, id: &str) -> bool {
         self.ids.contains(id)
     }
 
-    /// Whether this invocation has seen the whole list.
+    /// Whether this invocation has read the whole list.
     pub fn is_whole(&self) -> bool {
         !self.resumed
     }
@@ -176,18 +176,18 @@ impl Tally {
         self.window
     }
 
-    /// The days that there may be something to add to.
+    /// The days of the window.
     pub fn days(&self) -> impl Iterator<Item = Day> {
         self.window.days()
     }
 
-    /// What has been counted so far, for an invocation that goes on with the run.
+    /// The counts so far, for the invocation that continues the run.
     pub fn carried(&self) -> &BTreeMap<Day, Counts> {
         &self.sums
     }
 
-    /// What the run adds to a day that is counted up to `counted`; `None` when that is nothing, or
-    /// nothing that can be told from what was counted before.
+    /// The part that the run adds to a day that is counted up to `counted`. `None` if there is
+    /// nothing to add, or if it cannot be separated from earlier counts.
     pub fn piece(&self, day: Day, counted: Option<UnixMillis>) -> Option<Piece> {
         let begins = day.begins().max(self.window.from);
         let from = counted.map_or(begins, |counted| counted.max(begins));
@@ -208,7 +208,8 @@ impl Tally {
         })
     }
 
-    /// The figures of a day from a time on. Sums of an earlier invocation cannot be cut there.
+    /// The counts of a day since a time. `None` for a resumed run: the sums of an earlier
+    /// invocation cannot be split.
     fn since(&self, day: Day, from: UnixMillis) -> Option<Counts> {
         let mut counts = Counts::default();
         for sighting in &self.sightings {
@@ -224,19 +225,19 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayCount {
     pub day: Day,
-    /// Up to when events of this day were counted.
+    /// Events of this day are counted up to this time.
     pub counted: Option<UnixMillis>,
-    /// Minutes of it that a complete list was seen of. The rest of the day is no data.
+    /// Minutes of the day that a complete list covers. There is no data for the other minutes.
     pub minutes: u64,
-    /// Of these, the ones in which what came by webhook was looked for in the list.
+    /// Of these, the minutes whose webhooks were compared with the list.
     pub compared: u64,
     pub counts: Counts,
 }
 
-/// What a run adds to the figures of a day beside its [`Piece`].
+/// Whether a run also compared the webhooks of a [`Piece`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Whether what came by webhook was looked for in the list.
+    /// Whether the events that arrived by webhook were compared with the list.
     pub done: bool,
 }
 

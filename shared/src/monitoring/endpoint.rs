@@ -1,7 +1,7 @@
-//! The subscription at the provider: whether it still sends to us what it should.
+//! The subscription at the provider: whether it still sends the expected events to this endpoint.
 //!
-//! Providers disable or delete what failed for a while, and people change what they should not.
-//! Nothing arrives then, and nothing says so.
+//! Providers disable or delete endpoints that fail for a while, and people change settings by
+//! mistake. Then no events arrive, and no error shows it.
 
 mod store;
 
@@ -11,47 +11,47 @@ use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 
 string_enum! {
-    /// How the subscription stands.
+    /// The health of the subscription.
     Health {
         Good = "good",
-        /// The provider sends nothing, for now or for good.
+        /// The provider has disabled the subscription, temporarily or permanently.
         Disabled = "disabled",
-        /// There is none that leads to us.
+        /// No subscription points to this endpoint.
         Missing = "missing",
-        /// There is one, but to another address of the same name.
+        /// A subscription exists, but for another host with the same path.
         WrongUrl = "wrong_url",
-        /// It does not tell of every type that is expected.
+        /// The subscription does not include all expected types.
         EventsMissing = "events_missing",
     }
 }
 
-/// A subscription as the provider tells of it.
+/// A subscription in the provider's API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscription {
     pub id: String,
     pub url: String,
     pub enabled: bool,
-    /// The types that it tells of; `*` stands for all.
+    /// The subscribed types; `*` means all.
     pub events: Vec<String>,
-    /// What the provider says besides, such as when it will try again.
+    /// Other information from the provider, such as when it will retry.
     pub note: Option<String>,
 }
 
-/// What was found at the provider.
+/// The result of a check at the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub health: Health,
-    /// The subscription that it is about.
+    /// The id of the subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription: Option<String>,
-    /// Types that are expected, and that nobody tells of.
+    /// Expected types that no subscription includes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_events: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// How the endpoint of a source stands, and since when.
+/// The state of the endpoint of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     pub source: String,
@@ -59,11 +59,11 @@ pub struct Status {
     pub finding: Finding,
     #[serde(with = "crate::monitoring::reconcile::rfc3339")]
     pub checked_at: UnixMillis,
-    /// When it was first found like this.
+    /// When a check first found this health.
     #[serde(with = "crate::monitoring::reconcile::rfc3339")]
     pub since: UnixMillis,
-    /// From when on events may be missing: the last time that all was well. While it is well, the
-    /// beginning of the last time that it was not.
+    /// Events can be missing since this time: the last check with good health. While the health is
+    /// good, the start of the last unhealthy period.
     #[serde(
         default,
         with = "crate::monitoring::reconcile::rfc3339::option",
@@ -73,7 +73,7 @@ pub struct Status {
 }
 
 impl Finding {
-    /// Judges what the provider lists by what is expected. A provider may need several
+    /// Compares the provider's subscriptions with the expected types. A provider may need several
     /// subscriptions for several types.
     pub fn of(url: &str, events: &[String], all: &[Subscription]) -> Self {
         let ours: Vec<_> = all.iter().filter(|one| same(&one.url, url)).collect();
@@ -118,7 +118,7 @@ impl Finding {
 }
 
 impl Status {
-    /// What follows from a finding and from how it was before.
+    /// The next status, from a finding and the previous status.
     pub fn after(source: &str, before: Option<&Self>, finding: Finding, now: UnixMillis) -> Self {
         let well = |finding: &Finding| finding.health == Health::Good;
         let (since, dark_since) = match before {
@@ -143,12 +143,12 @@ impl Status {
     }
 }
 
-/// The address, whatever stands after a last slash that some providers add.
+/// Compares URLs without trailing slashes, which some providers add.
 fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// `/in/{source}`: what another deployment of ours has in common with this one.
+/// `/in/{source}`: the part that all deployments of a source share.
 fn tail(url: &str) -> &str {
     let path = url.trim_end_matches('/');
     path.rfind("/in/").map_or(path, |at| &path[at..])
@@ -209,7 +209,7 @@ mod tests {
     fn several_subscriptions_may_share_the_types() {
         let (a, c) = (one(URL, true, &["a.b"]), one(URL, true, &["c.d"]));
         assert_eq!(health(&[a.clone(), c]).0, Health::Good);
-        // One that is disabled matters only where no other tells the same.
+        // A disabled subscription matters only if no other one includes its types.
         assert_eq!(health(&[a, one(URL, false, &["c.d"])]).0, Health::Disabled);
         let both = [one(URL, true, &["*"]), one(URL, false, &["c.d"])];
         assert_eq!(health(&both).0, Health::Good);
@@ -240,7 +240,7 @@ mod tests {
             (dark.since, dark.dark_since),
             (UnixMillis(4), Some(UnixMillis(2)))
         );
-        // It is known afterwards too, until the next time.
+        // The time stays known until the next unhealthy period.
         let good = at(Some(&dark), Health::Good, 5);
         assert_eq!(
             (good.since, good.dark_since),

@@ -1,4 +1,4 @@
-//! How many events came in an hour, and of which types.
+//! How many events arrived in an hour, by type.
 
 mod store;
 
@@ -10,20 +10,20 @@ use crate::base::clock::UnixMillis;
 
 const MINUTE: i64 = 60 * 1000;
 
-/// Types of one source that are told apart in an hour that is kept. What a sender makes up must not
-/// make an item grow.
+/// The most types of one source that are stored for an hour. A sender chooses the types, so their
+/// number must be limited.
 pub const MOST_KINDS: usize = 40;
 
-/// Events that came in a span of time.
+/// Events that arrived in a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     pub events: u64,
-    /// Of these, by type. Types that came rarely may be missing.
+    /// The events by type. Rare types can be missing.
     pub kinds: BTreeMap<String, u64>,
-    /// The same by minute, where the span was read event by event; a minute is named by its number
-    /// since 1970.
+    /// The events by minute, if the period was read event by event. The key is the number of
+    /// minutes since 1970.
     pub minutes: BTreeMap<i64, u64>,
-    /// Whether there were more than were counted.
+    /// Whether there are more events than were counted.
     pub or_more: bool,
 }
 
@@ -45,7 +45,7 @@ impl Arrived {
         }
     }
 
-    /// What is kept of it: the most frequent types, and no minutes.
+    /// The stored part: the most frequent types, and no minutes.
     #[must_use]
     pub fn kept(&self) -> Self {
         let mut kinds: Vec<_> = self.kinds.iter().collect();

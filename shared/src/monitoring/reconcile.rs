@@ -1,9 +1,9 @@
-//! What the provider says of its objects, held against what we say of them.
+//! Compares the provider's objects with local state.
 //!
-//! A run reads both sides, compares them, and reads once more what differs: both sides are read at
-//! different times, so that only what stayed the same in between is called *drift*. The
-//! [`Report`] of a run is kept in the table; nothing of ours is changed. A repair puts an event
-//! for each drifted object through the door of the inbox, and the source's actions do the rest.
+//! A run reads both sides, compares them, and reads objects that differ a second time. Both sides
+//! are read at different times, so only a difference that did not change in between counts as
+//! *drift*. The [`Report`] of a run is stored in the table; a run changes no local state. A repair
+//! adds an event for each drifted object to the inbox, and the source's actions process it.
 
 mod report;
 mod store;
@@ -21,40 +21,40 @@ pub use store::{ProviderReports, ReconcileLease};
 string_enum! {
     /// How an object drifted.
     Drifted {
-        /// The provider has it, we have not.
+        /// The object exists only at the provider.
         Missing = "missing",
-        /// We have it, the provider has not.
+        /// The object exists only locally.
         Gone = "gone",
-        /// A field is not the same.
+        /// A field differs.
         Different = "different",
-        /// Several objects of one side bear the id, so that nothing can be said.
+        /// Several objects of one side have the same id, so they cannot be compared.
         Ambiguous = "ambiguous",
     }
 }
 
-/// The values at a path, sorted; none where it leads nowhere.
+/// The values at a path, sorted; empty if the path does not exist.
 pub type Values = Vec<String>;
 
 /// An object on one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
-    /// In the order of the configured fields, in our words.
+    /// The values in the order of the configured fields, translated to local values.
     pub values: Vec<Values>,
-    /// How many objects bear the id.
+    /// How many objects have this id.
     pub count: u32,
     pub created: Option<UnixMillis>,
 }
 
-/// All objects of a side by their id.
+/// All objects of a side, by id.
 pub type Sides = BTreeMap<String, Side>;
 
 /// An object that drifted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
     pub kind: Drifted,
-    /// What both sides call it.
+    /// The id of the object on both sides.
     pub object: String,
-    /// The fields that are not the same. All of them where a side has nothing.
+    /// The fields that differ; all fields if one side does not have the object.
     pub fields: Vec<Field>,
 }
 
@@ -73,7 +73,7 @@ pub fn add(side: &mut Sides, id: String, object: Side) {
         .or_insert(Side { count: 1, ..object });
 }
 
-/// How one object stands on both sides; `None` when they agree, or neither has it.
+/// Compares an object on both sides; `None` if they agree or neither has the object.
 pub fn drift(id: &str, here: Option<&Side>, there: Option<&Side>, names: &[&str]) -> Option<Drift> {
     let twice = |side: Option<&Side>| side.is_some_and(|side| side.count > 1);
     let kind = match (here, there) {

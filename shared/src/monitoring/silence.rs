@@ -1,9 +1,8 @@
-//! Whether a source is quieter than it ought to be. Pure: what the rhythm of its webhooks is, and
-//! whether they have been missing for longer than that explains.
+//! Whether a source is silent for unusually long. Pure: compares the time since the last webhook
+//! with the usual gaps between webhooks.
 //!
-//! The rhythm is learned from the gaps between the last webhooks, or set for the source. What lies
-//! between them at night is learned with a few days of it; a source that rests at weekends wants
-//! `quiet_after`.
+//! The limit is learned from the gaps between the last webhooks, or set for the source. Gaps at
+//! night are learned after a few days; a source without webhooks at weekends needs `quiet_after`.
 
 mod store;
 
@@ -15,57 +14,57 @@ use crate::base::clock::UnixMillis;
 use crate::monitoring::coverage::DayCount;
 use crate::sources::policy::QuietAfter;
 
-/// Gaps that are remembered.
+/// The most gaps that are stored.
 pub const REMEMBERED: usize = 200;
 
-/// From so many gaps on, there is a rhythm.
+/// The fewest gaps from which a limit can be learned.
 const ENOUGH: usize = 8;
 
-/// No source is called silent before this.
+/// The shortest learned limit.
 const LEAST: Duration = Duration::from_secs(600);
 
-/// And none before this many times the longest gap that is remembered.
+/// The learned limit is this many times the longest stored gap.
 const PATIENCE: u32 = 2;
 
-/// What is known of the webhooks of a source.
+/// The recent gaps between the webhooks of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalGaps {
-    /// When the last one came.
+    /// When the last webhook arrived.
     pub last: Option<UnixMillis>,
-    /// Up to when they were looked for.
+    /// Webhooks are counted up to this time.
     pub looked: Option<UnixMillis>,
-    /// Seconds between the last of them, the newest at the end.
+    /// Seconds between the last webhooks, the newest gap at the end.
     pub gaps: Vec<u32>,
 }
 
-/// What the rhythm says now.
+/// Whether a source is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
-    /// Too few webhooks came to know a rhythm, and none is set.
+    /// Too few webhooks have arrived to learn a limit, and none is set.
     Unknown,
     Ok,
     Silent {
-        /// How long.
+        /// How long the source has been silent.
         silent: Duration,
-        /// After how long it counts as that.
+        /// The limit.
         after: Duration,
     },
 }
 
-/// What the provider's own list says of a silence.
+/// What the provider's list says about a silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "events")]
 pub enum Why {
-    /// Nobody has asked it: there is no list, or no complete one of this time.
+    /// There is no list, or no complete list of this period.
     Unknown,
-    /// It lists nothing either.
+    /// The list has no events either.
     NothingHappened,
-    /// It lists at least this many events that did not come.
+    /// The list has at least this many events that did not arrive.
     NotArriving(usize),
 }
 
 impl Why {
-    /// Judges by the figures of the days since the last webhook.
+    /// Judges by the daily counts since the last webhook.
     pub fn of(days: &[DayCount], last: UnixMillis) -> Self {
         let gaps = days.iter().flat_map(|day| &day.counts.gaps);
         let missed = gaps.filter(|gap| gap.happened > last).count();
@@ -79,8 +78,8 @@ impl Why {
 }
 
 impl ArrivalGaps {
-    /// Takes up what came by webhook since the last look, in any order. With `cut`, there was more
-    /// between the last look and the oldest of these.
+    /// Adds the arrival times since the last check, in any order. `cut` means that `times` is
+    /// incomplete: earlier webhooks since the last check are missing.
     pub fn heard(&mut self, times: &[UnixMillis], cut: bool, now: UnixMillis) {
         let mut times: Vec<UnixMillis> = times.iter().copied().filter(|at| *at <= now).collect();
         times.sort_unstable();
@@ -98,7 +97,7 @@ impl ArrivalGaps {
         self.gaps.drain(..forgotten);
     }
 
-    /// How far apart webhooks usually are: half of them are closer.
+    /// The usual gap between webhooks: the median.
     pub fn usual(&self) -> Option<Duration> {
         if self.gaps.len() < ENOUGH {
             return None;
@@ -109,7 +108,7 @@ impl ArrivalGaps {
         Some(Duration::from_secs(u64::from(*middle)))
     }
 
-    /// After how long without a webhook the source counts as silent.
+    /// The time without a webhook after which the source counts as silent.
     pub fn quiet_after(&self, set: QuietAfter) -> Option<Duration> {
         match set {
             QuietAfter::Off => None,
@@ -123,7 +122,7 @@ impl ArrivalGaps {
         }
     }
 
-    /// What the rhythm says at a time up to which webhooks were looked for.
+    /// Judges at a time up to which webhooks are counted.
     pub fn judge(&self, set: QuietAfter, now: UnixMillis) -> Quiet {
         let (Some(last), Some(after)) = (self.last, self.quiet_after(set)) else {
             return Quiet::Unknown;
@@ -197,7 +196,7 @@ mod tests {
             rhythm.judge(QuietAfter::Set(hour), at(3601)),
             Quiet::Silent { .. }
         ));
-        // Of a source that never sent anything, nobody can say that it has fallen silent.
+        // A source that never sent a webhook does not count as silent.
         let never = ArrivalGaps::default().judge(QuietAfter::Set(hour), NOW);
         assert_eq!(never, Quiet::Unknown);
     }

@@ -1,16 +1,16 @@
-//! How the calls of one process to one destination end: pure.
+//! Counts the results of the calls of one process to one destination: pure.
 
 use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 
-/// Failures in a row that no luck explains.
+/// Consecutive failures that open the breaker.
 const IN_A_ROW: u32 = 5;
 
-/// Calls of a minute from which a share of failures says something.
+/// The fewest calls in a minute for which the share of failures can open the breaker.
 const ENOUGH: u32 = 20;
 
-/// Calls of a minute from which on it shows that a destination has trouble.
+/// The fewest calls in a minute for which a destination can count as strained.
 const SOME: u32 = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Counts a call; whether the destination is to be taken for down.
+    /// Counts a call; returns whether the destination counts as down.
     pub(super) fn note(&mut self, well: bool, now: UnixMillis) -> bool {
         if now.since(self.minute) >= MINUTE {
             (self.minute, self.calls, self.failures) = (now, 0, 0);
@@ -39,7 +39,8 @@ impl Health {
         self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
     }
 
-    /// Whether so many calls of the last minute failed that what can wait should: a fifth.
+    /// Whether at least a fifth of the calls in the last minute failed, so that old events should
+    /// wait.
     pub(super) fn is_strained(&self, now: UnixMillis) -> bool {
         let recent = now.since(self.minute) < MINUTE;
         recent && self.calls >= SOME && self.failures * 5 >= self.calls
@@ -52,7 +53,7 @@ mod tests {
 
     const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-    /// The call, counted from 1, that trips it.
+    /// The call, counted from 1, that opens the breaker.
     fn trips(calls: impl Iterator<Item = bool>, every: Duration) -> Option<usize> {
         let (mut health, mut now) = (Health::default(), NOW);
         let mut tripped = calls.map(|well| {

@@ -1,4 +1,4 @@
-//! What the item of a breaker says, and what follows from it: pure.
+//! The state of a breaker, and its transitions: pure.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use super::Pass;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 
-/// For how long it opens at first.
+/// How long a breaker stays open the first time.
 const FIRST: Duration = Duration::from_secs(30);
 
-/// And at most; each time in a row is twice as long as the one before.
+/// The longest open time. Each consecutive opening lasts twice as long as the one before.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// How long a probe may take: longer than any call.
 const PROBE: Duration = Duration::from_secs(30);
 
-/// A destination that falls over again so soon was not up.
+/// A destination that fails again within this time had not recovered.
 const RELAPSE: Duration = Duration::from_secs(120);
 
-/// Over how long a time the events of a destination come back.
+/// The longest period over which the deferred events of a destination return.
 const SPREAD: Duration = Duration::from_secs(120);
 
-/// Breakers that nobody has written for so long are forgotten.
+/// How long the item of a breaker is kept after it was last written or open.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BreakerState {
-    /// 0 as long as there is no item.
+    /// 0 if there is no item.
     rev: u64,
-    /// Open until then; closed without it.
+    /// The breaker is open until this time; `None` if it is closed.
     until: Option<UnixMillis>,
-    /// How often in a row it was opened.
+    /// The number of consecutive openings.
     opens: u32,
     closed_at: Option<UnixMillis>,
     written_at: UnixMillis,
 }
 
-/// Where a breaker stands.
+/// The position of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// The destination may be called.
@@ -46,7 +46,7 @@ pub enum Position {
     Open {
         until: UnixMillis,
     },
-    /// The time is over, and one call may find out.
+    /// The open time is over, and one call may probe the destination.
     Probing,
 }
 
@@ -59,7 +59,7 @@ impl BreakerState {
         }
     }
 
-    /// What somebody may do who does not probe.
+    /// The answer for a caller that does not probe.
     pub(super) fn pass(&self, now: UnixMillis) -> Pass {
         match self.until {
             None => Pass::Free,
@@ -70,7 +70,7 @@ impl BreakerState {
         }
     }
 
-    /// Somebody probes; the others wait until that must have ended.
+    /// A process probes; the others wait until the probe must have ended.
     pub(super) fn probed(&self, now: UnixMillis) -> Self {
         Self {
             until: Some(now + PROBE),
@@ -133,7 +133,7 @@ impl BreakerState {
         ])
     }
 
-    /// What a write asks for that follows from this, and the value that the condition names.
+    /// The condition of the next write, and the value that it refers to.
     pub(super) fn condition(&self) -> (&'static str, Option<(String, AttributeValue)>) {
         match self.rev {
             0 => ("attribute_not_exists(pk)", None),
@@ -142,7 +142,7 @@ impl BreakerState {
     }
 }
 
-/// For how long it opens the nth time in a row.
+/// How long the nth consecutive opening lasts.
 fn interval(opens: u32) -> Duration {
     FIRST
         .saturating_mul(1 << opens.saturating_sub(1).min(10))
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(closed.opened(at(61), 0.0).opens, 3);
         let fallen = closed.opened(at(60 + 120), 0.0);
         assert_eq!(fallen.opens, 1);
-        // When it was last up does not matter while it stays down.
+        // The time of the last recovery does not matter while the destination stays down.
         assert_eq!(fallen.opened(at(60 + 240), 0.0).opens, 2);
     }
 

@@ -71,12 +71,12 @@ impl Ledger {
             return;
         }
         let note = self.write_other_arrival(row, event.via, event.received_at);
-        let trouble = match tokio::time::timeout(PATIENCE, note).await {
+        let reason = match tokio::time::timeout(PATIENCE, note).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => format!("{error:#}"),
             Err(_) => "timed out".to_owned(),
         };
-        tracing::warn!(event.key = %row.key, error = trouble, "could not record that event {} also arrived via {}", row.key, event.via);
+        tracing::warn!(event.key = %row.key, error = reason, "could not record that event {} also arrived via {}", row.key, event.via);
     }
 
     /// The condition holds once for each path; a failed condition is not an error. The update

@@ -101,7 +101,7 @@ pub struct PlanRun {
     pub from: i64,
     /// When the run ended; `None` if the run was killed.
     pub to: Option<i64>,
-    /// Events a second.
+    /// Events per second.
     pub rate: u32,
     /// How many events were replayed first as a canary, and how many of them were done.
     pub canary: Option<(usize, usize)>,

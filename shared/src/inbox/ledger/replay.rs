@@ -28,7 +28,7 @@ const TRIES: u32 = 5;
 /// How an event is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Again<'a> {
-    /// The plan that names the event.
+    /// The plan that contains the event.
     pub plan: &'a str,
     /// The fencing token of the event when it was planned.
     pub seen: u64,
@@ -183,7 +183,7 @@ impl Plans<'_> {
 
     async fn before_or_moved(self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {
         let item = self.get(&plan_pk(again.plan), &planned_sk(key)).await?;
-        let item = item.with_context(|| format!("plan {} does not name {key}", again.plan))?;
+        let item = item.with_context(|| format!("plan {} does not contain {key}", again.plan))?;
         let applied = item::text(&item, "st") == Some(APPLIED);
         Ok(if applied {
             Replayed::Before

@@ -18,7 +18,7 @@ string_enum! {
         /// A worker holds the lease.
         Processing = "processing",
         Done = "done",
-        /// A retry is due at a known time; never final.
+        /// A retry is due at a known time. This state is never final.
         Failed = "failed",
         DeadLetter = "dead_letter",
         /// Quarantined: a second body under a known id, or a known body under a second id.

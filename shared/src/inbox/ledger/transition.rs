@@ -1,8 +1,8 @@
 //! Every change of a state row: its condition and its update expression.
 //!
-//! These pure functions are the protocol after the conditional put, which is in `receive.rs`: no other
-//! module updates a state row. Each change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that only the
-//! newest claim can write.
+//! These pure functions are the protocol after the conditional put, which is in `receive.rs`: no
+//! other module updates a state row. Each change after a claim carries the fence `st = processing
+//! AND epoch = … AND own = …`, so that only the newest claim can write.
 
 pub mod arrivals;
 pub mod conflict;

@@ -1,34 +1,35 @@
-//! From the queue of the backlog to the first one.
+//! Moves messages from the backlog queue to the work queue.
 
 use anyhow::Context as _;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequestEntry};
 
 use super::{MOST_AT_ONCE as MOST, Queue, WorkMessage};
 
-/// A message of the queue of the backlog, which nobody else sees for a while.
+/// A received message of the backlog queue, hidden from others for the visibility timeout.
 #[derive(Debug)]
 pub struct Old {
     text: String,
     handle: String,
 }
 
-/// What became of messages that were to go over.
+/// The result of moving messages to the work queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// They are in the first queue.
+    /// Messages that are now in the work queue.
     pub over: u64,
-    /// They stay, and are seen again when their time hidden is over.
+    /// Messages that stay in the backlog queue, visible again after the visibility timeout.
     pub left: u64,
 }
 
 impl Queue {
-    /// Whether what is old waits in a queue of its own.
+    /// Whether a backlog queue is configured.
     pub fn has_backlog(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// Takes up to ten messages out of the backlog, `most` at the most, for the queue's visibility
-    /// timeout. None means that there are none to be had now: it is asked whole, not by sample.
+    /// Receives at most `most` messages from the backlog queue, and at most ten. They stay hidden
+    /// for the queue's visibility timeout. An empty result means that the queue is empty: long
+    /// polling queries all servers.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html>
     pub async fn take_old(&self, most: u64) -> anyhow::Result<Vec<Old>> {
         let Some(url) = &self.backlog else {
@@ -52,9 +53,9 @@ impl Queue {
         Ok(old.collect())
     }
 
-    /// Sends at most ten of them to the first queue, as they are, and deletes those that are there. Who
-    /// dies in between leaves a second message, which does no harm. What is no message goes over as
-    /// well: who works on messages knows what to do with it.
+    /// Sends at most ten messages to the work queue unchanged, and deletes those that SQS accepted.
+    /// A crash between the two steps leaves a duplicate message, which has no effect. Invalid
+    /// messages are moved as well, and the processor handles them.
     pub async fn pass_on(&self, old: &[Old]) -> anyhow::Result<Passed> {
         let (Some(backlog), false) = (&self.backlog, old.is_empty()) else {
             return Ok(Passed::default());

@@ -1,16 +1,16 @@
-//! Documents that requests name: certificates and keys that have to be fetched before the requests
-//! can be judged.
+//! Documents that requests name: certificates and keys that must be fetched before the requests can
+//! be verified.
 //!
-//! Any sender can name a document that does not exist, so what is noted is bounded for each sender, and
-//! each sender has a place of its own: one that names many takes nothing away from another. A sender
-//! is the address that the request came from, as the gateway saw it (of an IPv6 address, the network
-//! of 64 bits). Behind a content delivery network that is the network's own address, which strangers
-//! share with the provider.
+//! Any sender can name a document that does not exist, so the number of recorded documents is
+//! limited for each sender. Each sender has its own slot, so a sender of many documents does not
+//! affect others. A sender is the address of the client as API Gateway sees it (for IPv6, the /64
+//! network). Behind a content delivery network this is the address of that network, which other
+//! clients share with the provider.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
-//! | a sender's share of an hour | `Q#{source}#{yyyymmdd}#W` | `{hh}#{place, 0..63}`: `own` the sender, `n` documents |
-//! | a document that it named | same | `{hh}#{sender}#{hash of the name}`: `k` and `v` the document, `at` when it was named first, `last` when last, `r` requests that were kept, `n` tries that failed, `tat` the last one |
+//! | a sender's slot in an hour | `Q#{source}#{yyyymmdd}#W` | `{hh}#{slot, 0..63}`: `own` the sender, `n` documents |
+//! | a document of a sender | same | `{hh}#{sender}#{hash of the name}`: `k` and `v` the document, `at` and `last` the time of its first and last request, `r` stored requests, `n` failed fetches, `tat` the time of the last fetch |
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,61 +25,61 @@ use crate::inbox::table::{Change, Returns, Write};
 use crate::webhook::envelope::Headers;
 use crate::webhook::verify::Wanted;
 
-/// Senders that may name documents of one source in an hour.
+/// The most senders that can name documents of one source in an hour.
 pub const SENDERS: u64 = 64;
 
-/// Places of an hour that a sender looks for a free one in.
+/// Slots of an hour that a sender can use.
 const PLACES: u64 = 4;
 
-/// Documents that one sender may name in an hour.
+/// The most documents that one sender can name in an hour.
 pub const DOCUMENTS: u32 = 32;
 
-/// Of so many of them, requests are kept.
+/// The most documents of a sender and hour for which requests are stored.
 const WITH_REQUESTS: u32 = 4;
 
-/// Requests that are kept for one document and sender in an hour.
+/// The most requests that are stored for one document and sender in an hour.
 const REQUESTS: u32 = 3;
 
 /// How far back the documents are read.
 pub const NAMED: Duration = Duration::from_secs(24 * 3600);
 
-/// How long what is noted is kept.
+/// How long the records are kept.
 const KEEP_NAMED: Duration = Duration::from_secs(2 * 24 * 3600);
 
-/// A document that is named again is written down as such once in this time.
+/// The time `last` of a document is updated at most once in this interval.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// What became of the name of a document.
+/// The result of recording a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Noted {
-    /// There is room for a request that names it.
+    /// The document is recorded, and the request may be stored.
     WithRequest,
-    /// It will be fetched; enough requests that name it are kept.
+    /// The document is recorded; enough requests that name it are stored.
     Only,
-    /// The sender has named as many documents as it may in this hour, or too many senders have
-    /// named any.
+    /// The sender has reached its limit of documents for this hour, or too many senders have named
+    /// documents.
     Full,
 }
 
-/// A document that a sender named in some hour.
+/// A document that a sender named in one hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     pub document: Wanted,
     pub sender: String,
-    /// When it was named first, and last.
+    /// When a request first named the document, and when one last did.
     pub at: UnixMillis,
     pub last: UnixMillis,
-    /// How often it was asked for without result, and when last.
+    /// The number of failed fetches, and the time of the last one.
     pub tries: u32,
     pub tried_at: Option<UnixMillis>,
     pk: String,
     sk: String,
 }
 
-/// Who sent a request, as 16 hex digits.
+/// The sender of a request: a hash of its address, as 16 hex digits.
 pub fn sender(headers: &Headers) -> String {
     let address = address(headers).and_then(|address| address.parse().ok());
     let digest = match address {
@@ -88,13 +88,13 @@ pub fn sender(headers: &Headers) -> String {
             Some(v4) => Sha256::digest(v4.octets()),
             None => Sha256::digest(&v6.octets()[..8]),
         },
-        // All that have none that can be read are one.
+        // All requests without a valid address share one sender.
         None => Sha256::digest("unknown"),
     };
     hex::encode(&digest[..8])
 }
 
-/// The address that API Gateway saw: what stands before it in the header is the sender's.
+/// The address that API Gateway appended. The client can choose the entries before it.
 pub(super) fn address(headers: &Headers) -> Option<&str> {
     let chain = headers.all("x-forwarded-for").last()?;
     let last = chain.rsplit(',').next()?.trim();
@@ -102,7 +102,7 @@ pub(super) fn address(headers: &Headers) -> Option<&str> {
 }
 
 impl RejectedRequests {
-    /// Notes that a sender named a document.
+    /// Records that a sender named a document.
     pub(super) async fn note(
         &self,
         source: &str,
@@ -146,7 +146,8 @@ impl RejectedRequests {
             return Ok(Noted::Full);
         };
         let with_request = count <= WITH_REQUESTS;
-        // One of a sender's later documents has no room for a request from the beginning.
+        // For a sender's later documents no requests are stored, so their count starts at the
+        // limit.
         let requests = if with_request { 1 } else { REQUESTS };
         let new = Item::from([
             (":sv".to_owned(), item::n(SCHEMA)),
@@ -169,7 +170,7 @@ impl RejectedRequests {
         })
     }
 
-    /// Counts one more document of a sender; `None` if it may name no more.
+    /// Counts one more document of a sender; `None` if the sender has reached its limit.
     async fn take_share(
         &self,
         pk: &str,
@@ -203,7 +204,7 @@ impl RejectedRequests {
         Ok(None)
     }
 
-    /// The documents that were named since the time, oldest first.
+    /// The documents that requests have named since `from`, oldest first.
     pub async fn named(
         &self,
         source: &str,
@@ -244,7 +245,7 @@ impl RejectedRequests {
         }
     }
 
-    /// Notes that a document was asked for without result.
+    /// Records a failed fetch of a document.
     pub async fn note_try(&self, named: &Named, now: UnixMillis) -> anyhow::Result<()> {
         let values = Item::from([
             (":now".to_owned(), item::ms(now)),
@@ -256,7 +257,8 @@ impl RejectedRequests {
         Ok(())
     }
 
-    /// The item as it is after the change; or, where the condition does not hold, as it stands.
+    /// Returns the item after the change, or `Err` with the current item if the condition is
+    /// refused.
     async fn update(
         &self,
         (pk, sk): (&str, &str),
@@ -279,7 +281,7 @@ impl RejectedRequests {
 }
 
 impl Named {
-    /// Reads a document; a sender's share is none.
+    /// Reads a document; `None` for the item of a sender's slot.
     fn read(stored: &Item) -> Option<Self> {
         let (pk, sk) = (item::text(stored, "pk")?, item::text(stored, "sk")?);
         let mut parts = sk.split('#');
@@ -307,7 +309,7 @@ fn written(document: &Wanted) -> (&'static str, &str) {
     }
 }
 
-/// What newer code wants, this code does not know.
+/// Returns `None` for a kind that only newer code knows.
 fn document(kind: &str, name: &str) -> Option<Wanted> {
     let name = name.to_owned();
     match kind {
@@ -335,8 +337,8 @@ fn hour(at: UnixMillis) -> &'static str {
         .unwrap_or("00")
 }
 
-/// Where a sender's share of an hour may be. With another hour they are other places, so that two
-/// senders that meet in all of theirs do not meet again in the next.
+/// The slots that a sender can use in an hour. They change with the hour, so that two senders with
+/// the same slots do not collide again in the next hour.
 fn places(hour: &str, sender: &str) -> impl Iterator<Item = u64> {
     let digest = Sha256::digest(format!("{hour}#{sender}"));
     let places: Vec<u64> = digest

@@ -1,13 +1,14 @@
-//! Which headers of a refused request are kept: all that may decide when it is verified again.
+//! The stored headers of a rejected request: all that can affect a second verification.
 
 use super::NewRejection;
 use crate::webhook::envelope::{Envelope, Headers, is_credential};
 use crate::webhook::verify::{Arrival, Rejected};
 
-/// Of so many credentials it is asked whether the verification reads them; each costs one.
+/// The most credentials in a request that are tested; each test costs a verification. With more,
+/// all credentials are dropped.
 const MOST_CREDENTIALS: usize = 8;
 
-/// Every header, without the credentials that the source's scheme does not read.
+/// Every header except credentials that the source's scheme does not read.
 pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
     let mut dropped: Vec<&str> = Vec::new();
     for (name, _) in refused.envelope.headers.iter() {
@@ -23,8 +24,8 @@ pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether the verdict is another one without this header. It is asked like this, and not of the
-/// preset, because the verification is what will be asked again.
+/// Whether the verification gives a different result without this header. The test runs the
+/// verification, and not a rule of the preset, because the same verification runs again later.
 fn is_read(refused: &NewRejection<'_>, name: &str) -> bool {
     let all = &refused.envelope.headers;
     let credentials = all.iter().filter(|(name, _)| is_credential(name)).count();

@@ -1,4 +1,4 @@
-//! How much of a source's budget of a day is spent.
+//! The used part of a source's daily quota.
 
 use super::{KEEP, RejectedRequests, day};
 use crate::base::clock::UnixMillis;
@@ -6,12 +6,13 @@ use crate::inbox::ledger::{SCHEMA, item};
 use crate::inbox::table::{Change, Returns};
 use crate::sources::policy::{LARGEST_REFUSED, Limits};
 
-/// What is counted.
+/// Which requests a quota counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Budget {
-    /// Requests that were refused.
+    /// Rejected requests.
     Refused,
-    /// Requests that wait for a document. It is as large, and what is refused takes nothing of it.
+    /// Requests that wait for a document. This quota has the same size, and rejected requests do
+    /// not use it.
     Waiting,
 }
 
@@ -30,17 +31,17 @@ pub struct DailyQuota {
     pub source: String,
     /// `yyyymmdd`
     pub day: String,
-    /// Requests that took of the budget.
+    /// Counted requests.
     pub requests: u32,
-    /// Of these, those that were too large to keep.
+    /// Of these, the requests that were too large to store.
     pub too_large: u32,
     pub bytes: u64,
-    /// As they were when it was counted last.
+    /// The limits at the time of the last count.
     pub limits: Limits,
 }
 
 impl DailyQuota {
-    /// Whether later requests of the day are turned away, or the next large one.
+    /// Whether no further requests of the day are stored, or the next large one is not.
     pub fn is_spent(&self) -> bool {
         let limits = self.limits;
         self.requests >= limits.per_day
@@ -49,11 +50,11 @@ impl DailyQuota {
 }
 
 impl RejectedRequests {
-    /// Takes one request out of the budget of its day, if it is in there. Without `bytes` it is
-    /// one that is not kept.
+    /// Counts one request against the quota of its day; `false` if the quota is used up. `None` for
+    /// `bytes` means that the request is not stored.
     ///
-    /// An SDK's second try of an update that had been applied takes it twice; the budget is an
-    /// upper bound, and stays one.
+    /// If the SDK retries an update that was already applied, the request counts twice. The quota
+    /// stays an upper bound.
     pub(super) async fn count(
         &self,
         budget: Budget,
@@ -88,7 +89,7 @@ impl RejectedRequests {
         Ok(counted.await?.is_applied())
     }
 
-    /// What was counted on the day of this time, of the requests that were refused.
+    /// The count of rejected requests on the day of this time.
     pub async fn tally(&self, source: &str, at: UnixMillis) -> anyhow::Result<Option<DailyQuota>> {
         let day = day(at);
         let pk = pk(source, &day);

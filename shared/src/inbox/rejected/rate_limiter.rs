@@ -1,22 +1,22 @@
-//! What one process allows itself, before anybody is asked: pure, and per source; for requests that
-//! wait for a document, per source and sender.
+//! The rate limit of one process, checked before any call: pure, and per source. For requests that
+//! wait for a document, it is per source and sender.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 
-/// Requests of a source that a process keeps at once.
+/// Requests of a source that a process stores in one burst.
 const BURST: f64 = 50.0;
 
-/// And how many more each second.
+/// Further requests each second.
 const PER_SECOND: f64 = 5.0;
 
-/// A table that failed is left alone for so long: a flood meets it no more often than this.
+/// How long no call is made after a failed call, so that a flood does not load a failing table.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Doors that are remembered. A flood from more senders makes all of them forgotten, which lets in
-/// too many for a moment: the table has bounds of its own.
+/// The most buckets in memory. A flood from more senders clears all of them, which allows too many
+/// requests for a moment; the quotas in the table still limit them.
 const MOST_BUCKETS: usize = 4_096;
 
 #[derive(Debug, Default)]
@@ -27,13 +27,13 @@ struct Bucket {
     allowance: f64,
     filled_at: UnixMillis,
     paused_at: Option<UnixMillis>,
-    /// The day, or the hour, whose budget was seen to be spent.
+    /// The day, or the hour, whose quota is known to be used up.
     full_on: Option<String>,
 }
 
 impl RateLimiter {
-    /// Whether the table may be asked for one more of this source, or sender. `span` names the day,
-    /// or the hour, that its budget is of.
+    /// Whether one more call of the table is allowed for this source, or sender. `span` names the
+    /// day, or the hour, of its quota.
     pub(super) fn permit(&mut self, name: &str, span: &str, now: UnixMillis) -> bool {
         let door = self.bucket(name, now);
         let earned = now.since(door.filled_at).as_secs_f64() * PER_SECOND;
@@ -88,7 +88,7 @@ mod tests {
         let mut gate = RateLimiter::default();
         assert_eq!(let_in(&mut gate, 1_000, NOW), 50);
         assert_eq!(let_in(&mut gate, 1_000, NOW + Duration::from_secs(1)), 5);
-        // A clock that goes backwards earns nothing.
+        // A clock that goes backwards adds nothing.
         assert_eq!(let_in(&mut gate, 1_000, NOW), 0);
         assert!(gate.permit("another source", TODAY, NOW));
         let days = Duration::from_secs(1_000_000);

@@ -1,4 +1,4 @@
-//! Reads for people: a span of days of a source, or one request by its id.
+//! Reads for operators: the requests of a source in a period, or one request by its id.
 
 use anyhow::Context as _;
 
@@ -11,8 +11,8 @@ use crate::webhook::event::EventId;
 const DAY_MS: i64 = 24 * 3_600_000;
 
 impl RejectedRequests {
-    /// The refused requests of a source received from `from` to `to`, both inclusive, newest
-    /// first. Nothing is kept longer than a week, so nothing older is looked for.
+    /// The rejected requests of a source received from `from` to `to`, both inclusive, newest
+    /// first. Requests are kept for a week, so older days are not read.
     pub async fn held(
         &self,
         source: &str,
@@ -20,7 +20,7 @@ impl RejectedRequests {
         to: UnixMillis,
         now: UnixMillis,
     ) -> anyhow::Result<Vec<RejectedRequest>> {
-        // DynamoDB deletes late, so a day more.
+        // DynamoDB deletes expired items late, so one more day is read.
         let mut at = from.max(now - KEEP - std::time::Duration::from_millis(86_400_000));
         let to = to.min(UnixMillis(now.0 + DAY_MS));
         let mut held = Vec::new();
@@ -36,8 +36,8 @@ impl RejectedRequests {
         Ok(held)
     }
 
-    /// Those of the given sources whose id begins with `prefix`, which must name at least the
-    /// hour; newest first.
+    /// The requests of the given sources whose id begins with `prefix`, newest first. The prefix
+    /// must be long enough to determine the hour.
     pub async fn with_id_prefix(
         &self,
         sources: &[&str],

@@ -1,4 +1,4 @@
-//! The way out: into the inbox, for what can be proven now, or out of the table.
+//! Releases requests that can be verified now into the inbox, and deletes requests.
 
 use anyhow::Context as _;
 
@@ -11,35 +11,35 @@ use crate::inbox::table::{Change, Returns};
 use crate::webhook::event::Event;
 use crate::webhook::verify::{Arrival, Reason, Rejected, Verifier};
 
-/// What the verification says of a request today.
+/// The result of verifying a stored request now.
 #[derive(Debug)]
 pub enum Verdict {
     Genuine(Box<Event>),
-    /// Rightly signed, but it only asked for an answer. Nothing of it is for the inbox.
+    /// The signature is valid, but the request is a handshake and contains no event.
     Handshake,
     Refused(Reason),
-    /// What is stored of it is not what arrived.
+    /// The stored body does not match its hash.
     Damaged,
 }
 
-/// What became of a genuine one.
+/// The result of releasing a verified request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entered {
-    /// Another event has its id, or its body: it is kept apart, in the inbox.
+    /// Another event has the same id or the same body: the event is quarantined in the inbox.
     Apart,
     New,
-    /// It had arrived by another delivery.
+    /// The event is already stored from another delivery.
     Known,
 }
 
 impl RejectedRequest {
-    /// Verifies it as the catcher does, with the secrets of today and the time of its receipt:
-    /// the envelope carries it.
+    /// Verifies the request as the catcher does, with the current secrets. Timestamps are compared
+    /// with the time of receipt, which the envelope contains.
     pub fn verdict(&self, verifier: &Verifier, secrets: &[Secret]) -> Verdict {
         let Ok(envelope) = self.envelope() else {
             return Verdict::Damaged;
         };
-        // It may have come before `public_url` was set.
+        // The request can be older than the setting `public_url`.
         let envelope = verifier.at_public_url(envelope);
         match verifier.verify(&envelope, secrets) {
             Ok(Arrival::Event(event)) => Verdict::Genuine(event),
@@ -50,8 +50,8 @@ impl RejectedRequest {
 }
 
 impl RejectedRequests {
-    /// Lets a genuine request into the inbox, by the door that all events come in, and notes that
-    /// it went. Whoever dies in between lets it in again, and finds it known.
+    /// Stores the events of a verified request through [`Inbox::accept`], then marks the request as
+    /// released. After a crash between the two steps, the next release finds the events stored.
     pub async fn release(
         &self,
         inbox: &Inbox,
@@ -65,15 +65,15 @@ impl RejectedRequests {
             Received::Open { .. } | Received::Settled => (Entered::Known, &kept.key),
             Received::Conflict(key) | Received::Repeated(key) => (Entered::Apart, key),
         });
-        // Of a batch, what is most worth to be looked at.
+        // For a batch: the result that most needs attention.
         let first = entered.min_by_key(|(entered, _)| *entered);
-        let (entered, key) = first.context("a request brings at least one event")?;
+        let (entered, key) = first.context("the request contains no event")?;
         self.mark_released(held, Some(&key.to_string()), now)
             .await?;
         Ok(entered)
     }
 
-    /// Notes that a request needs no more looking at. One that was purged meanwhile stays away.
+    /// Marks a request as released. Does nothing if the request was deleted in the meantime.
     pub async fn mark_released(
         &self,
         held: &RejectedRequest,
@@ -95,7 +95,7 @@ impl RejectedRequests {
         Ok(())
     }
 
-    /// Deletes a request. The budget of its day stays spent.
+    /// Deletes a request. The quota of its day still counts it.
     pub async fn purge(&self, held: &RejectedRequest) -> anyhow::Result<()> {
         let request = (&*held.pk, &*held.sk);
         self.table

@@ -1,4 +1,4 @@
-//! A refused request as it is stored, written and read back.
+//! A rejected request as it is stored, written and read back.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
@@ -10,25 +10,25 @@ use crate::sources::policy::{LARGEST_REFUSED, LARGEST_REFUSED_BODY};
 use crate::webhook::envelope::{Envelope, Headers};
 use crate::webhook::event::{EventId, Sha};
 
-/// Parts of a day of a source.
+/// The number of partitions for one day of a source.
 pub(super) const SHARDS: u8 = 4;
 
-/// A refused request. Its body is unpacked when it is asked for.
+/// A rejected request. Its body is decompressed on demand.
 #[derive(Clone, Debug)]
 pub struct RejectedRequest {
     pub id: EventId,
     pub source: String,
-    /// The word of a [`Reason`](crate::webhook::verify::Reason), perhaps of newer code.
+    /// The text of a [`Reason`](crate::webhook::verify::Reason); newer code can have other reasons.
     pub reason: String,
     pub method: String,
     pub url: String,
     pub headers: Headers,
     pub received_at: UnixMillis,
-    /// Hash of the configuration that was in force.
+    /// Hash of the configuration at the time of receipt.
     pub config: String,
     pub sha: Sha,
     pub body_len: u64,
-    /// Bytes of the item.
+    /// Size of the item in bytes.
     pub stored: u64,
     pub released: Option<Released>,
     pub(super) pk: String,
@@ -37,16 +37,16 @@ pub struct RejectedRequest {
     encoding: Encoding,
 }
 
-/// A request that was verified after all, and what became of it.
+/// When a request was released, and the event that it became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
     pub at: UnixMillis,
-    /// `source:event-id`; none if it was no event.
+    /// `source:event-id`; `None` if the request contained no event.
     pub key: Option<String>,
 }
 
 impl RejectedRequest {
-    /// The request as it arrived, for whoever verifies it again.
+    /// The request as it arrived, for a second verification.
     pub fn envelope(&self) -> Result<Envelope, MissingBody> {
         Ok(Envelope {
             method: self.method.clone(),
@@ -63,12 +63,12 @@ impl RejectedRequest {
             .map(|body| body.0)
     }
 
-    /// The address that API Gateway saw: what stands before it in the header is the sender's.
+    /// The address that API Gateway appended. The client can choose the entries before it.
     pub fn address(&self) -> Option<&str> {
         super::documents::address(&self.headers)
     }
 
-    /// Reads an item. One that cannot be read is no reason to show none of the others.
+    /// Reads an item; `None` if the item is invalid, so that a list can skip it.
     pub(super) fn read(stored: &Item) -> Option<Self> {
         let (pk, sk) = (item::text(stored, "pk")?, item::text(stored, "sk")?);
         let source = pk.strip_prefix("Q#")?.split('#').next()?;
@@ -99,7 +99,7 @@ impl RejectedRequest {
     }
 }
 
-/// Where a request is kept.
+/// The key of a stored request.
 pub(super) struct Place {
     at: UnixMillis,
     pk: String,
@@ -136,7 +136,8 @@ pub(super) fn item(
     if packed.bytes.len() > LARGEST_REFUSED_BODY {
         return None;
     }
-    // Each name before its value: the order and repetitions may have been the reason.
+    // A flat list of names and values, because the order and repeated headers can affect the
+    // verification.
     let headers = headers::kept(refused).into_iter();
     let headers = headers.flat_map(|(name, value)| [item::s(name), item::s(value)]);
     let item = Item::from([

@@ -1,4 +1,4 @@
-//! What a message of the spill queue says: events with everything that their rows will say.
+//! The format of a spill queue message: events with all data for their rows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,32 +14,32 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{BodyLocation, Encoding, Packed, StoredBody, unpack};
 use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
 
-/// The version of messages that this code writes.
+/// The message version that this code writes.
 const VERSION: u32 = 1;
 
-/// Why a message cannot be read. Nothing of its content is told.
+/// Why a message cannot be read. The text never contains content of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     NoJson,
-    /// Newer code wrote it.
+    /// Written by newer code.
     UnknownVersion(u32),
-    /// This part of an event is missing, or not what it should be.
+    /// This part of an event is missing or invalid.
     Part(&'static str),
 }
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoJson => f.write_str("it is not JSON, or has not the parts of an event"),
+            Self::NoJson => f.write_str("the message is not JSON, or a field of an event is missing"),
             Self::UnknownVersion(version) => {
                 write!(f, "version {version} is newer than this code")
             }
-            Self::Part(part) => write!(f, "its {part} is not what it should be"),
+            Self::Part(part) => write!(f, "invalid {part} of an event"),
         }
     }
 }
 
-/// What every version of a message has: the rest is that version's own.
+/// The field that every message version has.
 #[derive(Deserialize)]
 struct Versioned {
     v: u32,
@@ -50,7 +50,7 @@ struct Envelope {
     events: Vec<Wire>,
 }
 
-/// An event; the names are those of the attributes of its row.
+/// An event; its field names are the attribute names of a row.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     key: String,
@@ -62,11 +62,11 @@ struct Wire {
     prv: String,
     cfg: String,
     sha: String,
-    /// Hash of what is the same whenever the event comes.
+    /// Hash of the content that is the same in every delivery of the event.
     same: String,
-    /// Whether what was signed counts once, whatever its id.
+    /// Whether the signed content is accepted only once, regardless of its id.
     once: bool,
-    /// What names what was signed; the hash in `same` without it.
+    /// The hash that identifies the signed content; if missing, the hash in `same`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mark: Option<String>,
     len: usize,
@@ -83,7 +83,7 @@ struct Wire {
     body: WireBody,
 }
 
-/// The body in base64, or where it is.
+/// The body in base64, or its location.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum WireBody {
@@ -93,7 +93,7 @@ enum WireBody {
     Bucket(String),
 }
 
-/// Writes events into as few messages as they fit, each at most so many bytes.
+/// Serializes events into as few messages as possible, each at most `limit` bytes.
 pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<String>> {
     let (begin, end) = (format!(r#"{{"v":{VERSION},"events":["#), "]}");
     let mut messages = Vec::new();
@@ -115,7 +115,8 @@ pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<Stri
     Ok(messages)
 }
 
-/// Reads a message. It may come from anybody who can send to the queue.
+/// Parses a message. Anyone with permission to send to the queue can write one, so its content is
+/// not trusted.
 pub(super) fn read(text: &str) -> Result<Vec<Spilled>, Unreadable> {
     let Versioned { v } = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
     if v != VERSION {
@@ -138,7 +139,8 @@ impl Wire {
         };
         let body = match spilled.placed.as_ref().map(|placed| &placed.at) {
             Some(BodyLocation::Bucket(key)) => WireBody::Bucket(key.clone()),
-            // What is in a row may need a dictionary, and a message may be read by another release.
+            // The body is compressed again: a body in a row can need a dictionary, and another
+            // release may read the message.
             Some(BodyLocation::Table(_)) | None => packed(&Packed::new(&event.body)),
         };
         let len = spilled.placed.as_ref().map(|placed| placed.len);
@@ -193,7 +195,7 @@ impl Wire {
             provider: self.pvd,
             preset: self.pre,
             kind: self.ty,
-            // What the ledger does not keep.
+            // Rows do not store these fields.
             items: Vec::new(),
             parts: Vec::new(),
             of,
@@ -227,7 +229,8 @@ fn unpacked(text: &str, encoding: Encoding, len: usize, sha: &Sha) -> Result<Byt
     Ok(body.0)
 }
 
-/// The same JSON without characters that SQS would refuse. Beyond ASCII they are in strings only.
+/// The same JSON without characters that SQS rejects. Non-ASCII characters occur only in strings,
+/// and are escaped.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 fn ascii(json: &str) -> String {
     use std::fmt::Write as _;
@@ -238,7 +241,7 @@ fn ascii(json: &str) -> String {
             continue;
         }
         for unit in character.encode_utf16(&mut [0; 2]) {
-            // A string takes whatever is written to it.
+            // Writing to a `String` never fails.
             let _ = write!(out, "\\u{unit:04x}");
         }
     }

@@ -1,39 +1,40 @@
-//! The figures of a span of time.
+//! The counts of a period.
 
 use super::Delays;
 use crate::base::clock::UnixMillis;
 
-/// Gaps of a day that are named. The others are counted, and found in the inbox by how they came.
+/// The most gaps of a day that are listed. The others are only counted; their rows in the inbox
+/// have `via` `backup_sync`.
 pub const MOST_GAPS: usize = 50;
 
-/// An event that only the sync had found when its time was judged.
+/// An event that only the sync had found when it was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// By the provider's clock.
+    /// When it happened, by the provider's clock.
     pub happened: UnixMillis,
-    /// When the sync put it into the ledger.
+    /// When the sync stored it in the ledger.
     pub found: UnixMillis,
     pub kind: String,
     /// The id of its key.
     pub id: String,
 }
 
-/// How many events came which way.
+/// How many events arrived by webhook, and how many only the sync found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By webhook, and absent from the provider's list.
+    /// Arrived by webhook, and missing in the provider's list.
     pub webhook: u64,
-    /// By webhook, and in the list.
+    /// Arrived by webhook, and in the list.
     pub both: u64,
-    /// Of these, the ones that the sync had found before the webhook came.
+    /// Of these, the events that the sync found before the webhook arrived.
     pub late: u64,
-    /// In the list, and not by webhook: missed.
+    /// In the list, but not received by webhook: missed.
     pub sync: u64,
-    /// From when it happened until the webhook came.
+    /// Delays from the event to the arrival of its webhook.
     pub by_webhook: Delays,
-    /// From when it happened until the sync found what never came.
+    /// Delays from a missed event to its discovery by the sync.
     pub by_sync: Delays,
-    /// The first of those, by name.
+    /// The first missed events, at most [`MOST_GAPS`].
     pub gaps: Vec<Gap>,
 }
 
@@ -43,8 +44,8 @@ impl Counts {
         self.webhook + self.both + self.sync
     }
 
-    /// The share of events that did not come by webhook, in percent; `None` when there were none:
-    /// nothing is not 0 %.
+    /// The share of events that did not arrive by webhook, in percent. `None` if there were no
+    /// events, which is not the same as 0 %.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a rate of more than 2^52 events may be off by a little"
@@ -66,7 +67,8 @@ impl Counts {
 }
 
 impl Gap {
-    /// One text, `happened|found|id|kind`: a map would spend more bytes on names than on facts.
+    /// One text, `happened|found|id|kind`: the attribute names of a map would take more bytes than
+    /// the values.
     pub(crate) fn written(&self) -> String {
         let kind: String = self.kind.chars().take(60).collect();
         format!("{}|{}|{}|{kind}", self.happened.0, self.found.0, self.id)

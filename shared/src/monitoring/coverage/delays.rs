@@ -1,16 +1,16 @@
-//! How late events came, as counts between fixed bounds: they add up over days and runs.
+//! A histogram of delays with fixed bounds, so that days and runs can be added.
 
 use std::time::Duration;
 
-/// Upper bounds in seconds, inclusive; what is later than the last is in a count of its own.
+/// Upper bounds in seconds, inclusive. Delays above the last bound have their own count.
 pub const BOUNDS: [u64; 13] = [
     1, 2, 5, 15, 60, 300, 900, 1800, 3600, 14_400, 43_200, 86_400, 259_200,
 ];
 
-/// Delays of many events.
+/// The delays of many events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// How many were at most as late as the bound of the same place, and later than the one before.
+    /// The number of delays up to the bound of the same index, and above the previous bound.
     counts: [u64; BOUNDS.len() + 1],
     longest: Duration,
 }
@@ -45,8 +45,8 @@ impl Delays {
         (!self.is_empty()).then_some(self.longest)
     }
 
-    /// A time within which this share of them came, in percent: the bound below which they are,
-    /// and never more than the longest.
+    /// An upper limit for this percentage of the delays: the bound that contains the percentile,
+    /// and at most the longest delay.
     pub fn within(&self, percent: u64) -> Option<Duration> {
         let wanted = (self.len() * percent).div_ceil(100).max(1);
         let mut sum = 0;
@@ -60,13 +60,13 @@ impl Delays {
         None
     }
 
-    /// The counts as they are stored: those of the bounds, then the longest in milliseconds.
+    /// The stored form: the counts of the bounds, then the longest delay in milliseconds.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         let longest = u64::try_from(self.longest.as_millis()).unwrap_or(u64::MAX);
         self.counts.iter().copied().chain([longest]).collect()
     }
 
-    /// Reads them back. Other bounds than today's make them useless, and they are left out.
+    /// Parses the stored form. Counts of other bounds than the current ones are discarded.
     pub(crate) fn of_numbers(numbers: &[u64]) -> Self {
         let Some((longest, counts)) = numbers.split_last() else {
             return Self::default();

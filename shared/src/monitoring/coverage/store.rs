@@ -1,4 +1,4 @@
-//! The figures of the sync, kept by source and day, and how far a run has counted.
+//! The counts of the sync by source and day, and the progress of a run.
 
 use crate::monitoring::hours::Statistics;
 use std::collections::BTreeMap;
@@ -12,17 +12,17 @@ use crate::inbox::ledger::transition::coverage as change;
 use crate::inbox::ledger::{Item, SCHEMA, Write, item};
 use crate::monitoring::coverage::{Comparison, Counts, DayCount, Delays, Gap, Piece};
 
-/// How often a count is tried again that another run got ahead of.
+/// The most attempts of a count that other runs overtake.
 const TRIES: usize = 8;
 
 impl Statistics<'_> {
-    /// The figures of a day, empty if there are none.
+    /// The counts of a day, empty if there are none.
     pub async fn day_count(self, source: &str, day: Day) -> anyhow::Result<DayCount> {
         let item = self.get(&pk(source), &sk(day)).await?;
         Ok(item.map_or_else(|| DayCount::empty(day), |item| read(day, &item)))
     }
 
-    /// The figures of a source from one day to another, both inclusive. Days without are left out.
+    /// The counts of a source from one day to another, both inclusive, without days that have none.
     pub async fn day_counts(
         self,
         source: &str,
@@ -42,7 +42,7 @@ impl Statistics<'_> {
                 .set_exclusive_start_key(start)
                 .send()
                 .await
-                .context("read the figures of a source")?;
+                .context("read the daily counts of a source")?;
             found.extend(answer.items().iter().filter_map(|item| {
                 let day = Day::parse(item::text(item, "sk")?.strip_prefix("DAY#")?)?;
                 Some(read(day, item))
@@ -54,11 +54,11 @@ impl Statistics<'_> {
         }
     }
 
-    /// Adds what a run has seen of a day, unless it was counted before. Returns the figures with
-    /// it, or nothing when nothing was added.
+    /// Adds the counts of a run to a day, unless they were added before. Returns the part and the
+    /// new sum, or `None` if nothing was added.
     ///
-    /// `piece` says what is to be added where the day is counted up to some time; it is asked
-    /// again when another run gets ahead.
+    /// `piece` returns the part to add for a day that is counted up to the given time. It is called
+    /// again if another run writes first.
     pub async fn count_day(
         self,
         source: &str,
@@ -72,24 +72,24 @@ impl Statistics<'_> {
                 return Ok(None);
             };
             let sum = known.with(&piece, comparison);
-            // As long as a row of the day can be there, and then some: an event may stay open.
+            // Twice the retention of rows: an event that stays open outlives the retention.
             let keep = self.retention(source).rows * 2;
             let expires = day.ends() + keep;
             let written = change::count_day(known.counted, &owner, write(&sum), expires);
             match self.change_item(&pk(source), &sk(day), written).await? {
                 Write::Applied(_) => return Ok(Some((piece, sum))),
-                // Our own write, its answer lost.
+                // Our own write, whose response was lost.
                 Write::Refused(Some(item)) if item::text(&item, "wid") == Some(&owner) => {
                     return Ok(Some((piece, sum)));
                 }
                 Write::Refused(_) => {}
             }
         }
-        anyhow::bail!("other runs of the sync count the same day")
+        anyhow::bail!("other runs of the sync are counting the same day")
     }
 
-    /// Keeps what a run has counted up to the page that it goes on with, and up to the one before:
-    /// a run that is killed between this and the note of the page goes on with the latter.
+    /// Stores the counts of a run up to its next page, and up to the page before. A run that
+    /// crashes before it has stored its next page continues with the page before.
     pub async fn keep_tally(
         self,
         source: &str,
@@ -110,13 +110,13 @@ impl Statistics<'_> {
             tally.insert(format!("page_{name}"), item::s(page));
             tally.insert(format!("days_{name}"), AttributeValue::M(days.collect()));
         }
-        self.put("keep what the sync has counted", tally, None)
+        self.put("store the counts of the sync", tally, None)
             .await?;
         Ok(())
     }
 
-    /// What the run that began at `started` had counted before this page; nothing if that is not
-    /// known any more.
+    /// The counts of the run that began at `started`, up to this page. `None` if they are no longer
+    /// stored.
     pub async fn kept_tally(
         self,
         source: &str,
@@ -161,7 +161,7 @@ fn read(day: Day, item: &Item) -> DayCount {
     }
 }
 
-/// Everything of a day but its key.
+/// The attributes of a day, without its key.
 fn write(day: &DayCount) -> Item {
     let mut item = counts_item(&day.counts);
     item.insert("sv".into(), item::n(SCHEMA));

@@ -1,6 +1,6 @@
 use super::*;
 
-/// 2030-03-17T17:46:40Z, and no whole minute.
+/// 2030-03-17T17:46:40Z, not a whole minute.
 const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 const QUARTER: Duration = Duration::from_secs(900);
 
@@ -22,7 +22,7 @@ fn missed(id: &str, happened: UnixMillis) -> Sighting {
     sighting(id, happened, None)
 }
 
-/// What a run that began at `started`, and asked from `from`, adds to its first day.
+/// The counts that a run adds if it began at `started` and listed from `from`.
 fn add(
     from: UnixMillis,
     started: UnixMillis,
@@ -55,7 +55,7 @@ fn a_day_has_a_name_and_two_ends() {
 
 #[test]
 fn windows_of_runs_one_after_the_other_touch_and_never_overlap() {
-    // Runs are not begun at whole minutes, nor at the same distance.
+    // Runs do not begin at whole minutes, nor at equal intervals.
     let starts = [0, 901, 1799, 2777, 3600].map(|s| NOW + Duration::from_secs(s));
     let windows: Vec<Window> = starts
         .windows(2)
@@ -74,7 +74,7 @@ fn an_event_of_the_last_minutes_is_not_missed_yet() {
     let counts = add(before(1800), NOW, &events, &mut None);
     assert_eq!(counts.sync, 1);
     assert_eq!(counts.gaps[0].id, "old");
-    // Without an overlap, what came just now may still be on its way all the same.
+    // Even without an overlap, recent events may still arrive by webhook.
     let window = Window::closed(before(900), NOW, Duration::ZERO);
     assert_eq!(NOW.since(window.to).as_secs() / 60, 4);
 }
@@ -86,7 +86,7 @@ fn runs_that_list_the_same_events_again_count_them_once() {
         .collect();
     let mut counted = None;
     let mut sum = 0;
-    // Each run twice: the second is one that had crashed before it could move the cursor.
+    // Each run happens twice: the first one crashed before it moved the cursor.
     let starts = [1800, 900, 0].map(before);
     let mut cursor = before(3600 + 900);
     for started in starts {
@@ -161,7 +161,7 @@ fn a_later_attempt_to_deliver_what_we_have_is_not_counted_again() {
         ..missed("1", at)
     };
     assert_eq!(add(before(1800), NOW, &[again], &mut None).all(), 0);
-    // Clocks differ by less than that.
+    // A smaller difference can be clock skew.
     let skewed = Sighting {
         kept: at - Duration::from_secs(59),
         ..missed("1", at)
@@ -180,9 +180,9 @@ fn a_run_that_was_broken_off_goes_on_with_what_it_had_counted() {
     assert_eq!(second.piece(day, None).unwrap().counts.sync, 2);
     assert_eq!(second.carried()[&day].sync, 2);
     assert!(!second.is_whole());
-    // Another run has counted into the middle of it: what is its, cannot be told apart.
+    // Another run has counted part of the window, which cannot be separated.
     assert_eq!(second.piece(day, Some(before(1250))), None);
-    // Nothing of it was counted, or all.
+    // No part of the window was counted, or all of it.
     assert!(second.piece(day, Some(before(1900))).is_some());
     assert_eq!(second.piece(day, Some(window.to)), None);
 }

@@ -1,5 +1,4 @@
-//! How the subscriptions at the providers stand, and how the sync is sent back behind a time when
-//! one was dark.
+//! Storage of the endpoint status, and the rewind of the sync to a time before an unhealthy period.
 
 use crate::monitoring::reconcile::ProviderReports;
 use anyhow::Context as _;
@@ -10,34 +9,34 @@ use crate::inbox::ledger::{Item, Write, item};
 use crate::monitoring::endpoint::Status;
 
 impl ProviderReports<'_> {
-    /// How the endpoint of a source stood when it was last looked at.
+    /// The status of a source's endpoint at the last check.
     pub async fn endpoint(self, source: &str) -> anyhow::Result<Option<Status>> {
         let Some(item) = self.get(&pk(source), "ENDPOINT").await? else {
             return Ok(None);
         };
-        let document = item::text(&item, "doc").context("the status of an endpoint is empty")?;
+        let document = item::text(&item, "doc").context("the stored status of an endpoint is empty")?;
         let status = serde_json::from_str(document);
         status
-            .context("the status of an endpoint is damaged")
+            .context("the stored status of an endpoint is invalid")
             .map(Some)
     }
 
-    /// Notes how it stands. Of two who look at the same time either may be last.
+    /// Stores the status. Of two concurrent checks, the last write wins.
     pub async fn note_endpoint(self, status: &Status) -> anyhow::Result<()> {
-        let document = serde_json::to_string(status).context("write down an endpoint")?;
+        let document = serde_json::to_string(status).context("serialize the status of an endpoint")?;
         let item = Item::from([
             ("pk".to_owned(), item::s(pk(&status.source))),
             ("sk".to_owned(), item::s("ENDPOINT")),
             ("doc".to_owned(), item::s(document)),
         ]);
-        self.put("note the status of an endpoint", item, None)
+        self.put("store the status of an endpoint", item, None)
             .await?;
         Ok(())
     }
 
-    /// Sends the sync of a source back, so that its next run asks from `before` on. It costs calls
-    /// and loses nothing: what is known is found known. `false`: it is there already, has never
-    /// run, or a run is at it.
+    /// Rewinds the sync of a source, so that its next run lists from `before`. This costs calls and
+    /// loses nothing: stored events are found as duplicates. `false` if the cursor is already
+    /// there, the sync has never run, or a run is in progress.
     pub async fn sync_rewind(
         self,
         source: &str,

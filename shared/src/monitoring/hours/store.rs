@@ -1,5 +1,5 @@
-//! Counts for people, at a price that does not grow with the table: hours that are over are counted
-//! once and kept, and what is open, dead or done is looked at within bounds.
+//! Counts for operators, at a cost that does not grow with the table. Past hours are counted once
+//! and stored; reads of open events, dead letters and done events are limited.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,36 +16,36 @@ use crate::inbox::ledger::{Item, Ledger, State, Waiting, Write, item};
 use crate::monitoring::hours::Arrived;
 use crate::webhook::event::EventKey;
 
-/// For how long the count of an hour is kept.
+/// How long the count of an hour is kept.
 const KEEP: std::time::Duration = std::time::Duration::from_secs(180 * 24 * 3600);
 
-/// The count of an hour that is over.
+/// The count of a past hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HourCount {
     pub hour: Hour,
     /// When it was counted.
     pub as_of: UnixMillis,
-    /// By source; one without events may be missing.
+    /// The counts by source; a source without events can be missing.
     pub sources: BTreeMap<String, Arrived>,
 }
 
-/// What statistics need to know of an event.
+/// The attributes of an event that statistics need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brief {
     pub key: EventKey,
     pub state: State,
     pub kind: String,
     pub received_at: UnixMillis,
-    /// When it was done, of one that never was replayed.
+    /// When the event was done; `None` for a replayed event.
     pub done_at: Option<UnixMillis>,
 }
 
-/// What was counted: deliveries of a day, events of an hour, gaps between webhooks.
+/// Stored statistics: coverage by day, events by hour, gaps between webhooks.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistics<'l>(&'l Ledger);
 
 impl Ledger {
-    /// What was counted: deliveries of a day, events of an hour, gaps between webhooks.
+    /// Stored statistics: coverage by day, events by hour, gaps between webhooks.
     pub fn statistics(&self) -> Statistics<'_> {
         Statistics(self)
     }
@@ -60,7 +60,7 @@ impl Deref for Statistics<'_> {
 }
 
 impl Statistics<'_> {
-    /// The hours that are counted, from one to another, both inclusive, in their order.
+    /// The stored counts from one hour to another, both inclusive, in order of time.
     pub async fn hour_counts(self, from: Hour, to: Hour) -> anyhow::Result<(Vec<HourCount>, Cost)> {
         let (mut found, mut spent) = (Vec::new(), Cost::default());
         let mut start = None;
@@ -82,14 +82,14 @@ impl Statistics<'_> {
         }
     }
 
-    /// Keeps the count of an hour. `false`: a newer one is there.
+    /// Stores the count of an hour; `false` if a newer count is stored.
     pub async fn keep_hour(self, count: &HourCount) -> anyhow::Result<bool> {
         let sources = count.sources.iter();
         let sources = sources.map(|(name, arrived)| (name.clone(), write(&arrived.kept())));
         let sources = AttributeValue::M(sources.collect());
         let change = change::count_hour(sources, count.as_of, count.hour.ends() + KEEP);
         let answer = self.change_item("SYS", &sk(count.hour), change).await?;
-        // An answer that was lost is a refusal the second time, and the count is there.
+        // If the response was lost, the SDK's retry is refused, and the stored count is our own.
         Ok(match answer {
             Write::Applied(_) => true,
             Write::Refused(there) => {
@@ -98,9 +98,9 @@ impl Statistics<'_> {
         })
     }
 
-    /// Counts what came for a source from `from` to `to`, both inclusive and within one hour of
-    /// UTC, newest first, in at most `pages` reads of each part of the index. What is kept apart
-    /// from an event of the same key is no event of its own.
+    /// Counts the events of a source received from `from` to `to`, both inclusive and within one
+    /// hour of UTC, newest first, with at most `pages` reads of each shard of the index.
+    /// Quarantined events that conflict with an event of the same key are not counted.
     pub async fn arrived(
         self,
         source: &str,
@@ -129,8 +129,8 @@ impl Statistics<'_> {
         Ok((arrived, spent))
     }
 
-    /// About the newest `most` events of a source within one hour of UTC: as many of each part of
-    /// the index as fall to it.
+    /// About the newest `most` events of a source within one hour of UTC: an equal share from each
+    /// shard of the index.
     pub async fn newest_of_hour(
         self,
         source: &str,
@@ -147,8 +147,8 @@ impl Statistics<'_> {
         Ok((keys, spent))
     }
 
-    /// The events that wait, whatever their source: at most `limit` of each part of the index, those
-    /// first that are to be looked at next. And whether there are more.
+    /// The waiting events of all sources: at most `limit` from each shard of the index, ordered by
+    /// their next time. Also returns whether there are more.
     pub async fn all_waiting(
         self,
         what: Waiting,
@@ -165,8 +165,8 @@ impl Statistics<'_> {
         Ok((keys, more, spent))
     }
 
-    /// What is known of these events, as of a moment ago. Those that are gone are left out, and so
-    /// are rows that cannot be read.
+    /// Reads the attributes of these events, with eventual consistency. Deleted events and invalid
+    /// rows are skipped.
     pub async fn briefs(self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
         let attributes = "pk, st, ty, rcv, done_at, run";
         let (rows, spent) = self.state_rows(keys, Some(attributes)).await?;
@@ -185,7 +185,7 @@ fn brief(row: &Item) -> Option<Brief> {
     })
 }
 
-/// Time, type and key of an event in the `time` index; `None` of what is kept apart.
+/// Time, type and key of an event in the `time` index; `None` for a conflicting event.
 fn listed(keys: &Item) -> Option<(UnixMillis, &str, EventKey)> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;

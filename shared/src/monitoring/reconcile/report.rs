@@ -1,4 +1,4 @@
-//! What a run found, and the events that repair it.
+//! The report of a run, and the events of a repair.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,16 +9,17 @@ use crate::base::clock::UnixMillis;
 use crate::sources::Source;
 use crate::webhook::event::{Event, Fetched, Via};
 
-/// An item of DynamoDB takes 400 KB; what is beyond this is counted, and found by the next run.
+/// The most bytes of drift in a report: an item of DynamoDB has at most 400 KB. Further drift is
+/// only counted, and the next run finds it.
 const LARGEST: usize = 240_000;
 
-/// Characters of a value that are kept.
+/// The most characters of a value that are stored.
 const LONGEST_VALUE: usize = 120;
 
-/// Values of a field that are kept.
+/// The most values of a field that are stored.
 const MOST_VALUES: usize = 10;
 
-/// What a run found.
+/// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// `rec_` and ten hex digits.
@@ -30,51 +31,51 @@ pub struct Report {
     pub started: UnixMillis,
     pub took_ms: u64,
     pub counts: Counts,
-    /// Objects whose drift was seen twice, as many as there is room for.
+    /// Objects with confirmed drift, as many as the size limit allows.
     pub drift: Vec<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
 }
 
-/// Objects, by what became of them.
+/// The number of objects by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// On either side.
+    /// Objects on either side.
     pub compared: u64,
     pub agree: u64,
     pub missing: u64,
     pub gone: u64,
     pub different: u64,
     pub ambiguous: u64,
-    /// They agreed when they were read again.
+    /// Objects that agreed at the second read.
     pub settled: u64,
-    /// They changed while they were looked at: the next run will tell.
+    /// Objects that changed during the run; the next run compares them again.
     pub moving: u64,
-    /// So new at the provider that they may still be on their way to us.
+    /// Objects so new at the provider that their events may still arrive.
     pub young: u64,
-    /// They differed, and were not read a second time.
+    /// Objects that differed and were not read a second time.
     pub unconfirmed: u64,
 }
 
-/// Who repaired, when and why.
+/// Who started a repair, when and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
     #[serde(with = "rfc3339")]
     pub at: UnixMillis,
     pub by: String,
     pub why: String,
-    /// Events that were put by now.
+    /// Events that were added so far.
     pub events: u64,
     pub complete: bool,
 }
 
 impl Counts {
-    /// Objects that drifted, also those that nobody has read twice.
+    /// Objects that drifted, including unconfirmed ones.
     pub fn drifted(&self) -> u64 {
         self.missing + self.gone + self.different + self.ambiguous + self.unconfirmed
     }
 
-    /// How many of a hundred objects drifted.
+    /// The share of objects that drifted, in percent.
     #[expect(clippy::cast_precision_loss, reason = "percent, for a comparison")]
     pub fn percent(&self) -> f64 {
         if self.compared == 0 {
@@ -109,7 +110,7 @@ impl Report {
         }
     }
 
-    /// The same with as much of its drift as there is room for.
+    /// The same report, with as much drift as the size limit allows.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let mut room = LARGEST;
@@ -125,14 +126,14 @@ impl Report {
         self
     }
 
-    /// The drift that an event can tell of.
+    /// The drift that an event can describe.
     pub fn repairable(&self) -> impl Iterator<Item = &Drift> {
         let drift = self.drift.iter();
         drift.filter(|drift| drift.kind != Drifted::Ambiguous)
     }
 
-    /// The event that tells the source's actions of a drifted object. Whoever makes it from the
-    /// same report makes the same one, under the same id and with the same body.
+    /// The event that gives a drifted object to the source's actions. The same report always
+    /// produces the same event, with the same id and the same body.
     pub fn event(&self, drift: &Drift, source: &Source, config: &str, now: UnixMillis) -> Event {
         let preset = &source.verifier.preset;
         let id = format!("recon:{}:{}", self.id, drift.object);
@@ -164,7 +165,7 @@ impl Report {
 }
 
 impl Drift {
-    /// With values of a length that a report has room for.
+    /// Shortens the values to the lengths that a report allows.
     fn shortened(mut self) -> Self {
         let short = |values: &mut Values| {
             values.truncate(MOST_VALUES);
@@ -183,29 +184,29 @@ impl Drift {
     }
 }
 
-/// Times as people read them, also where they are stored.
+/// Times in RFC 3339, also in stored documents.
 pub(crate) mod rfc3339 {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
     use crate::base::clock::UnixMillis;
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
     pub(crate) fn serialize<S: Serializer>(time: &UnixMillis, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&time.rfc3339())
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UnixMillis, D::Error> {
         let text = String::deserialize(from)?;
-        super::time(&text).ok_or_else(|| D::Error::custom("no time"))
+        super::time(&text).ok_or_else(|| D::Error::custom("invalid time"))
     }
 
-    /// The same where there may be none.
+    /// The same for optional times.
     pub(crate) mod option {
         use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
         use crate::base::clock::UnixMillis;
 
-        #[expect(clippy::ref_option, reason = "what serde calls it with")]
+        #[expect(clippy::ref_option, reason = "serde requires this signature")]
         pub(crate) fn serialize<S: Serializer>(
             time: &Option<UnixMillis>,
             to: S,
@@ -223,12 +224,12 @@ pub(crate) mod rfc3339 {
                 return Ok(None);
             };
             let time = super::super::time(&text);
-            time.ok_or_else(|| D::Error::custom("no time")).map(Some)
+            time.ok_or_else(|| D::Error::custom("invalid time")).map(Some)
         }
     }
 }
 
-/// Seconds, or a time as in RFC 3339.
+/// Parses seconds since 1970, or a time in RFC 3339.
 pub fn time(text: &str) -> Option<UnixMillis> {
     if let Ok(secs) = text.parse() {
         return Some(UnixMillis::from_secs(secs));

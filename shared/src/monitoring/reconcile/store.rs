@@ -1,4 +1,4 @@
-//! Reports of comparisons with the provider's objects, and whose turn it is to make one.
+//! Storage of reconciliation reports, and the lease for a comparison.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::inbox::ledger::transition::{self, Fence};
 use crate::inbox::ledger::{Item, Ledger, Write, item};
 use crate::monitoring::reconcile::{Repair, Report};
 
-/// For how long a report is kept.
+/// How long a report is kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The version of reports that this code writes.
+/// The report version that this code writes.
 const VERSION: u32 = 1;
 
-/// The right to make a report.
+/// The right to run a comparison.
 #[derive(Debug)]
 pub struct ReconcileLease {
     source: String,
@@ -25,12 +25,12 @@ pub struct ReconcileLease {
     epoch: u64,
 }
 
-/// What the provider said about its endpoint and its objects.
+/// Stored results of checks at the provider: endpoints and reconciliation reports.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderReports<'l>(&'l Ledger);
 
 impl Ledger {
-    /// What the provider said about its endpoint and its objects.
+    /// Stored results of checks at the provider: endpoints and reconciliation reports.
     pub fn provider_reports(&self) -> ProviderReports<'_> {
         ProviderReports(self)
     }
@@ -45,7 +45,7 @@ impl Deref for ProviderReports<'_> {
 }
 
 impl ProviderReports<'_> {
-    /// Takes the turn of a comparison; `None` when another run has it.
+    /// Takes the lease of a comparison; `None` if another run has it.
     pub async fn reconcile_lease(
         self,
         source: &str,
@@ -57,7 +57,7 @@ impl ProviderReports<'_> {
         let change = transition::reconcile::lease(owner, now, now + lease);
         let item = match self.change_item(&pk(source), &turn(name), change).await? {
             Write::Applied(Some(item)) => item,
-            // Our own lease, its answer lost.
+            // Our own lease: the response to its write was lost.
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
@@ -69,7 +69,7 @@ impl ProviderReports<'_> {
         }))
     }
 
-    /// Gives the turn back.
+    /// Releases the lease.
     pub async fn reconcile_release(self, lease: ReconcileLease) -> anyhow::Result<()> {
         let fence = Fence {
             epoch: lease.epoch,
@@ -81,9 +81,9 @@ impl ProviderReports<'_> {
         Ok(())
     }
 
-    /// Keeps a report, for a month.
+    /// Stores a report for 30 days.
     pub async fn keep_report(self, report: &Report) -> anyhow::Result<()> {
-        let document = serde_json::to_string(report).context("write down a report")?;
+        let document = serde_json::to_string(report).context("serialize a report")?;
         let item = Item::from([
             ("pk".to_owned(), item::s(pk(&report.source))),
             ("sk".to_owned(), item::s(place(report))),
@@ -91,11 +91,11 @@ impl ProviderReports<'_> {
             ("doc".to_owned(), item::s(document)),
             ("ttl".to_owned(), item::n((report.started + KEPT).secs())),
         ]);
-        self.put("keep a report", item, None).await?;
+        self.put("store a report", item, None).await?;
         Ok(())
     }
 
-    /// The reports of a source, newest first, at most `limit` of each comparison that is named.
+    /// The reports of a comparison of a source, newest first, at most `limit`.
     pub async fn reports(
         self,
         source: &str,
@@ -116,15 +116,15 @@ impl ProviderReports<'_> {
             .await
             .context("read the reports of a source")?;
         let items = answer.items().iter();
-        // DynamoDB deletes late.
+        // DynamoDB deletes expired items late.
         let kept =
             items.filter(|item| item::number(item, "ttl").is_none_or(|at: i64| at > now.secs()));
         kept.map(read).collect()
     }
 
-    /// Notes that a report is repaired, or was; `false` when the report is gone.
+    /// Stores the repair of a report; `false` if the report no longer exists.
     pub async fn note_repair(self, report: &Report, repair: &Repair) -> anyhow::Result<bool> {
-        let text = serde_json::to_string(repair).context("write down a repair")?;
+        let text = serde_json::to_string(repair).context("serialize a repair")?;
         let change = transition::reconcile::repair(&text);
         let written = self
             .change_item(&pk(&report.source), &place(report), change)
@@ -137,12 +137,12 @@ fn read(item: &Item) -> anyhow::Result<Report> {
     let version: u32 = item::number(item, "sv").context("a report has no version")?;
     anyhow::ensure!(
         version == VERSION,
-        "a report is of version {version}; {VERSION} is known here"
+        "unsupported report version {version} (expected {VERSION})"
     );
-    let document = item::text(item, "doc").context("a report is empty")?;
-    let mut report: Report = serde_json::from_str(document).context("a report is damaged")?;
+    let document = item::text(item, "doc").context("a stored report is empty")?;
+    let mut report: Report = serde_json::from_str(document).context("a stored report is invalid")?;
     if let Some(repair) = item::text(item, "repair") {
-        report.repair = Some(serde_json::from_str(repair).context("a repair is damaged")?);
+        report.repair = Some(serde_json::from_str(repair).context("a stored repair is invalid")?);
     }
     Ok(report)
 }

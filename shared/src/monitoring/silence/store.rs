@@ -1,4 +1,4 @@
-//! What is known of the webhooks of a source, and its webhooks of late.
+//! Storage of the gaps between the webhooks of a source.
 
 use crate::monitoring::hours::Statistics;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -9,7 +9,7 @@ use crate::inbox::ledger::{Write, item};
 use crate::monitoring::silence::ArrivalGaps;
 
 impl Statistics<'_> {
-    /// The rhythm of a source, as far as it is known.
+    /// The stored gaps of a source; the default if there are none.
     pub async fn rhythm(self, source: &str) -> anyhow::Result<ArrivalGaps> {
         let item = self.get(&pk(source), "RHYTHM").await?.unwrap_or_default();
         let gaps = item.get("gaps").and_then(|gaps| gaps.as_l().ok());
@@ -23,8 +23,8 @@ impl Statistics<'_> {
         })
     }
 
-    /// Keeps a rhythm that was learned from the one that was `looked` for then. `false`: somebody
-    /// else has learned from the same webhooks.
+    /// Stores new gaps, computed from those with the given `looked`. `false` if another process has
+    /// already counted the same webhooks.
     pub async fn keep_rhythm(
         self,
         source: &str,

@@ -1,30 +1,31 @@
-//! Every change of a notice, and the change of a row that waited because of the notice.
+//! Every change of an operator flag, and the change of a row that waited because of the flag.
 
 use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::operator_flag::OperatorFlag;
 use crate::inbox::ledger::{SCHEMA, State, item};
 
-/// No notice → set. An existing notice is not replaced: only its author knows its reason.
-pub fn set(notice: &OperatorFlag) -> Change {
+/// Not set → set. A flag that is set is not replaced: only the operator who set it knows its
+/// reason.
+pub fn set(flag: &OperatorFlag) -> Change {
     Change::new(
-        "set a notice",
+        "set an operator flag",
         "attribute_not_exists(nid)",
         "SET sv = :sv, nid = :nid, who = :who, why = :why, #at = :at, doc = :doc",
     )
     .named("#at", "at")
     .with(":sv", item::n(SCHEMA))
-    .with(":nid", item::s(&notice.id))
-    .with(":who", item::s(&notice.who))
-    .with(":why", item::s(&notice.why))
-    .with(":at", item::ms(notice.at))
-    .with(":doc", item::s(&notice.doc))
+    .with(":nid", item::s(&flag.id))
+    .with(":who", item::s(&flag.who))
+    .with(":why", item::s(&flag.why))
+    .with(":at", item::ms(flag.at))
+    .with(":doc", item::s(&flag.doc))
 }
 
-/// Set → no notice, if the notice is still the one that was read.
+/// Set → not set, if the flag is still the one that was read.
 pub fn clear(id: &str) -> Change {
     Change::new(
-        "clear a notice",
+        "clear an operator flag",
         "nid = :nid",
         "REMOVE nid, who, why, #at, doc",
     )

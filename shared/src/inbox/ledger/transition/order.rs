@@ -6,8 +6,8 @@ use crate::base::timing::{CLOCK_MARGIN, KEEP_ORDER};
 use crate::inbox::ledger::{State, item};
 use crate::sources::ordering::Version;
 
-/// Why an event that waits for another event of its entity was deferred. A row with this error can
-/// be woken.
+/// The reason of a deferral because of another event of the same entity. [`wake`] compares stored
+/// rows with this text, so it must not change.
 pub const WAITS: &str = "it waits for another event of its entity";
 
 /// Free, or lease expired → held. The epoch increases, as in an event row.

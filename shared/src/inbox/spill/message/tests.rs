@@ -27,7 +27,7 @@ fn event(body: &[u8]) -> Event {
     }
 }
 
-/// All that a row is made of.
+/// All data of a row.
 fn told(event: &Event) -> String {
     format!("{event:?}")
 }
