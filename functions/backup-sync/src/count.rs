@@ -43,7 +43,7 @@ impl BackupSync {
     /// Counts the hours that are due, newest first.
     pub(crate) async fn count_hours(&self, time: RunTime) -> anyhow::Result<CountReport> {
         let now = (self.clock)();
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let last = Hour::of(now - SETTLING).before(1);
         let first = last.before(LOOK_BACK - 1);
         let (known, _) = ledger.statistics().hour_counts(first, last).await?;
@@ -80,9 +80,9 @@ impl BackupSync {
     }
 
     async fn count_hour(&self, hour: Hour) -> anyhow::Result<BTreeMap<String, Arrived>> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let span = (hour.begins(), UnixMillis(hour.ends().0 - 1));
-        let counting = self.parts.config.sources().map(async |source| {
+        let counting = self.services.config.sources().map(async |source| {
             let (arrived, _) = ledger
                 .statistics()
                 .arrived(&source.name, span, usize::MAX)

@@ -109,14 +109,14 @@ impl BackupSync {
             to: asked_from,
             noted: now,
         };
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         if let Err(error) = ledger.sync().note_lost(source, lost).await {
             trouble(source, &error);
         }
     }
 
     async fn carried(&self, source: &str, page: &ResumePoint) -> Option<BTreeMap<Day, Counts>> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         match ledger
             .statistics()
             .kept_tally(source, page.started, &page.token)
@@ -139,7 +139,7 @@ impl BackupSync {
         let here = (next.to_owned(), now.tally.carried().clone());
         let was = now.place.replace(here);
         let places = [now.place.as_ref(), was.as_ref()];
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         if let Err(error) = ledger
             .statistics()
             .keep_tally(&now.source, now.started, places)
@@ -175,7 +175,7 @@ impl BackupSync {
                 to: begins,
                 counts: Counts::default(),
             };
-            let ledger = &self.parts.inbox.ledger;
+            let ledger = &self.services.inbox.ledger;
             ledger
                 .statistics()
                 .count_day(&counting.source, day, async |counted| {
@@ -188,7 +188,7 @@ impl BackupSync {
     }
 
     async fn count_days(&self, counting: &Counting, settings: &SourceSync) -> anyhow::Result<()> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         for day in counting.tally.days() {
             let won = ledger
                 .statistics()
@@ -222,7 +222,7 @@ impl BackupSync {
         if !counting.tally.is_whole() {
             return Ok(None);
         }
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let Some(came) = received(ledger, &counting.source, piece.from, piece.to).await? else {
             return Ok(None);
         };
@@ -256,7 +256,14 @@ impl BackupSync {
     /// Returns when an event that arrived by webhook happened, if its body says so as the list
     /// does.
     async fn happened(&self, key: &EventKey, list: &Sync) -> Option<UnixMillis> {
-        let body = self.parts.inbox.ledger.event_body(key).await.ok()??.ok()?;
+        let body = self
+            .services
+            .inbox
+            .ledger
+            .event_body(key)
+            .await
+            .ok()??
+            .ok()?;
         happened(list, &body.0)
     }
 
@@ -269,7 +276,7 @@ impl BackupSync {
         }
         let before = day.day.before(1);
         let before = self
-            .parts
+            .services
             .inbox
             .ledger
             .statistics()

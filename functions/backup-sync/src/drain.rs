@@ -92,14 +92,14 @@ impl BackupSync {
         // A receive waits a second for messages. The queue is empty in all but a few minutes of a
         // month, and this second would be most of the cost of an idle inbox. A depth that lags
         // behind is correct a minute later. If the depth is unavailable, the receive decides.
-        if matches!(self.parts.spill.depth().await, Ok(0)) {
+        if matches!(self.services.spill.depth().await, Ok(0)) {
             return Ok(DrainReport::default());
         }
         let report = RefCell::default();
         try_join_all((0..LANES).map(|_| self.drain_lane(until, &report))).await?;
         let mut report: DrainReport = report.into_inner();
         if report.messages > 0 {
-            report.left = self.parts.spill.depth().await.ok();
+            report.left = self.services.spill.depth().await.ok();
             tracing::info!(
                 messages = report.messages,
                 new = report.new,
@@ -126,7 +126,7 @@ impl BackupSync {
         report: &RefCell<DrainReport>,
     ) -> anyhow::Result<()> {
         while Instant::now() < until && !report.borrow().stopped {
-            let messages = self.parts.spill.receive((self.clock)()).await?;
+            let messages = self.services.spill.receive((self.clock)()).await?;
             if messages.is_empty() {
                 break;
             }
@@ -168,7 +168,7 @@ impl BackupSync {
         if !whole {
             return Drained::Failed;
         }
-        if let Err(error) = self.parts.spill.delete(message).await {
+        if let Err(error) = self.services.spill.delete(message).await {
             // The queue delivers the message again, and its events are then known.
             tracing::warn!(
                 message.id = message.id,
@@ -180,7 +180,7 @@ impl BackupSync {
     }
 
     async fn enter(&self, spilled: &Spilled) -> Result<Received, Left> {
-        let (inbox, event) = (&self.parts.inbox, spilled.event());
+        let (inbox, event) = (&self.services.inbox, spilled.event());
         let left = |error: anyhow::Error, why: Left| {
             tracing::error!(event.id = %event.id(), event.key = %event.key(), error = format!("{error:#}"), "left event {} in the spill queue", event.id());
             why

@@ -70,7 +70,7 @@ impl BackupSync {
     ) -> anyhow::Result<Vec<Status>> {
         let mut statuses = Vec::new();
         let mut failed = Vec::new();
-        let sources = self.parts.config.sources();
+        let sources = self.services.config.sources();
         let chosen = sources.filter(|source| only.is_none_or(|name| name == source.name));
         let chosen = chosen.filter_map(|source| Some((source, source.endpoint.as_ref()?)));
         let chosen = from_anywhere(chosen.collect())?;
@@ -116,7 +116,7 @@ impl BackupSync {
         may: May,
         time: RunTime,
     ) -> anyhow::Result<Enabled> {
-        let source = self.parts.config.source(name);
+        let source = self.services.config.source(name);
         let source = source.with_context(|| format!("source {name:?} is not configured"))?;
         let endpoint = source.endpoint.as_ref();
         let endpoint =
@@ -171,7 +171,7 @@ impl BackupSync {
             Subscriber::Shopify(version) => shopify::list(&api, endpoint, version).await?,
         };
         let finding = Finding::of(&endpoint.url, &endpoint.events, &all);
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let before = ledger.provider_reports().endpoint(&source.name).await?;
         let status = Status::after(&source.name, before.as_ref(), finding, (self.clock)());
         ledger.provider_reports().note_endpoint(&status).await?;
@@ -209,7 +209,7 @@ impl BackupSync {
     ) -> Option<Synced> {
         source.sync.as_ref()?;
         let from = dark? - BEFORE;
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let sent_back = ledger
             .provider_reports()
             .sync_rewind(&source.name, from, (self.clock)())

@@ -98,7 +98,7 @@ impl BackupSync {
     pub(crate) async fn fetch_back(&self) -> FetchReport {
         let tally = Tally::default();
         let ends = (self.clock)() + BUDGET;
-        let mut sources: Vec<&Source> = self.parts.config.sources().collect();
+        let mut sources: Vec<&Source> = self.services.config.sources().collect();
         sources.retain(|source| source.verifier.fetch().is_some());
         // A slow provider at the head of the list must not always be the first.
         if !sources.is_empty() {
@@ -131,7 +131,7 @@ impl BackupSync {
             return Ok(());
         };
         let now = (self.clock)();
-        let waits = self.parts.fetch_back.waits(&source.name).await?;
+        let waits = self.services.fetch_back.waits(&source.name).await?;
         let waits = self.without_old(source, waits, now).await?;
         let mut due = in_turn(waits.into_iter().filter(|wait| is_due(wait, now)).collect());
         if due.is_empty() {
@@ -176,7 +176,7 @@ impl BackupSync {
                 "gave up on {}: it could not be fetched for a week",
                 wait.object
             );
-            self.parts.fetch_back.end(&source.name, wait).await?;
+            self.services.fetch_back.end(&source.name, wait).await?;
         }
         Ok(kept)
     }
@@ -192,7 +192,7 @@ impl BackupSync {
     }
 
     async fn fetch_one(&self, run: &Run<'_>, wait: &mut Wait) -> anyhow::Result<()> {
-        let (store, source) = (&self.parts.fetch_back, run.source.name.as_str());
+        let (store, source) = (&self.services.fetch_back, run.source.name.as_str());
         if !store.begin(source, wait, (self.clock)()).await? {
             return Ok(());
         }
@@ -218,9 +218,9 @@ impl BackupSync {
             Said::Object(body) => match run.fetch.read(&wait.object, &body) {
                 Ok(state) => {
                     let now = (self.clock)();
-                    let config = self.parts.config.hash();
+                    let config = self.services.config.hash();
                     let event = event(run.source, &state, body, config, now);
-                    let kept = self.parts.inbox.accept(&event, now).await?;
+                    let kept = self.services.inbox.accept(&event, now).await?;
                     let new = kept.iter().any(|kept| kept.received == Received::New);
                     let counter = if new {
                         &run.tally.new

@@ -54,7 +54,7 @@ impl BackupSync {
 
     /// Returns a word for each check that fails.
     async fn violated(&self, sweep: &SweepReport, now: UnixMillis) -> anyhow::Result<Vec<String>> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let mut violated = Vec::new();
         let beats = ledger.operations().heartbeats().await?;
         for (round, every) in self.rounds() {
@@ -74,7 +74,7 @@ impl BackupSync {
         if sweep.failed > 0 {
             violated.push("failed_rows".to_owned());
         }
-        for source in self.parts.config.sources() {
+        for source in self.services.config.sources() {
             if source.endpoint.is_none() {
                 continue;
             }
@@ -91,7 +91,7 @@ impl BackupSync {
     fn rounds(&self) -> Vec<(&'static str, Duration)> {
         let mut rounds = vec![("drain", ROUND_EVERY), ("sync", SYNC_EVERY)];
         if self
-            .parts
+            .services
             .config
             .sources()
             .any(|one| one.endpoint.is_some())

@@ -39,7 +39,14 @@ impl BackupSync {
         if !self.beats.is_due(round, now) {
             return;
         }
-        match self.parts.inbox.ledger.operations().beat(round, now).await {
+        match self
+            .services
+            .inbox
+            .ledger
+            .operations()
+            .beat(round, now)
+            .await
+        {
             Ok(()) => self.beats.noted(round, now),
             Err(error) => tracing::warn!(
                 error = format!("{error:#}"),

@@ -79,7 +79,7 @@ impl BackupSync {
     /// Fetches the keys of all sources. An error of a source is logged, and does not affect the
     /// others. A slow host uses only the time of its own source.
     pub(crate) async fn keys(&self, time: RunTime, ends: Instant) -> KeysReport {
-        let sources = self.parts.config.sources();
+        let sources = self.services.config.sources();
         let sources = sources.filter(|source| source.verifier.fetches());
         let sources = from_anywhere(sources.collect()).unwrap_or_default();
         let fetching = sources.into_iter();
@@ -133,8 +133,8 @@ impl BackupSync {
         report: &mut KeysReport,
     ) -> anyhow::Result<()> {
         let now = (self.clock)();
-        let quarantine = &self.parts.quarantine;
-        let before = self.parts.keyring.read(&source.name).await?;
+        let quarantine = &self.services.quarantine;
+        let before = self.services.keyring.read(&source.name).await?;
         source.verifier.trust.learn(before.documents());
         let mut fetched = before.clone();
         let held = self.waiting(source, &fetched, now).await?;
@@ -171,7 +171,7 @@ impl BackupSync {
         // Written even if the verification failed, so that fetched documents and failed fetches are
         // not requested again. If another run has written, it has fetched as well, and the next run
         // sees its documents.
-        if fetched != before && !self.parts.keyring.write(&source.name, &fetched).await? {
+        if fetched != before && !self.services.keyring.write(&source.name, &fetched).await? {
             tracing::info!(
                 source = source.name,
                 "another run has fetched the keys of {}",
@@ -220,7 +220,7 @@ impl BackupSync {
             .seen
             .map_or(now - BACK, |seen| (seen - LATE).max(now - BACK));
         let held = self
-            .parts
+            .services
             .quarantine
             .held(&source.name, from, now, now)
             .await?;
@@ -248,7 +248,7 @@ impl BackupSync {
             Wanted::Key(kid) => {
                 let name = trust.api_secret.as_ref();
                 let name = name.context("trust.api_secret is missing: it names the credentials")?;
-                let live = self.parts.secrets.live(name, now).await?;
+                let live = self.services.secrets.live(name, now).await?;
                 let secret = live.first();
                 let secret = secret.with_context(|| format!("credentials {name:?} not found"))?;
                 let provider = by_kid::Provider {
@@ -282,9 +282,9 @@ impl BackupSync {
             let now = (self.clock)();
             match held.verdict(&source.verifier, &secrets) {
                 Verdict::Genuine(event) => {
-                    let quarantine = &self.parts.quarantine;
+                    let quarantine = &self.services.quarantine;
                     let entered = quarantine
-                        .release(&self.parts.inbox, held, &event, now)
+                        .release(&self.services.inbox, held, &event, now)
                         .await?;
                     report.released += 1;
                     if let Some(document) = document_of(source, held) {
@@ -293,7 +293,7 @@ impl BackupSync {
                     tracing::info!(event.id = %event.id(), event.key = %event.key(), source = source.name, entered = ?entered, "a request that waited for a key is genuine: {}", event.key());
                 }
                 Verdict::Handshake => {
-                    let mark = self.parts.quarantine.mark_released(held, None, now);
+                    let mark = self.services.quarantine.mark_released(held, None, now);
                     mark.await?;
                 }
                 Verdict::Refused(reason) if reason.is_undecided() => {
@@ -312,7 +312,7 @@ impl BackupSync {
     }
 
     async fn senders(&self, source: &Source) -> anyhow::Result<Live> {
-        let secrets = self.parts.ingress.as_ref();
+        let secrets = self.services.ingress.as_ref();
         let secrets = secrets.context("MITT_INGRESS_PATH is not set")?;
         secrets.live(&source.secret, (self.clock)()).await
     }

@@ -127,7 +127,7 @@ pub enum Report {
 
 /// The services and clients of the tasks, created once per process.
 pub struct BackupSync {
-    parts: Services,
+    services: Services,
     outbound: Outbound,
     breakers: Breakers,
     pauses: Pauses,
@@ -137,19 +137,19 @@ pub struct BackupSync {
 }
 
 impl BackupSync {
-    pub fn new(parts: Services, clock: Clock) -> Self {
-        let outbound = Outbound::new(parts.config.forward.allow_loopback);
-        Self::with_outbound(parts, outbound, clock)
+    pub fn new(services: Services, clock: Clock) -> Self {
+        let outbound = Outbound::new(services.config.forward.allow_loopback);
+        Self::with_outbound(services, outbound, clock)
     }
 
     /// Creates the tasks with the given HTTP client.
-    pub fn with_outbound(parts: Services, outbound: Outbound, clock: Clock) -> Self {
+    pub fn with_outbound(services: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
-            breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
-            pauses: Pauses::new(parts.inbox.ledger.clone()),
+            breakers: Breakers::new(services.aws.dynamodb(), &services.table),
+            pauses: Pauses::new(services.inbox.ledger.clone()),
             health: health::Health::default(),
             beats: heartbeat::Heartbeats::default(),
-            parts,
+            services,
             outbound,
             clock,
         }

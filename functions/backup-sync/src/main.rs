@@ -12,8 +12,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::aws::logs::init();
-    let parts = Services::from_env(CallPolicy::LONG)?;
-    let backup_sync = &BackupSync::new(parts, UnixMillis::now);
+    let services = Services::from_env(CallPolicy::LONG)?;
+    let backup_sync = &BackupSync::new(services, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<Task>| {
         let time = RunTime::before(event.context.deadline, UnixMillis::now());
         // The function returns errors, so that the schedule retries and the alarm sees them.

@@ -65,7 +65,7 @@ impl BackupSync {
     ) -> anyhow::Result<Vec<Report>> {
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
         let fits = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
-        let all = self.parts.config.reconciles();
+        let all = self.services.config.reconciles();
         let chosen: Vec<_> = all
             .filter(|(of, one)| fits(source, &of.name) && fits(name, &one.name))
             .collect();
@@ -119,7 +119,7 @@ impl BackupSync {
         ends: Instant,
         time: RunTime,
     ) -> anyhow::Result<Option<Report>> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let now = (self.clock)();
         let last_look = time.scaled(LAST_LOOK);
         ensure!(
@@ -160,7 +160,7 @@ impl BackupSync {
     ) -> anyhow::Result<Report> {
         let started = (self.clock)();
         let what = format!("the list of {}", reconcile.objects.name);
-        let dynamodb = self.parts.aws.dynamodb();
+        let dynamodb = self.services.aws.dynamodb();
         let headers = reconcile.objects.headers.iter();
         let run = Run {
             source,
@@ -178,7 +178,7 @@ impl BackupSync {
             ours: match &reconcile.local {
                 Local::DynamoDb(at) => {
                     ensure!(
-                        at.table != self.parts.table,
+                        at.table != self.services.table,
                         "table {} is the inbox itself; name a table with your own state",
                         at.table
                     );
@@ -207,7 +207,7 @@ impl BackupSync {
         let took = (self.clock)().since(started).as_millis();
         report.took_ms = u64::try_from(took).unwrap_or(u64::MAX);
         let report = report.bounded();
-        self.parts
+        self.services
             .inbox
             .ledger
             .provider_reports()
@@ -218,7 +218,7 @@ impl BackupSync {
 
     /// Returns the newest live value of an API key.
     pub(crate) async fn api_key(&self, name: &str) -> anyhow::Result<Secret> {
-        let live = self.parts.secrets.live(name, (self.clock)()).await?;
+        let live = self.services.secrets.live(name, (self.clock)()).await?;
         let first = live.first().cloned();
         first.with_context(|| format!("API key {name:?} not found"))
     }

@@ -42,7 +42,7 @@ impl BackupSync {
     /// next run checks a source without time left, from the end of its last check.
     pub(crate) async fn watch(&self, ends: Instant) -> Vec<Silence> {
         let mut silences = Vec::new();
-        let sources = self.parts.config.sources();
+        let sources = self.services.config.sources();
         let heard = sources.filter(|source| source.quiet_after != QuietAfter::Off);
         for source in from_anywhere(heard.collect()).unwrap_or_default() {
             let what = format!("the silence check of {}", source.name);
@@ -61,7 +61,7 @@ impl BackupSync {
 
     async fn listen(&self, source: &Source) -> anyhow::Result<Option<Silence>> {
         let now = (self.clock)();
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let known = ledger.statistics().rhythm(&source.name).await?;
         let mut rhythm = known.clone();
         let (times, cut) = self.webhooks(&source.name, &known, now).await?;
@@ -94,7 +94,7 @@ impl BackupSync {
         known: &ArrivalGaps,
         now: UnixMillis,
     ) -> anyhow::Result<(Vec<UnixMillis>, bool)> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let first = now - FIRST;
         let from = known
             .looked
@@ -137,7 +137,7 @@ impl BackupSync {
         };
         let today = Day::of(now);
         let from = Day::of(last).max(today.before(7));
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let days = ledger
             .statistics()
             .day_counts(&source.name, from, today)

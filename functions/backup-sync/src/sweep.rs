@@ -189,7 +189,7 @@ impl BackupSync {
         work.ended.set(true);
         work.stirred.notify_one();
         if let Err(error) = self
-            .parts
+            .services
             .inbox
             .ledger
             .sweep()
@@ -228,7 +228,7 @@ impl BackupSync {
 
     /// Whether a row is due. In an idle inbox, the sweep reads no queue depth and takes no lease.
     async fn is_anything_due(&self) -> anyhow::Result<bool> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         for shard in 0..WORK_SHARDS {
             if !ledger
                 .sweep()
@@ -247,7 +247,7 @@ impl BackupSync {
     async fn begin(&self, time: RunTime) -> anyhow::Result<Option<Work>> {
         let (owner, now) = (owner()?, (self.clock)());
         if !self
-            .parts
+            .services
             .inbox
             .ledger
             .sweep()
@@ -278,7 +278,7 @@ impl BackupSync {
     }
 
     async fn depths(&self) -> anyhow::Result<(u64, u64)> {
-        let queue = &self.parts.inbox.queue;
+        let queue = &self.services.inbox.queue;
         let depth = queue.depth(QueueName::Main).await?;
         Ok((depth, queue.depth(QueueName::Backlog).await?))
     }
@@ -351,7 +351,7 @@ impl BackupSync {
             Stretch::Recent => (old, now),
             Stretch::Old => (UnixMillis(0), UnixMillis(old.0 - 1)),
         };
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let (rows, next) = ledger.sweep().due_between(shard, due, ROWS, place).await?;
         Ok(match next {
             _ if !self.sweep_row_batches(&rows, stretch, work).await? => Page::Full,
@@ -409,7 +409,7 @@ impl BackupSync {
             return Ok(true);
         }
         let leads = self
-            .parts
+            .services
             .inbox
             .ledger
             .sweep()
@@ -425,7 +425,7 @@ impl BackupSync {
     /// failure.
     pub(crate) async fn hold_dead_letters(&self) {
         let now = (self.clock)();
-        match self.parts.inbox.ledger.hold_dead_letters(now).await {
+        match self.services.inbox.ledger.hold_dead_letters(now).await {
             Ok(None | Some(0)) => {}
             Ok(Some(held)) => tracing::info!(held, "held the bodies of {held} dead letters"),
             Err(error) => {

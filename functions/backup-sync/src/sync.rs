@@ -86,7 +86,7 @@ impl BackupSync {
         time: RunTime,
     ) -> anyhow::Result<Vec<SyncReport>> {
         if let Some(name) = &order.source {
-            let source = self.parts.config.source(name);
+            let source = self.services.config.source(name);
             let has_sync = source.is_some_and(|source| source.sync.is_some());
             ensure!(has_sync, "source {name:?} has no sync");
         }
@@ -132,7 +132,7 @@ impl BackupSync {
     /// The sources to sync, in the order of their turns. A source whose last turn cannot be read
     /// comes first: if the ledger is unavailable, its sync reports that.
     async fn turns(&self, order: &SyncRequest) -> VecDeque<(&Source, &SourceSync)> {
-        let sources = self.parts.config.sources();
+        let sources = self.services.config.sources();
         let wanted = |source: &&Source| match &order.source {
             Some(name) => *name == source.name,
             None => true,
@@ -143,7 +143,7 @@ impl BackupSync {
         if chosen.len() < 2 {
             return chosen.into();
         }
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let served = stream::iter(chosen).map(async |(source, settings)| {
             let served = ledger
                 .sync()
@@ -197,7 +197,7 @@ impl BackupSync {
         };
         if order.dry_run {
             let cursor = self
-                .parts
+                .services
                 .inbox
                 .ledger
                 .sync()
@@ -221,7 +221,7 @@ impl BackupSync {
 
     /// Runs under the lease of the source, and moves the cursor after a complete run.
     async fn store_missing(&self, run: &mut Run<'_>, now: UnixMillis) -> anyhow::Result<()> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let (source, owner) = (run.source.name.as_str(), owner()?);
         let lease = ledger
             .sync()
@@ -269,7 +269,7 @@ impl BackupSync {
     /// Ends an incomplete run. The stored events stay, and so does the place to continue, unless
     /// the next run has to restart at the cursor.
     async fn stop(&self, lease: SyncLease, restart: bool) -> anyhow::Result<()> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         if restart {
             ledger.sync().sync_restart(lease).await
         } else {
@@ -285,7 +285,7 @@ impl BackupSync {
         lease: SyncLease,
         now: UnixMillis,
     ) -> anyhow::Result<()> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         ledger.sync().sync_release(lease).await?;
         let fault = anyhow!("in the sync of {}", run.source.name).context(Fault::CursorAhead);
         if run.sync.mark.is_some() {

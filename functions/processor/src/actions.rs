@@ -45,7 +45,7 @@ pub(crate) struct Work<'w> {
     pub(crate) clients: &'w Clients,
     pub(crate) secrets: &'w Secrets,
     pub(crate) clock: Clock,
-    pub(crate) pulse: &'w DestinationHealth,
+    pub(crate) health: &'w DestinationHealth,
 }
 
 /// The last call result of an action, which tells whether its destination is healthy.
@@ -103,7 +103,7 @@ impl Work<'_> {
 
     /// Maps a response to the effect, and notes the health of the destination.
     pub(crate) fn effect(&self, answer: Result<Answer, SendError>) -> Effect {
-        self.pulse.note(http::heard(&answer));
+        self.health.note(http::heard(&answer));
         http::effect(answer)
     }
 }

@@ -47,18 +47,18 @@ impl Processor {
         if !action.filter.matches(&lease.row.kind, body) {
             return (Outcome::Done, Vec::new());
         }
-        let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
+        let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         if let Some(version) = &given.state {
             effects.of_state(version);
         }
-        let pulse = DestinationHealth::default();
+        let health = DestinationHealth::default();
         let work = Work {
             entity: given.entity.as_ref(),
             ..self.work_on(
                 given.row.as_ref().unwrap_or(&lease.row),
                 &given.body,
                 &effects,
-                &pulse,
+                &health,
             )
         };
         let outcome = match &action.destination {
@@ -80,9 +80,9 @@ impl Processor {
         body: &Bytes,
         until: UnixMillis,
     ) -> ActionsResult {
-        let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
-        let pulse = DestinationHealth::default();
-        let work = self.work_on(&lease.row, body, &effects, &pulse);
+        let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
+        let health = DestinationHealth::default();
+        let work = self.work_on(&lease.row, body, &effects, &health);
         let outcome = self.end(work.confirm(url), &work, until).await;
         (outcome, effects.into_changed())
     }
@@ -104,7 +104,7 @@ impl Processor {
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
-            (Pass::Down { .. }, _) => return put_off(&pass, format!("{name} is down")),
+            (Pass::Down { .. }, _) => return deferred(&pass, format!("{name} is down")),
             (Pass::Free, Some(rate)) => {
                 if let Some(turn) = self.turn(name, rate, old, until).await {
                     return Outcome::deferred(
@@ -125,7 +125,7 @@ impl Processor {
         let heard = if now >= until && had_time {
             CallResult::Failure
         } else {
-            work.pulse.heard()
+            work.health.heard()
         };
         self.breakers.heard(name, pass, heard, now, jitter()).await;
         match outcome {
@@ -133,7 +133,7 @@ impl Processor {
             Outcome::Retry { error, .. }
                 if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
-                put_off(&self.breakers.pass(name, now).await, error)
+                deferred(&self.breakers.pass(name, now).await, error)
             }
             other => other,
         }
@@ -188,7 +188,7 @@ impl Processor {
         row: &'w Row,
         body: &'w Bytes,
         effects: &'w Effects<'w>,
-        pulse: &'w DestinationHealth,
+        health: &'w DestinationHealth,
     ) -> Work<'w> {
         Work {
             row,
@@ -197,15 +197,15 @@ impl Processor {
             effects,
             outbound: &self.outbound,
             clients: &self.clients,
-            secrets: &self.parts.secrets,
+            secrets: &self.services.secrets,
             clock: self.clock,
-            pulse,
+            health,
         }
     }
 }
 
 /// Spreads deferred events over time, so that they do not all return at once.
-fn put_off(pass: &Pass, why: String) -> Outcome {
+fn deferred(pass: &Pass, why: String) -> Outcome {
     match pass {
         Pass::Down { until, spread } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
         Pass::Free | Pass::Probe(_) => Outcome::retry(why),

@@ -40,7 +40,7 @@ const LARGE: u64 = 4 * 1024 * 1024;
 
 /// The services and clients of the processor, created once per process.
 pub struct Processor {
-    parts: Services,
+    services: Services,
     outbound: Outbound,
     clients: Clients,
     breakers: Breakers,
@@ -56,20 +56,20 @@ pub struct Processor {
 pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
-    pub fn new(parts: Services, clock: Clock) -> Self {
-        let outbound = Outbound::new(parts.config.forward.allow_loopback);
-        Self::with_outbound(parts, outbound, clock)
+    pub fn new(services: Services, clock: Clock) -> Self {
+        let outbound = Outbound::new(services.config.forward.allow_loopback);
+        Self::with_outbound(services, outbound, clock)
     }
 
     /// Creates a processor with the given HTTP client.
-    pub fn with_outbound(parts: Services, outbound: Outbound, clock: Clock) -> Self {
+    pub fn with_outbound(services: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
-            clients: Clients::new(&parts.aws),
-            breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
-            pauses: Pauses::new(parts.inbox.ledger.clone()),
-            rates: Rates::new(parts.aws.dynamodb(), &parts.table),
+            clients: Clients::new(&services.aws),
+            breakers: Breakers::new(services.aws.dynamodb(), &services.table),
+            pauses: Pauses::new(services.inbox.ledger.clone()),
+            rates: Rates::new(services.aws.dynamodb(), &services.table),
             large: Semaphore::new(1),
-            parts,
+            services,
             outbound,
             clock,
         }

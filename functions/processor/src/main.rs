@@ -13,8 +13,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::aws::logs::init();
-    let parts = Services::from_env(CallPolicy::LONG)?;
-    let processor = &Processor::new(parts, UnixMillis::now);
+    let services = Services::from_env(CallPolicy::LONG)?;
+    let processor = &Processor::new(services, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<SqsEvent>| {
         let deadline = processor::deadline(event.context.deadline, UnixMillis::now());
         Ok::<_, Error>(processor.process_batch(event.payload, deadline).await)

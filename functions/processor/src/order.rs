@@ -172,7 +172,7 @@ impl Processor {
             (Mode::Strict, Some(version)) => {
                 let pointer = OrderEntry::new(entity.clone(), version, &lease.row.key);
                 let pointer = turn.pointer.insert(pointer);
-                let ledger = &self.parts.inbox.ledger;
+                let ledger = &self.services.inbox.ledger;
                 if let Some(ahead) = ledger
                     .entities()
                     .predecessor(pointer, (self.clock)())
@@ -243,7 +243,7 @@ impl Processor {
         let now = (self.clock)();
         let bearer = match &current.secret {
             Some(name) => {
-                let live = self.parts.secrets.live(name, now).await?;
+                let live = self.services.secrets.live(name, now).await?;
                 let token = live.first();
                 let token = token.with_context(|| format!("secret {name:?} not found"))?;
                 Some(format!("Bearer {}", token.expose()))
@@ -275,7 +275,7 @@ impl Processor {
         for wait in WAITS_FOR_LOCK {
             tokio::time::sleep(wait.mul_f64(0.5 + 0.5 * jitter())).await;
             let now = (self.clock)();
-            let ledger = &self.parts.inbox.ledger;
+            let ledger = &self.services.inbox.ledger;
             let lock = ledger
                 .entities()
                 .lock_entity(entity, lease.owner(), now, LEASE);
@@ -292,7 +292,7 @@ impl Processor {
         version: &Version,
         lease: &Lease,
     ) -> anyhow::Result<VersionCheck> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let raised =
             ledger
                 .entities()
@@ -332,7 +332,7 @@ impl Processor {
     /// next: the event ahead, or the event that waited for this one. An error here only costs time:
     /// the lock expires, and the order entry of a settled row is skipped.
     pub(crate) async fn end_turn(&self, turn: Turn, settled: &Settled) -> Option<WorkMessage> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let Turn {
             lock,
             pointer,

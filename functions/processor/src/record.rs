@@ -9,7 +9,7 @@ use shared::base::backoff;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
 use shared::inbox::ledger::{
-    Claim, EffectRow, ExpiredLease, Lease, MissingBody, Settled, Settlement,
+    Claim, EffectRow, ExpiredLease, Lease, MissingBody, Row, Settled, Settlement,
 };
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
@@ -33,7 +33,7 @@ impl Processor {
     /// Moves a message that waited too long to the backlog queue, so that new events do not wait
     /// behind it. Returns whether the message was moved; otherwise the caller processes it.
     pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
-        let queue = &self.parts.inbox.queue;
+        let queue = &self.services.inbox.queue;
         let arn = record.event_source_arn.as_deref().unwrap_or_default();
         let message = record.body.as_deref().unwrap_or_default();
         let sent = record.attributes.get("SentTimestamp");
@@ -84,7 +84,7 @@ impl Processor {
         abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
-        let Some(source) = self.parts.config.source(work_message.key.source()) else {
+        let Some(source) = self.services.config.source(work_message.key.source()) else {
             // The row stays open, and the sweep sends its message again. The event is processed
             // once the source is configured again.
             tracing::error!(event.key = %work_message.key, "source {} is not configured", work_message.key.source());
@@ -101,7 +101,7 @@ impl Processor {
         }
         let attempts = source.backoff.attempts;
         match self
-            .parts
+            .services
             .inbox
             .ledger
             .claim_or(
@@ -138,8 +138,9 @@ impl Processor {
         }
     }
 
-    /// `until` is when the actions must have ended. Like the lease, it counts from before the
-    /// claim: a call must never run when another worker can take the event over.
+    /// One attempt: runs the actions, decides the settlement, records it, and sends the message of a
+    /// short wait. `until` is when the actions must have ended. Like the lease, it counts from before
+    /// the claim: a call must never run when another worker can take the event over.
     async fn work(
         &self,
         source: &Source,
@@ -158,73 +159,19 @@ impl Processor {
         let now = (self.clock)();
         let settlement =
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
-        let settlement = match (settlement, turn.waits.take()) {
-            // One action used up the attempts while another action was deferred.
-            (
-                Settlement::DeadLetter {
-                    reason: "attempts_exhausted",
-                    ..
-                },
-                Some((why, until)),
-            ) => {
-                let due = until.max(now);
-                Settlement::Deferred {
-                    why,
-                    due,
-                    resend_after: None,
-                    in_line: false,
-                }
-            }
-            // Another event began this chain of messages; do not extend it.
-            (settlement, _) if chained => settlement.without_send(),
-            (settlement, _) => settlement,
-        };
-        let settlement = if turn.is_behind {
-            settlement.in_line()
-        } else {
-            settlement
-        };
-        let (id, key, run) = (lease.row.id(), lease.row.key.clone(), lease.row.run);
-        let (attempt, epoch, kind) = (lease.row.attempts, lease.row.epoch, lease.row.kind.clone());
-        let settled = self
-            .parts
-            .inbox
-            .ledger
-            .settle(lease, settlement, &changed, now)
-            .await?;
+        let settlement = settle_turn(settlement, &mut turn, chained, now);
+        let row = lease.row.clone();
+        let ledger = &self.services.inbox.ledger;
+        let settled = ledger.settle(lease, settlement, &changed, now).await?;
         let next = self.end_turn(turn, &settled).await;
+        log_attempt(source, &row, &settled, now.since(began));
+        self.send_retry(&row, settled).await;
+        Ok(next)
+    }
 
-        let (word, error) = match &settled {
-            Settled::Recorded(Settlement::Done) => ("done", None),
-            Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
-            Settled::Recorded(Settlement::Deferred { why, .. }) => ("put_off", Some(why)),
-            Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
-            Settled::Stale => ("stale", None),
-        };
-        macro_rules! line {
-            ($level:ident) => {
-                tracing::$level!(
-                    event.id = %id,
-                    event.key = %key,
-                    source = source.name,
-                    kind,
-                    attempt,
-                    epoch,
-                    run,
-                    outcome = word,
-                    error = error.map(String::as_str),
-                    took_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX),
-                    "attempt {attempt}: {word}",
-                )
-            };
-        }
-        // A metric counts these lines, so they must not depend on the log level.
-        if word == "dead_letter" {
-            line!(warn);
-        } else {
-            line!(info);
-        }
-        if let Settled::Recorded(
+    /// Sends a delayed message if the settlement has a short wait; the sweep sends the others.
+    async fn send_retry(&self, row: &Row, settled: Settled) {
+        let Settled::Recorded(
             Settlement::Retry {
                 resend_after: Some(delay),
                 ..
@@ -234,20 +181,19 @@ impl Processor {
                 ..
             },
         ) = settled
-        {
-            // One more second, so that the message never arrives before the event is due.
-            let delay = delay + Duration::from_secs(1);
-            if let Err(error) = self
-                .parts
-                .inbox
-                .queue
-                .send(&WorkMessage { key, run }, delay)
-                .await
-            {
-                tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not send a message for {id}; the sweep sends it");
-            }
+        else {
+            return;
+        };
+        let message = WorkMessage {
+            key: row.key.clone(),
+            run: row.run,
+        };
+        // One more second, so that the message never arrives before the event is due.
+        let delay = delay + Duration::from_secs(1);
+        if let Err(error) = self.services.inbox.queue.send(&message, delay).await {
+            let id = row.id();
+            tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not send a message for {id}; the sweep sends it");
         }
-        Ok(next)
     }
 
     /// Runs the actions of the source in parallel. The event is done when all of them are; an
@@ -266,7 +212,7 @@ impl Processor {
             return (Outcome::deferred(why, until), Vec::new());
         }
         let body = match self
-            .parts
+            .services
             .inbox
             .ledger
             .leased_body(lease)
@@ -313,5 +259,75 @@ impl Processor {
             }
         }
         all
+    }
+}
+
+/// The settlement of an attempt whose event also has a place in an order. `chained` attempts began
+/// without a message of their own.
+fn settle_turn(
+    settlement: Settlement,
+    turn: &mut Turn,
+    chained: bool,
+    now: UnixMillis,
+) -> Settlement {
+    let settlement = match (settlement, turn.waits.take()) {
+        // One action used up the attempts while another action was deferred.
+        (
+            Settlement::DeadLetter {
+                reason: "attempts_exhausted",
+                ..
+            },
+            Some((why, until)),
+        ) => {
+            let due = until.max(now);
+            Settlement::Deferred {
+                why,
+                due,
+                resend_after: None,
+                in_line: false,
+            }
+        }
+        // Another event began this chain of messages; do not extend it.
+        (settlement, _) if chained => settlement.without_send(),
+        (settlement, _) => settlement,
+    };
+    if turn.is_behind {
+        settlement.in_line()
+    } else {
+        settlement
+    }
+}
+
+fn log_attempt(source: &Source, row: &Row, settled: &Settled, took: Duration) {
+    let (word, error) = match settled {
+        Settled::Recorded(Settlement::Done) => ("done", None),
+        Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
+        Settled::Recorded(Settlement::Deferred { why, .. }) => ("deferred", Some(why)),
+        Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
+        Settled::Stale => ("stale", None),
+    };
+    let attempt = row.attempts;
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                event.id = %row.id(),
+                event.key = %row.key,
+                source = source.name,
+                kind = row.kind,
+                attempt,
+                epoch = row.epoch,
+                run = row.run,
+                outcome = word,
+                error = error.map(String::as_str),
+                took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                "attempt {attempt}: {word}",
+            )
+        };
+    }
+    // A metric counts these lines, so they must not depend on the log level.
+    if word == "dead_letter" {
+        line!(warn);
+    } else {
+        line!(info);
     }
 }

@@ -90,8 +90,8 @@ pub enum CallResult {
 impl Breakers {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         let mut process = [0; 6];
-        // Without randomness a process can mistake its own write for another's: then no process
-        // probes for a while.
+        // Without randomness two processes can have the same id and take each other's write for
+        // their own: then both probe.
         let _ = crate::base::random::fill(&mut process);
         Self {
             table: Table::new(dynamodb, table),

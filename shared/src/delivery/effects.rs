@@ -115,12 +115,14 @@ impl<'l> Effects<'l> {
                     return Outcome::Done;
                 }
                 Asked::DidNot if self.is_spent(name) => {
-                    let error = format!("{name} failed, and its idempotency key only returns that failure again");
+                    let error = format!(
+                        "{name} failed, and its idempotency key only returns that failure again"
+                    );
                     self.note(name, EffectState::Refused, keys, &error);
                     return Outcome::permanent(error);
                 }
                 Asked::DidNot => {}
-                // The row still says unknown, and the next attempt asks again.
+                // The row keeps the uncertain state, and the next attempt asks again.
                 Asked::Unclear { error } => return Outcome::retry(error),
             }
         }

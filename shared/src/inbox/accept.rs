@@ -124,17 +124,17 @@ impl Inbox {
         work_messages: impl Iterator<Item = &WorkMessage>,
     ) {
         let deadline = Instant::now() + SEND_BUDGET;
-        let ring = async |work_message: &WorkMessage| {
-            let ring = self.queue.send_to(lane, work_message, Duration::ZERO);
-            let trouble = match tokio::time::timeout_at(deadline, ring).await {
+        let send = async |work_message: &WorkMessage| {
+            let sent = self.queue.send_to(lane, work_message, Duration::ZERO);
+            let failure = match tokio::time::timeout_at(deadline, sent).await {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => format!("{error:#}"),
                 Err(_) => "the call timed out".to_owned(),
             };
-            tracing::warn!(event.key = %work_message.key, error = trouble, "could not send a message for event {}; the sweep sends it", work_message.key);
+            tracing::warn!(event.key = %work_message.key, error = failure, "could not send a message for event {}; the sweep sends it", work_message.key);
         };
         stream::iter(work_messages)
-            .map(|work_message| Box::pin(ring(work_message)))
+            .map(|work_message| Box::pin(send(work_message)))
             .buffer_unordered(AT_ONCE)
             .collect::<()>()
             .await;

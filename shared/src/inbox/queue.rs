@@ -247,15 +247,18 @@ mod tests {
 
     #[test]
     fn a_message_is_read_back() {
-        let bell = WorkMessage {
+        let message = WorkMessage {
             key: EventKey::new("stripe-main", "evt_1"),
             run: 3,
         };
         assert_eq!(
-            bell.to_message(),
+            message.to_message(),
             r#"{"v":1,"key":"E#stripe-main#evt_1","run":3}"#
         );
-        assert_eq!(WorkMessage::from_message(&bell.to_message()), Ok(bell));
+        assert_eq!(
+            WorkMessage::from_message(&message.to_message()),
+            Ok(message)
+        );
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl RejectedRequests {
             Err(_) => lock(&self.gate).failed(source, now),
             Ok(_) => {}
         }
-        kept.context("store a rejected request")
+        kept.context("add a request to the quarantine")
     }
 
     /// Records which document a request waits for, also for a source that stores no rejected
@@ -136,8 +136,8 @@ impl RejectedRequests {
     ) -> anyhow::Result<StoreResult> {
         let source = &refused.source.name;
         let sender = sender(&refused.envelope.headers);
-        let (door, hour) = (format!("{source}#{sender}"), now.hour());
-        if !lock(&self.waiting).permit(&door, &hour, now) {
+        let (sender_key, hour) = (format!("{source}#{sender}"), now.hour());
+        if !lock(&self.waiting).permit(&sender_key, &hour, now) {
             return Ok(StoreResult::Skipped);
         }
         let at = refused.envelope.received_at;
@@ -158,8 +158,10 @@ impl RejectedRequests {
         let kept = tokio::time::timeout(within, keeping).await;
         let kept = kept.unwrap_or_else(|_| Err(anyhow!("the call timed out")));
         match &kept {
-            Ok(StoreResult::TooManyDocuments) => lock(&self.waiting).is_full(&door, &hour, now),
-            Err(_) => lock(&self.waiting).failed(&door, now),
+            Ok(StoreResult::TooManyDocuments) => {
+                lock(&self.waiting).is_full(&sender_key, &hour, now);
+            }
+            Err(_) => lock(&self.waiting).failed(&sender_key, now),
             Ok(_) => {}
         }
         kept.context("record the document that a request waits for")

@@ -27,7 +27,7 @@ impl BackupSync {
         batch: &mut u64,
         until: Instant,
     ) -> anyhow::Result<u64> {
-        let queue = &self.parts.inbox.queue;
+        let queue = &self.services.inbox.queue;
         // If the depth is unavailable, the receive decides, as for the spill queue.
         if !queue.has_backlog() || matches!(queue.depth(QueueName::Backlog).await, Ok(0)) {
             return Ok(0);
@@ -60,7 +60,7 @@ impl BackupSync {
     /// whether the backlog queue is empty. If the processor has received all of the last batch,
     /// this batch can be twice as large.
     async fn promote_batch(&self, batch: &mut u64, until: Instant) -> anyhow::Result<(u64, bool)> {
-        let depth = self.parts.inbox.queue.depth(QueueName::Main).await?;
+        let depth = self.services.inbox.queue.depth(QueueName::Main).await?;
         *batch = match depth {
             0 => (*batch * 2).min(LARGEST_BACKLOG_BATCH),
             depth if depth < *batch / 4 => (*batch).max(BACKLOG_BATCH),
@@ -87,7 +87,7 @@ impl BackupSync {
     /// Moves at most `most` messages. Returns how many were received, and how many of them were
     /// moved.
     async fn promote_messages(&self, most: u64) -> anyhow::Result<(u64, u64)> {
-        let queue = &self.parts.inbox.queue;
+        let queue = &self.services.inbox.queue;
         let old = queue.take_old(most).await?;
         let passed = queue.pass_on(&old).await?;
         if passed.left > 0 {

@@ -92,13 +92,13 @@ impl BackupSync {
         until: Instant,
         gone: &mut Scanned,
     ) -> anyhow::Result<()> {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let mut marks = match ledger.sweep().sweep_checkpoint().await? {
             Some(marks) => marks,
             // Stored at once: if this sweep is killed, the next one would begin at a later time.
             None => ledger.sweep().begin_sweep_checkpoint(now).await?,
         };
-        let configured = self.parts.config.sources().map(|one| one.name.as_str());
+        let configured = self.services.config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
         self.scan_new(&mut marks, &sources, now, until, gone).await;
         self.check_hours(&mut marks, &sources, now, until, gone)
@@ -220,7 +220,7 @@ impl BackupSync {
                 return gone;
             }
             let page = self
-                .parts
+                .services
                 .inbox
                 .ledger
                 .sweep()
@@ -252,7 +252,7 @@ impl BackupSync {
     }
 
     async fn index_open(&self, keys: &[EventKey], now: UnixMillis, gone: &mut Scanned) {
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let open = match ledger.sweep().unindexed_keys(keys).await {
             Ok((open, _)) => open,
             Err(error) => {

@@ -63,7 +63,7 @@ impl BackupSync {
 
     /// Postpones an event that no destination can take. Returns whether it was postponed.
     async fn skip_if_unreachable(&self, key: &EventKey, seen: UnixMillis, work: &Work) -> bool {
-        let Some(source) = self.parts.config.source(key.source()) else {
+        let Some(source) = self.services.config.source(key.source()) else {
             return false;
         };
         let now = (self.clock)();
@@ -84,7 +84,7 @@ impl BackupSync {
         let Some(next) = next else {
             return false;
         };
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         match ledger.sweep().postpone(key, seen, next, now).await {
             Ok(later) => later,
             Err(error) => {
@@ -95,12 +95,12 @@ impl BackupSync {
     }
 
     async fn decide(&self, key: &EventKey, seen: UnixMillis, work: &Work) -> Option<PendingSend> {
-        let attempts = match self.parts.config.source(key.source()) {
+        let attempts = match self.services.config.source(key.source()) {
             Some(source) => source.backoff.attempts,
             None => Backoff::default().attempts,
         };
         let place = Cell::new(None);
-        let looked = self.parts.inbox.ledger.sweep().sweep_one_if(
+        let looked = self.services.inbox.ledger.sweep().sweep_one_if(
             key,
             seen,
             attempts,
@@ -151,7 +151,7 @@ impl BackupSync {
             let messages: Vec<_> = there
                 .map(|send| (send.work_message.clone(), send.delay))
                 .collect();
-            let sent = match self.parts.inbox.queue.send_all(lane, &messages).await {
+            let sent = match self.services.inbox.queue.send_all(lane, &messages).await {
                 Ok(took) => took.iter().filter(|took| **took).count(),
                 Err(error) => {
                     let first = messages.first().map(|(message, _)| message.key.to_string());

@@ -110,7 +110,7 @@ impl BackupSync {
         }
         let key = EventKey::new(&run.source.name, &item.id);
         // This read only saves the writes of a rejected put; the put itself decides.
-        if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
+        if let Some(seen) = self.services.inbox.ledger.seen(&key).await? {
             run.saw(&key, item, &seen);
             return Ok(true);
         }
@@ -165,14 +165,14 @@ impl BackupSync {
             body,
             now: (self.clock)(),
             via: Via::BackupSync,
-            config: self.parts.config.hash(),
+            config: self.services.config.hash(),
         });
-        let kept = self.parts.inbox.accept(&event, (self.clock)()).await?;
+        let kept = self.services.inbox.accept(&event, (self.clock)()).await?;
         if kept.iter().any(|kept| kept.received == Received::New) {
             run.missed(&key, item, event.received_at());
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
-        } else if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
+        } else if let Some(seen) = self.services.inbox.ledger.seen(&key).await? {
             // Another process stored the event in the meantime.
             run.saw(&key, item, &seen);
         }
@@ -185,7 +185,7 @@ impl BackupSync {
         if run.asked.contains(key) {
             return Ok(true);
         }
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         let may = ledger
             .sync()
             .count_redelivery_request(key, MOST_ASKED, (self.clock)())

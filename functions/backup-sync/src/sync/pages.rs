@@ -129,7 +129,7 @@ impl BackupSync {
     ) -> anyhow::Result<()> {
         self.keep_counting(&mut run.counting, &paused.token).await;
         let until = run.lease;
-        let ledger = &self.parts.inbox.ledger;
+        let ledger = &self.services.inbox.ledger;
         if !ledger.sync().sync_page(lease, paused, until).await? {
             bail!("another run took over");
         }

@@ -66,7 +66,7 @@ impl Work<'_> {
             }
             _ => unanswered(what, error),
         };
-        self.pulse.note(heard);
+        self.health.note(heard);
         effect
     }
 }

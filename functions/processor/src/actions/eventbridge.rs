@@ -57,7 +57,7 @@ pub(super) async fn put(
                 .await
             {
                 Ok(answer) if answer.failed_entry_count() == 0 => {
-                    work.pulse.note(CallResult::Success);
+                    work.health.note(CallResult::Success);
                     let id = answer.entries().first().and_then(|entry| entry.event_id());
                     Effect::Done {
                         note: id.unwrap_or_default().to_owned(),
@@ -71,7 +71,7 @@ pub(super) async fn put(
                         400,
                         code.unwrap_or("an error without a code"),
                     );
-                    work.pulse.note(heard);
+                    work.health.note(heard);
                     effect
                 }
                 Err(error) => work.refusal("EventBridge", &error),

@@ -53,13 +53,13 @@ pub(super) async fn invoke(
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
     if let Some(kind) = answer.function_error() {
         // How much the function did before it failed is unknown.
-        work.pulse.note(CallResult::Failure);
+        work.health.note(CallResult::Failure);
         return Effect::Failed {
             error: format!("the function failed: {kind}"),
             replayed: false,
         };
     }
-    work.pulse.note(CallResult::Success);
+    work.health.note(CallResult::Success);
     Effect::Done {
         note: answer.status_code().to_string(),
     }

@@ -57,7 +57,7 @@ pub(super) async fn send(
             }
             match request.message_body(body).send().await {
                 Ok(answer) => {
-                    work.pulse.note(CallResult::Success);
+                    work.health.note(CallResult::Success);
                     Effect::Done {
                         note: answer.message_id().unwrap_or_default().to_owned(),
                     }

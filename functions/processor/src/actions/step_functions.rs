@@ -41,7 +41,7 @@ pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> O
                 }
                 Err(error) => return work.refusal("Step Functions", &error),
             };
-            work.pulse.note(CallResult::Success);
+            work.health.note(CallResult::Success);
             Effect::Done {
                 note: note.to_owned(),
             }

@@ -65,7 +65,7 @@ impl Queue {
             SendMessageBatchRequestEntry::builder()
                 .id(id.to_string())
                 .message_body(&old.text)
-                .set_message_group_id(source.map(|bell| bell.key.source().to_owned()))
+                .set_message_group_id(source.map(|message| message.key.source().to_owned()))
                 .build()
         });
         let answer = self

@@ -35,16 +35,16 @@ impl RateLimiter {
     /// Whether one more call of the table is allowed for this source, or sender. `span` names the
     /// day, or the hour, of its quota.
     pub(super) fn permit(&mut self, name: &str, span: &str, now: UnixMillis) -> bool {
-        let door = self.bucket(name, now);
-        let earned = now.since(door.filled_at).as_secs_f64() * PER_SECOND;
-        door.allowance = (door.allowance + earned).min(BURST);
-        door.filled_at = now;
-        let paused = door.paused_at.is_some_and(|at| now.since(at) < PAUSE);
-        let full = door.full_on.as_deref() == Some(span);
-        if paused || full || door.allowance < 1.0 {
+        let bucket = self.bucket(name, now);
+        let earned = now.since(bucket.filled_at).as_secs_f64() * PER_SECOND;
+        bucket.allowance = (bucket.allowance + earned).min(BURST);
+        bucket.filled_at = now;
+        let paused = bucket.paused_at.is_some_and(|at| now.since(at) < PAUSE);
+        let full = bucket.full_on.as_deref() == Some(span);
+        if paused || full || bucket.allowance < 1.0 {
             return false;
         }
-        door.allowance -= 1.0;
+        bucket.allowance -= 1.0;
         true
     }
 

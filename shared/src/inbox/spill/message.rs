@@ -30,7 +30,9 @@ pub enum Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoJson => f.write_str("the message is not JSON, or a field of an event is missing"),
+            Self::NoJson => {
+                f.write_str("the message is not JSON, or a field of an event is missing")
+            }
             Self::UnknownVersion(version) => {
                 write!(f, "version {version} is newer than this code")
             }

@@ -14,7 +14,8 @@ impl ProviderReports<'_> {
         let Some(item) = self.get(&pk(source), "ENDPOINT").await? else {
             return Ok(None);
         };
-        let document = item::text(&item, "doc").context("the stored status of an endpoint is empty")?;
+        let document =
+            item::text(&item, "doc").context("the stored status of an endpoint is empty")?;
         let status = serde_json::from_str(document);
         status
             .context("the stored status of an endpoint is invalid")
@@ -23,7 +24,8 @@ impl ProviderReports<'_> {
 
     /// Stores the status. Of two concurrent checks, the last write wins.
     pub async fn note_endpoint(self, status: &Status) -> anyhow::Result<()> {
-        let document = serde_json::to_string(status).context("serialize the status of an endpoint")?;
+        let document =
+            serde_json::to_string(status).context("serialize the status of an endpoint")?;
         let item = Item::from([
             ("pk".to_owned(), item::s(pk(&status.source))),
             ("sk".to_owned(), item::s("ENDPOINT")),

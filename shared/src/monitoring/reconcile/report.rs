@@ -190,7 +190,10 @@ pub(crate) mod rfc3339 {
 
     use crate::base::clock::UnixMillis;
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde requires this signature"
+    )]
     pub(crate) fn serialize<S: Serializer>(time: &UnixMillis, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&time.rfc3339())
     }
@@ -224,7 +227,8 @@ pub(crate) mod rfc3339 {
                 return Ok(None);
             };
             let time = super::super::time(&text);
-            time.ok_or_else(|| D::Error::custom("invalid time")).map(Some)
+            time.ok_or_else(|| D::Error::custom("invalid time"))
+                .map(Some)
         }
     }
 }

@@ -140,7 +140,8 @@ fn read(item: &Item) -> anyhow::Result<Report> {
         "unsupported report version {version} (expected {VERSION})"
     );
     let document = item::text(item, "doc").context("a stored report is empty")?;
-    let mut report: Report = serde_json::from_str(document).context("a stored report is invalid")?;
+    let mut report: Report =
+        serde_json::from_str(document).context("a stored report is invalid")?;
     if let Some(repair) = item::text(item, "repair") {
         report.repair = Some(serde_json::from_str(repair).context("a stored repair is invalid")?);
     }
