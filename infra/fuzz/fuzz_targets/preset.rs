@@ -29,7 +29,7 @@ fuzz_target!(|text: &str| {
             config: "fuzz".into(),
         };
         let secrets = [fuzz::secret(scheme)];
-        verifier.greet(&envelope);
+        verifier.answer_open_handshake(&envelope);
         verifier.wanted(&envelope);
         let _ = verifier.verify(&envelope, &secrets);
         if let Ok(request) = signed(scheme, &secrets[0], envelope.clone(), fuzz::NOW) {

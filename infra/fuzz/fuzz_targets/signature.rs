@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let scheme = fuzz::scheme(verifier);
     let secret = fuzz::secret(scheme);
-    verifier.greet(&envelope);
+    verifier.answer_open_handshake(&envelope);
     verifier.wanted(&envelope);
     let answer = verifier.verify(&envelope, std::slice::from_ref(&secret));
     let proves = !matches!(scheme.kind, Kind::FetchBack | Kind::None);
