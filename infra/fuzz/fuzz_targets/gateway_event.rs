@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let len = envelope.body.len();
     assert!((len..=len + 2).contains(&estimate), "{estimate} for {len}");
-    GITHUB.greet(&envelope);
+    GITHUB.answer_open_handshake(&envelope);
     let secret = Secret::new("fuzz", "a secret that is in no corpus");
     let answer = GITHUB.verify(&envelope, &[secret]);
     assert!(!matches!(answer, Ok(Arrival::Event(_))), "{answer:?}");
