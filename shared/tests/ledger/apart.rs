@@ -501,7 +501,10 @@ async fn a_row_of_a_later_version_is_left_to_it() {
         table.ledger.release(&key, ANNA, THEN).await.unwrap_err(),
         table.ledger.discard(&key, ANNA, THEN).await.unwrap_err(),
     ] {
-        assert!(error.to_string().contains("newer version"), "{error}");
+        assert!(
+            error.to_string().contains("a newer release wrote"),
+            "{error}"
+        );
     }
     assert_eq!(table.row(&key).await, before);
 }

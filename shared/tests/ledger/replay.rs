@@ -193,7 +193,7 @@ async fn an_event_that_the_plan_does_not_name_is_not_replayed() {
     let before = table.all().await;
     let error = table.ledger.plans().replay(&key, &again(1), later()).await;
     let error = format!("{:#}", error.unwrap_err());
-    assert!(error.contains("does not name"), "{error}");
+    assert!(error.contains("does not contain"), "{error}");
     assert_eq!(table.all().await, before);
 }
 
