@@ -57,10 +57,10 @@ fn our_own_secrets_come_before_those_of_others() {
         let verifier = verifier(preset);
         let envelope = sent(&verifier, "signing", "{}");
         let theirs = other(Of::Source("stripe-test".into()), "signing");
-        let nobody = other(Of::Unused("stray".into()), "signing");
+        let unknown = other(Of::Unused("stray".into()), "signing");
         let ours = other(Of::Itself, "signing");
         let found = |others: &[Other]| near(&verifier, &envelope, "stored", others).unwrap();
-        let first = found(&[nobody.clone(), theirs.clone(), ours]);
+        let first = found(&[unknown.clone(), theirs.clone(), ours]);
         assert_eq!(first.cause, "other_secret");
         assert_eq!(first.secret.as_deref(), Some("other"));
         let second = found(&[theirs]);
@@ -70,7 +70,7 @@ fn our_own_secrets_come_before_those_of_others() {
                 .starts_with("the request is signed for stripe-test"),
             "{second:?}"
         );
-        let third = found(&[nobody]);
+        let third = found(&[unknown]);
         assert!(third.text.contains("stored as stray"), "{third:?}");
     }
 }

@@ -17,6 +17,8 @@ mod notice;
 mod rejected;
 mod replies;
 
+use std::time::Duration;
+
 use shared::aws::secrets::{Live, Secret};
 use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
@@ -27,7 +29,6 @@ use shared::sources::Source;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
 use shared::webhook::verify::{Arrival, Reason, Rejected};
-use std::time::Duration;
 use tokio::time::Instant;
 
 use event_store::{Deadlines, Durable, EventStore};
@@ -166,8 +167,8 @@ impl Catcher {
         }
     }
 
-    /// Verifies a request. If no secret matches, reads the secrets again, and verifies the request
-    /// again if they have changed.
+    /// Verifies a request. If a fetched key is missing, reads the keys again; if no secret matches,
+    /// reads the secrets again. Verifies the request once more if they have changed.
     async fn verify_with_fresh_secrets(
         &self,
         source: &Source,
@@ -290,7 +291,7 @@ fn log(source: &Source, durable: &Durable) {
             )
         };
     }
-    // A metric filter reads these lines, so they are logged at every log level.
+    // A metric counts the lines of conflicts, so they are logged at every level of the template.
     if word == "conflict" {
         line!(warn);
     } else {

@@ -14,6 +14,7 @@ use shared::inbox::ledger::{
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
 use shared::sources::Source;
+use shared::webhook::event::{EventId, EventKey};
 
 use crate::order::Turn;
 use crate::{LARGE, Permit, Processor};
@@ -160,17 +161,17 @@ impl Processor {
         let settlement =
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
         let settlement = settle_turn(settlement, &mut turn, chained, now);
-        let row = lease.row.clone();
+        let attempt = Attempt::of(&lease.row);
         let ledger = &self.services.inbox.ledger;
         let settled = ledger.settle(lease, settlement, &changed, now).await?;
         let next = self.end_turn(turn, &settled).await;
-        log_attempt(source, &row, &settled, now.since(began));
-        self.send_retry(&row, settled).await;
+        attempt.log(source, &settled, now.since(began));
+        self.send_retry(attempt, settled).await;
         Ok(next)
     }
 
     /// Sends a delayed message if the settlement has a short wait; the sweep sends the others.
-    async fn send_retry(&self, row: &Row, settled: Settled) {
+    async fn send_retry(&self, attempt: Attempt, settled: Settled) {
         let Settled::Recorded(
             Settlement::Retry {
                 resend_after: Some(delay),
@@ -185,13 +186,13 @@ impl Processor {
             return;
         };
         let message = WorkMessage {
-            key: row.key.clone(),
-            run: row.run,
+            key: attempt.key,
+            run: attempt.run,
         };
         // One more second, so that the message never arrives before the event is due.
         let delay = delay + Duration::from_secs(1);
         if let Err(error) = self.services.inbox.queue.send(&message, delay).await {
-            let id = row.id();
+            let id = attempt.id;
             tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not send a message for {id}; the sweep sends it");
         }
     }
@@ -298,36 +299,59 @@ fn settle_turn(
     }
 }
 
-fn log_attempt(source: &Source, row: &Row, settled: &Settled, took: Duration) {
-    let (word, error) = match settled {
-        Settled::Recorded(Settlement::Done) => ("done", None),
-        Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
-        Settled::Recorded(Settlement::Deferred { why, .. }) => ("deferred", Some(why)),
-        Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
-        Settled::Stale => ("stale", None),
-    };
-    let attempt = row.attempts;
-    macro_rules! line {
-        ($level:ident) => {
-            tracing::$level!(
-                event.id = %row.id(),
-                event.key = %row.key,
-                source = source.name,
-                kind = row.kind,
-                attempt,
-                epoch = row.epoch,
-                run = row.run,
-                outcome = word,
-                error = error.map(String::as_str),
-                took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                "attempt {attempt}: {word}",
-            )
-        };
+/// What the log and the message need of a row after the settlement has taken its lease.
+struct Attempt {
+    id: EventId,
+    key: EventKey,
+    kind: String,
+    run: u64,
+    number: u32,
+    epoch: u64,
+}
+
+impl Attempt {
+    fn of(row: &Row) -> Self {
+        Self {
+            id: row.id(),
+            key: row.key.clone(),
+            kind: row.kind.clone(),
+            run: row.run,
+            number: row.attempts,
+            epoch: row.epoch,
+        }
     }
-    // A metric counts these lines, so they must not depend on the log level.
-    if word == "dead_letter" {
-        line!(warn);
-    } else {
-        line!(info);
+
+    fn log(&self, source: &Source, settled: &Settled, took: Duration) {
+        let (word, error) = match settled {
+            Settled::Recorded(Settlement::Done) => ("done", None),
+            Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
+            Settled::Recorded(Settlement::Deferred { why, .. }) => ("deferred", Some(why)),
+            Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
+            Settled::Stale => ("stale", None),
+        };
+        let attempt = self.number;
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    event.id = %self.id,
+                    event.key = %self.key,
+                    source = source.name,
+                    kind = self.kind,
+                    attempt,
+                    epoch = self.epoch,
+                    run = self.run,
+                    outcome = word,
+                    error = error.map(String::as_str),
+                    took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                    "attempt {attempt}: {word}",
+                )
+            };
+        }
+        // A metric counts these lines, so they must not depend on the log level.
+        if word == "dead_letter" {
+            line!(warn);
+        } else {
+            line!(info);
+        }
     }
 }

@@ -12,7 +12,8 @@
 //! | `SYS` | `BRK#{destination}` | open until `til`, opened `n` times in a row, closed at `cl`, last written `by`; `rev` increases with each write; `ttl` |
 //!
 //! Every write is conditional on the `rev` that the process read, so that only one process probes.
-//! Errors of the item stop no work: without the item calls are not limited.
+//! An error of the item stops no work: the process goes on with the state that it read last, which
+//! is closed at first.
 
 mod health;
 mod state;
@@ -136,7 +137,8 @@ impl Breakers {
         Ok(self.read(destination).await?.position(now))
     }
 
-    /// The position of a breaker, cached for up to five seconds.
+    /// The position of a breaker. A process reads it at most every five seconds, and keeps the last
+    /// one if a read fails.
     pub async fn position(&self, destination: &str, now: UnixMillis) -> Position {
         let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
@@ -269,7 +271,7 @@ fn trouble(destination: &str, error: &anyhow::Error) {
     tracing::warn!(
         destination,
         error = format!("{error:#}"),
-        "cannot read or write the circuit breaker of {destination}; calls are not limited"
+        "cannot read or write the circuit breaker of {destination}; using the cached state"
     );
 }
 

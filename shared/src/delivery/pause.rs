@@ -103,9 +103,9 @@ impl Pauses {
 }
 
 /// Schedules the events of a resumed source for the next sweep, which sends messages for as many at
-/// a time as the work queue has capacity for. Events that wait for another reason do not change: a
-/// retry that is not due, or a worker. The call can be repeated. Returns the number of scheduled
-/// events.
+/// a time as the work queue has capacity for. An event whose
+/// retry is not due, or that a worker holds, does not change. The call can be repeated. Returns the
+/// number of scheduled events.
 pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::Result<u64> {
     let asleep = now + LOOK_AGAIN + REREAD;
     let mut called = 0;

@@ -20,7 +20,8 @@ use crate::sources::Rate;
 /// The most time for a call of the counter, which must not delay work.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// The longest wait, regardless of the length of the line.
+/// The longest wait behind other events. The rest of the current window and up to one window of
+/// jitter come on top.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How long the item of a window is kept after its end.

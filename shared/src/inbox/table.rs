@@ -53,8 +53,7 @@ pub(crate) enum Returns {
     All,
 }
 
-/// The result of a conditional write.
-#[derive(Clone, Debug, PartialEq)]
+/// The result of a conditional write. It has no `Debug`: items contain the data of customers.
 pub(crate) enum Write {
     /// DynamoDB applied it. The item or its attributes, as [`Returns`] asks.
     Applied(Option<Item>),

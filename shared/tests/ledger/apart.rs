@@ -166,9 +166,9 @@ async fn what_is_not_kept_apart_is_left_as_it_is() {
         assert_eq!(word(&discard(&table, &key).await), expected);
         assert_eq!(table.row(&key).await, before);
     }
-    let nobody = EventKey::new("stripe-main", "nobody");
-    assert_eq!(word(&release(&table, &nobody).await), "missing");
-    assert_eq!(word(&discard(&table, &nobody).await), "missing");
+    let unknown = EventKey::new("stripe-main", "unknown");
+    assert_eq!(word(&release(&table, &unknown).await), "missing");
+    assert_eq!(word(&discard(&table, &unknown).await), "missing");
 }
 
 #[tokio::test]

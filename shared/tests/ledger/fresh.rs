@@ -151,17 +151,17 @@ async fn what_is_open_is_found_by_its_time_and_looked_at() {
 #[tokio::test]
 async fn what_is_gone_or_ended_gets_no_place() {
     let table = Table::fresh().await;
-    let nobody = EventKey::new("stripe-main", "evt_none");
-    assert_eq!(table.unwatched(std::slice::from_ref(&nobody)).await, []);
+    let unknown = EventKey::new("stripe-main", "evt_none");
+    assert_eq!(table.unwatched(std::slice::from_ref(&unknown)).await, []);
     assert!(
         !table
             .ledger
             .sweep()
-            .index_event(&nobody, NOW)
+            .index_event(&unknown, NOW)
             .await
             .unwrap()
     );
-    assert!(table.item(&nobody.pk(), "M").await.is_none());
+    assert!(table.item(&unknown.pk(), "M").await.is_none());
     for state in [State::Done, State::DeadLetter, State::Quarantined] {
         let key = table.came(&format!("evt_{state}")).await;
         table

@@ -155,7 +155,7 @@ impl Table {
     /// An inbox with this ledger, and a queue without consumers.
     pub(crate) fn inbox(&self, ledger: Ledger) -> Inbox {
         let sqs = self.services.endpoints.clients().sqs;
-        let queue = Queue::new(sqs, "http://127.0.0.1:9/nobody");
+        let queue = Queue::new(sqs, "http://127.0.0.1:9/unknown");
         Inbox { ledger, queue }
     }
 

@@ -280,7 +280,7 @@ async fn a_path_names_a_source_or_nothing() {
         "/in/",
         "/in//",
         "//",
-        "/in/nobody",
+        "/in/unknown",
         "/in/github-main/",
         "/in/github-main/x",
         "/in//github-main",
@@ -307,8 +307,8 @@ async fn a_path_names_a_source_or_nothing() {
     }
     // The gateway has a route for one segment only.
     for (path, said) in [
-        ("/in/nobody", "unknown source"),
-        ("/in/nobody?x=/in/github-main", "unknown source"),
+        ("/in/unknown", "unknown source"),
+        ("/in/unknown?x=/in/github-main", "unknown source"),
         ("/in/GITHUB-MAIN", "unknown source"),
         ("/in/github%2Dmain", "unknown source"),
         ("/in/", "Not Found"),

@@ -108,7 +108,7 @@ async fn the_catcher_answers_each_sample_as_the_readme_says() {
         seen += 1;
         let event = file(name);
         let known = configured.source(source(&event)).is_some();
-        let elsewhere = source(&event) == "nobody";
+        let elsewhere = source(&event) == "unknown";
         assert!(
             known || elsewhere,
             "{name}: infra/sources.toml has no such source"

@@ -42,27 +42,27 @@ type Sdk = (
 
 #[rustfmt::skip]
 const SDKS: [Sdk; 15] = [
-    (NODE, "stripe", "whsec_of-nobody", &[], JSON),
-    (NODE, "github", "secret-of-nobody", &[("x-github-event", "push")], JSON),
+    (NODE, "stripe", "whsec_of-a-stranger", &[], JSON),
+    (NODE, "github", "secret-of-a-stranger", &[("x-github-event", "push")], JSON),
     (NODE, "standardwebhooks", WHSEC, &[("webhook-id", "msg_1")], JSON),
     (NODE, "svix", WHSEC, &[("svix-id", "msg_1")], JSON),
-    (NODE, "twilio", "token-of-nobody", &[FORM], "Body=a+canary%21&MessageSid=SM1&To=%2B1"),
-    (NODE, "twilio-json", "token-of-nobody", &[], JSON),
-    (NODE, "shopify", "hush-of-nobody", SHOPIFY, JSON),
+    (NODE, "twilio", "token-of-a-stranger", &[FORM], "Body=a+canary%21&MessageSid=SM1&To=%2B1"),
+    (NODE, "twilio-json", "token-of-a-stranger", &[], JSON),
+    (NODE, "shopify", "hush-of-a-stranger", SHOPIFY, JSON),
     (NODE, "adyen", "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056", &[], ADYEN),
-    (NODE, "hubspot", "client-secret-of-nobody", &[], JSON),
-    (NODE, "square", "key-of-nobody", &[], JSON),
+    (NODE, "hubspot", "client-secret-of-a-stranger", &[], JSON),
+    (NODE, "square", "key-of-a-stranger", &[], JSON),
     (NODE, "discord", SEED, &[], JSON),
-    (PYTHON, "slack", "signing-secret-of-nobody", &[], JSON),
-    (PYTHON, "slack", "signing-secret-of-nobody", &[FORM], "command=%2Fgo&text=canary&trigger_id=1"),
+    (PYTHON, "slack", "signing-secret-of-a-stranger", &[], JSON),
+    (PYTHON, "slack", "signing-secret-of-a-stranger", &[FORM], "command=%2Fgo&text=canary&trigger_id=1"),
     (PYTHON, "standardwebhooks", WHSEC, &[("webhook-id", "msg_2")], JSON),
-    (PYTHON, "twilio", "token-of-nobody", &[FORM], "Body=canary&MessageSid=SM2&To=%2B1"),
+    (PYTHON, "twilio", "token-of-a-stranger", &[FORM], "Body=canary&MessageSid=SM2&To=%2B1"),
 ];
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 const SHOPIFY: &[(&str, &str)] = &[
     ("x-shopify-topic", "orders/create"),
-    ("x-shopify-shop-domain", "of-nobody.myshopify.com"),
+    ("x-shopify-shop-domain", "of-a-stranger.myshopify.com"),
     ("x-shopify-api-version", "2026-07"),
     (
         "x-shopify-webhook-id",

@@ -120,7 +120,7 @@ async fn every_version_with_a_label_proves_and_no_other_does() {
     ] {
         assert_eq!(proved_by(&inbox, secret).await, label);
     }
-    assert_eq!(status(&inbox, "of nobody").await, 401);
+    assert_eq!(status(&inbox, "of a stranger").await, 401);
 
     // The rotation ends. Its label stays on the same version, in addition to the current label.
     let end = json!({

@@ -255,7 +255,7 @@ async fn an_event_that_is_no_task_is_an_error_and_the_process_survives() {
         ),
         (
             "BackupSync",
-            json!({ "task": "sync", "source": "nobody" }),
+            json!({ "task": "sync", "source": "unknown" }),
             json!({ "task": "sweep" }),
         ),
         ("BackupSync", json!([]), json!({ "task": "sweep" })),

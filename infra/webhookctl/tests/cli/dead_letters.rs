@@ -365,7 +365,7 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
         code == Some(7) && told.contains("[quarantine.not_apart]"),
         "{told}"
     );
-    let (code, _) = world.refused(&["quarantine", "release", "acme:nobody", "-m", "x"])?;
+    let (code, _) = world.refused(&["quarantine", "release", "acme:unknown", "-m", "x"])?;
     assert_eq!(code, Some(3));
     let (code, _) = world.refused(&["quarantine", "discard", &two_name, "-m", " "])?;
     assert_eq!(code, Some(2));
@@ -390,8 +390,8 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
         ),
         (&json!(true), Some(1))
     );
-    let nobody = world.json(&["log", "--by", "bert"])?;
-    assert_eq!(nobody["items"], json!([]));
+    let unknown = world.json(&["log", "--by", "bert"])?;
+    assert_eq!(unknown["items"], json!([]));
     let text = world.text(&["log", "--by", "ANNA", "--what", "quarantine"])?;
     assert!(text.contains("anna") && text.contains("genuine"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text:?}");

@@ -31,7 +31,7 @@ impl Policy {
         let text = filled(&text, world);
         assert!(
             !text.contains("${"),
-            "{path} has a name that nobody fills in"
+            "{path} has a name that no step fills in"
         );
         let document: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(document["Version"], "2012-10-17");

@@ -69,7 +69,7 @@ async fn tried(lines: &Lines<'_>, verb: &Verb) -> Vec<Call> {
     }
     let writes = !verb.writes.is_empty();
     assert_eq!(changes, writes, "whether {} changes something", verb.name);
-    assert!(!calls.is_empty(), "{} asks nobody for anything", verb.name);
+    assert!(!calls.is_empty(), "{} makes no call", verb.name);
     calls.sort();
     calls.dedup();
     calls

@@ -170,7 +170,8 @@ impl RejectedRequests {
         })
     }
 
-    /// Counts one more document of a sender; `None` if the sender has reached its limit.
+    /// Counts one more document of a sender; `None` if the sender has reached its limit, or other
+    /// senders have all the places that it could take.
     async fn take_share(
         &self,
         pk: &str,

@@ -51,7 +51,7 @@ fn source(vector: &Vector) -> String {
     );
     text.push_str("[source.trust]\n");
     if vector.verifier.fetch().is_some() {
-        text.push_str("api_secret = \"of-nobody\"\n");
+        text.push_str("api_secret = \"of-a-stranger\"\n");
     }
     if let Some(arming) = given["arming"].as_bool() {
         writeln!(text, "arming = {arming}").unwrap();
@@ -100,7 +100,7 @@ async fn put_secrets(inbox: &Inbox, vector: &Vector) {
 
 async fn is_warm(inbox: &Inbox) {
     for _ in 0..100 {
-        let answer = inbox.post("nobody", &[], b"").await;
+        let answer = inbox.post("unknown", &[], b"").await;
         if answer.status == 404 {
             return;
         }

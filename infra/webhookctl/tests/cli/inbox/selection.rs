@@ -233,7 +233,7 @@ async fn what_cannot_be_meant_is_answered() {
     let world = six_events("wrong").await;
     for (flags, exit, said) in [
         (&["-s", "strip-main"][..], 2, "did you mean 'stripe-main'?"),
-        (&["-s", "nobody*"], 2, "unknown source 'nobody*'"),
+        (&["-s", "unknown*"], 2, "unknown source 'unknown*'"),
         (&["--where", "a..b=1"], 2, "invalid path 'a..b'"),
         (&["--after", "x"], 2, "invalid cursor 'x'"),
         (&["--id", "evt_none"], 3, "no event 'evt_none'"),

@@ -285,7 +285,7 @@ async fn what_cannot_be_enabled_is_left_to_a_person_with_what_to_do() {
         assert!(told(&failed).contains(said), "{}", told(&failed));
     }
     assert!(hooks.inner().changes.is_empty());
-    let unknown = world.webhookctl(&["endpoint", "show", "nobody"]).await;
+    let unknown = world.webhookctl(&["endpoint", "show", "unknown"]).await;
     assert_eq!(unknown.status.code(), Some(3), "{}", told(&unknown));
     world.end().await;
 }

@@ -163,7 +163,7 @@ async fn only_what_is_true_now_is_repaired() {
         &["reconcile", "repair", "rec_nobody", "-m", "why"][..],
         &["reconcile", "repair", &new, "-m", " "],
         &["reconcile", "repair", &new],
-        &["reconcile", "report", "-s", "nobody"],
+        &["reconcile", "report", "-s", "unknown"],
     ] {
         let refused = world.webhookctl(wrong).await;
         assert!(
@@ -216,7 +216,7 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
     let unnamed = [&at[..], &["reconcile", "run"]].concat();
     let unnamed = world.webhookctl(&unnamed).await;
     assert_eq!(unnamed.status.code(), Some(2), "{}", told(&unnamed));
-    let unknown = [&at[..], &["reconcile", "run", "--function", "nobody"]].concat();
+    let unknown = [&at[..], &["reconcile", "run", "--function", "unknown"]].concat();
     let unknown = world.webhookctl(&unknown).await;
     assert_eq!(unknown.status.code(), Some(3), "{}", told(&unknown));
     world.end().await;

@@ -89,7 +89,7 @@ async fn what_is_asked_for_wrongly_is_not_planned() {
         (&["--mode", "force"], 7, "replay.force"),
         (&["--new-effect"], 2, "replay.new_effect"),
         (&["--like", "rpl_nobody"], 3, "replay.not_found"),
-        (&["-s", "nobody"], 2, "usage.source"),
+        (&["-s", "unknown"], 2, "usage.source"),
         (&["--expires", "2d"], 2, "usage.span"),
     ] {
         let output = world

@@ -67,9 +67,9 @@ async fn the_record_says_who_when_why_what_and_what_came_of_it() {
     assert_eq!(listed["plan"], plan["id"]);
     assert_eq!(listed["outcome"], "7 done");
     assert_eq!(listed["reason"], "they are back");
-    let nobody = ["replay", "log", "--by", "berta", "-o", "json"];
+    let unknown = ["replay", "log", "--by", "berta", "-o", "json"];
     assert_eq!(
-        document(&world.webhookctl(&nobody).await, 0)["items"],
+        document(&world.webhookctl(&unknown).await, 0)["items"],
         json!([])
     );
     // A prefix of the id is enough, in upper or lower case.
