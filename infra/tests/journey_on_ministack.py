@@ -44,7 +44,8 @@ def main() -> int:
     for name, value in values.items():
         command += ["--secret", f"{name}={value}"]
     # The whole workspace, so that cargo reuses the existing build.
-    tests = ["cargo", "test", "--workspace", "--locked", "--test", "ledger", "--test", "journey"]
+    test = "cargo test --workspace --locked --test"
+    tests = ["sh", "-ec", f"{test} ledger; {test} cli -- journey::"]
     environment = dict(os.environ)
     environment["MITT_DEMO_SECRETS"] = "\n".join(f"{name}={value}" for name, value in values.items())
     environment["MITT_DEMO_PORTS"] = f"{downstream},{provider}"
