@@ -8,7 +8,8 @@ use super::evaluate::Bindings;
 use super::expression::{Compare, Condition, Operand, Part};
 use super::index::Index;
 use super::request::Request;
-use super::{Item, Refusal, Table, Value, bindings, projected};
+use super::write::bindings;
+use super::{Item, Refusal, Table, Value, projected};
 
 impl Table {
     pub(super) fn query(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
