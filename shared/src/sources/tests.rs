@@ -2,6 +2,9 @@ use std::time::Duration;
 
 use super::*;
 
+/// A key that an operator pastes into the wrong setting.
+const KEY: &str = "sk_live_51H8xQzR";
+
 const GOOD: &str = r#"
 schema = 1
 [forward]
@@ -91,7 +94,6 @@ kind = "keep"
 
 #[test]
 fn a_key_in_the_wrong_place_is_not_repeated() {
-    const KEY: &str = "sk_live_51H8xQzR";
     for (from, to, line, said) in [
         ("\"orders\"", "\"KEY\"", 12, "a secret's name must have"),
         ("\"orders\"", "KEY", 12, "secret: "),
@@ -142,6 +144,10 @@ fn a_key_in_the_wrong_place_is_not_repeated() {
             assert!(told.contains(said), "{to}: {told}");
         }
     }
+}
+
+#[test]
+fn a_key_in_a_url_is_not_repeated() {
     for (from, to) in [
         ("https://hooks", "https://u:KEY@hooks"),
         ("https://hooks.example.com/stripe", "KEY"),
@@ -181,6 +187,17 @@ fn a_wrong_file_is_refused_with_what_was_meant() {
         ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),
         ("\"2m\"", "\"25h\"", "at most 24h"),
         ("schema = 1", "schema = 1\nquarantine = 5", "`quarantine`"),
+        ("secret = \"orders\"", "", "secret is missing"),
+        ("schema = 1", "schema = 2", "schema 2"),
+        ("schema = 1", "schema = ", "line 2"),
+    ] {
+        assert_refused(from, to, said);
+    }
+}
+
+#[test]
+fn a_wrong_setting_of_a_source_is_refused() {
+    for (from, to, said) in [
         (
             "retry = {",
             "quarantine = { perday = 1 }\nretry = {",
@@ -214,17 +231,21 @@ fn a_wrong_file_is_refused_with_what_was_meant() {
             "trust = { jwks = \"x\" }\nretry =",
             "invalid key set",
         ),
-        ("secret = \"orders\"", "", "secret is missing"),
-        ("schema = 1", "schema = 2", "schema 2"),
-        ("schema = 1", "schema = ", "line 2"),
     ] {
-        assert!(GOOD.contains(from), "{from}");
-        let error = format!(
-            "{:#}",
-            Config::parse(&GOOD.replacen(from, to, 1)).unwrap_err()
-        );
-        assert!(error.contains(said), "{to}: {error}");
+        assert_refused(from, to, said);
     }
+}
+
+/// The good file with one change is refused with this text.
+fn assert_refused(from: &str, to: &str, said: &str) {
+    assert!(GOOD.contains(from), "{from}");
+    let error = Config::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(error.contains(said), "{to}: {error}");
+}
+
+#[test]
+fn two_sources_cannot_have_one_name() {
     let twice = format!(
         "{GOOD}\n{}",
         GOOD.split_once("[[source]]")
