@@ -237,8 +237,25 @@ impl Witness {
             self.backward += 1;
             return;
         };
+        self.saw_outcome(event, old, new);
+        let claimed = text(new, "st") == "processing" && text(old, "own") != text(new, "own");
+        if claimed {
+            self.saw_claim(event, number(new, "att"), invocation);
+        }
+        if text(new, "st") != "processing" {
+            self.saw_end_of_claim(event, invocation);
+        }
+        if number(new, "epoch") < number(old, "epoch") + i128::from(claimed) {
+            self.backward += 1;
+        }
+        if claimed && is_early(old, new) {
+            self.early += 1;
+        }
+    }
+
+    fn saw_outcome(&mut self, event: usize, old: &Item, new: &Item) {
         let (before, after) = (text(old, "st"), text(new, "st"));
-        let same_run = number(old, "run") == number(new, "run") && changed.old.is_some();
+        let same_run = number(old, "run") == number(new, "run");
         let known = self.known.entry(event).or_default();
         known.arrived_at.get_or_insert_with(clock::true_ms);
         known.settled = is_settled(after);
@@ -254,43 +271,45 @@ impl Witness {
         if after == "failed" && before != "failed" {
             known.retries += 1;
         }
-        let claimed = after == "processing" && text(old, "own") != text(new, "own");
-        if claimed {
-            known
-                .claimed_at
-                .insert(number(new, "att"), clock::true_ms());
-            if let Some(slow) = known.held_by.replace(invocation)
-                && !self.over.contains(&slow)
-            {
-                known.interrupted += 1;
-                self.overtaken.insert((event, slow));
-            }
-            if self.over.contains(&invocation) {
-                known.interrupted += 1;
-            } else {
-                self.claimed.entry(invocation).or_default().push(event);
-            }
+    }
+
+    fn saw_claim(&mut self, event: usize, attempt: i128, invocation: u64) {
+        let known = self.known.entry(event).or_default();
+        known.claimed_at.insert(attempt, clock::true_ms());
+        if let Some(slow) = known.held_by.replace(invocation)
+            && !self.over.contains(&slow)
+        {
+            known.interrupted += 1;
+            self.overtaken.insert((event, slow));
         }
-        // The sweep also takes an event from a slow worker when it makes the event a dead letter.
-        if after != "processing"
-            && let Some(holder) = known.held_by.take()
+        if self.over.contains(&invocation) {
+            known.interrupted += 1;
+        } else {
+            self.claimed.entry(invocation).or_default().push(event);
+        }
+    }
+
+    /// The sweep also takes an event from a slow worker when it makes the event a dead letter.
+    fn saw_end_of_claim(&mut self, event: usize, invocation: u64) {
+        let known = self.known.entry(event).or_default();
+        if let Some(holder) = known.held_by.take()
             && holder != invocation
             && !self.over.contains(&holder)
         {
             known.interrupted += 1;
             self.overtaken.insert((event, holder));
         }
-        if number(new, "epoch") < number(old, "epoch") + i128::from(claimed) {
-            self.backward += 1;
-        }
-        if claimed && before == "failed" && number(new, "lu") - 35_000 < number(old, "due") {
-            self.early += 1;
-        }
+    }
+}
+
+/// Whether an attempt began before its retry was due, or before the lease of the last one was over.
+fn is_early(old: &Item, new: &Item) -> bool {
+    let begun = number(new, "lu") - 35_000;
+    match text(old, "st") {
+        "failed" => begun < number(old, "due"),
         // By the clock of the worker that took over, with the margin for the other clocks.
-        let begun = number(new, "lu") - 35_000;
-        if claimed && before == "processing" && begun <= number(old, "lu") + 5_000 {
-            self.early += 1;
-        }
+        "processing" => begun <= number(old, "lu") + 5_000,
+        _ => false,
     }
 }
 

@@ -16,17 +16,12 @@ pub struct Ablation {
 
 /// The ablations, which show what each protection prevents.
 pub fn ablations() -> Vec<Ablation> {
-    [of_stores(), of_strangers()].concat()
+    [of_settlement(), of_claims(), of_order(), of_strangers()].concat()
 }
 
-fn of_stores() -> Vec<Ablation> {
-    let of = |without, figure, change| Ablation {
-        without,
-        figure,
-        case: ROUGH,
-        events: 1_000,
-        change,
-    };
+/// The protections that settle every acknowledged event.
+fn of_settlement() -> Vec<Ablation> {
+    let of = rough;
     vec![
         of("an honest answer to the sender", Figure::Lost, |s| {
             s.without = Some(Without::HonestAnswer);
@@ -52,6 +47,13 @@ fn of_stores() -> Vec<Ablation> {
             s.weakness = Some(Weakness::AttemptsCountedTwice);
             s.destination_trouble = 5_000;
         }),
+    ]
+}
+
+/// The protections of a claim, and of the effect under it.
+fn of_claims() -> Vec<Ablation> {
+    let of = rough;
+    vec![
         of("the fence of a claim", Figure::DoubleOutcomes, |s| {
             s.weakness = Some(Weakness::NoFence);
             s.freezes = 300;
@@ -80,6 +82,22 @@ fn of_stores() -> Vec<Ablation> {
         of("waiting until a retry is due", Figure::Early, |s| {
             s.weakness = Some(Weakness::NotWaiting);
         }),
+    ]
+}
+
+fn rough(without: &'static str, figure: Figure, change: fn(&mut Scenario)) -> Ablation {
+    Ablation {
+        without,
+        figure,
+        case: ROUGH,
+        events: 1_000,
+        change,
+    }
+}
+
+/// The protections of the order of events, and of the queues.
+fn of_order() -> Vec<Ablation> {
+    vec![
         Ablation {
             without: "ordering: the last state",
             figure: Figure::Stale,
