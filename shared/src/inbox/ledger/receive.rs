@@ -250,7 +250,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
     row
 }
 
-/// The attributes of the first state: the reason of a quarantine, and the entry in the `work` index.
+/// The attributes of the first state: why it is quarantined, and its entry in the `work` index.
 fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis) {
     match new {
         New::Received(watched) => {
