@@ -163,8 +163,6 @@ async fn listed(client: &Client, partition: &str, until: i64, forward: bool) -> 
 
 /// A row in any state that it may be in, and in some that it must not be in.
 fn row(dice: &mut Dice, pk: &str) -> Item {
-    let n = |number: i64| AttributeValue::N(number.to_string());
-    let s = |text: &str| AttributeValue::S(text.to_owned());
     let states = [
         "processing",
         "processing",
@@ -176,7 +174,6 @@ fn row(dice: &mut Dice, pk: &str) -> Item {
         "quarantined",
     ];
     let state = states[usize::try_from(dice.below(8)).unwrap()];
-    let near = |dice: &mut Dice| NOW.0 - 40_000 + i64::try_from(dice.below(9)).unwrap() * 10_000;
     let mut item = Item::from([
         ("pk".to_owned(), s(pk)),
         ("sk".to_owned(), s("M")),
@@ -205,6 +202,29 @@ fn row(dice: &mut Dice, pk: &str) -> Item {
         ("lu".to_owned(), n(near(dice))),
         ("due".to_owned(), n(near(dice))),
     ]);
+    add_optional(&mut item, dice);
+    for name in ["lu", "due", "cr", "fx", "epoch"] {
+        if dice.hits(500) {
+            item.remove(name);
+        }
+    }
+    item
+}
+
+fn n(number: i64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn near(dice: &mut Dice) -> i64 {
+    NOW.0 - 40_000 + i64::try_from(dice.below(9)).unwrap() * 10_000
+}
+
+/// The attributes that a row has or not.
+fn add_optional(item: &mut Item, dice: &mut Dice) {
     if dice.hits(5_000) {
         let effect = Item::from([(
             "s".to_owned(),
@@ -225,12 +245,6 @@ fn row(dice: &mut Dice, pk: &str) -> Item {
         item.insert("gpk".to_owned(), s(&format!("W#{}", dice.below(2))));
         item.insert("gsk".to_owned(), n(near(dice)));
     }
-    for name in ["lu", "due", "cr", "fx", "epoch"] {
-        if dice.hits(500) {
-            item.remove(name);
-        }
-    }
-    item
 }
 
 fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
