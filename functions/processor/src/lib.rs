@@ -6,9 +6,10 @@
 //! done, leased, not due or dead letter.
 
 mod actions;
+mod attempt;
 mod destination;
+mod message;
 mod order;
-mod record;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use actions::Clients;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt as _;
 use futures::future::join_all;
-use record::MessageOutcome;
+use message::MessageOutcome;
 use shared::aws::outbound::Outbound;
 use shared::base::clock::{Clock, UnixMillis};
 use shared::delivery::breaker::Breakers;
