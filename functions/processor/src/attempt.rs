@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use futures::future::join_all;
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
@@ -65,23 +66,9 @@ impl Processor {
             let why = "another event with a body of more than 4 MiB is being processed";
             return (Outcome::deferred(why, until), Vec::new());
         }
-        let body = match self
-            .services
-            .inbox
-            .ledger
-            .leased_body(lease)
-            .await
-            .context("read the body")
-        {
-            Ok(Ok(body)) => body.0,
-            Ok(Err(MissingBody::Gone)) => {
-                return (Outcome::permanent("the body no longer exists"), Vec::new());
-            }
-            Ok(Err(MissingBody::Damaged)) => {
-                let error = "the stored body differs from the received body";
-                return (Outcome::permanent(error), Vec::new());
-            }
-            Err(error) => return (Outcome::retry(format!("{error:#}")), Vec::new()),
+        let body = match self.read_body(lease).await {
+            Ok(body) => body,
+            Err(outcome) => return (outcome, Vec::new()),
         };
         // Mitt itself answers a request to confirm a subscription; no destination receives it.
         if let Some(url) = source.verifier.confirmation(&body) {
@@ -96,23 +83,22 @@ impl Processor {
             .actions
             .iter()
             .map(|action| Box::pin(self.run_action(action, lease, &body, &given, until)));
-        let mut all: ActionsResult = (Outcome::Done, Vec::new());
-        for (outcome, changed) in join_all(actions).await {
-            if let Outcome::Deferred { why, until } = &outcome
-                && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
-            {
-                turn.waits = Some((why.clone(), *until));
+        combined(join_all(actions).await, lease, turn)
+    }
+
+    /// Reads the body of an event, or returns the outcome of an attempt without it.
+    async fn read_body(&self, lease: &Lease) -> Result<Bytes, Outcome> {
+        let ledger = &self.services.inbox.ledger;
+        let body = ledger.leased_body(lease).await;
+        match body.context("read the body") {
+            Ok(Ok(body)) => Ok(body.0),
+            Ok(Err(MissingBody::Gone)) => Err(Outcome::permanent("the body no longer exists")),
+            Ok(Err(MissingBody::Damaged)) => {
+                let error = "the stored body differs from the received body";
+                Err(Outcome::permanent(error))
             }
-            all.0 = all.0.and(outcome);
-            for (name, effect) in changed {
-                if all.1.iter().any(|(other, _)| *other == name) {
-                    tracing::error!(event.id = %lease.row.id(), effect = name, "two actions have an effect named {name}; the second is not recorded");
-                } else {
-                    all.1.push((name, effect));
-                }
-            }
+            Err(error) => Err(Outcome::retry(format!("{error:#}"))),
         }
-        all
     }
 
     /// Sends a delayed message if the settlement has a short wait; the sweep sends the others.
@@ -141,6 +127,27 @@ impl Processor {
             tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not send a message for {id}; the sweep sends it");
         }
     }
+}
+
+/// The result of all actions of an event. Records the earliest time of a deferred action in `turn`.
+fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> ActionsResult {
+    let mut all: ActionsResult = (Outcome::Done, Vec::new());
+    for (outcome, changed) in results {
+        if let Outcome::Deferred { why, until } = &outcome
+            && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
+        {
+            turn.waits = Some((why.clone(), *until));
+        }
+        all.0 = all.0.and(outcome);
+        for (name, effect) in changed {
+            if all.1.iter().any(|(other, _)| *other == name) {
+                tracing::error!(event.id = %lease.row.id(), effect = name, "two actions have an effect named {name}; the second is not recorded");
+            } else {
+                all.1.push((name, effect));
+            }
+        }
+    }
+    all
 }
 
 /// The settlement of an attempt whose event also has a place in an order. `chained` attempts began

@@ -4,6 +4,10 @@
 //! A record of a batch is reported as failed only if the infrastructure failed or the remaining
 //! time was too short to begin. Otherwise the message is acknowledged, in every state of the row:
 //! done, leased, not due or dead letter.
+//!
+//! A message takes six steps: [`Processor::process_batch`] takes a batch, `process_message` reads a
+//! message, `process_event` claims its event, `run_actions` reads the body and waits for the turn
+//! of the event, `run_action` calls a destination, and `work` settles the attempt.
 
 mod actions;
 mod attempt;

@@ -20,26 +20,6 @@ pub(crate) enum MessageOutcome {
 }
 
 impl Processor {
-    /// Moves a message that waited too long to the backlog queue, so that new events do not wait
-    /// behind it. Returns whether the message was moved; otherwise the caller processes it.
-    pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
-        let queue = &self.services.inbox.queue;
-        let arn = record.event_source_arn.as_deref().unwrap_or_default();
-        let message = record.body.as_deref().unwrap_or_default();
-        let sent = record.attributes.get("SentTimestamp");
-        let Some(sent) = sent.and_then(|text| text.parse().ok()).map(UnixMillis) else {
-            return false;
-        };
-        let Ok(work_message) = WorkMessage::from_message(message) else {
-            return false;
-        };
-        queue.is_late(arn, sent, (self.clock)())
-            && queue
-                .send_to(QueueName::Backlog, &work_message, Duration::ZERO)
-                .await
-                .is_ok()
-    }
-
     /// Processes a message. After an error, the queue redelivers it.
     pub(crate) async fn process_message(
         &self,
@@ -126,5 +106,25 @@ impl Processor {
                 Ok((MessageOutcome::Acknowledge, None))
             }
         }
+    }
+
+    /// Moves a message that waited too long to the backlog queue, so that new events do not wait
+    /// behind it. Returns whether the message was moved; otherwise the caller processes it.
+    pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
+        let queue = &self.services.inbox.queue;
+        let arn = record.event_source_arn.as_deref().unwrap_or_default();
+        let message = record.body.as_deref().unwrap_or_default();
+        let sent = record.attributes.get("SentTimestamp");
+        let Some(sent) = sent.and_then(|text| text.parse().ok()).map(UnixMillis) else {
+            return false;
+        };
+        let Ok(work_message) = WorkMessage::from_message(message) else {
+            return false;
+        };
+        queue.is_late(arn, sent, (self.clock)())
+            && queue
+                .send_to(QueueName::Backlog, &work_message, Duration::ZERO)
+                .await
+                .is_ok()
     }
 }
