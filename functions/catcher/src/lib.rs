@@ -16,10 +16,10 @@ mod log_throttle;
 mod notice;
 mod rejected;
 mod replies;
+mod verify;
 
 use std::time::Duration;
 
-use shared::aws::secrets::{Live, Secret};
 use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
 use shared::inbox::ledger::{Received, TooManyConflicts};
@@ -28,7 +28,7 @@ use shared::services::Services;
 use shared::sources::Source;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
-use shared::webhook::verify::{Arrival, Reason, Rejected};
+use shared::webhook::verify::{Arrival, Rejected};
 use tokio::time::Instant;
 
 use event_store::{Deadlines, Durable, EventStore};
@@ -167,46 +167,6 @@ impl Catcher {
         }
     }
 
-    /// Verifies a request. If a fetched key is missing, reads the keys again; if no secret matches,
-    /// reads the secrets again. Verifies the request once more if they have changed.
-    async fn verify_with_fresh_secrets(
-        &self,
-        source: &Source,
-        envelope: &Envelope,
-        now: UnixMillis,
-    ) -> anyhow::Result<Result<Arrival, Rejected>> {
-        let live = self.services.secrets.live(&source.secret, now).await?;
-        if let Err(error) = self.services.keyring.load_keys(&source.verifier, now).await {
-            tracing::warn!(
-                source = source.name,
-                error = format!("{error:#}"),
-                "could not read the keys; using the keys that were read before"
-            );
-        }
-        let first = source.verifier.verify(envelope, &live);
-        if matches!(first, Err(Rejected(Reason::NotFetched)))
-            && self
-                .services
-                .keyring
-                .reload_keys(&source.verifier, now)
-                .await?
-        {
-            return Ok(source.verifier.verify(envelope, &live));
-        }
-        if !matches!(first, Err(Rejected(reason)) if reason.depends_on_secrets()) {
-            return Ok(first);
-        }
-        let again = self
-            .services
-            .secrets
-            .live_again(&source.secret, now)
-            .await?;
-        if labels(&again) == labels(&live) {
-            return Ok(first);
-        }
-        Ok(source.verifier.verify(envelope, &again))
-    }
-
     /// Makes the event durable, or each event of a batch. The response is 2xx only if all are.
     async fn store_event(
         &self,
@@ -297,8 +257,4 @@ fn log(source: &Source, durable: &Durable) {
     } else {
         line!(info);
     }
-}
-
-fn labels(live: &Live) -> Vec<&str> {
-    live.iter().map(Secret::label).collect()
 }
