@@ -20,7 +20,7 @@ TOOL = ROOT / ".tools/bin/cargo-mutants"
 
 # The files that decide about events and calls.
 FILES = [
-    *(f"shared/src/inbox/ledger/{name}.rs" for name in "transition transition/order transition/replay transition/plan transition/sync claim settle sweep receive order replay plan plan/read plan/write".split()),
+    *(f"shared/src/inbox/ledger/{name}.rs" for name in "transition transition/erase transition/order transition/plan transition/replay transition/retention transition/sweep transition/sync transition/work_index claim settle sweep sweep/decision receive order order/line replay plan plan/read plan/write".split()),
     *(
         f"shared/src/{name}.rs"
         for name in (

@@ -5,7 +5,8 @@
 //! invented names therefore delays others by one call in each turn, and each invented name costs
 //! one call.
 
-use std::collections::HashMap;
+mod turns;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use shared::sources::Source;
 use shared::webhook::preset::{Fetch, FetchAuth};
 
 use crate::BackupSync;
+use turns::{in_turn, is_due};
 
 /// How long a run may begin calls, for all sources together.
 const BUDGET: Duration = Duration::from_secs(20);
@@ -30,12 +32,6 @@ const MOST: usize = 400;
 
 /// Calls for one source in parallel.
 const AT_ONCE: usize = 8;
-
-/// The wait before an object that could not be fetched is tried again. It doubles after each
-/// failure, up to [`LONGEST`].
-const AGAIN: Duration = Duration::from_secs(60);
-const LONGEST: Duration = Duration::from_secs(3600);
-
 /// How long an unknown object waits. No provider sends a notice again after that time, and no
 /// notice about the object was acknowledged.
 const GIVE_UP: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -310,72 +306,11 @@ fn said(answer: Result<Answer, SendError>, key: &str) -> Said {
     }
 }
 
-/// Whether an object is due. An object that another run is fetching waits like one that failed.
-fn is_due(wait: &Wait, now: UnixMillis) -> bool {
-    let Some(tried_at) = wait.tried_at else {
-        return true;
-    };
-    let doubled = 2_u32.saturating_pow(wait.tries.saturating_sub(1).min(10));
-    now.since(tried_at) >= AGAIN.saturating_mul(doubled).min(LONGEST)
-}
-
-/// Orders the objects. Those with the fewest tries come first; among them the networks take turns,
-/// oldest object first. All known objects take their turn as one network.
-fn in_turn(mut waits: Vec<Wait>) -> Vec<Wait> {
-    waits.sort_by_key(|wait| (wait.tries, wait.at));
-    let mut places: HashMap<_, u32> = HashMap::new();
-    let mut placed: Vec<(u32, u32, Wait)> = Vec::with_capacity(waits.len());
-    for wait in waits {
-        let lane = (!wait.known).then_some(wait.network);
-        let place = places.entry((wait.tries, lane)).or_default();
-        placed.push((wait.tries, *place, wait));
-        *place += 1;
-    }
-    placed.sort_by_key(|(tries, place, wait)| (*tries, *place, wait.at));
-    placed.into_iter().map(|(_, _, wait)| wait).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use shared::inbox::fetch_back::Network;
 
     use super::*;
-
-    const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
-
-    fn wait(object: &str, network: &str, tries: u32, at: u64) -> Wait {
-        let at = NOW + Duration::from_secs(at);
-        let mut wait = Wait::new(object, false, Network::of(network), at);
-        wait.tries = tries;
-        wait.tried_at = (tries > 0).then_some(NOW);
-        wait
-    }
-
-    #[test]
-    fn a_flood_of_names_delays_a_genuine_one_by_one_call() {
-        let mut waits: Vec<Wait> = (0..50)
-            .map(|n| wait(&format!("tr_junk{n:02}"), "198.51.100.7", 0, n))
-            .collect();
-        waits.push(wait("tr_failed", "203.0.113.9", 1, 0));
-        waits.push(wait("tr_genuine", "203.0.113.9", 0, 100));
-        let order: Vec<String> = in_turn(waits).into_iter().map(|wait| wait.object).collect();
-        assert_eq!(order[..3], ["tr_junk00", "tr_genuine", "tr_junk01"]);
-        assert_eq!(order.last().map(String::as_str), Some("tr_failed"));
-    }
-
-    #[test]
-    fn an_object_that_failed_waits_longer_each_time() {
-        let due_after = |tries: u32| {
-            let wait = wait("tr_1", "203.0.113.9", tries, 0);
-            let due = |secs: &u64| is_due(&wait, NOW + Duration::from_secs(*secs));
-            (0..=3600).find(due)
-        };
-        assert_eq!(due_after(0), Some(0));
-        assert_eq!(due_after(1), Some(60));
-        assert_eq!(due_after(3), Some(240));
-        assert_eq!(due_after(90), Some(3600));
-    }
 
     #[test]
     fn a_status_says_whether_the_run_goes_on() {

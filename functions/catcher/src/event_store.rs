@@ -15,6 +15,7 @@ use shared::webhook::event::Event;
 use tokio::time::{Instant, timeout_at};
 
 use crate::breaker::{Breaker, FirstStore};
+use crate::durable::Durable;
 
 /// How many events of a batch are written in parallel.
 const AT_ONCE: usize = 16;
@@ -32,13 +33,6 @@ pub(crate) struct Deadlines {
     /// The deadline of the ledger, if the spill queue still has to be tried after it.
     pub(crate) ledger: Instant,
     pub(crate) all: Instant,
-}
-
-/// An event that is durable.
-#[expect(clippy::large_enum_variant, reason = "few values, and short-lived")]
-pub(crate) enum Durable {
-    Stored(Stored),
-    Spilled(Event),
 }
 
 /// An event of a request, and what is already stored of it.

@@ -9,32 +9,34 @@
 //! event durable through [`EventStore`], and `answer` sends its key to the work queue.
 
 mod breaker;
+mod durable;
 mod event_store;
+mod failed;
 mod handshake;
 mod http;
 mod log_throttle;
 mod notice;
 mod rejected;
 mod replies;
+mod verify;
 
 use std::time::Duration;
 
-use shared::aws::secrets::{Live, Secret};
 use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
-use shared::inbox::ledger::{Received, TooManyConflicts};
 use shared::inbox::queue::{QueueName, WorkMessage};
 use shared::services::Services;
 use shared::sources::Source;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
-use shared::webhook::verify::{Arrival, Reason, Rejected};
+use shared::webhook::verify::{Arrival, Rejected};
 use tokio::time::Instant;
 
-use event_store::{Deadlines, Durable, EventStore};
-use log_throttle::{Kind, LogThrottle};
+use durable::Durable;
+use event_store::{Deadlines, EventStore};
+use log_throttle::LogThrottle;
 use rejected::RejectedRequest;
-use replies::{acknowledged, try_again_later};
+use replies::acknowledged;
 
 pub use http::{BadBase64, Request, Response};
 
@@ -85,10 +87,7 @@ impl Catcher {
         };
         let receiving = Box::pin(self.receive(request, now, by));
         let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
-            if let Some(count) = self.throttle.permit(Kind::Failed, "", now) {
-                tracing::error!(server_errors = count, "the stores did not answer in time");
-            }
-            return try_again_later();
+            return self.timed_out(now);
         };
         match &answer.then {
             Followup::Nothing => {}
@@ -152,59 +151,8 @@ impl Catcher {
                 self.store_handshake_secret(source, reply, now).await.into()
             }
             Ok(Err(Rejected(reason))) => self.reject(source, envelope, reason, now),
-            Err(error) => {
-                if let Some(count) = self.throttle.permit(Kind::Failed, &source.name, now) {
-                    tracing::error!(
-                        source = source.name,
-                        server_errors = count,
-                        error = format!("{error:#}"),
-                        "could not verify a request to {}",
-                        source.name
-                    );
-                }
-                try_again_later().into()
-            }
+            Err(error) => self.could_not_verify(source, &error, now).into(),
         }
-    }
-
-    /// Verifies a request. If a fetched key is missing, reads the keys again; if no secret matches,
-    /// reads the secrets again. Verifies the request once more if they have changed.
-    async fn verify_with_fresh_secrets(
-        &self,
-        source: &Source,
-        envelope: &Envelope,
-        now: UnixMillis,
-    ) -> anyhow::Result<Result<Arrival, Rejected>> {
-        let live = self.services.secrets.live(&source.secret, now).await?;
-        if let Err(error) = self.services.keyring.load_keys(&source.verifier, now).await {
-            tracing::warn!(
-                source = source.name,
-                error = format!("{error:#}"),
-                "could not read the keys; using the keys that were read before"
-            );
-        }
-        let first = source.verifier.verify(envelope, &live);
-        if matches!(first, Err(Rejected(Reason::NotFetched)))
-            && self
-                .services
-                .keyring
-                .reload_keys(&source.verifier, now)
-                .await?
-        {
-            return Ok(source.verifier.verify(envelope, &live));
-        }
-        if !matches!(first, Err(Rejected(reason)) if reason.depends_on_secrets()) {
-            return Ok(first);
-        }
-        let again = self
-            .services
-            .secrets
-            .live_again(&source.secret, now)
-            .await?;
-        if labels(&again) == labels(&live) {
-            return Ok(first);
-        }
-        Ok(source.verifier.verify(envelope, &again))
     }
 
     /// Makes the event durable, or each event of a batch. The response is 2xx only if all are.
@@ -217,32 +165,12 @@ impl Catcher {
     ) -> Answer<'_> {
         let durable = match self.store.store(event, now, by).await {
             Ok(durable) => durable,
-            // A sender can cause this error. The event is not acknowledged, so the sender retries.
-            Err(error) if error.is::<TooManyConflicts>() => {
-                if let Some(count) = self.throttle.permit(Kind::Crowded, &source.name, now) {
-                    tracing::warn!(
-                        source = source.name,
-                        error = format!("{error:#}"),
-                        count,
-                        "did not quarantine an event of {}: {error:#}",
-                        source.name
-                    );
-                }
-                return try_again_later().into();
-            }
-            Err(error) => {
-                tracing::error!(event.id = %event.id(), source = source.name, server_errors = 1, error = format!("{error:#}"), "could not store event {}", event.id());
-                return try_again_later().into();
-            }
+            Err(error) => return self.could_not_store(source, event, &error, now).into(),
         };
         for one in &durable {
-            log(source, one);
+            one.log(source);
         }
-        // The drain sends the keys of spilled events.
-        let work_messages = durable.into_iter().filter_map(|one| match one {
-            Durable::Stored(kept) => kept.work_message,
-            Durable::Spilled(_) => None,
-        });
+        let work_messages = durable.into_iter().filter_map(Durable::into_work_message);
         Answer {
             response: acknowledged(source),
             then: Followup::Send(work_messages.collect()),
@@ -257,48 +185,4 @@ impl From<Response> for Answer<'_> {
             then: Followup::Nothing,
         }
     }
-}
-
-fn log(source: &Source, durable: &Durable) {
-    let (id, key, kind, secret, word) = match durable {
-        Durable::Stored(kept) => {
-            let word = match &kept.received {
-                Received::New => "new",
-                Received::Open { .. } | Received::Settled => "duplicate",
-                Received::Conflict(_) => "conflict",
-                // Anyone can repeat a captured request, so this word raises no alarm.
-                Received::Repeated(_) => "repeated_conflict",
-            };
-            let secret = kept.secret.as_deref();
-            (kept.id.clone(), &kept.key, kept.kind.as_str(), secret, word)
-        }
-        Durable::Spilled(event) => {
-            let secret = event.secret();
-            (event.id(), event.key(), event.kind(), secret, "spilled")
-        }
-    };
-    macro_rules! line {
-        ($level:ident) => {
-            tracing::$level!(
-                event.id = %id,
-                event.key = %key,
-                source = source.name,
-                kind,
-                verification = "ok",
-                secret = secret.unwrap_or_default(),
-                received = word,
-                "stored as {word}",
-            )
-        };
-    }
-    // A metric counts the lines of conflicts, so they are logged at every level of the template.
-    if word == "conflict" {
-        line!(warn);
-    } else {
-        line!(info);
-    }
-}
-
-fn labels(live: &Live) -> Vec<&str> {
-    live.iter().map(Secret::label).collect()
 }

@@ -17,8 +17,8 @@ use shared::sources::{Action, Destination, Rate};
 
 use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
+use crate::attempt::ActionsResult;
 use crate::order::ActionInput;
-use crate::record::ActionsResult;
 
 /// The worker waits for a turn that comes within this time. An event with a later turn is deferred.
 const SOON: Duration = Duration::from_millis(1_200);

@@ -4,11 +4,16 @@
 //! A record of a batch is reported as failed only if the infrastructure failed or the remaining
 //! time was too short to begin. Otherwise the message is acknowledged, in every state of the row:
 //! done, leased, not due or dead letter.
+//!
+//! A message takes six steps: [`Processor::process_batch`] takes a batch, `process_message` reads a
+//! message, `process_event` claims its event, `run_actions` reads the body and waits for the turn
+//! of the event, `run_action` calls a destination, and `work` settles the attempt.
 
 mod actions;
+mod attempt;
 mod destination;
+mod message;
 mod order;
-mod record;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -17,7 +22,7 @@ use actions::Clients;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt as _;
 use futures::future::join_all;
-use record::MessageOutcome;
+use message::MessageOutcome;
 use shared::aws::outbound::Outbound;
 use shared::base::clock::{Clock, UnixMillis};
 use shared::delivery::breaker::Breakers;

@@ -327,34 +327,7 @@ fn spec(
             file.to_string_lossy().into_owned(),
         );
     }
-    let log_level = function.log_level.as_deref().unwrap_or("INFO");
-    let memory = function.memory_mb.to_string();
-    environment.extend(
-        [
-            ("AWS_REGION", REGION),
-            ("AWS_DEFAULT_REGION", REGION),
-            ("AWS_ACCESS_KEY_ID", access_key(function, options)),
-            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
-            ("AWS_SESSION_TOKEN", "local"),
-            // A call to a service without an emulator must fail here and not go to AWS.
-            ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
-            ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
-            ("AWS_ENDPOINT_URL_SQS", &endpoints.sqs),
-            ("AWS_ENDPOINT_URL_S3", &endpoints.s3),
-            ("AWS_ENDPOINT_URL_SSM", &endpoints.ssm),
-            ("AWS_LAMBDA_FUNCTION_NAME", &function.name),
-            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
-            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
-            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
-            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-            ("AWS_LAMBDA_LOG_LEVEL", log_level),
-            ("_HANDLER", "bootstrap"),
-            ("LANG", "en_US.UTF-8"),
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("TZ", ":UTC"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned())),
-    );
+    environment.extend(runtime_environment(function, options, endpoints));
     environment.extend(options.function_env.clone());
     Ok(FunctionSpec {
         id: id.to_owned(),
@@ -371,4 +344,38 @@ fn spec(
             .join(format!("{}.log", function.binary)),
         freeze: options.freeze,
     })
+}
+
+/// The variables that Lambda sets for a function, with the endpoints of the local services.
+fn runtime_environment(
+    function: &FunctionDefinition,
+    options: &Options,
+    endpoints: &Endpoints,
+) -> [(String, String); 20] {
+    let log_level = function.log_level.as_deref().unwrap_or("INFO");
+    let memory = function.memory_mb.to_string();
+    [
+        ("AWS_REGION", REGION),
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", access_key(function, options)),
+        ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+        ("AWS_SESSION_TOKEN", "local"),
+        // A call to a service without an emulator must fail here and not go to AWS.
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
+        ("AWS_ENDPOINT_URL_SQS", &endpoints.sqs),
+        ("AWS_ENDPOINT_URL_S3", &endpoints.s3),
+        ("AWS_ENDPOINT_URL_SSM", &endpoints.ssm),
+        ("AWS_LAMBDA_FUNCTION_NAME", &function.name),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
+        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+        ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+        ("AWS_LAMBDA_LOG_LEVEL", log_level),
+        ("_HANDLER", "bootstrap"),
+        ("LANG", "en_US.UTF-8"),
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("TZ", ":UTC"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }

@@ -8,16 +8,18 @@ mod document;
 mod functions;
 mod resources;
 mod table;
+mod triggers;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::{names::STACK_NAME, rights::Statement, schedule::Rate};
+use super::{names::STACK_NAME, rights::Statement};
 use document::{Document, function_arn, scalar_text};
 pub use resources::Resources;
 pub use table::{TableDefinition, create_table};
+pub use triggers::{Mapping, Route, Schedule};
 
 /// The values that the template gets at deployment.
 #[derive(Debug, Clone)]
@@ -77,36 +79,6 @@ pub struct FunctionDefinition {
     pub role: Option<String>,
     /// `TRACE` to `FATAL`, from the logging configuration.
     pub log_level: Option<String>,
-}
-
-/// A route of the HTTP API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
-    /// `POST /in/{source}`, or `$default`.
-    pub key: String,
-    /// The function's logical id.
-    pub function: String,
-    /// How long the gateway waits for the function.
-    pub timeout: Duration,
-}
-
-/// A queue whose messages go to a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
-    pub queue: String,
-    pub function: String,
-    pub batch_size: usize,
-    pub window: Duration,
-    pub max_concurrency: Option<usize>,
-    pub reports_item_failures: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Schedule {
-    pub id: String,
-    pub function: String,
-    pub rate: Rate,
-    pub input: Value,
 }
 
 impl Template {
@@ -169,112 +141,7 @@ impl Template {
             .get(id)
             .with_context(|| format!("the template has no function {id}"))
     }
-
-    /// The function whose ARN is in `text`.
-    fn function_in(&self, text: &str) -> Option<String> {
-        // Check the longest ARN first, because one name can be a prefix of another.
-        let mut functions: Vec<_> = self.functions.iter().collect();
-        functions.sort_by_key(|(_, function)| std::cmp::Reverse(function.arn.len()));
-        let found = functions
-            .into_iter()
-            .find(|(_, function)| text.contains(&function.arn) || text == function.name);
-        found.map(|(id, _)| id.clone())
-    }
-
-    fn read_route(&self, document: &Document, id: &str) -> anyhow::Result<Route> {
-        let key = string(document, id, "RouteKey")?;
-        let well_formed = key == "$default"
-            || key
-                .split_once(' ')
-                .is_some_and(|(_, path)| path.starts_with('/'));
-        if !well_formed {
-            bail!("resource {id}: invalid route key {key:?}; use one like \"POST /in/{{source}}\"");
-        }
-        let target = string(document, id, "Target")?;
-        let integration = target
-            .strip_prefix("integrations/")
-            .with_context(|| format!("resource {id}: target {target:?} is not an integration"))?;
-        let version = string(document, integration, "PayloadFormatVersion")?;
-        if version != "2.0" {
-            bail!("resource {integration}: unsupported payload format {version:?} (expected 2.0)");
-        }
-        let uri = string(document, integration, "IntegrationUri")?;
-        let function = self
-            .function_in(&uri)
-            .with_context(|| format!("resource {integration}: no function in {uri:?}"))?;
-        let timeout = number(document, integration, "TimeoutInMillis")?;
-        let timeout = timeout.map_or(GATEWAY_TIMEOUT, Duration::from_millis);
-        Ok(Route {
-            key,
-            function,
-            timeout,
-        })
-    }
-
-    fn read_mapping(&self, document: &Document, id: &str) -> anyhow::Result<Mapping> {
-        let source = string(document, id, "EventSourceArn")?;
-        let queue = self.queues.iter().find(|(_, queue)| queue.arn == source);
-        let (queue, _) =
-            queue.with_context(|| format!("resource {id}: no queue has the ARN {source}"))?;
-        let target = string(document, id, "FunctionName")?;
-        let function = self
-            .function_in(&target)
-            .with_context(|| format!("resource {id}: no function has the name {target}"))?;
-        let types = document
-            .property(id, "FunctionResponseTypes")?
-            .unwrap_or_default();
-        let scaling = document.property(id, "ScalingConfig")?.unwrap_or_default();
-        let window = number(document, id, "MaximumBatchingWindowInSeconds")?.unwrap_or(0);
-        Ok(Mapping {
-            queue: queue.clone(),
-            function,
-            batch_size: usize::try_from(number(document, id, "BatchSize")?.unwrap_or(10))?,
-            window: Duration::from_secs(window),
-            max_concurrency: match scaling.get("MaximumConcurrency").and_then(scalar_text) {
-                None => None,
-                Some(text) => Some(text.parse().with_context(|| {
-                    format!("resource {id}: MaximumConcurrency {text:?} is not a number")
-                })?),
-            },
-            reports_item_failures: types
-                .as_array()
-                .is_some_and(|types| types.contains(&"ReportBatchItemFailures".into())),
-        })
-    }
-
-    /// A schedule of a function; `None` if the schedule is disabled.
-    fn read_schedule(&self, document: &Document, id: &str) -> anyhow::Result<Option<Schedule>> {
-        if document
-            .property(id, "State")?
-            .is_some_and(|state| state == "DISABLED")
-        {
-            return Ok(None);
-        }
-        let expression = string(document, id, "ScheduleExpression")?;
-        let rate = expression
-            .parse()
-            .with_context(|| format!("resource {id}"))?;
-        let target = document.required(id, "Target")?;
-        let arn = target["Arn"].as_str().unwrap_or_default();
-        let function = self
-            .function_in(arn)
-            .with_context(|| format!("resource {id}: no function has the ARN {arn:?}"))?;
-        let input = match target["Input"].as_str() {
-            None => Value::Null,
-            Some(text) => serde_json::from_str(text)
-                .with_context(|| format!("resource {id}: the input is not JSON"))?,
-        };
-        Ok(Some(Schedule {
-            id: id.to_owned(),
-            function,
-            rate,
-            input,
-        }))
-    }
 }
-
-/// The default timeout of an API Gateway integration.
-const GATEWAY_TIMEOUT: Duration = Duration::from_secs(30);
 const TABLES: &[&str] = &["AWS::DynamoDB::GlobalTable", "AWS::DynamoDB::Table"];
 const FUNCTIONS: &[&str] = &["AWS::Serverless::Function"];
 

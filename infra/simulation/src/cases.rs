@@ -1,10 +1,11 @@
-//! The cases, the figures that must hold in them, and the ablations that show what each protection
-//! prevents.
+//! The cases, and the figures that must hold in them.
+
+mod ablations;
 
 use crate::observer::Figures;
-use crate::scenario::{Ordering, Scenario, Stranger, Without};
-use crate::wire::dynamodb::Weakness;
+use crate::scenario::{Ordering, Scenario, Stranger};
 use crate::wire::fate::{Down, Odds, Outage, Service};
+pub use ablations::{Ablation, ablations};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -336,12 +337,6 @@ pub fn stopped(seed: u64, events: usize) -> Scenario {
     }
 }
 
-fn unordered(scenario: &mut Scenario) {
-    if let Some(order) = &mut scenario.order {
-        order.mode = "none";
-    }
-}
-
 /// The fault rates of a normal day.
 fn quiet() -> Odds {
     Odds {
@@ -354,140 +349,4 @@ fn quiet() -> Odds {
         answer_lost: 2,
         late: 2,
     }
-}
-
-/// A run without one protection, and the figure that shows its effect.
-#[derive(Clone, Copy, Debug)]
-pub struct Ablation {
-    pub without: &'static str,
-    pub figure: Figure,
-    pub case: Case,
-    pub events: usize,
-    pub change: fn(&mut Scenario),
-}
-
-/// The ablations, which show what each protection prevents.
-pub fn ablations() -> Vec<Ablation> {
-    [of_stores(), of_strangers()].concat()
-}
-
-fn of_stores() -> Vec<Ablation> {
-    let of = |without, figure, change| Ablation {
-        without,
-        figure,
-        case: ROUGH,
-        events: 1_000,
-        change,
-    };
-    vec![
-        of("an honest answer to the sender", Figure::Lost, |s| {
-            s.without = Some(Without::HonestAnswer);
-            // A put that fails, of an event that is sent once.
-            s.odds.hangs = 1_500;
-            s.odds.unreached = 1_500;
-            s.duplicates = 0;
-        }),
-        of("the sweep", Figure::Stuck, |s| {
-            s.without = Some(Without::Sweep);
-            s.ends_after_ms = DAY_MS.unsigned_abs();
-        }),
-        of("the drain", Figure::Undrained, |s| {
-            s.without = Some(Without::Drain);
-            s.ends_after_ms = DAY_MS.unsigned_abs();
-        }),
-        of("counting attempts at the claim", Figure::Stuck, |s| {
-            s.weakness = Some(Weakness::AttemptsNotCounted);
-            s.killers = 100;
-            s.ends_after_ms = DAY_MS.unsigned_abs() / 2;
-        }),
-        of("counting an attempt once", Figure::Unexplained, |s| {
-            s.weakness = Some(Weakness::AttemptsCountedTwice);
-            s.destination_trouble = 5_000;
-        }),
-        of("the fence of a claim", Figure::DoubleOutcomes, |s| {
-            s.weakness = Some(Weakness::NoFence);
-            s.freezes = 300;
-        }),
-        of("the condition of the put", Figure::DoubleOutcomes, |s| {
-            s.weakness = Some(Weakness::BlindPut);
-        }),
-        of("one key for all attempts", Figure::DoubleEffects, |s| {
-            s.without = Some(Without::StableKey);
-        }),
-        of("an honest destination", Figure::Hollow, |s| {
-            s.without = Some(Without::Deed);
-        }),
-        of("the lease", Figure::Early, |s| {
-            s.weakness = Some(Weakness::NoLease);
-            s.message_copies = 5_000;
-            s.arrive_in_ms = 60_000;
-        }),
-        of("an increasing token", Figure::BadHistories, |s| {
-            s.weakness = Some(Weakness::EpochStays);
-        }),
-        of("recognizing an own write", Figure::FalseConflicts, |s| {
-            s.weakness = Some(Weakness::OwnWriteUnseen);
-            s.ends_after_ms = 2 * HOUR_MS.unsigned_abs();
-        }),
-        of("waiting until a retry is due", Figure::Early, |s| {
-            s.weakness = Some(Weakness::NotWaiting);
-        }),
-        Ablation {
-            without: "ordering: the last state",
-            figure: Figure::Stale,
-            case: LATEST,
-            events: 1_000,
-            change: unordered,
-        },
-        Ablation {
-            without: "ordering: the sequence of calls",
-            figure: Figure::Inversions,
-            case: STRICT,
-            events: 1_000,
-            change: unordered,
-        },
-        Ablation {
-            without: "capacity check and pauses of the sweep",
-            figure: Figure::Amplification,
-            case: STOPPED,
-            events: 200,
-            change: |s| {
-                s.ends_after_ms = 6 * HOUR_MS.unsigned_abs();
-                s.without = Some(Without::DepthGate);
-                s.weakness = Some(Weakness::PausesStay);
-            },
-        },
-    ]
-}
-
-/// The protections against a caller without a secret.
-fn of_strangers() -> Vec<Ablation> {
-    let of = |without, figure, change| Ablation {
-        without,
-        figure,
-        case: STRANGER,
-        events: 105,
-        change,
-    };
-    vec![
-        of("the check of stored markers", Figure::Forged, |s| {
-            s.weakness = Some(Weakness::BlindMarker);
-        }),
-        of(
-            "a separate budget for keys: fetching",
-            Figure::Unfetched,
-            |s| {
-                s.weakness = Some(Weakness::SharedBudget);
-            },
-        ),
-        of("a separate budget for keys: delay", Figure::Delayed, |s| {
-            s.weakness = Some(Weakness::SharedBudget);
-        }),
-        of("the handshake guard", Figure::Forged, |s| {
-            s.without = Some(Without::HandshakeGuard);
-        }),
-        of("synchronized clocks", Figure::Refused, |s| {
-            s.skew_ms = HOUR_MS;
-        }),
-    ]
 }

@@ -88,16 +88,20 @@ impl Destination {
     }
 
     /// Carries an event out, unless a request with this key was carried out before.
-    fn carry_out(&mut self, event: usize, key: String, place: Option<(usize, usize)>, told: bool) {
-        if !self.keys.insert(key) {
+    fn carry_out(&mut self, effect: Effect) {
+        if !self.keys.insert(effect.key) {
             return;
         }
-        if let Some(done) = self.done.get_mut(event) {
+        if let Some(done) = self.done.get_mut(effect.event) {
             *done += 1;
         }
-        if let Some((entity, version)) = place {
+        if let Some((entity, version)) = effect.place {
             let has = self.versions.entry(entity).or_insert(version);
-            *has = if told { version.max(*has) } else { version };
+            *has = if effect.told {
+                version.max(*has)
+            } else {
+                version
+            };
         }
     }
 }
@@ -155,7 +159,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, SendError> 
     };
     let attempt = header("mitt-attempt").parse().unwrap_or(0);
     let told = !header("mitt-entity-version").is_empty();
-    let (deed, latency, key, place) = {
+    let (deed, latency, effect) = {
         let mut world = world.lock();
         let world = &mut *world;
         let place = world.scenario.order.map(|order| order.place(event));
@@ -172,30 +176,47 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, SendError> 
             key.push_str(&header("mitt-attempt"));
         }
         let latency = Duration::from_millis(destination.dice.between(5, 400));
-        (destination.deed(nature), latency, key, place)
+        let effect = Effect {
+            event,
+            key,
+            place,
+            told,
+        };
+        (destination.deed(nature), latency, effect)
     };
     sleep(latency).await;
-    let carry_out = |key| {
-        let destination = &mut world.lock().destination;
-        destination.carry_out(event, key, place, told);
-    };
+    act(world, deed, effect).await
+}
+
+/// What a request asks the destination to do.
+struct Effect {
+    event: usize,
+    key: String,
+    /// The entity and the version of the event.
+    place: Option<(usize, usize)>,
+    /// Whether the request contains the version.
+    told: bool,
+}
+
+async fn act(world: &Shared, deed: Deed, effect: Effect) -> Result<Answer, SendError> {
+    let carry_out = |effect| world.lock().destination.carry_out(effect);
     match deed {
         Deed::Unreached => Err(SendError::NotSent("simulated".to_owned())),
         Deed::Answered(status) => Ok(of(status)),
         Deed::Done => {
-            carry_out(key);
+            carry_out(effect);
             Ok(of(200))
         }
         Deed::DoneAnd(status) => {
-            carry_out(key);
+            carry_out(effect);
             Ok(of(status))
         }
         Deed::DoneAndCut => {
-            carry_out(key);
+            carry_out(effect);
             Err(SendError::OutcomeUnknown("simulated".to_owned()))
         }
         Deed::DoneAndSilent => {
-            carry_out(key);
+            carry_out(effect);
             Err(silence().await)
         }
         Deed::Silent => Err(silence().await),
@@ -203,7 +224,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, SendError> 
             let world = world.clone();
             tokio::spawn(async move {
                 sleep(by).await;
-                world.lock().destination.carry_out(event, key, place, told);
+                world.lock().destination.carry_out(effect);
             });
             Err(silence().await)
         }

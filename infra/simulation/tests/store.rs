@@ -163,8 +163,6 @@ async fn listed(client: &Client, partition: &str, until: i64, forward: bool) -> 
 
 /// A row in any state that it may be in, and in some that it must not be in.
 fn row(dice: &mut Dice, pk: &str) -> Item {
-    let n = |number: i64| AttributeValue::N(number.to_string());
-    let s = |text: &str| AttributeValue::S(text.to_owned());
     let states = [
         "processing",
         "processing",
@@ -176,7 +174,6 @@ fn row(dice: &mut Dice, pk: &str) -> Item {
         "quarantined",
     ];
     let state = states[usize::try_from(dice.below(8)).unwrap()];
-    let near = |dice: &mut Dice| NOW.0 - 40_000 + i64::try_from(dice.below(9)).unwrap() * 10_000;
     let mut item = Item::from([
         ("pk".to_owned(), s(pk)),
         ("sk".to_owned(), s("M")),
@@ -205,6 +202,29 @@ fn row(dice: &mut Dice, pk: &str) -> Item {
         ("lu".to_owned(), n(near(dice))),
         ("due".to_owned(), n(near(dice))),
     ]);
+    add_optional(&mut item, dice);
+    for name in ["lu", "due", "cr", "fx", "epoch"] {
+        if dice.hits(500) {
+            item.remove(name);
+        }
+    }
+    item
+}
+
+fn n(number: i64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn near(dice: &mut Dice) -> i64 {
+    NOW.0 - 40_000 + i64::try_from(dice.below(9)).unwrap() * 10_000
+}
+
+/// The attributes that a row has or not.
+fn add_optional(item: &mut Item, dice: &mut Dice) {
     if dice.hits(5_000) {
         let effect = Item::from([(
             "s".to_owned(),
@@ -225,12 +245,6 @@ fn row(dice: &mut Dice, pk: &str) -> Item {
         item.insert("gpk".to_owned(), s(&format!("W#{}", dice.below(2))));
         item.insert("gsk".to_owned(), n(near(dice)));
     }
-    for name in ["lu", "due", "cr", "fx", "epoch"] {
-        if dice.hits(500) {
-            item.remove(name);
-        }
-    }
-    item
 }
 
 fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
@@ -268,16 +282,16 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         6 => transition::retry(fence, row, effects, "x", NOW, UnixMillis(NOW.0 + 5), NOW),
         7 => transition::dead_letter(fence, row, effects, "permanent", "x", NOW),
         8 => transition::exhaust(seen, row, 10, "crash_loop", NOW),
-        9 => transition::sweep_send(look, UnixMillis(NOW.0 + 60_000), NOW),
-        10 => transition::sweep_wait(look, UnixMillis(NOW.0 + 60_000)),
+        9 => transition::sweep::send(look, UnixMillis(NOW.0 + 60_000), NOW),
+        10 => transition::sweep::wait(look, UnixMillis(NOW.0 + 60_000)),
         11 => transition::sync::lease("a", NOW, UnixMillis(NOW.0 + 60_000)),
         12 => transition::sync::advance(fence, NOW, NOW),
         13 => transition::sync::release(fence),
         14 => transition::defer(fence, row, effects, "full", 3, NOW, look),
-        15 => transition::sweep_skip(look, NOW),
-        16 => transition::hold_body(),
-        17 => transition::release_body(NOW),
-        18 => transition::held_until(NOW),
+        15 => transition::sweep::skip(look, NOW),
+        16 => transition::retention::hold_body(),
+        17 => transition::retention::release_body(NOW),
+        18 => transition::retention::held_until(NOW),
         19 => transition::sync::advance_to(fence, NOW, "m", NOW),
         20 => transition::sync::restart(fence),
         _ => transition::sync::page(fence, "p", NOW, NOW, NOW),

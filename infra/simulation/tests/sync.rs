@@ -12,14 +12,14 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backup_sync::{SyncRequest, Task};
+use backup_sync::{BackupSync, SyncRequest, Task};
 use bytes::Bytes;
 use serde_json::json;
 use shared::aws::outbound::{Answer, Inside};
 use shared::webhook::event::EventKey;
 use simulation::clock;
 use simulation::rng::Dice;
-use simulation::sandbox::{SOURCE, Sandboxes};
+use simulation::sandbox::{SOURCE, Sandbox, Sandboxes};
 use simulation::scenario::Scenario;
 use simulation::wire::dynamodb::Weakness;
 use simulation::world::Shared;
@@ -317,36 +317,9 @@ impl Day {
                 provider.kills_at = kills_at;
             }
             let sandbox = function.take().unwrap_or_else(&make);
-            let work = async {
-                let sync = || Task::Sync(SyncRequest::default());
-                let one = sandbox.function.run(sync());
-                if self.is(Flaw::NoLease) {
-                    let other = make();
-                    let _ = tokio::join!(one, other.function.run(sync()));
-                } else {
-                    let _ = one.await;
-                }
-            };
-            let early = async {
-                while provider.lock().unwrap().served == 0 {
-                    sleep(Duration::from_millis(1)).await;
-                }
-                set_cursor(&world);
-                std::future::pending::<()>().await;
-            };
-            let death = async {
-                dies.notified().await;
-                // Somewhere among the puts of the page, or after them.
-                let after = provider.lock().unwrap().dice.between(0, 400);
-                sleep(Duration::from_millis(after)).await;
-            };
-            let lived = tokio::select! {
-                // A run may fail, as when a page broke six times; the next one goes on.
-                () = work => true,
-                () = death => false,
-                () = early, if self.is(Flaw::AdvanceBeforePuts) => false,
-            };
-            if lived {
+            let other = self.is(Flaw::NoLease).then(&make);
+            let work = sync(&sandbox, other.as_deref());
+            if self.survives(work, &world, &provider, &dies).await {
                 if self.is(Flaw::CursorAtTheEnd) {
                     set_cursor(&world);
                 }
@@ -372,6 +345,46 @@ impl Day {
         };
         eprintln!("{:?}: {events} events, {seen:?}", self.flaw);
         seen
+    }
+
+    /// Runs the sync until it ends or dies. Returns whether it ended.
+    async fn survives(
+        &self,
+        work: impl Future<Output = ()>,
+        world: &Shared,
+        provider: &Mutex<Provider>,
+        dies: &Notify,
+    ) -> bool {
+        let early = async {
+            while provider.lock().unwrap().served == 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            set_cursor(world);
+            std::future::pending::<()>().await;
+        };
+        let death = async {
+            dies.notified().await;
+            // Somewhere among the puts of the page, or after them.
+            let after = provider.lock().unwrap().dice.between(0, 400);
+            sleep(Duration::from_millis(after)).await;
+        };
+        tokio::select! {
+            // A run may fail, as when a page broke six times; the next one goes on.
+            () = work => true,
+            () = death => false,
+            () = early, if self.is(Flaw::AdvanceBeforePuts) => false,
+        }
+    }
+}
+
+/// A run of the sync, alone or beside another one.
+async fn sync(one: &Sandbox<BackupSync>, other: Option<&Sandbox<BackupSync>>) {
+    let task = || Task::Sync(SyncRequest::default());
+    let run = one.function.run(task());
+    if let Some(other) = other {
+        let _ = tokio::join!(run, other.function.run(task()));
+    } else {
+        let _ = run.await;
     }
 }
 

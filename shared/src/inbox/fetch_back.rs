@@ -14,13 +14,13 @@
 //! | count of unknown objects of a group | `F#{source}` | `N#{group}` | `n` |
 //! | object that was fetched | `F#{source}#{object}` | `K` | `at`, `ttl` |
 
-use std::net::IpAddr;
+mod wait;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
@@ -28,9 +28,7 @@ use crate::inbox::table::{Change, Returns, Table, Transaction};
 use crate::sources::Source;
 use crate::webhook::event::{Event, Fetched, Via};
 use crate::webhook::preset::State;
-
-/// Groups of networks.
-pub const GROUPS: u16 = 16;
+pub use wait::{GROUPS, Network, Wait};
 
 /// The most unknown objects that can wait for one source and one group of networks.
 pub const PER_GROUP: u32 = 64;
@@ -53,10 +51,6 @@ pub struct FetchBack {
     table: Table,
 }
 
-/// The network of a notice's sender, as a hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network(u16);
-
 /// The result of storing a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
@@ -67,43 +61,6 @@ pub enum Noticed {
     Waits,
     /// Too many unknown objects wait.
     Full,
-}
-
-/// An object that will be fetched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    pub object: String,
-    /// The object was fetched before: its notices are acknowledged, so it must be fetched again.
-    pub known: bool,
-    /// Time of the first notice.
-    pub at: UnixMillis,
-    pub network: Network,
-    /// The number of calls.
-    pub tries: u32,
-    pub tried_at: Option<UnixMillis>,
-    /// Why the last call failed.
-    pub error: Option<String>,
-    wanted: u64,
-    called: u64,
-}
-
-impl Network {
-    /// The network of an address: its first 24 bits for IPv4, 48 bits for IPv6.
-    pub fn of(address: &str) -> Self {
-        let hash = |bytes: &[u8]| {
-            let digest = Sha256::digest(bytes);
-            Self(u16::from_be_bytes([digest[0], digest[1]]))
-        };
-        match address.trim().parse() {
-            Ok(IpAddr::V4(v4)) => hash(&v4.octets()[..3]),
-            Ok(IpAddr::V6(v6)) => hash(&v6.octets()[..6]),
-            Err(_) => Self(0),
-        }
-    }
-
-    fn group(self) -> u16 {
-        self.0 % GROUPS
-    }
 }
 
 /// The event for a fetched state. The connection proves its origin.
@@ -346,86 +303,10 @@ impl FetchBack {
     }
 }
 
-impl Wait {
-    /// A wait without a call so far.
-    pub fn new(object: &str, known: bool, network: Network, at: UnixMillis) -> Self {
-        Self {
-            object: object.to_owned(),
-            known,
-            at,
-            network,
-            tries: 0,
-            tried_at: None,
-            error: None,
-            // Differs from the revisions of an earlier row, so that a slow call for that row cannot
-            // end this wait.
-            wanted: u64::try_from(at.0).unwrap_or(0).max(1),
-            called: 0,
-        }
-    }
-
-    fn sk(&self) -> String {
-        format!("W#{}", self.object)
-    }
-
-    fn to_item(&self, source: &str) -> Item {
-        Item::from([
-            ("pk".to_owned(), item::s(pk(source))),
-            ("sk".to_owned(), item::s(self.sk())),
-            ("sv".to_owned(), item::n(SCHEMA)),
-            ("w".to_owned(), item::n(self.wanted)),
-            ("s".to_owned(), item::n(self.called)),
-            ("n".to_owned(), item::n(self.tries)),
-            ("kn".to_owned(), item::n(u8::from(self.known))),
-            ("net".to_owned(), item::n(self.network.0)),
-            ("at".to_owned(), item::ms(self.at)),
-        ])
-    }
-
-    /// Missing attributes get values with which the object is fetched.
-    fn from_item(stored: &Item) -> Option<Self> {
-        Some(Self {
-            object: item::text(stored, "sk")?.strip_prefix("W#")?.to_owned(),
-            known: item::number::<u8>(stored, "kn") == Some(1),
-            at: item::time(stored, "at").unwrap_or(UnixMillis(0)),
-            network: Network(item::number(stored, "net").unwrap_or(0)),
-            tries: item::number(stored, "n").unwrap_or(0),
-            tried_at: item::time(stored, "try"),
-            error: item::text(stored, "err").map(str::to_owned),
-            wanted: item::number(stored, "w")?,
-            called: item::number(stored, "s").unwrap_or(0),
-        })
-    }
-}
-
 fn pk(source: &str) -> String {
     format!("F#{source}")
 }
 
 fn known_pk(source: &str, object: &str) -> String {
     format!("F#{source}#{object}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_network_is_many_addresses_and_one_group() {
-        let of = Network::of;
-        assert_eq!(of("203.0.113.9"), of("203.0.113.250"));
-        assert_ne!(of("203.0.113.9"), of("203.0.114.9"));
-        assert_eq!(of("2001:db8:1::1"), of("2001:db8:1:ffff::9"));
-        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
-        assert_eq!(of("nowhere"), of(""));
-        assert!(of("203.0.113.9").group() < GROUPS);
-    }
-
-    #[test]
-    fn a_wait_is_read_back_as_it_was_written() {
-        let at = UnixMillis(1_795_169_681_000);
-        let wait = Wait::new("tr_1", true, Network::of("203.0.113.9"), at);
-        assert_eq!(Wait::from_item(&wait.to_item("s")), Some(wait));
-        assert_eq!(Wait::from_item(&Item::new()), None);
-    }
 }

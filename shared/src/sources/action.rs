@@ -215,19 +215,7 @@ impl FileAction {
     ) -> anyhow::Result<(ActionKind, Option<String>)> {
         Ok(match self.kind {
             FileActionKind::Keep => (ActionKind::Keep, None),
-            FileActionKind::Http => {
-                let url = self.url.context("url is missing")?;
-                check_url(&url, forward)?;
-                let host = address::host(&url).to_ascii_lowercase();
-                let secret = self
-                    .secret
-                    .context("secret is missing: the name of the signing secret")?;
-                check_name("a secret's name", &secret)?;
-                let keys = self
-                    .keys
-                    .map_or(IdempotencySupport::Honoured, FileKeys::keys);
-                (ActionKind::Http { url, secret, keys }, Some(host))
-            }
+            FileActionKind::Http => self.into_http(forward)?,
             FileActionKind::Lambda => {
                 let function = self
                     .function
@@ -251,26 +239,7 @@ impl FileAction {
                 let group = self.group.as_deref().map(path).transpose()?;
                 (ActionKind::Sqs { url, group }, Some(destination))
             }
-            FileActionKind::EventBridge => {
-                let bus = self.bus.unwrap_or_else(|| "default".to_owned());
-                let short = address::bus(&bus)?;
-                let from = self.source.unwrap_or_else(|| format!("mitt.{source}"));
-                address::check_event_text("source", &from, 256)?;
-                ensure!(
-                    !from.starts_with("aws."),
-                    "source = {from:?}: the prefix \"aws.\" is reserved for AWS services"
-                );
-                if let Some(detail_type) = &self.detail_type {
-                    address::check_event_text("detail_type", detail_type, 128)?;
-                }
-                let destination = format!("eventbridge:{short}");
-                let kind = ActionKind::EventBridge {
-                    bus,
-                    source: from,
-                    detail_type: self.detail_type,
-                };
-                (kind, Some(destination))
-            }
+            FileActionKind::EventBridge => self.into_event_bridge(source)?,
             FileActionKind::StepFunctions => {
                 let state_machine = self
                     .state_machine
@@ -290,6 +259,41 @@ impl FileAction {
                 (kind, None)
             }
         })
+    }
+
+    fn into_http(self, forward: &Forward) -> anyhow::Result<(ActionKind, Option<String>)> {
+        let url = self.url.context("url is missing")?;
+        check_url(&url, forward)?;
+        let host = address::host(&url).to_ascii_lowercase();
+        let secret = self
+            .secret
+            .context("secret is missing: the name of the signing secret")?;
+        check_name("a secret's name", &secret)?;
+        let keys = self
+            .keys
+            .map_or(IdempotencySupport::Honoured, FileKeys::keys);
+        Ok((ActionKind::Http { url, secret, keys }, Some(host)))
+    }
+
+    fn into_event_bridge(self, source: &str) -> anyhow::Result<(ActionKind, Option<String>)> {
+        let bus = self.bus.unwrap_or_else(|| "default".to_owned());
+        let short = address::bus(&bus)?;
+        let from = self.source.unwrap_or_else(|| format!("mitt.{source}"));
+        address::check_event_text("source", &from, 256)?;
+        ensure!(
+            !from.starts_with("aws."),
+            "source = {from:?}: the prefix \"aws.\" is reserved for AWS services"
+        );
+        if let Some(detail_type) = &self.detail_type {
+            address::check_event_text("detail_type", detail_type, 128)?;
+        }
+        let destination = format!("eventbridge:{short}");
+        let kind = ActionKind::EventBridge {
+            bus,
+            source: from,
+            detail_type: self.detail_type,
+        };
+        Ok((kind, Some(destination)))
     }
 }
 

@@ -90,17 +90,9 @@ impl FileOrder {
                 Mode::Strict
             }
         };
-        // A newer event makes an older one stale for all actions, so all need the same filter.
-        let told = actions
-            .iter()
-            .filter(|action| !matches!(action.kind, ActionKind::Keep));
-        let mut filters = told.map(|action| &action.filter);
-        let first = filters.next();
-        ensure!(
-            matches!(mode, Mode::Strict) || filters.all(|filter| Some(filter) == first),
-            "with mode = \"latest_wins\" or \"fetch\", all actions need the same types and where: \
-             an event for only one of them would make an older event stale for the others"
-        );
+        if !matches!(mode, Mode::Strict) {
+            check_filters(actions)?;
+        }
         Ok(Some(Order { mode, at }))
     }
 
@@ -148,6 +140,21 @@ impl FileOrder {
             secret: self.secret.clone(),
         })
     }
+}
+
+/// A newer event makes an older one stale for all actions, so all need the same filter.
+fn check_filters(actions: &[Action]) -> anyhow::Result<()> {
+    let told = actions
+        .iter()
+        .filter(|action| !matches!(action.kind, ActionKind::Keep));
+    let mut filters = told.map(|action| &action.filter);
+    let first = filters.next();
+    ensure!(
+        filters.all(|filter| Some(filter) == first),
+        "with mode = \"latest_wins\" or \"fetch\", all actions need the same types and where: \
+         an event for only one of them would make an older event stale for the others"
+    );
+    Ok(())
 }
 
 /// Accepts only locations in the row or the body, because every attempt can read those.

@@ -96,43 +96,9 @@ impl FileSource {
     pub(super) fn checked(mut self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
         check_name("a source's name", &self.name)?;
         self.trust.public_url = public_url::checked(self.public_url.take())?;
-        let mut preset = Preset::embedded(&self.preset, &self.params)?;
-        let Some(scheme) = preset.scheme(&self.variant) else {
-            let known: Vec<_> = preset
-                .schemes
-                .iter()
-                .map(|scheme| scheme.variant.as_str())
-                .collect();
-            bail!(
-                "preset {} has no variant {:?}; it has {}",
-                preset.id,
-                self.variant,
-                known.join(", ")
-            );
-        };
-        if let Some(reason) = self.trust.unusable(scheme) {
-            bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
-        }
-        self.secret_store.check(&preset, &self.variant)?;
-        let quarantine = self.quarantine.checked().context("quarantine")?;
-        ensure!(
-            !(self.trust.fetches(scheme) && quarantine.is_off()),
-            "preset {} needs the quarantine: requests wait there until their key is fetched; set \
-             limits above 0",
-            preset.id
-        );
-        if let Some(name) = &self.trust.api_secret {
-            check_name("trust.api_secret", name)?;
-        }
-        if let Some(mirror) = &self.trust.fetch_from {
-            check_url(mirror, forward).context("trust.fetch_from")?;
-        }
-        let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
-        ensure!(
-            (1..=LARGEST_MAX_BODY).contains(&max_body),
-            "max_body = {max_body}: must be between 1 and {LARGEST_MAX_BODY} bytes, because of \
-             Lambda's limit"
-        );
+        let (mut preset, quarantine) = self.preset_and_quarantine()?;
+        self.check_trust(forward)?;
+        let max_body = checked_max_body(self.max_body)?;
         let secret = self.secret.unwrap_or_else(|| self.name.clone());
         check_name("a secret's name", &secret)?;
         ensure!(
@@ -188,6 +154,57 @@ impl FileSource {
             order,
         })
     }
+
+    /// The preset, whose variant can verify requests, and the limits of the quarantine.
+    fn preset_and_quarantine(&mut self) -> anyhow::Result<(Preset, Limits)> {
+        let preset = Preset::embedded(&self.preset, &self.params)?;
+        let Some(scheme) = preset.scheme(&self.variant) else {
+            let known: Vec<_> = preset
+                .schemes
+                .iter()
+                .map(|scheme| scheme.variant.as_str())
+                .collect();
+            bail!(
+                "preset {} has no variant {:?}; it has {}",
+                preset.id,
+                self.variant,
+                known.join(", ")
+            );
+        };
+        if let Some(reason) = self.trust.unusable(scheme) {
+            bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
+        }
+        self.secret_store.check(&preset, &self.variant)?;
+        let quarantine = std::mem::take(&mut self.quarantine);
+        let quarantine = quarantine.checked().context("quarantine")?;
+        ensure!(
+            !(self.trust.fetches(scheme) && quarantine.is_off()),
+            "preset {} needs the quarantine: requests wait there until their key is fetched; set \
+             limits above 0",
+            preset.id
+        );
+        Ok((preset, quarantine))
+    }
+
+    fn check_trust(&self, forward: &Forward) -> anyhow::Result<()> {
+        if let Some(name) = &self.trust.api_secret {
+            check_name("trust.api_secret", name)?;
+        }
+        if let Some(mirror) = &self.trust.fetch_from {
+            check_url(mirror, forward).context("trust.fetch_from")?;
+        }
+        Ok(())
+    }
+}
+
+fn checked_max_body(bytes: Option<usize>) -> anyhow::Result<usize> {
+    let max_body = bytes.unwrap_or(DEFAULT_MAX_BODY);
+    ensure!(
+        (1..=LARGEST_MAX_BODY).contains(&max_body),
+        "max_body = {max_body}: must be between 1 and {LARGEST_MAX_BODY} bytes, because of \
+         Lambda's limit"
+    );
+    Ok(max_body)
 }
 
 /// The actions, each with a unique name.

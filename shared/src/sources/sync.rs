@@ -260,6 +260,15 @@ request = { url = "https://api.acme.test/events" }"#;
             let error = format!("{:#}", sync(preset, text).map(|_| ()).unwrap_err());
             assert!(error.contains(said), "{preset} {text}\n{error}");
         }
+        let clear = "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+                     params = { api = \"http://api.stripe.com\" }\n\
+                     [[source.action]]\nkind = \"keep\"\n[source.sync]\n";
+        let error = format!("{:#}", Config::parse(clear).map(|_| ()).unwrap_err());
+        assert!(error.contains("must begin with https://"), "{error}");
+    }
+
+    #[test]
+    fn a_custom_list_is_checked_like_that_of_a_preset() {
         let own = sync("standard-webhooks", &format!("[source.sync.list]\n{OWN}")).unwrap();
         assert_eq!(own.list.request.url, "https://api.acme.test/events");
         for (text, said) in [
@@ -291,10 +300,5 @@ request = { url = "https://api.acme.test/events" }"#;
             );
             assert!(error.contains(said), "{text}\n{error}");
         }
-        let clear = "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
-                     params = { api = \"http://api.stripe.com\" }\n\
-                     [[source.action]]\nkind = \"keep\"\n[source.sync]\n";
-        let error = format!("{:#}", Config::parse(clear).map(|_| ()).unwrap_err());
-        assert!(error.contains("must begin with https://"), "{error}");
     }
 }

@@ -137,6 +137,37 @@ impl World {
         let body = self.table.body(key).await;
         assert_eq!(body.as_ref(), Ok(&self.bodies[key]), "{key} {when}");
     }
+
+    /// An event that is done expires like any other.
+    async fn expires(&self, key: &EventKey, size: usize, when: &str) {
+        let row = self.table.ledger.event(key).await.unwrap();
+        // A body in the row lives as long as the row.
+        let expected = match (when, size) {
+            ("after 30 days", 100) => Ok(self.bodies[key].clone()),
+            _ => Err(MissingBody::Gone),
+        };
+        assert_eq!(row.is_some(), when == "after 30 days", "{key} {when}");
+        if row.is_some() {
+            assert_eq!(self.table.body(key).await, expected, "{key} {when}");
+        }
+    }
+
+    /// Decides after a year: the event is processed with its body, and then expires like any other.
+    async fn decide_late(&mut self, waiting: &[EventKey]) {
+        let (ledger, late) = (self.table.ledger.clone(), day(371));
+        for key in waiting {
+            let decided = ledger.release(key, BY, late).await.unwrap();
+            assert!(decided.work_message().is_some(), "{key}: {decided:?}");
+            self.keeps(key, "when it is released").await;
+            let lease = self.table.lease(key, late).await;
+            let settled = ledger.settle(lease, Settlement::Done, &[], late).await;
+            settled.unwrap();
+        }
+        self.pass([400, 465, 500].into_iter()).await;
+        for key in waiting {
+            assert!(ledger.event(key).await.unwrap().is_none(), "{key} expires");
+        }
+    }
 }
 
 /// Stores a rejected request, and returns how many items that takes.
@@ -220,33 +251,11 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
             world.keeps(key, when).await;
         }
         for (key, size) in done.iter().zip(SIZES) {
-            let row = ledger.event(key).await.unwrap();
-            // A body in the row lives as long as the row.
-            let expected = match (when, size) {
-                ("after 30 days", 100) => Ok(world.bodies[key].clone()),
-                _ => Err(MissingBody::Gone),
-            };
-            assert_eq!(row.is_some(), when == "after 30 days", "{key} {when}");
-            if row.is_some() {
-                assert_eq!(world.table.body(key).await, expected, "{key} {when}");
-            }
+            world.expires(key, size, when).await;
         }
     }
 
-    // Decided after a year: the event is processed with its body, and then expires like any other.
-    let late = day(371);
-    for key in &waiting {
-        let decided = ledger.release(key, BY, late).await.unwrap();
-        assert!(decided.work_message().is_some(), "{key}: {decided:?}");
-        world.keeps(key, "when it is released").await;
-        let lease = world.table.lease(key, late).await;
-        let settled = ledger.settle(lease, Settlement::Done, &[], late).await;
-        settled.unwrap();
-    }
-    world.pass([400, 465, 500].into_iter()).await;
-    for key in &waiting {
-        assert!(ledger.event(key).await.unwrap().is_none(), "{key} expires");
-    }
+    world.decide_late(&waiting).await;
     for key in &stay {
         world.keeps(key, "at the end").await;
     }

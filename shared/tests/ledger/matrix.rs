@@ -184,6 +184,10 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
         }
     }
     let processing = matches!(stand, Stand::Live | Stand::Expired);
+    place_fence(row, fence, processing);
+}
+
+fn place_fence(row: &mut Item, fence: Option<Fence>, processing: bool) {
     match fence {
         // Only the state differs from the worker's.
         Some(Right) => {}

@@ -8,7 +8,8 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
 use shared::inbox::ledger::transition::work_partition;
 use shared::inbox::ledger::{
-    BodyAt, Claim, EffectState, Item, Received, SCHEMA, Settled, Settlement, State, SweepResult,
+    BodyAt, Claim, EffectState, Item, Received, Row, SCHEMA, Settled, Settlement, State,
+    SweepResult,
 };
 use shared::webhook::event::{EventKey, Proven, Via};
 
@@ -255,10 +256,9 @@ async fn an_error_tells_nothing_of_what_is_in_the_row() {
     }
 }
 
-#[tokio::test]
-async fn attributes_of_newer_code_survive_every_transition() {
-    let table = Table::fresh().await;
-    let newer = [
+/// Attributes of each type that only newer code knows.
+fn newer() -> [(&'static str, AttributeValue); 8] {
+    [
         ("z_text", s("text")),
         ("z_number", n("12345678901234567890.5")),
         ("z_bytes", AttributeValue::B(vec![0, 255].into())),
@@ -270,7 +270,13 @@ async fn attributes_of_newer_code_survive_every_transition() {
             "z_map",
             AttributeValue::M([("a".to_owned(), AttributeValue::M(Item::new()))].into()),
         ),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn attributes_of_newer_code_survive_every_transition() {
+    let table = Table::fresh().await;
+    let newer = newer();
     let key = table.receive(&event("evt_1")).await;
     let first = table
         .edit(&key, |row| {
@@ -293,32 +299,21 @@ async fn attributes_of_newer_code_survive_every_transition() {
     };
 
     let look = NOW + FIRST_LOOK;
-    table
-        .ledger
-        .sweep()
-        .sweep_one(&key, look, ATTEMPTS, true, look)
-        .await
-        .unwrap();
+    let sweep = table.ledger.sweep();
+    let swept = sweep.sweep_one(&key, look, ATTEMPTS, true, look);
+    swept.await.unwrap();
     sound("a ring").await;
     table.lease(&key, NOW).await;
     let row = sound("a claim").await;
     let seen = UnixMillis(number(&row, "gsk"));
-    table
-        .ledger
-        .sweep()
-        .sweep_one(&key, seen, ATTEMPTS, true, NOW)
-        .await
-        .unwrap();
+    let swept = sweep.sweep_one(&key, seen, ATTEMPTS, true, NOW);
+    swept.await.unwrap();
     sound("a wait").await;
     let lease = table.lease(&key, lease_over()).await;
     sound("a takeover").await;
-    assert!(
-        table
-            .ledger
-            .intend(&lease, "http", &effect(EffectState::Intent))
-            .await
-            .unwrap()
-    );
+    let intent = effect(EffectState::Intent);
+    let intended = table.ledger.intend(&lease, "http", &intent).await;
+    assert!(intended.unwrap());
     sound("an intent").await;
     table.settle(lease, retry_at(lease_over())).await;
     sound("a retry").await;
@@ -350,28 +345,7 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
     let key = EventKey::new("stripe-main", "evt_1PxA5bLkdIwHu7ix");
 
     let row = table.ledger.event(&key).await.unwrap().unwrap();
-    assert_eq!((row.state, row.schema), (State::Failed, 1));
-    assert_eq!((row.epoch, row.run, row.generation), (2, 0, 0));
-    assert_eq!((row.attempts, row.crashes, row.sends), (2, 1, 0));
-    assert_eq!((row.via, row.proven), (Via::Webhook, Proven::Body));
-    assert_eq!(
-        (row.kind.as_str(), row.preset.as_str()),
-        ("invoice.paid", "stripe")
-    );
-    assert_eq!(row.secret.as_deref(), Some("current.1"));
-    assert_eq!(row.body_at, BodyAt::Inline);
-    assert_eq!(row.error.as_deref(), Some("502 from hooks.example.test"));
-    assert_eq!(row.effects["http"].state, EffectState::Unknown);
-    assert_eq!(
-        row.effects["http"].key,
-        "wh_2r2h5kf6eplrs7vio3wgxo2c3p6npuzhowvs2h7d"
-    );
-    assert_eq!(row.history.len(), 1);
-    assert_eq!(
-        (row.history[0].what.as_str(), row.history[0].attempt),
-        ("failed", 2)
-    );
-    assert_eq!(row.id().as_str().len(), 30);
+    assert_version_one(&row);
     let body = table
         .ledger
         .event_body(&key)
@@ -408,6 +382,31 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
     let settled = table.ledger.settle(lease, Settlement::Done, &effects, due);
     assert_eq!(settled.await.unwrap(), Settled::Recorded(Settlement::Done));
     assert_sound(&item, &table.row(&key).await);
+}
+
+fn assert_version_one(row: &Row) {
+    assert_eq!((row.state, row.schema), (State::Failed, 1));
+    assert_eq!((row.epoch, row.run, row.generation), (2, 0, 0));
+    assert_eq!((row.attempts, row.crashes, row.sends), (2, 1, 0));
+    assert_eq!((row.via, row.proven), (Via::Webhook, Proven::Body));
+    assert_eq!(
+        (row.kind.as_str(), row.preset.as_str()),
+        ("invoice.paid", "stripe")
+    );
+    assert_eq!(row.secret.as_deref(), Some("current.1"));
+    assert_eq!(row.body_at, BodyAt::Inline);
+    assert_eq!(row.error.as_deref(), Some("502 from hooks.example.test"));
+    assert_eq!(row.effects["http"].state, EffectState::Unknown);
+    assert_eq!(
+        row.effects["http"].key,
+        "wh_2r2h5kf6eplrs7vio3wgxo2c3p6npuzhowvs2h7d"
+    );
+    assert_eq!(row.history.len(), 1);
+    assert_eq!(
+        (row.history[0].what.as_str(), row.history[0].attempt),
+        ("failed", 2)
+    );
+    assert_eq!(row.id().as_str().len(), 30);
 }
 
 #[tokio::test]

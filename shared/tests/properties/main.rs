@@ -97,11 +97,6 @@ fn holds(
     }
     let request = signed(scheme, &right, draft.clone(), NOW).unwrap();
 
-    let refused = |what: &str, request: &Envelope, secret: &Secret| {
-        let answer = verifier.verify(request, std::slice::from_ref(secret));
-        prop_assert!(answer.is_err(), "{what}: {answer:?}\n{request:?}");
-        Ok(())
-    };
     match verifier.verify(&request, &[wrong.clone(), right.clone()]) {
         Ok(Arrival::Event(event)) => {
             prop_assert_eq!(event.secret(), Some(text));
@@ -109,7 +104,7 @@ fn holds(
         }
         other => prop_assert!(false, "{other:?}\n{request:?}"),
     }
-    refused("another secret", &request, &wrong)?;
+    refused(verifier, "another secret", &request, &wrong)?;
 
     // Flips a bit of the body.
     if covers_body(scheme) && !request.body.is_empty() {
@@ -120,7 +115,7 @@ fn holds(
             body: changed.into(),
             ..request.clone()
         };
-        refused("a changed body", &changed, &right)?;
+        refused(verifier, "a changed body", &changed, &right)?;
     }
 
     // Uses the proof of another request: same secret and time, another signature.
@@ -133,25 +128,60 @@ fn holds(
             headers: other.headers,
             ..request.clone()
         };
-        refused("the signature of another request", &swapped, &right)?;
+        refused(
+            verifier,
+            "the signature of another request",
+            &swapped,
+            &right,
+        )?;
     }
+    signature_is_checked(verifier, &request, &right, (at, bit))?;
+    let later = signed(scheme, &right, draft, UnixMillis(NOW.0 + 1000)).unwrap();
+    time_is_checked(verifier, &request, &later, &right)
+}
 
-    // Flips a bit of the signature.
-    if let Some(right_text) = signature(scheme, &request) {
+fn refused(
+    verifier: &Verifier,
+    what: &str,
+    request: &Envelope,
+    secret: &Secret,
+) -> Result<(), TestCaseError> {
+    let answer = verifier.verify(request, std::slice::from_ref(secret));
+    prop_assert!(answer.is_err(), "{what}: {answer:?}\n{request:?}");
+    Ok(())
+}
+
+/// Flips a bit of the signature.
+fn signature_is_checked(
+    verifier: &Verifier,
+    request: &Envelope,
+    right: &Secret,
+    (at, bit): (u16, u8),
+) -> Result<(), TestCaseError> {
+    let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
+    if let Some(right_text) = signature(scheme, request) {
         let wrong_text = flipped(scheme.sig.enc, &right_text, at, bit);
-        let changed = replaced(&request, &right_text, &wrong_text);
+        let changed = replaced(request, &right_text, &wrong_text);
         prop_assert_ne!(format!("{changed:?}"), format!("{request:?}"));
-        refused("a changed signature", &changed, &right)?;
+        refused(verifier, "a changed signature", &changed, right)?;
     } else {
         prop_assert!(!matches!(scheme.kind, Kind::Hmac | Kind::Hash) || scheme.for_each.is_some());
     }
+    Ok(())
+}
 
-    // Changes the timestamp, and lets time pass.
+/// Changes the timestamp to that of a later request, and lets time pass.
+fn time_is_checked(
+    verifier: &Verifier,
+    request: &Envelope,
+    later: &Envelope,
+    right: &Secret,
+) -> Result<(), TestCaseError> {
+    let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
     let Some(ts) = &scheme.ts else { return Ok(()) };
-    let later = signed(scheme, &right, draft, UnixMillis(NOW.0 + 1000)).unwrap();
-    let (now, then) = (signature(scheme, &request), signature(scheme, &later));
-    let forged = replaced(&later, &then.unwrap(), &now.unwrap());
-    refused("a changed time", &forged, &right)?;
+    let (now, then) = (signature(scheme, request), signature(scheme, later));
+    let forged = replaced(later, &then.unwrap(), &now.unwrap());
+    refused(verifier, "a changed time", &forged, right)?;
     if ts.enforce {
         for (shift, reason) in [
             (ts.past + 1, Reason::TimestampTooOld),
@@ -161,7 +191,7 @@ fn holds(
                 received_at: UnixMillis(NOW.0 + 1000 * shift),
                 ..request.clone()
             };
-            let answer = verifier.verify(&late, std::slice::from_ref(&right));
+            let answer = verifier.verify(&late, std::slice::from_ref(right));
             prop_assert_eq!(answer.err(), Some(Rejected(reason)));
         }
     }

@@ -124,33 +124,47 @@ impl BackupSync {
         {
             return self.request_redelivery(run, item, &key, request).await;
         }
-        let body = match &sync.fetch {
-            _ if item.bare => One::Gone,
-            None => item
-                .body(sync, None)
-                .with_context(|| format!("event {key}"))?
-                .into(),
-            Some(request) => {
-                let read = |fetched: &Bytes, _: Option<&str>| item.body(sync, Some(fetched));
-                self.one(run, item, request, read).await?
-            }
-        };
-        let body = match body {
-            One::Has(body) => body,
+        match self.body_of(run, item, &key).await? {
+            One::Has(body) => self.store_found(run, item, &key, body).await?,
             One::Gone => {
                 run.report.gone += 1;
                 run.missed(&key, item, (self.clock)());
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider no longer has it");
-                return Ok(true);
             }
             One::TooLarge => {
                 run.report.gone += 1;
                 run.missed(&key, item, (self.clock)());
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, limit = LARGEST_BODY, "event {key} never arrived, and is not stored: its body is larger than {LARGEST_BODY} bytes");
-                return Ok(true);
             }
             One::OutOfTime => return Ok(false),
-        };
+        }
+        Ok(true)
+    }
+
+    /// The body of a listed event: from the list, or from a request for the event.
+    async fn body_of(&self, run: &mut Run<'_>, item: &Item, key: &EventKey) -> anyhow::Result<One> {
+        let sync = run.sync;
+        match &sync.fetch {
+            _ if item.bare => Ok(One::Gone),
+            None => {
+                let body = item.body(sync, None);
+                Ok(body.with_context(|| format!("event {key}"))?.into())
+            }
+            Some(request) => {
+                let read = |fetched: &Bytes, _: Option<&str>| item.body(sync, Some(fetched));
+                self.one(run, item, request, read).await
+            }
+        }
+    }
+
+    /// Stores an event that never arrived, unless another process has stored it in the meantime.
+    async fn store_found(
+        &self,
+        run: &mut Run<'_>,
+        item: &Item,
+        key: &EventKey,
+        body: Bytes,
+    ) -> anyhow::Result<()> {
         let preset = &run.source.verifier.preset;
         let event = Event::fetched(Fetched {
             source: &run.source.name,
@@ -169,14 +183,13 @@ impl BackupSync {
         });
         let kept = self.services.inbox.accept(&event, (self.clock)()).await?;
         if kept.iter().any(|kept| kept.received == Received::New) {
-            run.missed(&key, item, event.received_at());
+            run.missed(key, item, event.received_at());
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
-        } else if let Some(seen) = self.services.inbox.ledger.seen(&key).await? {
-            // Another process stored the event in the meantime.
-            run.saw(&key, item, &seen);
+        } else if let Some(seen) = self.services.inbox.ledger.seen(key).await? {
+            run.saw(key, item, &seen);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Whether the redelivery of an event may be requested. After the limit, the event is fetched

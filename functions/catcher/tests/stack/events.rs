@@ -95,6 +95,35 @@ fn every_sample_is_documented_and_nothing_else() {
     assert!(readme.contains(DEMO_SECRET));
 }
 
+/// The samples that the catcher stores: source, id and file.
+const STORED: [[&str; 3]; 5] = [
+    [
+        "github-main",
+        "0b989ba4-242f-11e5-81e1-c7b6966d2516",
+        "catcher-github.json",
+    ],
+    [
+        "stripe-main",
+        "evt_1SkVdC2eZvKYlo2C8zQ4demo",
+        "catcher-stripe.json",
+    ],
+    [
+        "slack-main",
+        "13345224609.738474920.8088930838d88f008e0",
+        "catcher-base64-form.json",
+    ],
+    [
+        "fireflies-main",
+        "ASxwZxCstx/Transcription completed",
+        "catcher-fireflies.json",
+    ],
+    [
+        "standard-main",
+        "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
+        "catcher-standard-webhooks.json",
+    ],
+];
+
 #[tokio::test]
 async fn the_catcher_answers_each_sample_as_the_readme_says() {
     let inbox = Inbox::shared().await;
@@ -144,33 +173,7 @@ async fn the_catcher_answers_each_sample_as_the_readme_says() {
         }
     }
     assert_eq!(seen, 8);
-    for (source, id, name) in [
-        (
-            "github-main",
-            "0b989ba4-242f-11e5-81e1-c7b6966d2516",
-            "catcher-github.json",
-        ),
-        (
-            "stripe-main",
-            "evt_1SkVdC2eZvKYlo2C8zQ4demo",
-            "catcher-stripe.json",
-        ),
-        (
-            "slack-main",
-            "13345224609.738474920.8088930838d88f008e0",
-            "catcher-base64-form.json",
-        ),
-        (
-            "fireflies-main",
-            "ASxwZxCstx/Transcription completed",
-            "catcher-fireflies.json",
-        ),
-        (
-            "standard-main",
-            "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
-            "catcher-standard-webhooks.json",
-        ),
-    ] {
+    for [source, id, name] in STORED {
         let kept = inbox.kept(&EventKey::new(source, id)).await;
         assert_eq!(kept.unwrap(), body(&file(name)), "{name}");
     }

@@ -1,6 +1,5 @@
 //! Rotations under traffic: no request that is signed with a live secret is rejected.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -35,6 +34,39 @@ impl Provider {
             .await
             .status
     }
+
+    /// Sends until the end, with the old secret and, once the provider has it, with the new one.
+    async fn send_until(&self, inbox: &Inbox, new: &str, round: &Round, answers: &Answers) {
+        while !round.ended.load(Ordering::SeqCst) {
+            // Around the switch some requests are still signed with the old secret: those in
+            // transit and those that are sent again.
+            let old = self.send(inbox, &self.secret).await;
+            let mut statuses = vec![old];
+            if round.switched.load(Ordering::SeqCst) {
+                statuses.push(self.send(inbox, new).await);
+            }
+            for status in statuses {
+                answers.sent.fetch_add(1, Ordering::SeqCst);
+                if status != 200 {
+                    answers.wrong.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// The progress of a rotation.
+#[derive(Default)]
+struct Round {
+    switched: AtomicBool,
+    ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct Answers {
+    sent: AtomicU64,
+    wrong: AtomicU64,
 }
 
 fn sources() -> String {
@@ -75,29 +107,13 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
         providers.push(provider);
     }
 
-    let (sent, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
+    let answers = Answers::default();
     for round in 0..ROUNDS {
         let news: Vec<String> = providers.iter().map(|_| unique()).collect();
-        let switched = Arc::new(AtomicBool::new(false));
-        let ended = AtomicBool::new(false);
-        let traffic = providers.iter().zip(&news).map(async |(provider, new)| {
-            while !ended.load(Ordering::SeqCst) {
-                // Around the switch some requests are still signed with the old secret: those in
-                // transit and those that are sent again.
-                let old = provider.send(&inbox, &provider.secret).await;
-                let mut statuses = vec![old];
-                if switched.load(Ordering::SeqCst) {
-                    statuses.push(provider.send(&inbox, new).await);
-                }
-                for status in statuses {
-                    sent.fetch_add(1, Ordering::SeqCst);
-                    if status != 200 {
-                        wrong.fetch_add(1, Ordering::SeqCst);
-                    }
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
+        let progress = Round::default();
+        let traffic = providers.iter().zip(&news);
+        let traffic =
+            traffic.map(|(provider, new)| provider.send_until(&inbox, new, &progress, &answers));
         let rotate = async {
             for (provider, new) in providers.iter().zip(&news) {
                 let slot = format!("v{}", round + 2);
@@ -106,9 +122,9 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
             }
             // As the command says, the provider gets the secret only after this time.
             tokio::time::sleep(REREAD + Duration::from_secs(1)).await;
-            switched.store(true, Ordering::SeqCst);
+            progress.switched.store(true, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_secs(2)).await;
-            ended.store(true, Ordering::SeqCst);
+            progress.ended.store(true, Ordering::SeqCst);
         };
         futures::join!(join_all(traffic), rotate);
         for (provider, new) in providers.iter_mut().zip(news) {
@@ -117,7 +133,7 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
             provider.secret = new;
         }
     }
-    let (sent, wrong) = (sent.into_inner(), wrong.into_inner());
+    let (sent, wrong) = (answers.sent.into_inner(), answers.wrong.into_inner());
     assert!(sent > 1_000, "{sent} requests are too few");
     assert_eq!(wrong, 0, "of {sent}");
     // A secret that is not live proves nothing, however many are live.

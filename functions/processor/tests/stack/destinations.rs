@@ -211,6 +211,12 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     assert_eq!(input["body"], body);
     assert_eq!(input["event"]["proven"], "body");
 
+    queues_got(&world, &body, &of);
+    world.inbox.is_unharmed();
+}
+
+/// Both queues got the event: one as it is, one in the order of the customer.
+fn queues_got(world: &World, body: &Value, of: &impl Fn(&str) -> String) {
     let sent = world.server.all("AmazonSQS.SendMessage");
     let to = |name: &str| {
         let mut sent = sent.iter().map(server::Seen::json);
@@ -230,7 +236,6 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     assert_eq!(plain["MessageGroupId"], Value::Null);
     assert_eq!(in_order["MessageGroupId"], "cus_1");
     assert_eq!(in_order["MessageDeduplicationId"], of("in-order"));
-    world.inbox.is_unharmed();
 }
 
 #[tokio::test]
@@ -268,66 +273,26 @@ async fn a_refusal_is_tried_again_unless_the_input_is_to_blame() {
         "AWSEvents.PutEvents",
         "AWSStepFunctions.StartExecution",
     ];
-    for (place, answer, state, reason) in [
-        (
-            lambda,
-            Answer::aws(404, "ResourceNotFoundException"),
-            "failed",
-            "",
-        ),
-        (
-            lambda,
-            Answer::aws(429, "TooManyRequestsException"),
-            "failed",
-            "",
-        ),
-        (
-            lambda,
-            Answer::aws(413, "RequestTooLargeException"),
-            "dead_letter",
-            "permanent",
-        ),
-        (lambda, Answer::function_error(), "failed", ""),
-        (
-            bus,
-            Answer::entry_failed("ThrottlingException"),
-            "failed",
-            "",
-        ),
-        (
-            bus,
-            Answer::entry_failed("MalformedDetail"),
-            "dead_letter",
-            "permanent",
-        ),
-        (
-            machine,
-            Answer::aws(400, "ExecutionAlreadyExists"),
-            "done",
-            "",
-        ),
-        (
-            machine,
-            Answer::aws(400, "InvalidExecutionInput"),
-            "dead_letter",
-            "permanent",
-        ),
-        (
-            machine,
-            Answer::aws(400, "AccessDeniedException"),
-            "failed",
-            "",
-        ),
+    let (done, failed) = (("done", ""), ("failed", ""));
+    let dead = ("dead_letter", "permanent");
+    let aws = Answer::aws;
+    for (place, answer, expected) in [
+        (lambda, aws(404, "ResourceNotFoundException"), failed),
+        (lambda, aws(429, "TooManyRequestsException"), failed),
+        (lambda, aws(413, "RequestTooLargeException"), dead),
+        (lambda, Answer::function_error(), failed),
+        (bus, Answer::entry_failed("ThrottlingException"), failed),
+        (bus, Answer::entry_failed("MalformedDetail"), dead),
+        (machine, aws(400, "ExecutionAlreadyExists"), done),
+        (machine, aws(400, "InvalidExecutionInput"), dead),
+        (machine, aws(400, "AccessDeniedException"), failed),
     ] {
         world.server.answers(place, std::slice::from_ref(&answer));
         let key = world.push("refusing").await;
         world.ring(&[&key]).await;
         let fate = world.fate(&key).await;
-        assert_eq!(
-            (fate.state.as_str(), fate.reason.as_str()),
-            (state, reason),
-            "{answer:?}"
-        );
+        let found = (fate.state.as_str(), fate.reason.as_str());
+        assert_eq!(found, expected, "{answer:?}");
     }
     world.inbox.is_unharmed();
 }
@@ -423,36 +388,10 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
         assert!((20..=70).contains(&wait), "{wait}");
     }
 
-    // The sweep postpones the events.
-    for key in &keys {
-        let mut row = world.inbox.row(key).await;
-        let part = work_partition(&key.pk());
-        row.insert("gsk".into(), AttributeValue::N("5".into()));
-        row.insert("gpk".into(), AttributeValue::S(part));
-        world.inbox.put(row).await;
-    }
-    let swept = world
-        .inbox
-        .invoke("BackupSync", &json!({ "task": "sweep" }))
-        .await;
-    let swept = swept.json().unwrap();
-    assert_eq!(
-        (&swept["skipped_unreachable"], &swept["sent"]),
-        (&json!(8), &json!(0)),
-        "{swept}"
-    );
+    the_sweep_postpones(&world, &keys).await;
 
     // When the time is over, one event probes and the others wait for it. The sweep sends that one.
-    let over = async || {
-        let mut item = world.item("BRK#down").await.unwrap();
-        let rev: u64 = item["rev"].as_n().unwrap().parse().unwrap();
-        item.insert("til".into(), AttributeValue::N("5".into()));
-        item.insert("rev".into(), AttributeValue::N((rev + 1).to_string()));
-        world.inbox.put(item).await;
-        // Processes cache the state for five seconds.
-        tokio::time::sleep(Duration::from_millis(5_100)).await;
-    };
-    over().await;
+    end_wait_of_breaker(&world).await;
     for key in &keys[5..7] {
         world.make_due(key).await;
     }
@@ -474,7 +413,7 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
     assert_eq!(item["n"].as_n().unwrap(), "2", "the breaker opened again");
 
     // The destination is up again: the next probe closes the breaker, and all events are sent.
-    over().await;
+    end_wait_of_breaker(&world).await;
     for key in &keys {
         world.make_due(key).await;
     }
@@ -486,6 +425,37 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
     }
     assert!(world.item("BRK#down").await.unwrap().contains_key("ttl"));
     world.inbox.is_unharmed();
+}
+
+async fn the_sweep_postpones(world: &World, keys: &[EventKey]) {
+    for key in keys {
+        let mut row = world.inbox.row(key).await;
+        let part = work_partition(&key.pk());
+        row.insert("gsk".into(), AttributeValue::N("5".into()));
+        row.insert("gpk".into(), AttributeValue::S(part));
+        world.inbox.put(row).await;
+    }
+    let swept = world
+        .inbox
+        .invoke("BackupSync", &json!({ "task": "sweep" }))
+        .await;
+    let swept = swept.json().unwrap();
+    assert_eq!(
+        (&swept["skipped_unreachable"], &swept["sent"]),
+        (&json!(keys.len()), &json!(0)),
+        "{swept}"
+    );
+}
+
+/// Ends the time for which the circuit breaker is open.
+async fn end_wait_of_breaker(world: &World) {
+    let mut item = world.item("BRK#down").await.unwrap();
+    let rev: u64 = item["rev"].as_n().unwrap().parse().unwrap();
+    item.insert("til".into(), AttributeValue::N("5".into()));
+    item.insert("rev".into(), AttributeValue::N((rev + 1).to_string()));
+    world.inbox.put(item).await;
+    // Processes cache the state for five seconds.
+    tokio::time::sleep(Duration::from_millis(5_100)).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The guarantees of DynamoDB that the ledger needs.
 
+mod races;
+
 use std::collections::HashMap;
 
 use anyhow::{Context, bail, ensure};
@@ -11,13 +13,13 @@ use aws_sdk_dynamodb::{
         TransactWriteItem,
     },
 };
-use futures::future::try_join_all;
 
 use super::{Proof, Races, check};
 use crate::{
     names::random_hex,
     template::{TableDefinition, create_table},
 };
+use races::{increments, race_puts, race_updates};
 
 type Item = HashMap<String, AttributeValue>;
 
@@ -157,112 +159,6 @@ async fn put(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Re
             }
         }
     }
-}
-
-/// Whether the conditional update succeeded.
-async fn claim(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Result<bool> {
-    let update = client
-        .update_item()
-        .table_name(table)
-        .set_key(Some(item(pk, &[])))
-        .update_expression("SET epoch = epoch + :one, winner = :me")
-        .condition_expression("epoch = :seen")
-        .expression_attribute_values(":one", number(1))
-        .expression_attribute_values(":seen", number(0))
-        .expression_attribute_values(":me", number(racer))
-        .send()
-        .await;
-    match update {
-        Ok(_) => Ok(true),
-        Err(error) => {
-            let error = error.into_service_error();
-            if error.is_conditional_check_failed_exception() {
-                Ok(false)
-            } else {
-                Err(error.into())
-            }
-        }
-    }
-}
-
-/// The index of the successful call. Fails unless exactly one call succeeded.
-fn only_winner(won: &[bool]) -> anyhow::Result<usize> {
-    let winners: Vec<_> = won.iter().enumerate().filter(|(_, won)| **won).collect();
-    match winners.as_slice() {
-        [(winner, _)] => Ok(*winner),
-        _ => bail!(
-            "{} of {} concurrent calls succeeded",
-            winners.len(),
-            won.len()
-        ),
-    }
-}
-
-async fn race_puts(client: &Client, table: &str, races: Races) -> anyhow::Result<()> {
-    for round in 0..races.rounds {
-        let pk = format!("put#{round}");
-        let race = (0..races.racers).map(|racer| put(client, table, &pk, racer));
-        let winner = only_winner(&try_join_all(race).await?)?;
-        let kept = get(client, table, &pk)
-            .await?
-            .context("the item of the successful call is missing")?;
-        ensure!(
-            kept["racer"] == number(winner),
-            "the item is not from the successful call"
-        );
-    }
-    Ok(())
-}
-
-async fn race_updates(client: &Client, table: &str, races: Races) -> anyhow::Result<()> {
-    for round in 0..races.rounds {
-        let pk = format!("update#{round}");
-        let request = client.put_item().table_name(table);
-        let fresh = item(&pk, &[("epoch", number(0))]);
-        request
-            .set_item(Some(fresh))
-            .send()
-            .await
-            .context("put an item")?;
-        let race = (0..races.racers).map(|racer| claim(client, table, &pk, racer));
-        let winner = only_winner(&try_join_all(race).await?)?;
-        let kept = get(client, table, &pk)
-            .await?
-            .context("the item is missing")?;
-        ensure!(
-            kept["epoch"] == number(1),
-            "the epoch increased more than once"
-        );
-        ensure!(
-            kept["winner"] == number(winner),
-            "the item is not from the successful call"
-        );
-    }
-    Ok(())
-}
-
-async fn increments(client: &Client, table: &str, races: Races) -> anyhow::Result<()> {
-    let add = || {
-        client
-            .update_item()
-            .table_name(table)
-            .set_key(Some(item("counter", &[])))
-            .update_expression("ADD added :one")
-            .expression_attribute_values(":one", number(1))
-            .send()
-    };
-    try_join_all((0..races.racers * 10).map(|_| add()))
-        .await
-        .context("add one")?;
-    let total = get(client, table, "counter")
-        .await?
-        .context("the counter is missing")?;
-    ensure!(
-        total["added"] == number(races.racers * 10),
-        "the total is {:?}",
-        total["added"]
-    );
-    Ok(())
 }
 
 async fn all_old(client: &Client, table: &str) -> anyhow::Result<()> {

@@ -32,17 +32,6 @@ impl Document<'_> {
         argument: &Node,
         depth: usize,
     ) -> anyhow::Result<Option<Value>> {
-        let items = || -> anyhow::Result<&[Node]> {
-            argument
-                .data
-                .as_sequence()
-                .map(Vec::as_slice)
-                .context("needs a list")
-        };
-        let string = |node: &Node| -> anyhow::Result<String> {
-            let value = self.resolve(node, depth)?.context("has no value")?;
-            scalar_text(&value).context("needs a string")
-        };
         Ok(Some(match name {
             "Ref" => return self.reference(text(argument).context("needs a name")?, depth),
             "Condition" => {
@@ -58,62 +47,34 @@ impl Document<'_> {
                     .into(),
             },
             "Sub" => self.substitute(argument, depth)?.into(),
-            "Join" => match items()? {
-                [separator, list] => {
-                    let list = self.resolve(list, depth)?.context("has no list")?;
-                    let list = list.as_array().context("needs a list")?;
-                    let parts: Option<Vec<_>> = list.iter().map(scalar_text).collect();
-                    parts
-                        .context("needs a list of strings")?
-                        .join(&string(separator)?)
-                        .into()
-                }
-                _ => bail!("needs a separator and a list"),
-            },
-            "Select" => match items()? {
-                [at, list] => {
-                    let at: usize = string(at)?.parse().context("needs a number")?;
-                    let list = self.resolve(list, depth)?.context("has no list")?;
-                    list.get(at).cloned().context("the list is too short")?
-                }
-                _ => bail!("needs a number and a list"),
-            },
-            "Split" => match items()? {
+            "Join" => self.join(argument, depth)?,
+            "Select" => self.select(argument, depth)?,
+            "Split" => match items(argument)? {
                 [separator, whole] => {
-                    let whole = string(whole)?;
-                    whole.split(&string(separator)?).collect::<Vec<_>>().into()
+                    let whole = self.string(whole, depth)?;
+                    let separator = self.string(separator, depth)?;
+                    whole.split(&separator).collect::<Vec<_>>().into()
                 }
                 _ => bail!("needs a separator and a string"),
             },
-            "FindInMap" => match items()? {
-                [map, first, second] => self
-                    .root
-                    .get("Mappings")
-                    .and_then(|all| all.get(string(map).ok()?))
-                    .and_then(|all| all.get(string(first).ok()?))
-                    .and_then(|all| all.get(string(second).ok()?))
-                    .map(|node| self.resolve(node, depth))
-                    .context("the map has no such keys")??
-                    .context("has no value")?,
-                _ => bail!("needs a map and two keys"),
-            },
-            "If" => match items()? {
+            "FindInMap" => self.find_in_map(argument, depth)?,
+            "If" => match items(argument)? {
                 [condition, yes, no] => {
                     let truth = self.condition(text(condition).context("needs a name")?, depth)?;
                     return self.resolve(if truth { yes } else { no }, depth);
                 }
                 _ => bail!("needs a condition and two values"),
             },
-            "Equals" => match items()? {
-                [one, other] => (string(one)? == string(other)?).into(),
+            "Equals" => match items(argument)? {
+                [one, other] => (self.string(one, depth)? == self.string(other, depth)?).into(),
                 _ => bail!("needs two values"),
             },
-            "Not" => match items()? {
+            "Not" => match items(argument)? {
                 [one] => (!self.truth(one, depth)?).into(),
                 _ => bail!("needs one condition"),
             },
             "And" | "Or" => {
-                let truths: Vec<_> = items()?
+                let truths: Vec<_> = items(argument)?
                     .iter()
                     .map(|one| self.truth(one, depth))
                     .collect::<Result<_, _>>()?;
@@ -127,6 +88,44 @@ impl Document<'_> {
             }
             other => bail!("the local stack does not support the function {other}"),
         }))
+    }
+
+    fn join(&self, argument: &Node, depth: usize) -> anyhow::Result<Value> {
+        let [separator, list] = items(argument)? else {
+            bail!("needs a separator and a list");
+        };
+        let list = self.resolve(list, depth)?.context("has no list")?;
+        let list = list.as_array().context("needs a list")?;
+        let parts: Option<Vec<_>> = list.iter().map(scalar_text).collect();
+        let parts = parts.context("needs a list of strings")?;
+        Ok(parts.join(&self.string(separator, depth)?).into())
+    }
+
+    fn select(&self, argument: &Node, depth: usize) -> anyhow::Result<Value> {
+        let [at, list] = items(argument)? else {
+            bail!("needs a number and a list");
+        };
+        let at: usize = self.string(at, depth)?.parse().context("needs a number")?;
+        let list = self.resolve(list, depth)?.context("has no list")?;
+        list.get(at).cloned().context("the list is too short")
+    }
+
+    fn find_in_map(&self, argument: &Node, depth: usize) -> anyhow::Result<Value> {
+        let [map, first, second] = items(argument)? else {
+            bail!("needs a map and two keys");
+        };
+        let mut found = self.root.get("Mappings");
+        for key in [map, first, second] {
+            let key = self.string(key, depth).ok();
+            found = found.and_then(|all| all.get(key?));
+        }
+        let found = found.context("the map has no such keys")?;
+        self.resolve(found, depth)?.context("has no value")
+    }
+
+    fn string(&self, node: &Node, depth: usize) -> anyhow::Result<String> {
+        let value = self.resolve(node, depth)?.context("has no value")?;
+        scalar_text(&value).context("needs a string")
     }
 
     fn reference(&self, name: &str, depth: usize) -> anyhow::Result<Option<Value>> {
@@ -212,4 +211,9 @@ impl Document<'_> {
         result.push_str(rest);
         Ok(result)
     }
+}
+
+fn items(argument: &Node) -> anyhow::Result<&[Node]> {
+    let items = argument.data.as_sequence();
+    items.map(Vec::as_slice).context("needs a list")
 }

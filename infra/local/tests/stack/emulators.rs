@@ -1,6 +1,7 @@
 //! Tests of the emulated services with the SDK's clients.
 
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_sdk_ssm::operation::put_parameter::builders::PutParameterFluentBuilder;
 use aws_sdk_ssm::types::ParameterType;
 use local::{Clients, Emulators, preflight::preflight};
 
@@ -76,7 +77,13 @@ async fn sqs_refuses_what_aws_refuses() {
         .message_body("x");
     let error = nowhere.send().await.err().unwrap().into_service_error();
     assert!(error.is_queue_does_not_exist(), "{error:?}");
+}
 
+#[tokio::test]
+async fn sqs_refuses_the_batches_that_aws_refuses() {
+    let services = services();
+    let sqs = &services.clients.sqs;
+    let url = queue(&services.clients, "q", &[]).await;
     let entry = |id: &str, body: &str, delay: i32| {
         let entry = SendMessageBatchRequestEntry::builder()
             .id(id)
@@ -175,29 +182,12 @@ async fn dead_letters_are_really_moved_back() {
 async fn parameters_come_by_path_in_pages_and_decrypted_only_on_request() {
     let services = services();
     let ssm = &services.clients.ssm;
-    let put = |name: String, value: &str| {
-        ssm.put_parameter()
-            .name(name)
-            .value(value)
-            .r#type(ParameterType::SecureString)
-            .send()
-    };
     for number in 0..25 {
-        put(format!("/mitt/ingress/s{number:02}/current"), "secret")
-            .await
-            .unwrap();
+        let name = format!("/mitt/ingress/s{number:02}/current");
+        put_secret(ssm, &name, "secret").send().await.unwrap();
     }
-    put("/mitt/ingressive/other/current".into(), "other")
-        .await
-        .unwrap();
-    let exists = put("/mitt/ingress/s00/current".into(), "again").await;
-    assert!(
-        exists
-            .err()
-            .unwrap()
-            .into_service_error()
-            .is_parameter_already_exists()
-    );
+    let other = put_secret(ssm, "/mitt/ingressive/other/current", "other");
+    other.send().await.unwrap();
 
     let pages = ssm
         .get_parameters_by_path()
@@ -221,13 +211,6 @@ async fn parameters_come_by_path_in_pages_and_decrypted_only_on_request() {
             .all(|one| one.value() == Some("secret"))
     );
 
-    let one = ssm
-        .get_parameter()
-        .name("/mitt/ingress/s00/current")
-        .send()
-        .await
-        .unwrap();
-    assert_ne!(one.parameter().unwrap().value(), Some("secret"));
     let flat = ssm
         .get_parameters_by_path()
         .path("/mitt/ingress")
@@ -235,14 +218,33 @@ async fn parameters_come_by_path_in_pages_and_decrypted_only_on_request() {
         .await
         .unwrap();
     assert_eq!(flat.parameters().len(), 0);
+}
+
+#[tokio::test]
+async fn one_parameter_is_put_once_and_read_encrypted() {
+    let services = services();
+    let ssm = &services.clients.ssm;
+    let put = |value: &str| put_secret(ssm, "/mitt/ingress/s00/current", value).send();
+    put("secret").await.unwrap();
+    let exists = put("again").await.err().unwrap().into_service_error();
+    assert!(exists.is_parameter_already_exists());
+    let one = ssm
+        .get_parameter()
+        .name("/mitt/ingress/s00/current")
+        .send()
+        .await
+        .unwrap();
+    assert_ne!(one.parameter().unwrap().value(), Some("secret"));
     let missing = ssm.get_parameter().name("/none").send().await;
-    assert!(
-        missing
-            .err()
-            .unwrap()
-            .into_service_error()
-            .is_parameter_not_found()
-    );
+    let missing = missing.err().unwrap().into_service_error();
+    assert!(missing.is_parameter_not_found());
+}
+
+fn put_secret(ssm: &aws_sdk_ssm::Client, name: &str, value: &str) -> PutParameterFluentBuilder {
+    ssm.put_parameter()
+        .name(name)
+        .value(value)
+        .r#type(ParameterType::SecureString)
 }
 
 #[tokio::test]
@@ -305,6 +307,8 @@ async fn objects_come_back_to_the_byte() {
     s3.create_bucket().bucket("bodies").send().await.unwrap();
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     let put = |key: &str| s3.put_object().bucket("bodies").key(key);
+    let get = |key: &str| s3.get_object().bucket("bodies").key(key).send();
+    let head = |key: &str| s3.head_object().bucket("bodies").key(key).send();
     for key in ["2026/07/a b+c%25é.zst", "../../etc", &"k/".repeat(300)] {
         put(key)
             .body(bytes.clone().into())
@@ -312,22 +316,10 @@ async fn objects_come_back_to_the_byte() {
             .send()
             .await
             .unwrap();
-        let got = s3
-            .get_object()
-            .bucket("bodies")
-            .key(key)
-            .send()
-            .await
-            .unwrap();
+        let got = get(key).await.unwrap();
         assert_eq!(got.metadata().unwrap()["run"], "3");
         assert_eq!(got.body.collect().await.unwrap().to_vec(), bytes, "{key}");
-        let head = s3
-            .head_object()
-            .bucket("bodies")
-            .key(key)
-            .send()
-            .await
-            .unwrap();
+        let head = head(key).await.unwrap();
         assert_eq!(head.content_length(), Some(300_000));
     }
     let again = put("../../etc")
@@ -350,18 +342,8 @@ async fn objects_come_back_to_the_byte() {
         .send()
         .await
         .unwrap();
-    let gone = s3
-        .get_object()
-        .bucket("bodies")
-        .key("../../etc")
-        .send()
-        .await;
+    let gone = get("../../etc").await;
     assert!(gone.err().unwrap().into_service_error().is_no_such_key());
-    let head = s3
-        .head_object()
-        .bucket("bodies")
-        .key("../../etc")
-        .send()
-        .await;
+    let head = head("../../etc").await;
     assert!(head.err().unwrap().into_service_error().is_not_found());
 }

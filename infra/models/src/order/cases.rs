@@ -5,60 +5,60 @@ use crate::case::{Case, Expect};
 use crate::property::Property;
 
 const MODEL: &str = "order";
+const LATEST_WINS: Mode = Mode::LatestWins { at_write: true };
+const LOCKED: Mode = Mode::Fetch {
+    lock: true,
+    guard: false,
+};
+const STRICT: Mode = Mode::Strict {
+    oldest_first: true,
+    keyed: true,
+};
 
 /// All cases.
 pub fn cases() -> Vec<Case> {
-    let of = |mode| Order {
-        mode,
-        events: 3,
-        workers: 2,
-        pauses: true,
-    };
-    let newest = Property::NewestStateWins;
-    let latest_wins = Mode::LatestWins { at_write: true };
-    let strict = Mode::Strict {
-        oldest_first: true,
-        keyed: true,
-    };
-    let case = |name, expect, of| Case::new(MODEL, name, expect, of);
-    let locked = Mode::Fetch {
-        lock: true,
-        guard: false,
-    };
+    [holds(), fails()].into_iter().flatten().collect()
+}
+
+/// The modes with all their protections.
+fn holds() -> Vec<Case> {
+    let case = |name, order| Case::new(MODEL, name, Expect::Holds, order);
     vec![
-        case("latest_wins", Expect::Holds, of(latest_wins)),
+        case("latest_wins", of(LATEST_WINS)),
         case(
             "latest_wins, three workers",
-            Expect::Holds,
             Order {
                 events: 2,
                 workers: 3,
-                ..of(latest_wins)
+                ..of(LATEST_WINS)
             },
         )
         .large(),
         case(
             "fetch under a lock that outlives every worker",
-            Expect::Holds,
-            Order {
-                pauses: false,
-                ..of(locked)
-            },
+            without_pauses(LOCKED),
         ),
         case(
             "fetch under a lock, with a guard",
-            Expect::Holds,
             of(Mode::Fetch {
                 lock: true,
                 guard: true,
             }),
         ),
-        case("strict", Expect::Holds, of(strict)),
+        case("strict", of(STRICT)),
+    ]
+}
+
+/// The limits of the modes, and the modes without one of their protections.
+fn fails() -> Vec<Case> {
+    let case = |name, expect, order| Case::new(MODEL, name, expect, order);
+    let newest = Property::NewestStateWins;
+    vec![
         case("none", Expect::Limit(newest), of(Mode::None)),
         case(
             "fetch under a lock that expires",
             Expect::Limit(newest),
-            of(locked),
+            of(LOCKED),
         ),
         case(
             "latest_wins, compared before the write",
@@ -68,13 +68,10 @@ pub fn cases() -> Vec<Case> {
         case(
             "fetch without a lock",
             Expect::Breaks(newest),
-            Order {
-                pauses: false,
-                ..of(Mode::Fetch {
-                    lock: false,
-                    guard: false,
-                })
-            },
+            without_pauses(Mode::Fetch {
+                lock: false,
+                guard: false,
+            }),
         ),
         case(
             "strict by the lock alone",
@@ -93,4 +90,20 @@ pub fn cases() -> Vec<Case> {
             }),
         ),
     ]
+}
+
+fn of(mode: Mode) -> Order {
+    Order {
+        mode,
+        events: 3,
+        workers: 2,
+        pauses: true,
+    }
+}
+
+fn without_pauses(mode: Mode) -> Order {
+    Order {
+        pauses: false,
+        ..of(mode)
+    }
 }

@@ -245,11 +245,18 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
             item::s(format!("{:013}#{}", received.0.max(0), event.kind)),
         ),
     ]);
+    add_state_attributes(&mut row, new, &pk, now);
+    add_optional_attributes(&mut row, event);
+    row
+}
+
+/// The attributes of the first state: why it is quarantined, and its entry in the `work` index.
+fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis) {
     match new {
         New::Received(watched) => {
             row.insert("enq".into(), item::ms(now));
             if watched == FoundBy::WorkIndex {
-                row.insert("gpk".into(), item::s(work_partition(&pk)));
+                row.insert("gpk".into(), item::s(work_partition(pk)));
                 row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
             }
         }
@@ -259,6 +266,10 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
             row.insert("gsk".into(), item::ms(now));
         }
     }
+}
+
+/// The attributes that only some events have.
+fn add_optional_attributes(row: &mut Item, event: &Event) {
     let headers: HashMap<_, _> = event
         .headers
         .iter()
@@ -287,7 +298,6 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
             row.insert(name.into(), item::s(value));
         }
     }
-    row
 }
 
 /// The partition of the `time` index for an event: source, hour and one of four shards.

@@ -81,7 +81,7 @@ impl Ledger {
         match (&row.body_at, &row.sha) {
             (BodyAt::Row, Some(sha)) => {
                 let sk = super::body::body_sk(sha);
-                let change = transition::hold_body();
+                let change = transition::retention::hold_body();
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
             (BodyAt::Bucket(key), _) => self.tag(key, HELD).await?,
@@ -102,7 +102,7 @@ impl Ledger {
             (BodyAt::Row, Some(sha)) => {
                 let sk = super::body::body_sk(sha);
                 let expires = (row.received_at + retention.bodies).max(now + DAY);
-                let change = transition::release_body(expires);
+                let change = transition::retention::release_body(expires);
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
             (BodyAt::Bucket(key), _) => {
@@ -197,7 +197,7 @@ impl Ledger {
                 }
             }
         }
-        self.change_item("SYS", "HELD", transition::held_until(reached))
+        self.change_item("SYS", "HELD", transition::retention::held_until(reached))
             .await?;
         Ok(Some(held))
     }

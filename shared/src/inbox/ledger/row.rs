@@ -1,6 +1,8 @@
 //! The state row of an event. Older and newer versions of the code also write it, so unknown values
 //! are tolerated.
 
+mod history;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,6 +12,8 @@ use super::{Item, OtherArrival, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
+pub use history::Moment;
+use history::{history, raw_history};
 
 string_enum! {
     /// The state of an event.
@@ -128,18 +132,6 @@ pub struct EffectRow {
     pub note: String,
 }
 
-/// One entry of the history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
-    pub at: UnixMillis,
-    pub what: String,
-    pub attempt: u32,
-    /// The end of the lease of this attempt.
-    pub lease_until: Option<UnixMillis>,
-    pub owner: String,
-    pub note: String,
-}
-
 /// A row that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
@@ -171,19 +163,7 @@ impl Row {
         let text = |name| item::text(row, name).map(str::to_owned);
         let key = EventKey::from_pk(pk).ok_or_else(|| bad("pk"))?;
         let schema = item::number(row, "sv").ok_or_else(|| bad("sv"))?;
-        let state = item::text(row, "st")
-            .and_then(State::parse)
-            .ok_or_else(|| bad("st"))?;
-        let lease_until = item::time(row, "lu");
-        let due = item::time(row, "due");
-        match state {
-            State::Processing if lease_until.is_none() => return Err(bad("lu")),
-            State::Failed if due.is_none() => return Err(bad("due")),
-            _ => {}
-        }
-        if !row.get("fx").is_some_and(AttributeValue::is_m) {
-            return Err(bad("fx"));
-        }
+        let state = state(row).map_err(bad)?;
         Ok(Self {
             key,
             schema,
@@ -196,13 +176,11 @@ impl Row {
             died: item::number(row, "died").unwrap_or(0),
             deferrals: item::number(row, "off").unwrap_or(0),
             owner: text("own"),
-            lease_until,
-            due,
+            lease_until: item::time(row, "lu"),
+            due: item::time(row, "due"),
             received_at: item::time(row, "rcv").ok_or_else(|| bad("rcv"))?,
             write_id: text("wid").unwrap_or_default(),
-            sha: item::bytes(row, "sha")
-                .and_then(|bytes| bytes.try_into().ok())
-                .map(Sha),
+            sha: sha(row),
             body_len: item::number(row, "len").unwrap_or(0),
             batch: item::text(row, "bat").and_then(Batch::read),
             drained_at: item::time(row, "spl"),
@@ -221,19 +199,10 @@ impl Row {
                 .unwrap_or(Proven::Nothing),
             secret: text("kid"),
             config: text("cfg").unwrap_or_default(),
-            body_at: match item::text(row, "bref") {
-                Some("i") => BodyAt::Inline,
-                Some("d") => BodyAt::Row,
-                Some(key) if key.starts_with("s3:") => BodyAt::Bucket(key[3..].to_owned()),
-                _ => return Err(bad("bref")),
-            },
+            body_at: BodyAt::read(row).ok_or_else(|| bad("bref"))?,
             effects: effects(row),
             history: history(row),
-            raw_history: row
-                .get("h")
-                .and_then(|h| h.as_l().ok())
-                .cloned()
-                .unwrap_or_default(),
+            raw_history: raw_history(row),
             error: text("err"),
             reason: text("reason"),
             done_at: item::time(row, "done_at"),
@@ -268,6 +237,31 @@ impl Row {
     pub fn lease_is_over(&self, now: UnixMillis) -> bool {
         self.lease_until
             .is_none_or(|until| until < now - crate::base::timing::CLOCK_MARGIN)
+    }
+}
+
+/// The state of a row that has what the state needs, else the attribute that is missing or invalid.
+fn state(row: &Item) -> Result<State, &'static str> {
+    let state = item::text(row, "st").and_then(State::parse).ok_or("st")?;
+    match state {
+        State::Processing if item::time(row, "lu").is_none() => Err("lu"),
+        State::Failed if item::time(row, "due").is_none() => Err("due"),
+        _ if !row.get("fx").is_some_and(AttributeValue::is_m) => Err("fx"),
+        _ => Ok(state),
+    }
+}
+
+fn sha(row: &Item) -> Option<Sha> {
+    Some(Sha(item::bytes(row, "sha")?.try_into().ok()?))
+}
+
+impl BodyAt {
+    fn read(row: &Item) -> Option<Self> {
+        match item::text(row, "bref")? {
+            "i" => Some(Self::Inline),
+            "d" => Some(Self::Row),
+            text => Some(Self::Bucket(text.strip_prefix("s3:")?.to_owned())),
+        }
     }
 }
 
@@ -322,67 +316,9 @@ impl EffectRow {
     }
 }
 
-/// History entries are short texts, `time|what|attempt|lease|owner|note`. A map would use more
-/// bytes for names than for values, and DynamoDB bills each kilobyte of a row on each write.
-fn history(row: &Item) -> Vec<Moment> {
-    let Some(AttributeValue::L(list)) = row.get("h") else {
-        return Vec::new();
-    };
-    list.iter()
-        .filter_map(|entry| Moment::read(entry.as_s().ok()?))
-        .collect()
-}
-
-impl Moment {
-    fn read(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(6, '|');
-        let mut next = || parts.next();
-        Some(Self {
-            at: UnixMillis(next()?.parse().ok()?),
-            what: next()?.to_owned(),
-            attempt: next()?.parse().ok()?,
-            lease_until: next()?.parse().ok().map(UnixMillis),
-            owner: next()?.to_owned(),
-            note: next()?.to_owned(),
-        })
-    }
-
-    pub(super) fn write(&self) -> AttributeValue {
-        let lease = self
-            .lease_until
-            .map(|until| until.0.to_string())
-            .unwrap_or_default();
-        let clean = |text: &str| text.replace('|', "/");
-        item::s(format!(
-            "{}|{}|{}|{lease}|{}|{}",
-            self.at.0,
-            clean(&self.what),
-            self.attempt,
-            clean(&self.owner),
-            self.note
-        ))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn history_is_read_back() {
-        let moment = Moment {
-            at: UnixMillis(5),
-            what: "failed".into(),
-            attempt: 3,
-            lease_until: Some(UnixMillis(9)),
-            owner: "processor/7f3c".into(),
-            note: "502 | twice".into(),
-        };
-        assert_eq!(Moment::read(moment.write().as_s().unwrap()), Some(moment));
-        for text in ["", "x", "1|a", "1|a|x|||", "||||||||"] {
-            assert_eq!(Moment::read(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn a_row_that_is_none_is_named_with_the_attribute() {

@@ -7,25 +7,30 @@
 pub mod arrivals;
 pub mod conflict;
 pub mod coverage;
+mod erase;
 pub mod hours;
 pub mod operator_flag;
 pub mod order;
 pub mod plan;
 pub mod reconcile;
 pub mod replay;
+pub mod retention;
+pub mod sweep;
 pub mod sync;
+mod work_index;
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::erase::Scrubbed;
 use super::{EffectRow, Moment, NEWEST_SCHEMA, Row, State, item};
 use crate::base::backoff::CRASHES;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 pub use crate::inbox::table::Change;
+pub use erase::erase;
+pub use work_index::{QUARANTINED, WORK_SHARDS, dead_partition, index_event, work_partition};
+pub(super) use work_index::{hash, shard};
 
 /// The most history entries that a row keeps.
 const LONGEST_HISTORY: usize = 20;
@@ -35,9 +40,6 @@ const LONGEST_ERROR: usize = 256;
 
 /// The reason of a dead letter that an operator discarded.
 pub const DISCARDED: &str = "discarded";
-
-/// The number of parts of the `work` index, which spread its writes over several partitions.
-pub const WORK_SHARDS: u8 = 8;
 
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 
@@ -233,144 +235,6 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMilli
     .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
 }
 
-/// Any row that no worker holds → the same row without its payload. An open row becomes a dead
-/// letter.
-pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Change {
-    let ends = if row.is_open() {
-        "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
-    } else {
-        ""
-    };
-    // The event no longer waits for an operator, so the row can expire.
-    let expires = if row.state == State::Done {
-        ""
-    } else {
-        ", #ttl = :ttl"
-    };
-    // The quarantined event no longer waits for a decision.
-    let decided = if row.state == State::Quarantined {
-        ", gpk, gsk"
-    } else {
-        ""
-    };
-    let change = Change::new(
-        "erase an event",
-        // An unchanged epoch means no claim since: no worker holds it, and its state is the same.
-        "epoch = :seen",
-        &format!(
-            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
-             ADD epoch :one"
-        ),
-    )
-    .with(":seen", item::n(row.epoch))
-    .with(":now", item::ms(now))
-    .with(":one", item::n(1))
-    .with(":h", rest.history.clone())
-    .with(":fx", rest.effects.clone());
-    let change = if row.is_open() {
-        change
-            .states(&[State::DeadLetter])
-            .with(":reason", item::s("erased"))
-            .with(":gpk", item::s(dead_partition(&row.key.pk())))
-    } else {
-        change
-    };
-    if expires.is_empty() {
-        change
-    } else {
-        change
-            .named("#ttl", "ttl")
-            .with(":ttl", item::n((now + keep).secs()))
-    }
-}
-
-/// Adds an open row to the `work` index, if it is not in the index.
-pub fn index_event(pk: &str, now: UnixMillis) -> Change {
-    Change::new(
-        "add an event to the work index",
-        // States that only newer code knows count as open.
-        "attribute_exists(pk) AND attribute_not_exists(gpk) \
-         AND st <> :done AND st <> :dead_letter AND st <> :quarantined",
-        "SET gpk = :gpk, gsk = :now",
-    )
-    .states(&[State::Done, State::DeadLetter, State::Quarantined])
-    .with(":gpk", item::s(work_partition(pk)))
-    .with(":now", item::ms(now))
-}
-
-/// The sweep is about to send a message for an open row.
-pub fn sweep_send(seen: UnixMillis, next: UnixMillis, now: UnixMillis) -> Change {
-    Change::new(
-        "record a message from the sweep",
-        // Only a row in processing has a lease.
-        "gsk = :seen AND (st IN (:received, :failed) OR lu < :over)",
-        "SET gsk = :next, enq = :now ADD enq_n :one",
-    )
-    .states(&[State::Received, State::Failed])
-    .with(":seen", item::ms(seen))
-    .with(":over", item::ms(now - CLOCK_MARGIN))
-    .with(":next", item::ms(next))
-    .with(":now", item::ms(now))
-    .with(":one", item::n(1))
-}
-
-/// The sweep found a live lease, and checks the row again after the lease ends.
-pub fn sweep_wait(seen: UnixMillis, next: UnixMillis) -> Change {
-    Change::new(
-        "postpone a check of the sweep",
-        // Each change that ends the attempt sets another `gsk`, or removes it.
-        "gsk = :seen",
-        "SET gsk = :next",
-    )
-    .with(":seen", item::ms(seen))
-    .with(":next", item::ms(next))
-}
-
-/// Stops a body from expiring, if the body exists.
-pub fn hold_body() -> Change {
-    Change::new(
-        "hold a body",
-        "attribute_exists(pk)",
-        "SET held = :one REMOVE #ttl",
-    )
-    .named("#ttl", "ttl")
-    .with(":one", item::n(1))
-}
-
-/// Lets a body expire again, if the body exists.
-pub fn release_body(expires: UnixMillis) -> Change {
-    Change::new(
-        "release a body",
-        "attribute_exists(pk)",
-        "SET #ttl = :ttl REMOVE held",
-    )
-    .named("#ttl", "ttl")
-    .with(":ttl", item::n(expires.secs()))
-}
-
-/// Records that the bodies of all events that became dead letters before `now` are held.
-pub fn held_until(now: UnixMillis) -> Change {
-    Change::new(
-        "note that bodies are held",
-        "attribute_not_exists(pk) OR #at <= :at",
-        "SET #at = :at",
-    )
-    .named("#at", "at")
-    .with(":at", item::ms(now))
-}
-
-/// All destinations of an open row are down: the sweep checks it again at `next`.
-pub fn sweep_skip(seen: UnixMillis, next: UnixMillis) -> Change {
-    Change::new(
-        "postpone a check of the sweep",
-        "gsk = :seen AND st IN (:received, :failed)",
-        "SET gsk = :next",
-    )
-    .states(&[State::Received, State::Failed])
-    .with(":seen", item::ms(seen))
-    .with(":next", item::ms(next))
-}
-
 /// Takes an exclusive lease that ends at `until`.
 fn turn(what: &'static str, owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
@@ -383,29 +247,6 @@ fn turn(what: &'static str, owner: &str, now: UnixMillis, until: UnixMillis) -> 
     .with(":lu", item::ms(until))
     .with(":one", item::n(1))
 }
-
-/// Free, expired, or already ours → held. A lease that ends later than any lease can was written
-/// with a wrong clock; it must not block every sweep until then.
-pub fn sweep_lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
-    Change::new(
-        "take the lease of the sweep",
-        "attribute_not_exists(lu) OR own = :own OR lu < :over OR lu > :wrong",
-        "SET own = :own, lu = :lu",
-    )
-    .with(":over", item::ms(now - CLOCK_MARGIN))
-    .with(":wrong", item::ms(until + LONGEST_SKEW))
-    .with(":own", item::s(owner))
-    .with(":lu", item::ms(until))
-}
-
-/// Held by us → free.
-pub fn sweep_release(owner: &str) -> Change {
-    let what = "release the lease of the sweep";
-    Change::new(what, "own = :own", "REMOVE own, lu").with(":own", item::s(owner))
-}
-
-/// The largest clock error that a working clock can have.
-const LONGEST_SKEW: Duration = Duration::from_secs(600);
 
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
 
@@ -498,35 +339,6 @@ impl Change {
         self.update = self.update.replace("{fx}", &sets);
         self
     }
-}
-
-/// The part of the `work` index for an open row.
-pub fn work_partition(pk: &str) -> String {
-    format!("W#{}", shard(pk))
-}
-
-/// The part of the `work` index for a dead letter.
-pub fn dead_partition(pk: &str) -> String {
-    format!("D#{}", shard(pk))
-}
-
-/// The part of the `work` index for quarantined events that wait for a decision. A source has few
-/// of them per day, so one part is enough and cheap to count. Rows of version 1 that were written
-/// before this part existed are not in it: they can be listed and decided, but are not counted.
-pub const QUARANTINED: &str = "Q#0";
-
-/// FNV-1a, because the hash must be the same on every machine and in every version.
-pub(super) fn hash(pk: &str) -> u64 {
-    pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-/// The number of the index part for a key.
-pub(super) fn shard(pk: &str) -> u8 {
-    let hash = hash(pk);
-    // The last characters of ids often count up, and hardly change the high half alone.
-    u8::try_from((hash ^ (hash >> 32)) % u64::from(WORK_SHARDS)).unwrap_or(0)
 }
 
 fn cut(text: &str) -> String {

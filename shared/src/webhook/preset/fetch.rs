@@ -276,6 +276,10 @@ varies = ["links"]
             let error = format!("{:#}", fetch(&GOOD.replacen(from, to, 1)).unwrap_err());
             assert!(error.contains(said), "{to}: {error}");
         }
+    }
+
+    #[test]
+    fn a_scheme_that_fetches_needs_the_fetch() {
         let (head, tail) = GOOD.split_once("[verify.fetch]").unwrap();
         let none = format!("{head}[event]{}", tail.split_once("[event]").unwrap().1);
         let error = format!("{:#}", fetch(&none).unwrap_err());

@@ -31,38 +31,20 @@ impl Verifier {
         let document = batch(at, &envelope.body);
         let alone = items(at, &document);
         let sha = Sha::of(&envelope.body);
-        let things: Vec<Thing<'_>> = match alone.as_slice() {
-            [] => {
-                let content = at.content(&envelope.body, || sha);
-                vec![self.thing(scheme, whole, content, all_of(&proof.marks))]
-            }
-            items => items
-                .iter()
-                .enumerate()
-                .map(|(index, alone)| {
-                    let item = Some(alone.value);
-                    let raw = alone.value.get().as_bytes();
-                    let content = at.content(raw, || Sha::of(raw));
-                    let mark = proof.marks.get(index).copied();
-                    self.thing(scheme, Place { item, ..whole }, content, mark)
-                })
-                .collect(),
+        let things = if alone.is_empty() {
+            let content = at.content(&envelope.body, || sha);
+            vec![self.thing(scheme, whole, content, all_of(&proof.marks))]
+        } else {
+            self.things_of_items(scheme, whole, &alone, proof)
         };
         let (key, content, once) = match things.as_slice() {
             [thing] => (thing.key.clone(), thing.content, thing.once),
             // This key identifies the request; no row has it.
             _ => (self.key(&format!("sha256:{}", sha.hex())), sha, None),
         };
-        let parts = things.iter().zip(&alone).enumerate();
-        let parts = parts.map(|(index, (thing, alone))| Part {
-            key: thing.key.clone(),
-            content: thing.content,
-            secret: proof.items.get(index).or(proof.secret.as_ref()).cloned(),
-            once: thing.once,
-            body: rewritten(at, alone.document(&document)),
-        });
         let parts = if things.len() > 1 {
-            parts.collect()
+            let bodies = alone.iter().map(|alone| alone.document(&document));
+            parts(&things, bodies.map(|body| rewritten(at, body)), proof)
         } else {
             Vec::new()
         };
@@ -98,6 +80,24 @@ impl Verifier {
             config: self.config.clone(),
             drained_at: None,
         }
+    }
+
+    /// One event for each item of a batch.
+    fn things_of_items<'p>(
+        &self,
+        scheme: &Scheme,
+        whole: Place<'p>,
+        items: &[Alone<'p>],
+        proof: &Proof,
+    ) -> Vec<Thing<'p>> {
+        let things = items.iter().enumerate().map(|(index, alone)| {
+            let item = Some(alone.value);
+            let raw = alone.value.get().as_bytes();
+            let content = self.preset.event.content(raw, || Sha::of(raw));
+            let mark = proof.marks.get(index).copied();
+            self.thing(scheme, Place { item, ..whole }, content, mark)
+        });
+        things.collect()
     }
 
     fn item(&self, place: Place<'_>) -> Item {
@@ -269,6 +269,19 @@ struct Thing<'p> {
     key: EventKey,
     content: Sha,
     once: Option<Sha>,
+}
+
+/// The parts of a batch, each with its own body.
+fn parts(things: &[Thing<'_>], bodies: impl Iterator<Item = Bytes>, proof: &Proof) -> Vec<Part> {
+    let parts = things.iter().zip(bodies).enumerate();
+    let parts = parts.map(|(index, (thing, body))| Part {
+        key: thing.key.clone(),
+        content: thing.content,
+        secret: proof.items.get(index).or(proof.secret.as_ref()).cloned(),
+        once: thing.once,
+        body,
+    });
+    parts.collect()
 }
 
 /// The document that contains the items: the body, or a field of it.

@@ -1,5 +1,7 @@
 //! Queries: one partition of the table or of an index, in order, page by page.
 
+use std::collections::BTreeMap;
+use std::mem::take;
 use std::ops::Bound;
 
 use serde_json::{Value as Json, json};
@@ -8,16 +10,17 @@ use super::evaluate::Bindings;
 use super::expression::{Compare, Condition, Operand, Part};
 use super::index::Index;
 use super::request::Request;
-use super::{Item, Refusal, Table, Value, bindings, projected};
+use super::write::bindings;
+use super::{Item, Refusal, Table, Value, projected};
 
 impl Table {
-    pub(super) fn query(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
+    pub(super) fn query(&mut self, mut request: Request, now: i64) -> Result<String, Refusal> {
         let text = request.key_condition_expression.as_deref();
         let condition =
             self.parsed_condition(text.ok_or_else(|| Refusal::invalid("no key condition"))?)?;
         let bindings = bindings(
-            request.expression_attribute_values,
-            request.expression_attribute_names,
+            take(&mut request.expression_attribute_values),
+            take(&mut request.expression_attribute_names),
         )?;
         bindings.note_condition(&condition);
         let filter = match request.filter_expression.as_deref() {
@@ -29,13 +32,10 @@ impl Table {
             None => None,
         };
         bindings.check()?;
-        let mut found = match request.index_name.as_deref() {
+        let found = match request.index_name.as_deref() {
             None => {
                 let pk = partition(&condition, "pk", &bindings)?;
-                self.items
-                    .get(&pk)
-                    .map(|items| items.values().cloned().collect())
-                    .unwrap_or_default()
+                self.in_partition(&pk, &request)
             }
             Some(name) => {
                 if request.consistent_read {
@@ -45,22 +45,9 @@ impl Table {
                 let index =
                     index.ok_or_else(|| Refusal::invalid(format!("there is no index {name}")))?;
                 let pk = partition(&condition, index.partition, &bindings)?;
-                from_index(
-                    index,
-                    &pk,
-                    request.exclusive_start_key.as_ref(),
-                    request.scan_index_forward != Some(false),
-                    now,
-                )?
+                from_index(index, &pk, &request, now)?
             }
         };
-        let backward = request.scan_index_forward == Some(false);
-        if request.index_name.is_none() {
-            found.retain(|item| after(item, request.exclusive_start_key.as_ref(), backward));
-            if backward {
-                found.reverse();
-            }
-        }
         let limit = request.limit.unwrap_or(usize::MAX);
         let (mut page, mut more) = (Vec::new(), false);
         for item in found {
@@ -78,13 +65,7 @@ impl Table {
             .filter(|_| more || page.len() == limit)
             .map(|item| self.key_in(item, request.index_name.as_deref()));
         if let Some(filter) = filter {
-            let mut kept = Vec::new();
-            for item in page {
-                if bindings.holds(&filter, &item)? {
-                    kept.push(item);
-                }
-            }
-            page = kept;
+            page = filtered(page, &bindings, &filter)?;
         }
         answer(
             page,
@@ -92,6 +73,21 @@ impl Table {
             request.select.as_deref(),
             request.projection_expression.as_deref(),
         )
+    }
+
+    /// The items of a partition of the table from the start key, in the order of the request.
+    fn in_partition(&self, pk: &str, request: &Request) -> Vec<Item> {
+        let backward = request.scan_index_forward == Some(false);
+        let items = self.items.get(pk).into_iter().flat_map(BTreeMap::values);
+        let start = request.exclusive_start_key.as_ref();
+        let mut found: Vec<Item> = items
+            .filter(|item| after(item, start, backward))
+            .cloned()
+            .collect();
+        if backward {
+            found.reverse();
+        }
+        found
     }
 
     fn key_in(&self, item: &Item, index: Option<&str>) -> Item {
@@ -138,10 +134,11 @@ fn answer(
 fn from_index(
     index: &mut Index,
     partition: &str,
-    start: Option<&Item>,
-    forward: bool,
+    request: &Request,
     now: i64,
 ) -> Result<Vec<Item>, Refusal> {
+    let forward = request.scan_index_forward != Some(false);
+    let start = request.exclusive_start_key.as_ref();
     let start = start
         .map(|start| index.place(start))
         .transpose()?
@@ -164,6 +161,20 @@ fn from_index(
         .iter()
         .map(|place| index.projected(partition, place))
         .collect())
+}
+
+fn filtered(
+    page: Vec<Item>,
+    bindings: &Bindings,
+    filter: &Condition,
+) -> Result<Vec<Item>, Refusal> {
+    let mut kept = Vec::new();
+    for item in page {
+        if bindings.holds(filter, &item)? {
+            kept.push(item);
+        }
+    }
+    Ok(kept)
 }
 
 fn after(item: &Item, start: Option<&Item>, backward: bool) -> bool {

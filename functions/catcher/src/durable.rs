@@ -1,0 +1,64 @@
+//! An event that is durable: its log line, and its message for the work queue.
+
+use shared::inbox::Stored;
+use shared::inbox::ledger::Received;
+use shared::inbox::queue::WorkMessage;
+use shared::sources::Source;
+use shared::webhook::event::Event;
+
+/// An event that is durable.
+#[expect(clippy::large_enum_variant, reason = "few values, and short-lived")]
+pub(crate) enum Durable {
+    Stored(Stored),
+    Spilled(Event),
+}
+
+impl Durable {
+    /// The message for the event. The drain sends the messages of spilled events.
+    pub(crate) fn into_work_message(self) -> Option<WorkMessage> {
+        match self {
+            Self::Stored(kept) => kept.work_message,
+            Self::Spilled(_) => None,
+        }
+    }
+
+    pub(crate) fn log(&self, source: &Source) {
+        let (id, key, kind, secret, word) = match self {
+            Self::Stored(kept) => {
+                let word = match &kept.received {
+                    Received::New => "new",
+                    Received::Open { .. } | Received::Settled => "duplicate",
+                    Received::Conflict(_) => "conflict",
+                    // Anyone can repeat a captured request, so this word raises no alarm.
+                    Received::Repeated(_) => "repeated_conflict",
+                };
+                let secret = kept.secret.as_deref();
+                (kept.id.clone(), &kept.key, kept.kind.as_str(), secret, word)
+            }
+            Self::Spilled(event) => {
+                let secret = event.secret();
+                (event.id(), event.key(), event.kind(), secret, "spilled")
+            }
+        };
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    event.id = %id,
+                    event.key = %key,
+                    source = source.name,
+                    kind,
+                    verification = "ok",
+                    secret = secret.unwrap_or_default(),
+                    received = word,
+                    "stored as {word}",
+                )
+            };
+        }
+        // A metric counts the lines of conflicts, so they are logged at every level of the template.
+        if word == "conflict" {
+            line!(warn);
+        } else {
+            line!(info);
+        }
+    }
+}

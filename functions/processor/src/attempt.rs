@@ -1,0 +1,244 @@
+//! One attempt of a leased event: runs the actions, and records the outcome.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use futures::future::join_all;
+use shared::base::backoff;
+use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::{EffectRow, Lease, MissingBody, Row, Settled, Settlement};
+use shared::inbox::outcome::Outcome;
+use shared::inbox::queue::WorkMessage;
+use shared::sources::Source;
+use shared::webhook::event::{EventId, EventKey};
+
+use crate::order::Turn;
+use crate::{LARGE, Permit, Processor};
+
+/// The outcome of the actions, and the rows of the effects that changed.
+pub(crate) type ActionsResult = (Outcome, Vec<(String, EffectRow)>);
+
+impl Processor {
+    /// One attempt: runs the actions, decides the settlement, records it, and sends the message of a
+    /// short wait. `until` is when the actions must have ended. Like the lease, it counts from before
+    /// the claim: a call must never run when another worker can take the event over.
+    pub(crate) async fn work(
+        &self,
+        source: &Source,
+        mut lease: Lease,
+        until: UnixMillis,
+        slot: Permit<'_>,
+    ) -> anyhow::Result<Option<WorkMessage>> {
+        let began = (self.clock)();
+        let chained = slot.is_none();
+        let mut turn = Turn::default();
+        let acting = Box::pin(self.run_actions(source, &lease, until, &mut turn));
+        let (outcome, changed) = slot.run_releasing_when_slow(acting).await;
+        if let Some(remark) = turn.remark {
+            lease.annotate(remark);
+        }
+        let now = (self.clock)();
+        let settlement =
+            Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
+        let settlement = settle_turn(settlement, &mut turn, chained, now);
+        let attempt = Attempt::of(&lease.row);
+        let ledger = &self.services.inbox.ledger;
+        let settled = ledger.settle(lease, settlement, &changed, now).await?;
+        let next = self.end_turn(turn, &settled).await;
+        attempt.log(source, &settled, now.since(began));
+        self.send_retry(attempt, settled).await;
+        Ok(next)
+    }
+
+    /// Runs the actions of the source in parallel. The event is done when all of them are; an
+    /// action that fails or hangs does not stop the others.
+    async fn run_actions(
+        &self,
+        source: &Source,
+        lease: &Lease,
+        until: UnixMillis,
+        turn: &mut Turn,
+    ) -> ActionsResult {
+        let is_large = lease.row.body_len > LARGE;
+        let room = is_large.then(|| self.large.try_acquire());
+        if let Some(Err(_)) = room {
+            let why = "another event with a body of more than 4 MiB is being processed";
+            return (Outcome::deferred(why, until), Vec::new());
+        }
+        let body = match self.read_body(lease).await {
+            Ok(body) => body,
+            Err(outcome) => return (outcome, Vec::new()),
+        };
+        // Mitt itself answers a request to confirm a subscription; no destination receives it.
+        if let Some(url) = source.verifier.confirmation(&body) {
+            let url = source.verifier.trust.fetch_url(&url);
+            return self.confirm(&url, lease, &body, until).await;
+        }
+        let given = match self.take_turn(source, lease, &body, turn).await {
+            Ok(given) => given,
+            Err(outcome) => return (outcome, Vec::new()),
+        };
+        let actions = source
+            .actions
+            .iter()
+            .map(|action| Box::pin(self.run_action(action, lease, &body, &given, until)));
+        combined(join_all(actions).await, lease, turn)
+    }
+
+    /// Reads the body of an event, or returns the outcome of an attempt without it.
+    async fn read_body(&self, lease: &Lease) -> Result<Bytes, Outcome> {
+        let ledger = &self.services.inbox.ledger;
+        let body = ledger.leased_body(lease).await;
+        match body.context("read the body") {
+            Ok(Ok(body)) => Ok(body.0),
+            Ok(Err(MissingBody::Gone)) => Err(Outcome::permanent("the body no longer exists")),
+            Ok(Err(MissingBody::Damaged)) => {
+                let error = "the stored body differs from the received body";
+                Err(Outcome::permanent(error))
+            }
+            Err(error) => Err(Outcome::retry(format!("{error:#}"))),
+        }
+    }
+
+    /// Sends a delayed message if the settlement has a short wait; the sweep sends the others.
+    async fn send_retry(&self, attempt: Attempt, settled: Settled) {
+        let Settled::Recorded(
+            Settlement::Retry {
+                resend_after: Some(delay),
+                ..
+            }
+            | Settlement::Deferred {
+                resend_after: Some(delay),
+                ..
+            },
+        ) = settled
+        else {
+            return;
+        };
+        let message = WorkMessage {
+            key: attempt.key,
+            run: attempt.run,
+        };
+        // One more second, so that the message never arrives before the event is due.
+        let delay = delay + Duration::from_secs(1);
+        if let Err(error) = self.services.inbox.queue.send(&message, delay).await {
+            let id = attempt.id;
+            tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not send a message for {id}; the sweep sends it");
+        }
+    }
+}
+
+/// The result of all actions of an event. Records the earliest time of a deferred action in `turn`.
+fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> ActionsResult {
+    let mut all: ActionsResult = (Outcome::Done, Vec::new());
+    for (outcome, changed) in results {
+        if let Outcome::Deferred { why, until } = &outcome
+            && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
+        {
+            turn.waits = Some((why.clone(), *until));
+        }
+        all.0 = all.0.and(outcome);
+        for (name, effect) in changed {
+            if all.1.iter().any(|(other, _)| *other == name) {
+                tracing::error!(event.id = %lease.row.id(), effect = name, "two actions have an effect named {name}; the second is not recorded");
+            } else {
+                all.1.push((name, effect));
+            }
+        }
+    }
+    all
+}
+
+/// The settlement of an attempt whose event also has a place in an order. `chained` attempts began
+/// without a message of their own.
+fn settle_turn(
+    settlement: Settlement,
+    turn: &mut Turn,
+    chained: bool,
+    now: UnixMillis,
+) -> Settlement {
+    let settlement = match (settlement, turn.waits.take()) {
+        // One action used up the attempts while another action was deferred.
+        (
+            Settlement::DeadLetter {
+                reason: "attempts_exhausted",
+                ..
+            },
+            Some((why, until)),
+        ) => {
+            let due = until.max(now);
+            Settlement::Deferred {
+                why,
+                due,
+                resend_after: None,
+                in_line: false,
+            }
+        }
+        // Another event began this chain of messages; do not extend it.
+        (settlement, _) if chained => settlement.without_send(),
+        (settlement, _) => settlement,
+    };
+    if turn.is_behind {
+        settlement.in_line()
+    } else {
+        settlement
+    }
+}
+
+/// What the log and the message need of a row after the settlement has taken its lease.
+struct Attempt {
+    id: EventId,
+    key: EventKey,
+    kind: String,
+    run: u64,
+    number: u32,
+    epoch: u64,
+}
+
+impl Attempt {
+    fn of(row: &Row) -> Self {
+        Self {
+            id: row.id(),
+            key: row.key.clone(),
+            kind: row.kind.clone(),
+            run: row.run,
+            number: row.attempts,
+            epoch: row.epoch,
+        }
+    }
+
+    fn log(&self, source: &Source, settled: &Settled, took: Duration) {
+        let (word, error) = match settled {
+            Settled::Recorded(Settlement::Done) => ("done", None),
+            Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
+            Settled::Recorded(Settlement::Deferred { why, .. }) => ("deferred", Some(why)),
+            Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
+            Settled::Stale => ("stale", None),
+        };
+        let attempt = self.number;
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    event.id = %self.id,
+                    event.key = %self.key,
+                    source = source.name,
+                    kind = self.kind,
+                    attempt,
+                    epoch = self.epoch,
+                    run = self.run,
+                    outcome = word,
+                    error = error.map(String::as_str),
+                    took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                    "attempt {attempt}: {word}",
+                )
+            };
+        }
+        // A metric counts these lines, so they must not depend on the log level.
+        if word == "dead_letter" {
+            line!(warn);
+        } else {
+            line!(info);
+        }
+    }
+}

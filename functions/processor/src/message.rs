@@ -1,0 +1,130 @@
+//! Processes one message of the work queue.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use aws_lambda_events::sqs::SqsMessage;
+use shared::base::clock::UnixMillis;
+use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
+use shared::inbox::ledger::{Claim, ExpiredLease};
+use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
+
+use crate::{Permit, Processor};
+
+/// How the processing of a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MessageOutcome {
+    Acknowledge,
+    /// The lease of the event's last worker has expired, and this worker did not take it over.
+    Abandoned,
+}
+
+impl Processor {
+    /// Processes a message. After an error, the queue redelivers it.
+    pub(crate) async fn process_message(
+        &self,
+        message: &str,
+        deadline: UnixMillis,
+        abandoned: ExpiredLease,
+        slot: Permit<'_>,
+    ) -> anyhow::Result<MessageOutcome> {
+        let work_message = match WorkMessage::from_message(message) {
+            Ok(work_message) => work_message,
+            Err(InvalidMessage::UnknownVersion(version)) => {
+                bail!("unsupported message version {version}: it needs a newer processor");
+            }
+            Err(why) => {
+                // The message does not name an event, so no event is lost.
+                tracing::error!(why = ?why, "dropped an invalid message");
+                return Ok(MessageOutcome::Acknowledge);
+            }
+        };
+        let (heard, next) = self
+            .process_event(&work_message, deadline, abandoned, slot)
+            .await?;
+        self.process_next_in_order(next, deadline).await;
+        Ok(heard)
+    }
+
+    /// Processes the event of a message, and returns a message for the event to process next.
+    pub(crate) async fn process_event(
+        &self,
+        work_message: &WorkMessage,
+        deadline: UnixMillis,
+        abandoned: ExpiredLease,
+        slot: Permit<'_>,
+    ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
+        let Some(source) = self.services.config.source(work_message.key.source()) else {
+            // The row stays open, and the sweep sends its message again. The event is processed
+            // once the source is configured again.
+            tracing::error!(event.key = %work_message.key, "source {} is not configured", work_message.key.source());
+            return Ok((MessageOutcome::Acknowledge, None));
+        };
+        if self.pauses.is_paused(&source.name, (self.clock)()).await? {
+            // The row does not change. The sweep checks it again until the source is resumed.
+            tracing::debug!(event.key = %work_message.key, "{} is paused", source.name);
+            return Ok((MessageOutcome::Acknowledge, None));
+        }
+        let now = (self.clock)();
+        if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
+            bail!("not enough time is left in this invocation to begin");
+        }
+        let attempts = source.backoff.attempts;
+        match self
+            .services
+            .inbox
+            .ledger
+            .claim_or(
+                abandoned,
+                &work_message.key,
+                "processor",
+                now,
+                LEASE,
+                attempts,
+            )
+            .await?
+        {
+            Claim::Leased(lease) => {
+                let next = self
+                    .work(source, *lease, now + EFFECT_TIMEOUT, slot)
+                    .await?;
+                Ok((MessageOutcome::Acknowledge, next))
+            }
+            Claim::Abandoned => Ok((MessageOutcome::Abandoned, None)),
+            Claim::TooNew(version) => {
+                bail!(
+                    "the row of event {} has version {version}: it needs a newer processor",
+                    work_message.key
+                )
+            }
+            Claim::Exhausted => {
+                tracing::error!(event.key = %work_message.key, outcome = "dead_letter", "event {} is a dead letter: its attempts are used up", work_message.key);
+                Ok((MessageOutcome::Acknowledge, None))
+            }
+            other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
+                tracing::debug!(event.key = %work_message.key, claim = ?other, "nothing to do for {}", work_message.key);
+                Ok((MessageOutcome::Acknowledge, None))
+            }
+        }
+    }
+
+    /// Moves a message that waited too long to the backlog queue, so that new events do not wait
+    /// behind it. Returns whether the message was moved; otherwise the caller processes it.
+    pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
+        let queue = &self.services.inbox.queue;
+        let arn = record.event_source_arn.as_deref().unwrap_or_default();
+        let message = record.body.as_deref().unwrap_or_default();
+        let sent = record.attributes.get("SentTimestamp");
+        let Some(sent) = sent.and_then(|text| text.parse().ok()).map(UnixMillis) else {
+            return false;
+        };
+        let Ok(work_message) = WorkMessage::from_message(message) else {
+            return false;
+        };
+        queue.is_late(arn, sent, (self.clock)())
+            && queue
+                .send_to(QueueName::Backlog, &work_message, Duration::ZERO)
+                .await
+                .is_ok()
+    }
+}

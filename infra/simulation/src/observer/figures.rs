@@ -1,0 +1,92 @@
+//! The figures of a run.
+
+/// The figures of a run. Most must be zero, some must be small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub events: u64,
+    pub acknowledged: u64,
+    pub done: u64,
+    pub dead: u64,
+    /// Acknowledged, but not in the ledger.
+    pub lost: u64,
+    /// Not settled at the end.
+    pub stuck: u64,
+    /// A second outcome in one run, or an outcome that was revoked.
+    pub double_outcomes: u64,
+    /// The destination carried out an event more than once.
+    pub double_effects: u64,
+    /// Done in the ledger, but never carried out.
+    pub hollow: u64,
+    /// Dead letters without a cause at the destination and without a crash.
+    pub unexplained: u64,
+    /// Rows whose history does not match their state.
+    pub bad_histories: u64,
+    /// Events that were quarantined as conflicting with another event, without a reason.
+    pub false_conflicts: u64,
+    /// Attempts that began too early.
+    pub early: u64,
+    /// Entities whose version at the destination is not the newest at the end.
+    pub stale: u64,
+    /// Calls for an event before an older event of its entity that had arrived.
+    pub inversions: u64,
+    /// Rows that may run and were not caused by a genuine sender, or were caused a second time.
+    pub forged: u64,
+    /// Genuine requests that were rejected.
+    pub refused: u64,
+    /// Genuine requests that were rejected temporarily for longer than it takes to fetch a key.
+    pub delayed: u64,
+    /// Keys of genuine senders that were not fetched in time.
+    pub unfetched: u64,
+    /// Messages left in the spill queue at the end.
+    pub undrained: u64,
+    /// Messages sent to either queue. A message moved from the backlog queue counts once.
+    pub sent: u64,
+    /// The part of them that a processor moved to the backlog queue because they had waited too
+    /// long.
+    pub moved: u64,
+    /// Messages that were sent to the spill queue.
+    pub spilled: u64,
+    /// Messages that were necessary.
+    pub needed: u64,
+    pub calls: u64,
+}
+
+impl Figures {
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            events: self.events + other.events,
+            acknowledged: self.acknowledged + other.acknowledged,
+            done: self.done + other.done,
+            dead: self.dead + other.dead,
+            lost: self.lost + other.lost,
+            stuck: self.stuck + other.stuck,
+            double_outcomes: self.double_outcomes + other.double_outcomes,
+            double_effects: self.double_effects + other.double_effects,
+            hollow: self.hollow + other.hollow,
+            unexplained: self.unexplained + other.unexplained,
+            bad_histories: self.bad_histories + other.bad_histories,
+            false_conflicts: self.false_conflicts + other.false_conflicts,
+            early: self.early + other.early,
+            stale: self.stale + other.stale,
+            inversions: self.inversions + other.inversions,
+            forged: self.forged + other.forged,
+            refused: self.refused + other.refused,
+            delayed: self.delayed + other.delayed,
+            unfetched: self.unfetched + other.unfetched,
+            undrained: self.undrained + other.undrained,
+            sent: self.sent + other.sent,
+            moved: self.moved + other.moved,
+            spilled: self.spilled + other.spilled,
+            needed: self.needed + other.needed,
+            calls: self.calls + other.calls,
+        }
+    }
+
+    /// Messages sent per message needed.
+    pub fn amplification(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
+        let ratio = self.sent as f64 / self.needed.max(1) as f64;
+        ratio
+    }
+}

@@ -1,0 +1,140 @@
+//! Checks the ledger at the end of a run.
+
+use std::collections::HashMap;
+
+use shared::base::timing::ROUND_EVERY;
+
+use super::{Figures, KEY_ROUNDS, Known, Named, QUARANTINED, Witness, event_of, is_settled, text};
+use crate::wire::dynamodb::{Item, Value};
+
+impl Witness {
+    /// Checks the ledger at the end.
+    pub fn judge(&self, rows: &[(&str, &Item)], done: &[u32], asked: &[u32]) -> Figures {
+        let mut figures = Figures {
+            double_outcomes: self.changed_outcomes,
+            early: self.early,
+            bad_histories: self.backward,
+            inversions: self.inversions,
+            refused: self.refused,
+            delayed: self.delayed,
+            unfetched: self.unfetched(),
+            ..Figures::default()
+        };
+        let mut rows_of: HashMap<usize, &Item> = HashMap::new();
+        for (pk, row) in rows {
+            match self.judged(pk, row) {
+                Judged::Of(event) => {
+                    rows_of.insert(event, row);
+                }
+                Judged::Quarantined => {}
+                Judged::Forged => figures.forged += 1,
+                Judged::KeptApart => figures.false_conflicts += 1,
+            }
+        }
+        let nothing = Known::default();
+        for (event, carried_out) in done.iter().enumerate() {
+            figures.events += 1;
+            let known = self.known.get(&event).unwrap_or(&nothing);
+            figures.acknowledged += u64::from(known.acknowledged);
+            figures.needed += known.retries;
+            figures.double_effects += u64::from(*carried_out > 1);
+            figures.double_outcomes +=
+                known.outcomes.values().filter(|count| **count > 1).count() as u64;
+            let Some(row) = rows_of.get(&event) else {
+                figures.lost += u64::from(known.acknowledged);
+                continue;
+            };
+            figures.needed += 1;
+            match text(row, "st") {
+                "done" => {
+                    figures.done += 1;
+                    figures.hollow += u64::from(*carried_out == 0);
+                }
+                "dead_letter" => {
+                    figures.dead += 1;
+                    let tried = asked.get(event).copied().unwrap_or(0);
+                    figures.unexplained += u64::from(!explained(row, tried, known.interrupted));
+                }
+                _ => figures.stuck += 1,
+            }
+            figures.bad_histories += u64::from(!fits(row));
+        }
+        figures
+    }
+
+    fn judged(&self, pk: &str, row: &Item) -> Judged {
+        if self.genuine.is_empty() {
+            return event_of(pk).map_or(Judged::KeptApart, Judged::Of);
+        }
+        if text(row, "st") == QUARANTINED {
+            return Judged::Quarantined;
+        }
+        match self.sent(row) {
+            Some(event) if self.homes.get(&event).is_some_and(|home| home == pk) => {
+                Judged::Of(event)
+            }
+            _ => Judged::Forged,
+        }
+    }
+
+    /// Each key that a genuine sender named must have been fetched in time.
+    fn unfetched(&self) -> u64 {
+        let patience = (ROUND_EVERY * KEY_ROUNDS).as_millis();
+        let late = |named: &&Named| {
+            let took = named.given_out_at.map(|at| (at - named.at).unsigned_abs());
+            took.is_none_or(|took| u128::from(took) > patience)
+        };
+        self.named.values().filter(late).count() as u64
+    }
+}
+
+/// The meaning of a row for the check.
+enum Judged {
+    Of(usize),
+    /// The stranger caused the row, and it does not run.
+    Quarantined,
+    /// The stranger caused the row, and it may run.
+    Forged,
+    /// Without a stranger, no row may have another name.
+    KeptApart,
+}
+
+/// Whether a dead letter has a cause that happened.
+fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
+    match text(row, "reason") {
+        "permanent" => asked >= 1,
+        "attempts_exhausted" => asked + interrupted >= 10,
+        "crash_loop" => interrupted >= 3,
+        _ => false,
+    }
+}
+
+/// Whether the history of a settled row leads to exactly one end.
+fn fits(row: &Item) -> bool {
+    let state = text(row, "st");
+    if !is_settled(state) {
+        return true;
+    }
+    let Some(Value::L(list)) = row.get("h") else {
+        return false;
+    };
+    let entries: Vec<Vec<&str>> = list
+        .iter()
+        .filter_map(Value::text)
+        .map(|entry| entry.split('|').collect())
+        .collect();
+    let ends = entries
+        .iter()
+        .filter(|entry| entry.get(1).is_some_and(|what| is_settled(what)))
+        .count();
+    let last = entries.last().and_then(|entry| entry.get(1)).copied();
+    let attempts: Vec<u32> = entries
+        .iter()
+        .filter_map(|entry| entry.get(2)?.parse().ok())
+        .collect();
+    ends == 1
+        && last == Some(state)
+        && attempts.is_sorted()
+        && row.get("own").is_none()
+        && row.get("lu").is_none()
+}

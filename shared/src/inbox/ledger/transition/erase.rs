@@ -1,0 +1,59 @@
+//! The change that erases the payload of an event.
+
+use std::time::Duration;
+
+use super::{Change, dead_partition};
+use crate::base::clock::UnixMillis;
+use crate::inbox::ledger::erase::Scrubbed;
+use crate::inbox::ledger::{Row, State, item};
+
+/// Any row that no worker holds → the same row without its payload. An open row becomes a dead
+/// letter.
+pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Change {
+    let ends = if row.is_open() {
+        "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
+    } else {
+        ""
+    };
+    // The event no longer waits for an operator, so the row can expire.
+    let expires = if row.state == State::Done {
+        ""
+    } else {
+        ", #ttl = :ttl"
+    };
+    // The quarantined event no longer waits for a decision.
+    let decided = if row.state == State::Quarantined {
+        ", gpk, gsk"
+    } else {
+        ""
+    };
+    let change = Change::new(
+        "erase an event",
+        // An unchanged epoch means no claim since: no worker holds it, and its state is the same.
+        "epoch = :seen",
+        &format!(
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
+             ADD epoch :one"
+        ),
+    )
+    .with(":seen", item::n(row.epoch))
+    .with(":now", item::ms(now))
+    .with(":one", item::n(1))
+    .with(":h", rest.history.clone())
+    .with(":fx", rest.effects.clone());
+    let change = if row.is_open() {
+        change
+            .states(&[State::DeadLetter])
+            .with(":reason", item::s("erased"))
+            .with(":gpk", item::s(dead_partition(&row.key.pk())))
+    } else {
+        change
+    };
+    if expires.is_empty() {
+        change
+    } else {
+        change
+            .named("#ttl", "ttl")
+            .with(":ttl", item::n((now + keep).secs()))
+    }
+}
