@@ -68,9 +68,9 @@ package: $(CHECK)/stamp $(CYCLONEDX) ## Build zips of the functions for both arc
 
 check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Check format, lints, template, policies, dependencies, workflows and budgets
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path infra/checks/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy --manifest-path infra/fuzz/Cargo.toml --target-dir target --locked -- -D warnings
+	$(CARGO) clippy --manifest-path infra/checks/fuzz/Cargo.toml --target-dir target --locked -- -D warnings
 	$(CHECK)/bin/python infra/tests/template_gate.py
 	$(CHECK)/bin/python infra/tests/posture_gate.py
 	$(CHECK)/bin/python infra/tests/policy_gate.py
@@ -145,7 +145,7 @@ long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)
 	$(CARGO) build --profile simulation --workspace --locked --bins
 	$(CARGO) test --profile simulation --workspace --locked --test properties --test chaos --no-run
 	$(CARGO) build --release --locked -p models
-	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run 0
+	PATH=$(CURDIR)/.tools/bin:$$PATH infra/checks/fuzz/run 0
 	$(PYTHON) infra/tests/mutants.py build
 
 test-long: long-build ## Run the long tests and print one table; STEPS="chaos fuzz" selects some
@@ -155,7 +155,7 @@ properties: # Property tests over every provider, with CASES cases for each prop
 	MITT_CASES=$(CASES) $(CARGO) test --profile simulation --workspace --locked --test properties
 
 fuzz: .tools/bin/cargo-fuzz # Run each fuzz target for SECONDS; needs a nightly toolchain
-	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
+	PATH=$(CURDIR)/.tools/bin:$$PATH infra/checks/fuzz/run $(SECONDS)
 
 clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
@@ -256,4 +256,4 @@ $(CYCLONEDX):
 
 clean: ## Remove all build output and installed tools
 	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(NODE_PEER)/node_modules
-	cd infra/fuzz && rm -rf target corpus artifacts
+	cd infra/checks/fuzz && rm -rf target corpus artifacts

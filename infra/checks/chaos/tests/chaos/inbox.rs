@@ -48,7 +48,7 @@ impl Inbox {
             sources_file: Some(sources(&history.folder, &downstream.url)),
             max_processes: PROCESSES,
             function_env,
-            ..Options::new(template(&history.folder), binaries())
+            ..Options::new(template(&history.folder), testkit::programs())
         };
         let stack = Arc::new(Stack::start(options).await.expect("the stack starts"));
         let endpoints = stack.endpoints();
@@ -170,8 +170,7 @@ impl Inbox {
 }
 
 fn template(folder: &Path) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join("template.yaml")).unwrap();
+    let text = std::fs::read_to_string(testkit::template()).unwrap();
     let (deployed, here) = VISIBILITY;
     assert!(text.contains(deployed), "the template has no {deployed}");
     let path = folder.join("template.yaml");
@@ -185,16 +184,4 @@ fn sources(folder: &Path, downstream: &str) -> PathBuf {
     let text = text.replace("{attempts}", &ATTEMPTS.to_string());
     std::fs::write(&path, text).unwrap();
     path
-}
-
-/// Cargo builds the binaries of this package for its tests, but not the functions.
-pub(crate) fn binaries() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
-        .parent()
-        .unwrap();
-    assert!(
-        folder.join("catcher").exists(),
-        "the functions are not built: run `cargo build --workspace` first"
-    );
-    folder.to_owned()
 }

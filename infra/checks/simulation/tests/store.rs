@@ -40,7 +40,7 @@ enum Answer {
 }
 
 fn template() -> Template {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../template.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../template.yaml");
     Template::load(&path, &Naming::default()).unwrap()
 }
 

@@ -15,7 +15,7 @@ use shared::base::env::env_var;
 use self::Release::{Before, Ours};
 use crate::fault_schedule::{self, Sky, Weather};
 use crate::history::History;
-use crate::inbox::{Inbox, binaries};
+use crate::inbox::Inbox;
 use crate::load::Load;
 use crate::run::Run;
 
@@ -170,7 +170,7 @@ impl Deployer<'_> {
                     folder.join("build/debug"),
                 )
             }
-            Ours => (self.history.folder.join("template.yaml"), binaries()),
+            Ours => (self.history.folder.join("template.yaml"), testkit::programs()),
         };
         let deployed = self.inbox.stack.deploy(function, &template, &binaries);
         deployed.expect("both releases are built");

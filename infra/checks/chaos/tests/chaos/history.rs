@@ -199,7 +199,7 @@ impl History {
     }
 
     fn judge(&self) -> Verdict {
-        let judge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/history");
+        let judge = testkit::root().join("infra/tests/history");
         let output = Command::new("python3")
             .arg(judge)
             .arg(&self.folder)
