@@ -1,4 +1,5 @@
-#![doc = include_str!("../../README.md")]
+//! Models of the protocol as explicit states. `infra/checks/README.md` says what each contains, and
+//! how to read a line of their output.
 
 pub mod budget;
 pub mod case;
