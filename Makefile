@@ -208,7 +208,7 @@ bench-sweep: # How many of 100,000 due rows one run of sweep and drain handles, 
 
 cost: # US$ for a million events and for an idle month, counted on this machine; COST="--json", or "--page infra/docs/cost.md"
 	$(CARGO) build --profile simulation --workspace --locked
-	target/simulation/cost $(COST)
+	target/simulation/bench cost $(COST)
 
 venv: $(CHECK)/stamp $(SCANNERS)/stamp $(MINISTACK)/stamp # Install the Python tools, each set in its own folder
 

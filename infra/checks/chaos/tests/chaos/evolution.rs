@@ -170,7 +170,10 @@ impl Deployer<'_> {
                     folder.join("build/debug"),
                 )
             }
-            Ours => (self.history.folder.join("template.yaml"), testkit::programs()),
+            Ours => (
+                self.history.folder.join("template.yaml"),
+                testkit::programs(),
+            ),
         };
         let deployed = self.inbox.stack.deploy(function, &template, &binaries);
         deployed.expect("both releases are built");
