@@ -27,8 +27,8 @@ use self::deployed::{Deployed, rules};
 use self::events::Door;
 use self::measure::Case;
 use self::prices::Prices;
-use self::report::{Found, Priced, Verdict};
-use self::stand::Around;
+use self::report::{Priced, Report, Verdict};
+use self::stand::Inputs;
 use crate::webhook::Shape;
 use crate::{Outcome, page, value};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    runtime.block_on(Box::pin(found(&options)))
+    runtime.block_on(Box::pin(measured(&options)))
 }
 
 struct Options {
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-async fn found(options: &Options) -> Outcome {
+async fn measured(options: &Options) -> Outcome {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| {
         let path = root.join(path);
@@ -117,7 +117,7 @@ async fn found(options: &Options) -> Outcome {
     let fewest = Deployed::read(&template, &fewest, &prices)?;
 
     let program = std::env::current_exe().context("find this program")?;
-    let around = Around {
+    let inputs = Inputs {
         template: &root.join("template.yaml"),
         binaries: program.parent().context("find the functions")?,
         parameters: &options.parameters,
@@ -125,29 +125,30 @@ async fn found(options: &Options) -> Outcome {
     };
     let mut cases = Vec::new();
     for case in cases_of(options.events, &deployed)? {
-        let counted = measure::count(&around, &case).await;
+        let counted = measure::count(&inputs, &case).await;
         let counted = counted.with_context(|| format!("the case {:?}", case.name))?;
         let bill = |door| events::bill(&counted, door, &deployed, &prices);
         let [api, url, cloudfront] = Door::ALL.map(bill);
         let bills = [api?, url?, cloudfront?];
         cases.push(Priced { counted, bills });
     }
-    let rest = measure::rest(&around, &deployed)
+    let rest = measure::rest(&inputs, &deployed)
         .await
         .context("measure an idle inbox")?;
-    let found = Found {
+    let report = Report {
+        deployed: &deployed,
+        prices: &prices,
         cases,
         idle: idle::bill(&rest, &deployed, &prices)?,
         least: idle::bill(&rest, &fewest, &prices)?,
     };
-    let text = found.text(&deployed, &prices)?;
+    let text = report.text()?;
     if let Some(page) = &options.page {
         page::rewrite(page, "cost", &text)?;
     }
-    let holds = found.verdicts(&prices).iter().all(Verdict::holds);
+    let holds = report.verdicts().iter().all(Verdict::holds);
     if options.json {
-        let json = found.json(&deployed, &prices)?;
-        return Ok((serde_json::to_string_pretty(&json)?, holds));
+        return Ok((serde_json::to_string_pretty(&report.json()?)?, holds));
     }
     Ok((text, holds))
 }

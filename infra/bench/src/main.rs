@@ -5,6 +5,8 @@
 //! the functions use by the prices of AWS: `make cost`.
 
 mod cost;
+mod http;
+mod item;
 mod machine;
 mod page;
 mod speed;

@@ -1,18 +1,16 @@
 //! Counts and times of the functions, and comparisons with other implementations.
 
-mod again;
 mod count;
 mod flow;
 mod functions;
-mod http;
+mod previous;
 mod profile;
-mod race;
 mod report;
 mod runtime;
 mod stats;
 mod stores;
 mod targets;
-mod units;
+mod times;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -21,8 +19,8 @@ use std::process::Command;
 use anyhow::{Context as _, bail, ensure};
 
 use self::functions::Bench;
-use self::race::Runner;
 use self::report::Measured;
+use self::times::Runner;
 use self::work::Job;
 use crate::{Outcome, USAGE, page};
 
@@ -40,13 +38,13 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
             profile::text(&Bench::new()?, Path::new(catcher), valgrind)?
         }
         ["table", functions, valgrind, bundle, python, rest @ ..] => {
-            let around = Around {
+            let inputs = Inputs {
                 functions: Path::new(functions),
                 valgrind,
                 bundle,
                 python,
             };
-            table_of(&around, &Options::read(rest)?)?
+            table_of(&inputs, &Options::read(rest)?)?
         }
         _ => bail!("{USAGE}"),
     };
@@ -54,7 +52,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
 }
 
 /// The locations of the inputs.
-struct Around<'a> {
+struct Inputs<'a> {
     /// The folder with the functions and the floor.
     functions: &'a Path,
     valgrind: &'a str,
@@ -96,38 +94,38 @@ impl Options {
     }
 }
 
-fn table_of(around: &Around<'_>, options: &Options) -> anyhow::Result<String> {
-    let measured = measured(around, options)?;
+fn table_of(inputs: &Inputs<'_>, options: &Options) -> anyhow::Result<String> {
+    let measured = measured(inputs, options)?;
     let text = measured.text()?;
     if let Some(page) = &options.page {
         page::rewrite(page, "bench", &text)?;
     }
-    let kept = around.functions.join("bench-figures.json");
-    let again = again::compared(&kept, &measured.repeatable())?;
+    let kept = inputs.functions.join("bench-figures.json");
+    let again = previous::compared(&kept, &measured.repeatable())?;
     Ok(format!("{text}\n{again}"))
 }
 
-fn measured(around: &Around<'_>, options: &Options) -> anyhow::Result<Measured> {
+fn measured(inputs: &Inputs<'_>, options: &Options) -> anyhow::Result<Measured> {
     let bench = Bench::new()?;
-    let runners = runners(around);
-    let samples = race::run(&bench, around.functions, &runners, options.rounds)?;
+    let runners = runners(inputs);
+    let samples = times::run(&bench, inputs.functions, &runners, options.rounds)?;
     let of = |name: &str| {
         let all = runners.iter().zip(&samples);
         let found = all.into_iter().find(|(runner, _)| runner.name == name);
         found.map_or(&[][..], |(_, samples)| samples)
     };
     let peers = ["floor", "Node.js", "Python"];
-    let ratios = peers.map(|name| (name, race::ratios(of(name), of("catcher"))));
-    let floor = around.functions.join("floor").display().to_string();
+    let ratios = peers.map(|name| (name, times::ratios(of(name), of("catcher"))));
+    let floor = inputs.functions.join("floor").display().to_string();
     let scale = options.scale.as_ref().map(std::fs::read_to_string);
     let named = options.named.as_ref();
-    let profile = named.map(|catcher| profile::text(&bench, catcher, around.valgrind));
+    let profile = named.map(|catcher| profile::text(&bench, catcher, inputs.valgrind));
     Ok(Measured {
-        figures: count::figures(&bench, around.functions, around.valgrind)?,
-        floor: count::of_peer(&bench, around.valgrind, "floor", &[floor])?,
+        figures: count::figures(&bench, inputs.functions, inputs.valgrind)?,
+        floor: count::of_peer(&bench, inputs.valgrind, "floor", &[floor])?,
         ratios: ratios.into(),
-        sizes: sizes(&bench, around)?,
-        flow: flow::run(&bench, around.functions)?,
+        sizes: sizes(&bench, inputs)?,
+        flow: flow::run(&bench, inputs.functions)?,
         scale: scale
             .transpose()
             .context("read the output of the scale bench")?,
@@ -140,12 +138,12 @@ fn measured(around: &Around<'_>, options: &Options) -> anyhow::Result<Measured> 
     })
 }
 
-fn runners(around: &Around<'_>) -> [Runner; 6] {
-    let file = |name: &str| vec![around.functions.join(name).display().to_string()];
+fn runners(inputs: &Inputs<'_>) -> [Runner; 6] {
+    let file = |name: &str| vec![inputs.functions.join(name).display().to_string()];
     let runner = |name, command, job| Runner { name, command, job };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/runtime.py");
-    let node = ["node", around.bundle].map(str::to_owned).to_vec();
-    let python = [around.python, script].map(str::to_owned).to_vec();
+    let node = ["node", inputs.bundle].map(str::to_owned).to_vec();
+    let python = [inputs.python, script].map(str::to_owned).to_vec();
     [
         runner("catcher", file("catcher"), Job::Webhooks),
         runner("floor", file("floor"), Job::Webhooks),
@@ -161,15 +159,15 @@ const ZIP: &str = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w', zipfil
                    compresslevel=9).write(sys.argv[2], 'bootstrap')";
 
 /// The size of each deployed program, uncompressed and zipped.
-fn sizes(bench: &Bench, around: &Around<'_>) -> anyhow::Result<Vec<(&'static str, u64, u64)>> {
+fn sizes(bench: &Bench, inputs: &Inputs<'_>) -> anyhow::Result<Vec<(&'static str, u64, u64)>> {
     let names = ["catcher", "processor", "backup-sync", "floor"];
     let mut files = names
-        .map(|name| (name, around.functions.join(name)))
+        .map(|name| (name, inputs.functions.join(name)))
         .to_vec();
-    files.push(("Node.js", around.bundle.into()));
+    files.push(("Node.js", inputs.bundle.into()));
     let sizes = files.iter().map(|(name, file)| {
         let zip = bench.file(&format!("{name}.zip"));
-        let mut command = Command::new(around.python);
+        let mut command = Command::new(inputs.python);
         command.args(["-c", ZIP]).arg(&zip).arg(file);
         ensure!(
             command.status()?.success(),

@@ -8,14 +8,25 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(head: impl IntoIterator<Item = String>) -> Self {
-        Self {
-            rows: vec![head.into_iter().collect()],
-        }
+    pub(crate) fn new(head: impl IntoIterator<Item: Into<String>>) -> Self {
+        let mut table = Self { rows: Vec::new() };
+        table.row(head);
+        table
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item: Into<String>>) {
+        let cells = cells.into_iter().map(Into::into);
+        self.rows.push(cells.collect());
+    }
+
+    /// A row with a name in the first cell.
+    pub(crate) fn named<T: Into<String>>(
+        &mut self,
+        name: &str,
+        cells: impl IntoIterator<Item = T>,
+    ) {
+        let cells = cells.into_iter().map(Into::into);
+        self.row([name.to_owned()].into_iter().chain(cells));
     }
 
     /// Columns of numbers are right-aligned.
@@ -90,9 +101,9 @@ mod tests {
 
     #[test]
     fn words_stand_at_the_left_and_figures_at_the_right() {
-        let mut table = Table::new(["", "US$"].map(str::to_owned));
-        table.row(["ledger".to_owned(), usd(4.5)]);
-        table.row(["logs".to_owned(), usd(0.001)]);
+        let mut table = Table::new(["", "US$"]);
+        table.named("ledger", [usd(4.5)]);
+        table.named("logs", [usd(0.001)]);
         let expected =
             "|        |   US$ |\n|--------|------:|\n| ledger |  4.50 |\n| logs   | <0.01 |\n";
         assert_eq!(table.to_string(), expected);

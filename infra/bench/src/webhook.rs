@@ -10,6 +10,9 @@ use shared::base::clock::UnixMillis;
 /// The signing secret.
 pub(crate) const SECRET: &str = "whsec_bWl0dC1jb3N0LXNlY3JldA==";
 
+/// The source that receives the webhooks.
+pub(crate) const SOURCE: &str = "stripe-main";
+
 /// The content of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {

@@ -1,5 +1,7 @@
 //! Multiplies quantities by prices.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::cost::prices::{Meter, Prices};
@@ -29,22 +31,27 @@ pub(crate) struct Line {
     pub(crate) usd: f64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Bill {
+#[derive(Clone, Debug)]
+pub(crate) struct Bill<'p> {
+    pub(crate) prices: &'p Prices,
     pub(crate) lines: Vec<Line>,
 }
 
-impl Bill {
+impl<'p> Bill<'p> {
+    pub(crate) fn new(prices: &'p Prices) -> Self {
+        let lines = Vec::new();
+        Self { prices, lines }
+    }
+
     /// Adds a line, unless the quantity is zero.
     pub(crate) fn add(
         &mut self,
-        prices: &Prices,
         part: &'static str,
         what: impl Into<String>,
         meter: Meter,
         quantity: f64,
     ) -> anyhow::Result<()> {
-        let price = prices.of(meter)?;
+        let price = self.prices.of(meter)?;
         if quantity > 0.0 {
             self.lines.push(Line {
                 part,
@@ -55,6 +62,21 @@ impl Bill {
             });
         }
         Ok(())
+    }
+
+    /// Adds ingested log lines and bytes, and the bytes that are stored for some days.
+    pub(crate) fn add_logs(
+        &mut self,
+        what: &str,
+        (lines, bytes): (f64, f64),
+        days: f64,
+    ) -> anyhow::Result<()> {
+        let assumed = &self.prices.assumed;
+        let gb = (bytes + lines * assumed.log_line_bytes.value) / GB;
+        let stored = gb * assumed.log_compression.value * days / self.prices.days();
+        self.add("logs", what, Meter::LogGb, gb)?;
+        let what = format!("{what}, kept {days:.0} days");
+        self.add("logs", what, Meter::LogGbMonth, stored)
     }
 
     pub(crate) fn total(&self) -> f64 {
@@ -78,45 +100,40 @@ impl Bill {
     }
 
     /// The amount to pay after the free tier, if the account has no other usage.
-    pub(crate) fn after_free(&self, prices: &Prices) -> anyhow::Result<f64> {
-        let mut meters: Vec<Meter> = self.lines.iter().map(|line| line.meter).collect();
-        meters.sort_unstable();
-        meters.dedup();
-        let mut usd = 0.0;
-        for meter in meters {
-            let price = prices.of(meter)?;
-            let lines = self.lines.iter().filter(|line| line.meter == meter);
-            let used: f64 = lines.map(|line| line.quantity).sum();
-            usd += (used - price.free).max(0.0) * price.usd / price.per;
+    pub(crate) fn after_free(&self) -> anyhow::Result<f64> {
+        let mut used: BTreeMap<Meter, f64> = BTreeMap::new();
+        for line in &self.lines {
+            *used.entry(line.meter).or_default() += line.quantity;
         }
-        Ok(usd)
+        let usd = used.into_iter().map(|(meter, used)| {
+            let price = self.prices.of(meter)?;
+            Ok((used - price.free).max(0.0) * price.usd / price.per)
+        });
+        usd.sum()
     }
+}
 
-    #[must_use]
-    pub(crate) fn and(mut self, more: Self) -> Self {
-        self.lines.extend(more.lines);
-        self
-    }
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts are at most a few million"
+)]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::prices::tests::prices;
-
-    fn near(one: f64, other: f64) {
-        assert!((one - other).abs() < 1e-9, "{one} is not {other}");
-    }
+    use crate::cost::prices::tests::{near, prices};
 
     #[test]
     fn a_line_is_quantity_times_price() {
         let prices = prices();
-        let mut bill = Bill::default();
-        let units = bill.add(&prices, "ledger", "units", Meter::WriteUnit, 8_000_000.0);
-        units.unwrap();
-        near(bill.total(), 5.0);
-        bill.add(&prices, "logs", "lines", Meter::LogGb, 3.0)
+        let mut bill = Bill::new(&prices);
+        bill.add("ledger", "units", Meter::WriteUnit, 8_000_000.0)
             .unwrap();
+        near(bill.total(), 5.0);
+        bill.add("logs", "lines", Meter::LogGb, 3.0).unwrap();
         near(bill.total(), 6.5);
         near(bill.of_part("logs"), 1.5);
         assert_eq!(bill.parts(), ["ledger", "logs"]);
@@ -124,24 +141,34 @@ mod tests {
 
     #[test]
     fn nothing_is_no_line() {
-        let mut bill = Bill::default();
-        bill.add(&prices(), "bucket", "puts", Meter::ObjectPut, 0.0)
-            .unwrap();
-        assert_eq!(bill, Bill::default());
+        let prices = prices();
+        let mut bill = Bill::new(&prices);
+        bill.add("bucket", "puts", Meter::ObjectPut, 0.0).unwrap();
+        assert!(bill.lines.is_empty());
+    }
+
+    #[test]
+    fn lines_cost_their_bytes_and_some_beside() {
+        let prices = prices();
+        let mut bill = Bill::new(&prices);
+        let month = 365.0 / 12.0;
+        bill.add_logs("log", (1e6, 174.0 * 1e6), month).unwrap();
+        let gb = 200.0 * 1e6 / GB;
+        near(bill.total(), gb * 0.50 + gb * 0.15 * 0.03);
     }
 
     #[test]
     fn what_is_free_is_taken_off_once_for_all_lines_of_a_meter() {
         let prices = prices();
-        let mut bill = Bill::default();
+        let mut bill = Bill::new(&prices);
         for (part, count) in [("polling", 700_000.0), ("drain", 500_000.0)] {
-            bill.add(&prices, part, "requests", Meter::QueueRequest, count)
+            bill.add(part, "requests", Meter::QueueRequest, count)
                 .unwrap();
         }
-        bill.add(&prices, "alarms", "alarms", Meter::AlarmMetric, 9.0)
+        bill.add("alarms", "alarms", Meter::AlarmMetric, 9.0)
             .unwrap();
         near(bill.total(), 0.48 + 0.90);
-        near(bill.after_free(&prices).unwrap(), 0.08);
+        near(bill.after_free().unwrap(), 0.08);
     }
 
     #[test]

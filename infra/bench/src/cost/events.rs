@@ -1,13 +1,15 @@
 //! Extrapolates the counts of some events to the bill of a million events.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use crate::cost::bill::{API_CHUNK, Bill, GB, chunks};
-use crate::cost::deployed::{Deployed, Machine};
-use crate::cost::measure::Counted;
-use crate::cost::prices::{Meter, Prices};
-use crate::cost::rows::Kept;
-use crate::cost::tally::Tally;
+use super::bill::{API_CHUNK, Bill, GB, chunks, number};
+use super::deployed::{Deployed, Machine};
+use super::measure::Counted;
+use super::prices::{Meter, Prices};
+use super::rows::Kept;
+use super::tally::Tally;
 
 /// Number of events of a bill.
 pub(crate) const MILLION: f64 = 1_000_000.0;
@@ -33,185 +35,109 @@ impl Door {
     }
 }
 
+/// A tally, and the factor that makes it the tally of a million events.
+type Share<'t> = (&'t Tally, f64);
+
 /// The total bill of a million events.
-pub(crate) fn bill(
+pub(crate) fn bill<'p>(
     counted: &Counted,
     door: Door,
     deployed: &Deployed,
-    prices: &Prices,
-) -> anyhow::Result<Bill> {
-    let front = front(counted, door, deployed, prices)?;
-    Ok(front.and(inside(counted, deployed, prices)?))
-}
-
-/// Deliveries of a million events: one each, and a second one for some of them.
-fn deliveries(prices: &Prices) -> f64 {
-    MILLION * (1.0 + prices.assumed.duplicate_share.value)
+    prices: &'p Prices,
+) -> anyhow::Result<Bill<'p>> {
+    let mut bill = Bill::new(prices);
+    front(&mut bill, counted, door, deployed)?;
+    inside(&mut bill, counted, deployed)?;
+    Ok(bill)
 }
 
 fn front(
+    bill: &mut Bill<'_>,
     counted: &Counted,
     door: Door,
     deployed: &Deployed,
-    prices: &Prices,
-) -> anyhow::Result<Bill> {
+) -> anyhow::Result<()> {
     const PART: &str = "front door";
-    let (mut bill, all) = (Bill::default(), deliveries(prices));
-    let each = |bytes: u64| number(bytes) / f64::from(counted.case.events.max(1));
-    let (asked, answered) = (each(counted.asked), each(counted.answered));
+    // One delivery of each event, and a second one of some.
+    let all = MILLION * (1.0 + bill.prices.assumed.duplicate_share.value);
+    let gb = |bytes| all * number(bytes) / f64::from(counted.case.events.max(1)) / GB;
+    let (asked, answered) = (gb(counted.asked), gb(counted.answered));
     if door == Door::Cloudfront {
-        bill.add(prices, PART, "CloudFront", Meter::CloudfrontRequest, all)?;
-        bill.add(prices, PART, "WAF", Meter::WafRequest, all)?;
-        let to_origin = all * asked / GB;
-        bill.add(
-            prices,
-            PART,
-            "to the API",
-            Meter::CloudfrontGbToOrigin,
-            to_origin,
-        )?;
-        let out = all * answered / GB;
-        bill.add(prices, PART, "answers", Meter::CloudfrontGbOut, out)?;
+        bill.add(PART, "CloudFront", Meter::CloudfrontRequest, all)?;
+        bill.add(PART, "WAF", Meter::WafRequest, all)?;
+        bill.add(PART, "to the API", Meter::CloudfrontGbToOrigin, asked)?;
+        bill.add(PART, "answers", Meter::CloudfrontGbOut, answered)?;
     } else {
-        let out = all * answered / GB;
-        bill.add(prices, "transfer", "answers", Meter::TransferGb, out)?;
+        bill.add("transfer", "answers", Meter::TransferGb, answered)?;
     }
     if door != Door::FunctionUrl {
         let requests = all * f64::from(chunks(counted.case.size, API_CHUNK));
-        bill.add(prices, PART, "HTTP API", Meter::HttpApiRequest, requests)?;
+        bill.add(PART, "HTTP API", Meter::HttpApiRequest, requests)?;
         if let Some(log) = &deployed.access_log {
-            let line = log.line(0)?;
-            let bytes = u32::try_from(line).map_or(f64::INFINITY, f64::from);
-            logs(
-                &mut bill,
-                prices,
-                "access log",
-                (all, all * bytes),
-                log.days,
-            )?;
+            let bytes = u32::try_from(log.line(0)?).map_or(f64::INFINITY, f64::from);
+            bill.add_logs("access log", (all, all * bytes), log.days)?;
         }
     }
-    Ok(bill)
+    Ok(())
 }
 
-fn inside(counted: &Counted, deployed: &Deployed, prices: &Prices) -> anyhow::Result<Bill> {
-    let mut bill = Bill::default();
-    let events = f64::from(counted.case.events.max(1));
-    // The scale of counts over all events, and of counts over the duplicates.
-    let scale = MILLION / events;
-    let again =
-        MILLION * prices.assumed.duplicate_share.value / number(counted.again.invocations.max(1));
+fn inside(bill: &mut Bill<'_>, counted: &Counted, deployed: &Deployed) -> anyhow::Result<()> {
+    let scale = MILLION / f64::from(counted.case.events.max(1));
+    let duplicates = MILLION * bill.prices.assumed.duplicate_share.value;
+    let again = duplicates / number(counted.again.invocations.max(1));
+    let caught = [(&counted.caught, scale), (&counted.again, again)];
+    let worked = [(&counted.worked, scale)];
     let catcher = deployed.machine("Catcher")?;
     let processor = deployed.machine("Processor")?;
-    let warm = [(&counted.caught, scale), (&counted.again, again)];
-    function(
-        &mut bill,
-        prices,
-        "catcher",
-        catcher,
-        &warm,
-        &counted.cold_catcher,
-    )?;
-    let warm = [(&counted.worked, scale)];
-    function(
-        &mut bill,
-        prices,
-        "processor",
-        processor,
-        &warm,
-        &counted.cold_processor,
-    )?;
+    function(bill, "catcher", catcher, &caught, &counted.cold_catcher)?;
+    let cold = &counted.cold_processor;
+    function(bill, "processor", processor, &worked, cold)?;
 
-    let shares = [
-        (&counted.caught, scale),
-        (&counted.again, again),
-        (&counted.worked, scale),
-        (&counted.looked, scale),
-    ];
-    ledger(&mut bill, prices, &shares)?;
-    let of = |what: fn(&Tally) -> u64| -> f64 {
-        shares
-            .iter()
-            .map(|(tally, by)| number(what(tally)) * by)
-            .sum()
+    let all = [&caught[..], &worked, &[(&counted.looked, scale)]].concat();
+    ledger(bill, &all)?;
+    let sum = |what: fn(&Tally) -> u64| -> f64 {
+        let parts = all.iter().map(|(tally, by)| number(what(tally)) * by);
+        parts.sum()
     };
-    let sends = of(|tally| tally.queue_requests);
-    bill.add(prices, "queue", "sends", Meter::QueueRequest, sends)?;
+    let sends = sum(|tally| tally.queue_requests);
+    bill.add("queue", "sends", Meter::QueueRequest, sends)?;
     let mapping = f64::from(counted.mapping_requests) * scale;
-    bill.add(
-        prices,
-        "queue",
-        "receives and deletes",
-        Meter::QueueRequest,
-        mapping,
-    )?;
-    bill.add(
-        prices,
-        "bucket",
-        "puts",
-        Meter::ObjectPut,
-        of(|tally| tally.object_puts),
-    )?;
-    bill.add(
-        prices,
-        "bucket",
-        "gets",
-        Meter::ObjectGet,
-        of(|tally| tally.object_gets),
-    )?;
-    for (what, machine, tallies) in [
-        ("catcher's log", catcher, &shares[..2]),
-        ("processor's log", processor, &shares[2..3]),
-    ] {
-        let mut volume = (0.0, 0.0);
-        for (tally, by) in tallies {
-            let (lines, bytes) = log_volume(prices, machine, tally);
-            volume = (volume.0 + lines * by, volume.1 + bytes * by);
-        }
-        logs(&mut bill, prices, what, volume, machine.log_days)?;
-    }
-    storage(&mut bill, prices, counted, deployed.recovery)?;
+    let what = "receives and deletes";
+    bill.add("queue", what, Meter::QueueRequest, mapping)?;
+    let puts = sum(|tally| tally.object_puts);
+    bill.add("bucket", "puts", Meter::ObjectPut, puts)?;
+    let gets = sum(|tally| tally.object_gets);
+    bill.add("bucket", "gets", Meter::ObjectGet, gets)?;
+    logs(bill, "catcher's log", catcher, &caught)?;
+    logs(bill, "processor's log", processor, &worked)?;
+    storage(bill, counted, deployed.recovery)?;
     let sent = number(counted.forwarded) * scale / GB;
-    bill.add(
-        prices,
-        "transfer",
-        "to destinations",
-        Meter::TransferGb,
-        sent,
-    )?;
-    Ok(bill)
+    bill.add("transfer", "to destinations", Meter::TransferGb, sent)
 }
 
 /// The invocations and their duration. A share of them starts a process.
 fn function(
-    bill: &mut Bill,
-    prices: &Prices,
+    bill: &mut Bill<'_>,
     part: &'static str,
     machine: &Machine,
-    warm: &[(&Tally, f64)],
+    warm: &[Share<'_>],
     cold: &Tally,
 ) -> anyhow::Result<()> {
     let (mut invocations, mut seconds) = (0.0, 0.0);
     for (tally, by) in warm {
         invocations += number(tally.invocations) * by;
-        seconds += billed_seconds(prices, machine, tally) * by;
+        seconds += billed_seconds(bill.prices, machine, tally) * by;
     }
-    let share = prices.assumed.cold_start_share.value;
+    let share = bill.prices.assumed.cold_start_share.value;
     let usual = seconds / invocations.max(1.0);
-    let start = billed_seconds(prices, machine, cold);
+    let start = billed_seconds(bill.prices, machine, cold);
     let starts = invocations * share * (start - usual).max(0.0);
-    bill.add(
-        prices,
-        part,
-        "invocations",
-        Meter::LambdaRequest,
-        invocations,
-    )?;
+    bill.add(part, "invocations", Meter::LambdaRequest, invocations)?;
     let gb = machine.memory_mb / 1024.0;
     let what = format!("{:.1} ms each", usual * 1000.0);
-    bill.add(prices, part, what, machine.meter, seconds * gb)?;
+    bill.add(part, what, machine.meter, seconds * gb)?;
     let what = format!("starts, {:.0} ms each", start * 1000.0);
-    bill.add(prices, part, what, machine.meter, starts * gb)
+    bill.add(part, what, machine.meter, starts * gb)
 }
 
 /// The billed time of all invocations of a tally: the wait for other services, and the processor
@@ -223,22 +149,36 @@ pub(crate) fn billed_seconds(prices: &Prices, machine: &Machine, tally: &Tally) 
     tally.waited.as_secs_f64() + tally.cpu.as_secs_f64() / share + rounding
 }
 
-fn ledger(bill: &mut Bill, prices: &Prices, shares: &[(&Tally, f64)]) -> anyhow::Result<()> {
+fn ledger(bill: &mut Bill<'_>, shares: &[Share<'_>]) -> anyhow::Result<()> {
     const PART: &str = "ledger";
-    let mut places: Vec<&str> = Vec::new();
-    for (tally, _) in shares {
-        places.extend(tally.writes.keys().map(String::as_str));
-    }
-    places.sort_unstable();
-    places.dedup();
+    let places: BTreeSet<&str> = shares
+        .iter()
+        .flat_map(|(tally, _)| tally.writes.keys().map(String::as_str))
+        .collect();
+    let sum = |what: &dyn Fn(&Tally) -> f64| -> f64 {
+        let parts = shares.iter().map(|(tally, by)| what(tally) * by);
+        parts.sum()
+    };
     for place in places {
-        let units = |tally: &Tally| tally.writes.get(place).copied().unwrap_or_default();
-        let units: f64 = shares.iter().map(|(tally, by)| units(tally) * by).sum();
+        let units = sum(&|tally| tally.writes.get(place).copied().unwrap_or_default());
         let what = format!("writes to the {place}");
-        bill.add(prices, PART, what, Meter::WriteUnit, units)?;
+        bill.add(PART, what, Meter::WriteUnit, units)?;
     }
-    let reads: f64 = shares.iter().map(|(tally, by)| tally.reads * by).sum();
-    bill.add(prices, PART, "reads", Meter::ReadUnit, reads)
+    bill.add(PART, "reads", Meter::ReadUnit, sum(&|tally| tally.reads))
+}
+
+fn logs(
+    bill: &mut Bill<'_>,
+    what: &str,
+    machine: &Machine,
+    shares: &[Share<'_>],
+) -> anyhow::Result<()> {
+    let mut volume = (0.0, 0.0);
+    for (tally, by) in shares {
+        let (lines, bytes) = log_volume(bill.prices, machine, tally);
+        volume = (volume.0 + lines * by, volume.1 + bytes * by);
+    }
+    bill.add_logs(what, volume, machine.log_days)
 }
 
 /// Number of log lines including Lambda's own, and their bytes.
@@ -253,55 +193,28 @@ pub(crate) fn log_volume(prices: &Prices, machine: &Machine, tally: &Tally) -> (
     (lines + 3.0 * invocations, bytes + own * invocations)
 }
 
-/// Ingested log bytes, and stored log bytes.
-pub(crate) fn logs(
-    bill: &mut Bill,
-    prices: &Prices,
-    what: &str,
-    (lines, bytes): (f64, f64),
-    days: f64,
-) -> anyhow::Result<()> {
-    let gb = (bytes + lines * prices.assumed.log_line_bytes.value) / GB;
-    bill.add(prices, "logs", what, Meter::LogGb, gb)?;
-    let kept = gb * prices.assumed.log_compression.value * days / prices.days();
-    let what = format!("{what}, kept {days:.0} days");
-    bill.add(prices, "logs", what, Meter::LogGbMonth, kept)
-}
-
-fn storage(
-    bill: &mut Bill,
-    prices: &Prices,
-    counted: &Counted,
-    recovery: bool,
-) -> anyhow::Result<()> {
+fn storage(bill: &mut Bill<'_>, counted: &Counted, recovery: bool) -> anyhow::Result<()> {
     const PART: &str = "storage";
     let rows = &counted.rows;
     // The events include the first one, which starts the processes.
     let events = f64::from(rows.done.max(1));
-    let months = |kept: &Kept| kept.byte_days() * MILLION / events / GB / prices.days();
+    let days = bill.prices.days();
+    let months = |kept: &Kept| kept.byte_days() * MILLION / events / GB / days;
     let mut table = 0.0;
     for (kind, kept) in &rows.table {
         let what = format!("{kind}, {:.0} days", kept.days_each());
-        bill.add(prices, PART, what, Meter::TableGbMonth, months(kept))?;
+        bill.add(PART, what, Meter::TableGbMonth, months(kept))?;
         table += months(kept);
     }
     for (name, kept) in &rows.indexes {
         let what = format!("index {name}, {:.0} days", kept.days_each());
-        bill.add(prices, PART, what, Meter::TableGbMonth, months(kept))?;
+        bill.add(PART, what, Meter::TableGbMonth, months(kept))?;
     }
     if recovery {
         let what = "point-in-time recovery";
-        bill.add(prices, PART, what, Meter::RecoveryGbMonth, table)?;
+        bill.add(PART, what, Meter::RecoveryGbMonth, table)?;
     }
     Ok(())
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts are at most a few million"
-)]
-pub(crate) fn number(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -1,115 +1,79 @@
 //! The bill of a month without events.
 
-use crate::cost::bill::Bill;
-use crate::cost::deployed::{Deployed, Schedule};
-use crate::cost::events::{billed_seconds, log_volume, logs, number};
-use crate::cost::measure::Rest;
-use crate::cost::prices::{Meter, Prices};
-use crate::cost::tally::Tally;
+use std::collections::BTreeMap;
 
-pub(crate) fn bill(rest: &Rest, deployed: &Deployed, prices: &Prices) -> anyhow::Result<Bill> {
-    let mut bill = Bill::default();
+use super::bill::{Bill, number};
+use super::deployed::{Deployed, Schedule};
+use super::events::{billed_seconds, log_volume};
+use super::measure::Rest;
+use super::prices::{Meter, Prices};
+use super::tally::Tally;
+
+pub(crate) fn bill<'p>(
+    rest: &Rest,
+    deployed: &Deployed,
+    prices: &'p Prices,
+) -> anyhow::Result<Bill<'p>> {
+    let mut bill = Bill::new(prices);
     for pollers in &deployed.pollers {
         let receives = pollers.count * prices.seconds() / prices.assumed.poll_seconds.value;
         let what = format!("{:.0} connections to {}", pollers.count, pollers.queue);
-        bill.add(prices, "polling", what, Meter::QueueRequest, receives)?;
+        bill.add("polling", what, Meter::QueueRequest, receives)?;
     }
     for schedule in &deployed.schedules {
-        runs(&mut bill, rest, schedule, deployed, prices)?;
+        runs(&mut bill, rest, schedule, deployed)?;
     }
     for (meter, count) in &deployed.standing {
-        let unit = &prices.of(*meter)?.unit;
-        bill.add(prices, standing(*meter), unit.clone(), *meter, *count)?;
+        let part = match meter {
+            Meter::AlarmMetric | Meter::AlarmMetricFine | Meter::AlarmComposite => "alarms",
+            _ => "standing",
+        };
+        bill.add(part, &prices.of(*meter)?.unit, *meter, *count)?;
     }
-    if !rest.metrics.is_empty() {
-        let count = u32::try_from(rest.metrics.len())?;
-        let names: Vec<&str> = rest.metrics.iter().map(String::as_str).collect();
-        let what = names.join(", ");
-        bill.add(
-            prices,
-            "metrics",
-            what,
-            Meter::CustomMetric,
-            f64::from(count),
-        )?;
-    }
+    let names: Vec<&str> = rest.metrics.iter().map(String::as_str).collect();
+    let count = f64::from(u32::try_from(names.len())?);
+    bill.add("metrics", names.join(", "), Meter::CustomMetric, count)?;
     Ok(bill)
-}
-
-fn standing(meter: Meter) -> &'static str {
-    match meter {
-        Meter::AlarmMetric | Meter::AlarmMetricFine | Meter::AlarmComposite => "alarms",
-        _ => "standing",
-    }
 }
 
 /// The monthly cost of a schedule: each run costs as much as a later run, and the additional cost
 /// of the first run recurs at its hourly rate.
 fn runs(
-    bill: &mut Bill,
+    bill: &mut Bill<'_>,
     rest: &Rest,
     schedule: &Schedule,
     deployed: &Deployed,
-    prices: &Prices,
 ) -> anyhow::Result<()> {
-    let of = |all: &std::collections::BTreeMap<String, Tally>| {
-        all.get(&schedule.id).cloned().unwrap_or_default()
-    };
+    let prices = bill.prices;
+    let name = &schedule.id;
+    let of = |all: &BTreeMap<String, Tally>| all.get(name).cloned().unwrap_or_default();
     let (first, later) = (of(&rest.first), of(&rest.later));
-    let (all, hourly) = (
-        schedule.runs_a_month,
-        schedule.runs_a_month.min(prices.assumed.month_hours.value),
-    );
-    let share = rest.hourly.get(&schedule.id).copied().unwrap_or(1.0);
+    let all = schedule.runs_a_month;
+    let hourly = all.min(prices.assumed.month_hours.value);
+    let share = rest.hourly.get(name).copied().unwrap_or(1.0);
     let counted = number(later.invocations.max(1));
     let month = |what: &dyn Fn(&Tally) -> f64| {
         let each = what(&later) / counted;
         all * each + hourly * share * (what(&first) - each).max(0.0)
     };
     let machine = deployed.machine(&schedule.function)?;
-    let (gb, name) = (machine.memory_mb / 1024.0, &schedule.id);
     let seconds = month(&|tally| billed_seconds(prices, machine, tally));
-    bill.add(
-        prices,
-        "schedules",
-        format!("{name}, runs"),
-        Meter::ScheduleRun,
-        all,
-    )?;
-    bill.add(
-        prices,
-        "backup-sync",
-        format!("{name}, invocations"),
-        Meter::LambdaRequest,
-        all,
-    )?;
-    let what = format!("{name}, {:.0} ms each", seconds / all.max(1.0) * 1000.0);
-    bill.add(prices, "backup-sync", what, machine.meter, seconds * gb)?;
-    for (part, what, meter, quantity) in [
-        (
-            "ledger",
-            "writes",
-            Meter::WriteUnit,
-            month(&Tally::write_units),
-        ),
-        (
-            "ledger",
-            "reads",
-            Meter::ReadUnit,
-            month(&|tally| tally.reads),
-        ),
-        (
-            "queue",
-            "requests",
-            Meter::QueueRequest,
-            month(&|tally| number(tally.queue_requests)),
-        ),
-    ] {
-        bill.add(prices, part, format!("{name}, {what}"), meter, quantity)?;
-    }
+    let what = |what: &str| format!("{name}, {what}");
+    bill.add("schedules", what("runs"), Meter::ScheduleRun, all)?;
+    let function = "backup-sync";
+    bill.add(function, what("invocations"), Meter::LambdaRequest, all)?;
+    let each = what(&format!("{:.0} ms each", seconds / all.max(1.0) * 1000.0));
+    let gb = machine.memory_mb / 1024.0;
+    bill.add(function, each, machine.meter, seconds * gb)?;
+    let writes = month(&Tally::write_units);
+    bill.add("ledger", what("writes"), Meter::WriteUnit, writes)?;
+    let reads = month(&|tally| tally.reads);
+    bill.add("ledger", what("reads"), Meter::ReadUnit, reads)?;
+    let requests = month(&|tally| number(tally.queue_requests));
+    bill.add("queue", what("requests"), Meter::QueueRequest, requests)?;
     let lines = month(&|tally| log_volume(prices, machine, tally).0);
     let bytes = month(&|tally| log_volume(prices, machine, tally).1);
-    logs(bill, prices, name, (lines, bytes), machine.log_days)
+    bill.add_logs(name, (lines, bytes), machine.log_days)
 }
 
 #[cfg(test)]
@@ -119,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::cost::deployed::{Machine, Pollers};
-    use crate::cost::prices::tests::prices;
+    use crate::cost::prices::tests::{near, prices};
 
     fn deployed() -> Deployed {
         let machine = Machine {
@@ -164,13 +128,10 @@ mod tests {
         }
     }
 
-    fn near(one: f64, other: f64) {
-        assert!((one - other).abs() < 1e-6, "{one} is not {other}");
-    }
-
     #[test]
     fn five_connections_ask_three_times_a_minute_each() {
-        let bill = bill(&rest(0.0, 0.0), &deployed(), &prices()).unwrap();
+        let prices = prices();
+        let bill = bill(&rest(0.0, 0.0), &deployed(), &prices).unwrap();
         near(
             bill.of_part("polling"),
             5.0 * 3.0 * 60.0 * 730.0 * 0.40 / 1e6,
@@ -182,8 +143,9 @@ mod tests {
 
     #[test]
     fn what_the_first_run_does_more_is_done_once_an_hour() {
+        let prices = prices();
         let reads = |first, later| {
-            let bill = bill(&rest(first, later), &deployed(), &prices()).unwrap();
+            let bill = bill(&rest(first, later), &deployed(), &prices).unwrap();
             bill.of_part("ledger") / 0.125 * 1e6
         };
         near(reads(8.0, 8.0), 43_800.0 * 8.0);
@@ -195,7 +157,8 @@ mod tests {
     fn a_metric_that_lines_make_is_billed_by_its_name() {
         let mut rest = rest(0.0, 0.0);
         rest.metrics.insert("ViolatedChecks".to_owned());
-        let bill = bill(&rest, &deployed(), &prices()).unwrap();
+        let prices = prices();
+        let bill = bill(&rest, &deployed(), &prices).unwrap();
         near(bill.of_part("metrics"), 0.30);
     }
 }

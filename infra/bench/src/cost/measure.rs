@@ -8,11 +8,11 @@ use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemA
 use serde_json::{Map, Value, json};
 use shared::base::clock::UnixMillis;
 
+use super::deployed::{Deployed, Filter};
 use super::rows::Rows;
-use super::stand::{Around, SOURCE, Stand};
-use crate::cost::deployed::Deployed;
-use crate::cost::tally::Tally;
-use crate::webhook::{Shape, Webhook};
+use super::stand::{Inputs, Stand};
+use super::tally::Tally;
+use crate::webhook::{SOURCE, Shape, Webhook};
 
 /// The events to send, and how they are processed.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,8 +56,8 @@ const CATCHER: &str = "Catcher";
 const PROCESSOR: &str = "Processor";
 const SWEEPER: &str = "BackupSync";
 
-pub(crate) async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> {
-    let stand = Stand::start(around, case.forwards).await?;
+pub(crate) async fn count(inputs: &Inputs<'_>, case: &Case) -> anyhow::Result<Counted> {
+    let stand = Stand::start(inputs, case.forwards).await?;
     let sender = Sender::new(&stand, case)?;
     let (_, mut cold_catcher) = stand.counted(CATCHER, sender.send(0)).await?;
     let (_, mut cold_processor) = stand.counted(PROCESSOR, work(&stand, 1, 1)).await?;
@@ -74,13 +74,13 @@ pub(crate) async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Co
     worked.invocations = u64::from(worked_on.invocations);
     let forwarded = stand.outside.take_bytes();
 
-    let again = again_of(case.events, around.prices.assumed.duplicate_share.value);
+    let again = again_of(case.events, inputs.prices.assumed.duplicate_share.value);
     let (_, mut second) = stand.counted(CATCHER, sender.send_all(1..=again)).await?;
     second.invocations = u64::from(again);
 
     let ((), looked) = stand.counted(SWEEPER, stand.look_over()).await?;
 
-    let overhead = around.prices.assumed.row_overhead_bytes.value;
+    let overhead = inputs.prices.assumed.row_overhead_bytes.value;
     let rows = stand.rows(UnixMillis::now(), overhead).await?;
     let expected = case.events + 1;
     ensure!(
@@ -131,8 +131,8 @@ pub(crate) struct Rest {
 /// Number of later runs that are averaged.
 const RUNS: u32 = 5;
 
-pub(crate) async fn rest(around: &Around<'_>, deployed: &Deployed) -> anyhow::Result<Rest> {
-    let stand = Stand::start(around, false).await?;
+pub(crate) async fn rest(inputs: &Inputs<'_>, deployed: &Deployed) -> anyhow::Result<Rest> {
+    let stand = Stand::start(inputs, false).await?;
     let (mut first, mut later) = (BTreeMap::new(), BTreeMap::new());
     let mut hourly = BTreeMap::new();
     for schedule in &deployed.schedules {
@@ -163,7 +163,7 @@ pub(crate) async fn rest(around: &Around<'_>, deployed: &Deployed) -> anyhow::Re
     }
     let mut metrics = BTreeSet::new();
     for (function, machine) in &deployed.functions {
-        let of = |filter: &&crate::cost::deployed::Filter| filter.log_group == machine.log_group;
+        let of = |filter: &&Filter| filter.log_group == machine.log_group;
         let lines = stand.lines(function)?;
         for filter in deployed.filters.iter().filter(of) {
             if lines.iter().any(|line| filter.takes(line)) {

@@ -210,6 +210,10 @@ pub(crate) mod tests {
         Prices::parse(FILE).unwrap()
     }
 
+    pub(crate) fn near(one: f64, other: f64) {
+        assert!((one - other).abs() < 1e-6, "{one} is not {other}");
+    }
+
     #[test]
     fn each_assumption_has_a_reason() {
         let prices = prices();

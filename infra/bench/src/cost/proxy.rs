@@ -4,29 +4,24 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{Request, State};
-use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::Value;
-use tokio::net::TcpListener;
 
-use crate::cost::tally::{Call, Service, Tally};
+use super::tally::{Call, Service, Tally};
+use crate::http::{self, Message};
+use crate::item::Item;
 
 /// The common count of all proxies of a stand.
 #[derive(Clone, Default)]
 pub(super) struct Count {
     tally: Arc<Mutex<Tally>>,
     /// The items of every scan.
-    items: Arc<Mutex<Vec<Value>>>,
+    items: Arc<Mutex<Vec<Item>>>,
 }
 
 impl Count {
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.tally)
     }
 
     /// The count since the last call.
@@ -34,144 +29,90 @@ impl Count {
         std::mem::take(&mut *self.tally()).closed()
     }
 
-    pub(super) fn take_items(&self) -> Vec<Value> {
-        let items = self.items.lock();
-        std::mem::take(&mut items.unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_items(&self) -> Vec<Item> {
+        std::mem::take(&mut locked(&self.items))
     }
 }
 
-#[derive(Clone)]
-pub(super) struct Proxy {
-    pub(super) url: String,
-    inner: Arc<Inner>,
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Inner {
-    service: Service,
-    takes: Duration,
-    count: Count,
-    http: reqwest::Client,
-    upstream: OnceLock<String>,
+pub(super) struct Proxy {
+    pub(super) url: String,
+    upstream: Arc<OnceLock<String>>,
 }
 
 impl Proxy {
     /// The proxied service is set later, when it runs.
-    pub(super) async fn start(
-        service: Service,
-        takes: Duration,
-        count: &Count,
-    ) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let url = format!("http://{}", listener.local_addr()?);
-        let inner = Arc::new(Inner {
-            service,
-            takes,
-            count: count.clone(),
-            http: shared::aws::outbound::to_this_machine(&url, Duration::from_secs(30))?,
-            upstream: OnceLock::new(),
-        });
-        let router = Router::new().fallback(pass).with_state(Arc::clone(&inner));
-        // The task ends with the program.
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Ok(Self { url, inner })
+    pub(super) fn start(service: Service, takes: Duration, count: &Count) -> std::io::Result<Self> {
+        let upstream = Arc::<OnceLock<String>>::default();
+        let (count, behind) = (count.clone(), Arc::clone(&upstream));
+        let address = http::serve(move |request| {
+            let began = Instant::now();
+            let request = match service {
+                Service::Table => asking_for_capacity(request),
+                _ => request.clone(),
+            };
+            let response = request.send(behind.get()?).ok()?;
+            pause(began + takes);
+            note(service, &count, &request, &response, began)?;
+            Some(response)
+        })?;
+        let url = format!("http://{address}");
+        Ok(Self { url, upstream })
     }
 
-    pub(super) fn stand_before(&self, url: &str) {
-        // A second call would set the same URL.
-        let _ = self
-            .inner
-            .upstream
-            .set(url.trim_end_matches('/').to_owned());
+    pub(super) fn forward_to(&self, url: &str) {
+        let address = url.trim_start_matches("http://").trim_end_matches('/');
+        // A second call would set the same address.
+        let _ = self.upstream.set(address.to_owned());
     }
 }
 
-async fn pass(State(proxy): State<Arc<Inner>>, request: Request) -> Response {
-    proxy
-        .pass(request)
-        .await
-        .unwrap_or_else(|error| (StatusCode::BAD_GATEWAY, format!("{error:#}")).into_response())
+/// Sleeps until the time.
+pub(super) fn pause(until: Instant) {
+    std::thread::sleep(until.saturating_duration_since(Instant::now()));
 }
 
-impl Inner {
-    async fn pass(&self, request: Request) -> anyhow::Result<Response> {
-        let began = Instant::now();
-        let (parts, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, usize::MAX).await?;
-        let operation = operation(&parts.headers, parts.method.as_str());
-        let body = match self.service {
-            Service::Table => asking(&body),
-            _ => body,
-        };
-        let upstream = self
-            .upstream
-            .get()
-            .context("the proxy has no upstream service")?;
-        let target = parts.uri.path_and_query();
-        let url = format!("{upstream}{}", target.map_or("/", PathAndQuery::as_str));
-        let asked = self.http.request(parts.method, url);
-        let asked = asked.headers(passed_on(parts.headers)).body(body.clone());
-        let answer = asked
-            .send()
-            .await
-            .context("send the request to the service")?;
-        let (status, headers) = (answer.status(), passed_on(answer.headers().clone()));
-        let answer = answer
-            .bytes()
-            .await
-            .context("read the answer of the service")?;
-        self.note_items(&operation, &answer);
-        tokio::time::sleep_until((began + self.takes).into()).await;
-        let call = Call {
-            operation: &operation,
-            request: &body,
-            answer: &answer,
-            refused: status.is_client_error(),
-        };
-        self.count
-            .tally()
-            .call(self.service, &call, (began, Instant::now()));
-        Ok((status, headers, answer).into_response())
+/// `None` if the answer of a scan has unknown values.
+fn note(
+    service: Service,
+    count: &Count,
+    request: &Message,
+    response: &Message,
+    began: Instant,
+) -> Option<()> {
+    let operation = request
+        .operation()
+        .map_or(request.method(), |(_, name)| name);
+    if operation == "Scan" {
+        let page: Page = serde_json::from_slice(&response.body).ok()?;
+        locked(&count.items).extend(page.items);
     }
-
-    fn note_items(&self, operation: &str, answer: &[u8]) {
-        if operation != "Scan" {
-            return;
-        }
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-        if let Value::Array(found) = &answer["Items"] {
-            let items = self.count.items.lock();
-            let mut items = items.unwrap_or_else(PoisonError::into_inner);
-            items.extend(found.iter().cloned());
-        }
-    }
+    let call = Call {
+        operation,
+        request: &request.body,
+        answer: &response.body,
+        refused: (400..500).contains(&response.status()),
+    };
+    count.tally().call(service, &call, (began, Instant::now()));
+    Some(())
 }
 
-/// `PutItem` for `DynamoDB_20120810.PutItem`; the method if no header names an operation.
-fn operation(headers: &HeaderMap, method: &str) -> String {
-    let target = headers.get("x-amz-target");
-    let target = target.and_then(|target| target.to_str().ok());
-    let name = target.and_then(|target| target.rsplit('.').next());
-    name.unwrap_or(method).to_owned()
+/// The answer of a scan.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "Items")]
+    items: Vec<Item>,
 }
 
 /// Adds the request for consumed capacity to a DynamoDB request.
-fn asking(request: &Bytes) -> Bytes {
-    let Ok(Value::Object(mut body)) = serde_json::from_slice(request) else {
-        return request.clone();
-    };
-    body.insert("ReturnConsumedCapacity".to_owned(), "INDEXES".into());
-    Value::Object(body).to_string().into()
-}
-
-/// Removes the headers of the connection, and the length, which may change.
-fn passed_on(mut headers: HeaderMap) -> HeaderMap {
-    for name in [
-        header::HOST,
-        header::CONNECTION,
-        header::CONTENT_LENGTH,
-        header::TRANSFER_ENCODING,
-    ] {
-        headers.remove(name);
+fn asking_for_capacity(request: &Message) -> Message {
+    let mut request = request.clone();
+    if let Ok(Value::Object(mut body)) = serde_json::from_slice(&request.body) {
+        body.insert("ReturnConsumedCapacity".to_owned(), "INDEXES".into());
+        request.body = Value::Object(body).to_string().into();
     }
-    headers
+    request
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
-use crate::cost::tally::size;
+use crate::item::{Item, Value, entry, size};
 
 /// The items of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -62,23 +61,22 @@ impl Rows {
     /// Counts the rows of events. DynamoDB stores `overhead` bytes in addition for each item and
     /// entry.
     pub(super) fn count(
-        items: &[Value],
+        items: &[Item],
         indexes: &[Index],
         now: UnixMillis,
         overhead: f64,
     ) -> anyhow::Result<Self> {
         let mut rows = Self::default();
         for item in items {
-            let text = |name: &str| item[name]["S"].as_str().unwrap_or_default();
+            let text = |name: &str| item.get(name).and_then(Value::text).unwrap_or_default();
             // Other rows belong to the system and do not grow with the number of events.
             if !text("pk").starts_with("E#") {
                 continue;
             }
-            let ttl = item["ttl"]["N"].as_str();
-            let ttl: i64 = ttl
-                .with_context(|| format!("the row {} never expires", text("sk")))?
-                .parse()?;
-            let left = u32::try_from(ttl - now.secs()).context("a row has already expired")?;
+            let ttl = item.get("ttl").and_then(Value::number);
+            let ttl = ttl.with_context(|| format!("the row {} never expires", text("sk")))?;
+            let left =
+                u32::try_from(ttl - i128::from(now.secs())).context("a row has already expired")?;
             let days = f64::from(left) / 86_400.0;
             let kind = match text("sk") {
                 "M" => "state rows",
@@ -89,7 +87,7 @@ impl Rows {
             let kept = rows.table.entry(kind).or_default();
             kept.add(bytes(item) + overhead, days);
             for index in indexes {
-                if let Some(entry) = index.entry(item) {
+                if let Some(entry) = entry(item, &index.keys) {
                     let kept = rows.indexes.entry(index.name.clone()).or_default();
                     kept.add(bytes(&entry) + overhead, days);
                 }
@@ -99,32 +97,23 @@ impl Rows {
     }
 }
 
-impl Index {
-    /// The index entry of the item; `None` if the item is not in the index.
-    fn entry(&self, item: &Value) -> Option<Value> {
-        let keys = self.keys.iter();
-        let keys = keys.map(|name| Some((name.clone(), item.get(name)?.clone())));
-        let keys: Option<serde_json::Map<_, _>> = keys.collect();
-        keys.map(Value::Object)
-    }
-}
-
-fn bytes(item: &Value) -> f64 {
+fn bytes(item: &Item) -> f64 {
     u32::try_from(size(item)).map_or(f64::INFINITY, f64::from)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn count(items: &[Value]) -> anyhow::Result<Rows> {
+    fn count(items: Value) -> anyhow::Result<Rows> {
+        let items: Vec<Item> = serde_json::from_value(items)?;
         let index = Index {
             name: "time".to_owned(),
             keys: ["pk", "sk", "tpk"].map(str::to_owned).to_vec(),
         };
-        Rows::count(items, &[index], UnixMillis(1_000_000_000), 100.0)
+        Rows::count(&items, &[index], UnixMillis(1_000_000_000), 100.0)
     }
 
     #[test]
@@ -134,12 +123,12 @@ mod tests {
             "tpk": {"S": "T#a"}, "ttl": days(90)});
         let body = json!({"pk": {"S": "E#a#1"}, "sk": {"S": "B#00"}, "ttl": days(30)});
         let system = json!({"pk": {"S": "SYS"}, "sk": {"S": "HB#sweep"}});
-        let rows = count(&[state.clone(), body, system]).unwrap();
+        let rows = count(json!([&state, body, system])).unwrap();
         let of = |kept: &Kept| (kept.items, kept.days_each().round().to_string());
         assert_eq!(of(&rows.table["state rows"]), (1, "90".to_owned()));
         assert_eq!(of(&rows.table["body rows"]), (1, "30".to_owned()));
         assert_eq!(rows.done, 1);
-        let expected = f64::from(u32::try_from(size(&state)).unwrap()) + 100.0;
+        let expected = bytes(&serde_json::from_value(state).unwrap()) + 100.0;
         assert!((rows.table["state rows"].bytes_each() - expected).abs() < 1e-9);
         // The names and values of pk, sk and tpk, of the state row only.
         let entry = f64::from(2 + 5 + 2 + 1 + 3 + 3) + 100.0;
@@ -153,6 +142,6 @@ mod tests {
 
     #[test]
     fn a_row_that_never_expires_is_an_error() {
-        assert!(count(&[json!({"pk": {"S": "E#a#1"}, "sk": {"S": "M"}})]).is_err());
+        assert!(count(json!([{"pk": {"S": "E#a#1"}, "sk": {"S": "M"}}])).is_err());
     }
 }

@@ -13,15 +13,15 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{HourPart, Ledger};
 
 use super::destination::Outside;
+use super::prices::{Assumed, Prices};
 use super::proxy::{Count, Proxy};
 use super::rows::{Index, Rows};
-use crate::cost::prices::{Assumed, Prices};
-use crate::cost::tally::{Service, Tally};
-use crate::machine;
-use crate::webhook::SECRET;
+use super::tally::{Service, Tally};
+use crate::machine::{self, Folder};
+use crate::webhook::{SECRET, SOURCE};
 
 /// The locations of the inputs.
-pub(crate) struct Around<'a> {
+pub(crate) struct Inputs<'a> {
     pub(crate) template: &'a Path,
     /// The folder with the functions' executables.
     pub(crate) binaries: &'a Path,
@@ -35,48 +35,45 @@ pub(crate) struct Stand {
     pub(super) outside: Outside,
     count: Count,
     scan_url: String,
-    folder: PathBuf,
+    _folder: Folder,
 }
-
-pub(super) const SOURCE: &str = "stripe-main";
 
 impl Stand {
     /// `forwards`: events are sent to a destination over HTTP; otherwise they are only kept.
-    pub(crate) async fn start(around: &Around<'_>, forwards: bool) -> anyhow::Result<Self> {
-        let assumed = &around.prices.assumed;
+    pub(crate) async fn start(inputs: &Inputs<'_>, forwards: bool) -> anyhow::Result<Self> {
+        let assumed = &inputs.prices.assumed;
         let count = Count::default();
-        let outside = Outside::start(milliseconds(assumed.outside_ms.value), &count).await?;
-        let services = services(assumed);
+        let outside = Outside::start(milliseconds(assumed.outside_ms.value), &count)?;
         let mut proxies = Vec::new();
-        for (service, _, takes) in services {
-            proxies.push(Proxy::start(service, takes, &count).await?);
+        let mut function_env = BTreeMap::new();
+        for (service, variable, takes) in services(assumed) {
+            let proxy = Proxy::start(service, takes, &count)?;
+            function_env.insert(variable.to_owned(), proxy.url.clone());
+            proxies.push(proxy);
         }
-        let names = services.iter().map(|(_, name, _)| (*name).to_owned());
-        let urls = proxies.iter().map(|proxy| proxy.url.clone());
-        let folder = folder()?;
+        let folder = Folder::new("cost")?;
         let options = Options {
             sources_file: Some(sources(&folder, &outside.url, forwards)?),
-            function_env: names.zip(urls).collect(),
-            parameters: around.parameters.clone(),
+            function_env,
+            parameters: inputs.parameters.clone(),
             // The measurement itself receives batches and runs schedules, to count them.
             mappings: false,
             // With one process, the processor time belongs to one invocation.
             max_processes: 1,
-            ..Options::new(around.template, around.binaries)
+            ..Options::new(inputs.template, inputs.binaries)
         };
         let stack = Stack::start(options).await?;
         let at = stack.endpoints();
         let behind = [&at.dynamodb, &at.sqs, &at.s3, &at.ssm];
         for (proxy, url) in proxies.iter().zip(behind) {
-            proxy.stand_before(url);
+            proxy.forward_to(url);
         }
-        let scan_url = proxies.first().context("a proxy")?.url.clone();
         let stand = Self {
             stack,
             outside,
             count,
-            scan_url,
-            folder,
+            scan_url: proxies.swap_remove(0).url,
+            _folder: folder,
         };
         stand.secrets().await?;
         Ok(stand)
@@ -176,7 +173,6 @@ impl Stand {
 
     pub(crate) async fn end(self) {
         self.stack.stop().await;
-        let _ = std::fs::remove_dir_all(self.folder);
     }
 
     fn cpu(&self, function: &str) -> anyhow::Result<Duration> {
@@ -203,48 +199,31 @@ impl Stand {
     }
 }
 
-/// The services in the order of the proxies, each with its endpoint variable.
+/// Each service with its endpoint variable and its assumed latency. The table is the first.
 fn services(assumed: &Assumed) -> [(Service, &'static str, Duration); 4] {
-    let of = |figure: &crate::cost::prices::Figure| milliseconds(figure.value);
-    [
+    let all = [
         (
             Service::Table,
             "AWS_ENDPOINT_URL_DYNAMODB",
-            of(&assumed.table_ms),
+            &assumed.table_ms,
         ),
-        (
-            Service::Queue,
-            "AWS_ENDPOINT_URL_SQS",
-            of(&assumed.queue_ms),
-        ),
-        (
-            Service::Bucket,
-            "AWS_ENDPOINT_URL_S3",
-            of(&assumed.bucket_ms),
-        ),
+        (Service::Queue, "AWS_ENDPOINT_URL_SQS", &assumed.queue_ms),
+        (Service::Bucket, "AWS_ENDPOINT_URL_S3", &assumed.bucket_ms),
         (
             Service::Parameters,
             "AWS_ENDPOINT_URL_SSM",
-            of(&assumed.parameters_ms),
+            &assumed.parameters_ms,
         ),
-    ]
+    ];
+    all.map(|(service, variable, takes)| (service, variable, milliseconds(takes.value)))
 }
 
 fn milliseconds(value: f64) -> Duration {
     Duration::from_secs_f64(value / 1000.0)
 }
 
-fn folder() -> anyhow::Result<PathBuf> {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let name = format!("mitt-cost-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).context("make a folder")?;
-    Ok(folder)
-}
-
 /// One source with a sync, whose provider has an empty list.
-fn sources(folder: &Path, outside: &str, forwards: bool) -> anyhow::Result<PathBuf> {
+fn sources(folder: &Folder, outside: &str, forwards: bool) -> anyhow::Result<PathBuf> {
     let action = if forwards {
         format!("kind = \"http\"\nurl = \"{outside}/hooks\"\nsecret = \"destination\"")
     } else {
@@ -255,7 +234,7 @@ fn sources(folder: &Path, outside: &str, forwards: bool) -> anyhow::Result<PathB
          preset = \"stripe\"\nparams = {{ api = \"{outside}\" }}\n[[source.action]]\n{action}\n\
          [source.sync]\n"
     );
-    let path = folder.join("sources.toml");
+    let path = folder.file("sources.toml");
     std::fs::write(&path, text).context("write the sources")?;
     Ok(path)
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cost::bill::{QUEUE_CHUNK, chunks};
+use crate::cost::bill::{QUEUE_CHUNK, chunks, number};
+use crate::item::{Item, size, units};
 
 /// The AWS services that the functions use.
 #[derive(Clone, Copy, Debug)]
@@ -70,25 +72,27 @@ impl Tally {
     }
 
     fn table(&mut self, call: &Call<'_>) {
-        let request: Value = serde_json::from_slice(call.request).unwrap_or_default();
-        let answer: Value = serde_json::from_slice(call.answer).unwrap_or_default();
-        let reads = matches!(
-            call.operation,
-            "GetItem" | "BatchGetItem" | "Query" | "Scan"
-        );
+        let mut write = |place: String, units| *self.writes.entry(place).or_default() += units;
         if call.refused {
-            *self.writes.entry("table".to_owned()).or_default() += refused(&request, &answer);
+            write("table".to_owned(), refused(call));
             return;
         }
-        for told in told(&answer["ConsumedCapacity"]) {
+        let reads = ["GetItem", "BatchGetItem", "Query", "Scan"].contains(&call.operation);
+        let answer: Value = serde_json::from_slice(call.answer).unwrap_or_default();
+        let tables = match &answer["ConsumedCapacity"] {
+            Value::Array(tables) => tables.as_slice(),
+            Value::Null => &[],
+            one => std::slice::from_ref(one),
+        };
+        for table in tables {
             if reads {
-                self.reads += units(told);
+                self.reads += consumed(table);
                 continue;
             }
-            *self.writes.entry("table".to_owned()).or_default() += units(&told["Table"]);
-            let indexes = told["GlobalSecondaryIndexes"].as_object();
-            for (name, told) in indexes.into_iter().flatten() {
-                *self.writes.entry(format!("index {name}")).or_default() += units(told);
+            write("table".to_owned(), consumed(&table["Table"]));
+            let indexes = table["GlobalSecondaryIndexes"].as_object();
+            for (name, index) in indexes.into_iter().flatten() {
+                write(format!("index {name}"), consumed(index));
             }
         }
     }
@@ -104,64 +108,28 @@ pub(crate) struct Call<'c> {
     pub(crate) refused: bool,
 }
 
-fn told(capacity: &Value) -> Vec<&Value> {
-    match capacity {
-        Value::Array(tables) => tables.iter().collect(),
-        Value::Null => Vec::new(),
-        one => vec![one],
-    }
-}
-
 /// DynamoDB reports units under one of these names.
-fn units(told: &Value) -> f64 {
+fn consumed(capacity: &Value) -> f64 {
     let names = ["CapacityUnits", "WriteCapacityUnits", "ReadCapacityUnits"];
-    let units = names.iter().find_map(|name| told[*name].as_f64());
+    let units = names.iter().find_map(|name| capacity[*name].as_f64());
     units.unwrap_or_default()
 }
 
 /// The units of a write whose condition fails. DynamoDB does not report them; it bills the larger
 /// of the existing item and the item to write.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html#WorkingWithItems.ConditionalUpdate>
-fn refused(request: &Value, answer: &Value) -> f64 {
-    let there = size(&answer["Item"]);
-    let larger = size(&request["Item"]).max(there);
-    let units = u32::try_from(larger.div_ceil(1024)).unwrap_or(u32::MAX);
-    f64::from(units.max(1))
-}
-
-/// The size of an item that DynamoDB bills: the names, and the values by type.
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
-pub(crate) fn size(item: &Value) -> usize {
-    let attributes = item.as_object().into_iter().flatten();
-    attributes
-        .map(|(name, value)| name.len() + value_size(value))
-        .sum()
-}
-
-fn value_size(value: &Value) -> usize {
-    let Some((kind, value)) = value.as_object().and_then(|all| all.iter().next()) else {
-        return 0;
+fn refused(call: &Call<'_>) -> f64 {
+    let of = |message| {
+        let with: WithItem = serde_json::from_slice(message).unwrap_or_default();
+        size(&with.item)
     };
-    let text = value.as_str().unwrap_or_default();
-    match kind.as_str() {
-        "S" => text.len(),
-        // About one byte for two digits, plus one byte.
-        "N" => {
-            let digits = text.trim_start_matches('-').trim_end_matches('0');
-            digits.len().div_ceil(2) + 1
-        }
-        "B" => text.trim_end_matches('=').len() * 3 / 4,
-        "L" => {
-            let values = value.as_array().into_iter().flatten();
-            3 + values.map(|value| 1 + value_size(value)).sum::<usize>()
-        }
-        "M" => {
-            let entries = value.as_object().into_iter().flatten();
-            let entries = entries.map(|(name, value)| 1 + name.len() + value_size(value));
-            3 + entries.sum::<usize>()
-        }
-        _ => 1,
-    }
+    number(units(of(call.request).max(of(call.answer))))
+}
+
+#[derive(Default, Deserialize)]
+struct WithItem {
+    #[serde(default, rename = "Item")]
+    item: Item,
 }
 
 /// The total time covered by at least one of the spans.
@@ -238,22 +206,6 @@ mod tests {
         };
         let costs = [refused(10, 10), refused(10, 1_024), refused(2_100, 10)];
         assert_eq!(costs.map(|units| units.to_string()), ["1", "2", "3"]);
-    }
-
-    #[test]
-    fn the_bytes_of_an_item_are_names_and_values() {
-        let item = json!({
-            "pk": {"S": "E#a#1"},
-            "n": {"N": "1700000000000"},
-            "b": {"B": "aGVsbG8="},
-            "fx": {"M": {}},
-            "h": {"L": [{"S": "ab"}]},
-            "t": {"BOOL": true},
-        });
-        assert_eq!(
-            size(&item),
-            (2 + 5) + (1 + 2) + (1 + 5) + (2 + 3) + (1 + 3 + 3) + (1 + 1)
-        );
     }
 
     #[test]

@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use simulation::wire::sqs::{Message, Name};
 
+use crate::machine::Folder;
 use crate::speed::runtime::Program;
-use crate::speed::stores::{SOURCE, Stores};
-use crate::webhook::{SECRET, Shape, Webhook};
+use crate::speed::stores::Stores;
+use crate::webhook::{SECRET, SOURCE, Shape, Webhook};
 
 /// The size of a webhook's body in bytes.
 pub(crate) const SIZE: usize = 2_048;
 
-/// A temporary folder for the files of a measurement.
+/// The files of a measurement.
 pub(crate) struct Bench {
-    folder: PathBuf,
+    folder: Folder,
     processes: AtomicU64,
 }
 
 impl Bench {
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("mitt-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).context("make a folder")?;
-        std::fs::write(folder.join(ROOTS), roots()).context("write the roots")?;
+        let folder = Folder::new("bench")?;
+        std::fs::write(folder.file(ROOTS), roots()).context("write the roots")?;
         Ok(Self {
             folder,
             processes: AtomicU64::new(0),
@@ -36,11 +36,7 @@ impl Bench {
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    fn next(&self) -> u64 {
-        self.processes.fetch_add(1, Ordering::Relaxed)
+        self.folder.file(name)
     }
 
     /// A program with the environment that the template gives to a function. It has one source
@@ -52,7 +48,7 @@ impl Bench {
         stores: &Stores,
     ) -> anyhow::Result<Program> {
         let number = stores.url.rsplit(':').next().unwrap_or_default();
-        let sources = self.folder.join(format!("sources-{number}.toml"));
+        let sources = self.file(&format!("sources-{number}.toml"));
         if !sources.exists() {
             std::fs::write(&sources, sources_for(&stores.url)).context("write the sources")?;
         }
@@ -88,11 +84,12 @@ impl Bench {
             ("TZ", ":UTC".to_owned()),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value));
+        let process = self.processes.fetch_add(1, Ordering::Relaxed);
         Ok(Program {
             name,
             command,
             environment: BTreeMap::from(environment),
-            log: self.folder.join(format!("{name}-{}.log", self.next())),
+            log: self.file(&format!("{name}-{process}.log")),
         })
     }
 
@@ -105,12 +102,6 @@ impl Bench {
     ) -> anyhow::Result<Program> {
         let executable = folder.join(name).display().to_string();
         self.program(name, vec![executable], stores)
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

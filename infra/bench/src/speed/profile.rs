@@ -4,12 +4,15 @@
 //! the measurement uses the same program with symbols. Code that the linker's optimization has
 //! inlined counts for the function that contains it.
 
+mod owner;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
+use self::owner::{OTHER, owner, owner_of};
 use crate::speed::count::{WARM, rounds, under};
 use crate::speed::functions::Bench;
 use crate::speed::runtime::Running;
@@ -17,92 +20,6 @@ use crate::speed::stats::figure;
 use crate::speed::stores::Stores;
 use crate::speed::work::catch;
 use crate::table::Table;
-
-/// The owners of code, and the prefixes of their crates, or of their functions in C.
-const OWNERS: [(&str, &[&str]); 12] = [
-    ("Mitt", &["catcher", "shared"]),
-    (
-        "Lambda's runtime",
-        &["aws_lambda_events", "lambda_", "async_stream"],
-    ),
-    ("AWS SDK", &["aws_"]),
-    (
-        "HTTP",
-        &[
-            "h2",
-            "http",
-            "hyper",
-            "tower",
-            "url",
-            "idna",
-            "form_urlencoded",
-            "percent_encoding",
-            "want",
-        ],
-    ),
-    ("tokio", &["futures", "mio", "socket2", "tokio"]),
-    (
-        "TLS and cryptography",
-        &[
-            "block_buffer",
-            "crypto",
-            "digest",
-            "ecdsa",
-            "elliptic_curve",
-            "hmac",
-            "p256",
-            "primeorder",
-            "ring",
-            "rustls",
-            "sha1",
-            "sha2",
-            "subtle",
-            "webpki",
-            "x25519",
-            "LIMBS",
-            "GFp",
-            "aes_",
-        ],
-    ),
-    (
-        "JSON, TOML and encodings",
-        &[
-            "base64", "hex", "itoa", "memchr", "ryu", "serde", "toml", "winnow", "zmij", "jiff",
-            "time",
-        ],
-    ),
-    (
-        "logs",
-        &[
-            "matchers",
-            "regex_automata",
-            "regex_syntax",
-            "sharded_slab",
-            "tracing",
-        ],
-    ),
-    ("zstd", &["FSE_", "HIST_", "HUF_", "ZSTD", "zstd"]),
-    ("regular expressions", &["regex"]),
-    (
-        STANDARD,
-        &[
-            "addr2line",
-            "alloc",
-            "core",
-            "gimli",
-            "hashbrown",
-            "miniz_oxide",
-            "rustc_demangle",
-            "std",
-        ],
-    ),
-    (C, &["_mi_", "mi_", "mimalloc"]),
-];
-
-const STANDARD: &str = "Rust's standard library";
-const LOADER: &str = "loading the executable";
-const C: &str = "allocation, copies and the rest of libc";
-const OTHER: &str = "other";
 
 /// Quantities by owner.
 type Shares = BTreeMap<&'static str, f64>;
@@ -131,8 +48,7 @@ pub(crate) fn text(bench: &Bench, program: &Path, valgrind: &str) -> anyhow::Res
 
 /// The largest first, and the sums last.
 fn table(what: &str, columns: &[&str], shares: &[Shares]) -> String {
-    let head = [what].into_iter().chain(columns.iter().copied());
-    let mut table = Table::new(head.map(str::to_owned));
+    let mut table = Table::new([what].into_iter().chain(columns.iter().copied()));
     let mut owners: Vec<(&str, f64)> = Vec::new();
     for (owner, cost) in shares.iter().flatten() {
         match owners.iter_mut().find(|(known, _)| known == owner) {
@@ -144,10 +60,10 @@ fn table(what: &str, columns: &[&str], shares: &[Shares]) -> String {
     let cell = |value: f64| figure(value / 1e6);
     for (owner, _) in owners {
         let of = |shares: &Shares| cell(shares.get(owner).copied().unwrap_or(0.0));
-        table.row([owner.to_owned()].into_iter().chain(shares.iter().map(of)));
+        table.named(owner, shares.iter().map(of));
     }
     let sum = |shares: &Shares| cell(shares.values().sum());
-    table.row(["all".to_owned()].into_iter().chain(shares.iter().map(sum)));
+    table.named("all", shares.iter().map(sum));
     table.to_string()
 }
 
@@ -198,41 +114,6 @@ fn by_owner(profile: &str) -> Shares {
         }
     }
     shares
-}
-
-fn owner_of(object: &str, function: &str) -> &'static str {
-    let object = object.rsplit('/').next().unwrap_or(object);
-    if object.starts_with("ld-") || object.starts_with("ld64") {
-        return LOADER;
-    }
-    if ["libc.", "libm.", "libgcc"]
-        .iter()
-        .any(|it| object.starts_with(it))
-    {
-        return C;
-    }
-    owner(function)
-}
-
-/// The owner of the first crate in a name that is not the standard library: `drop_in_place` of a
-/// type, or a method of a `Vec` of it, belongs to that type's crate.
-fn owner(function: &str) -> &'static str {
-    let owned = |word: &str| {
-        let mut owners = OWNERS.iter();
-        let found = owners.find(|(_, crates)| crates.iter().any(|it| word.starts_with(it)));
-        found.map(|(owner, _)| *owner)
-    };
-    let mut crates = function.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
-    let mut named = crates.by_ref().filter_map(|path| path.split_once("::"));
-    let mut fallback = None;
-    for (first, _) in named.by_ref() {
-        match owned(first) {
-            Some(STANDARD) => fallback = Some(STANDARD),
-            Some(owner) => return owner,
-            None => {}
-        }
-    }
-    fallback.or_else(|| owned(function)).unwrap_or(OTHER)
 }
 
 /// The bytes of the executable by owner: its code, and the rest by section.
@@ -310,12 +191,11 @@ fn faults(bench: &Bench, program: &Path) -> anyhow::Result<String> {
     let start = running.page_faults()?;
     catch(&mut running, 0)?;
     let first = running.page_faults()? - start;
-    let mut table = Table::new(["", "start", "first webhook"].map(str::to_owned));
-    table.row([
-        "page faults".to_owned(),
-        start.to_string(),
-        first.to_string(),
-    ]);
+    let mut table = Table::new(["", "start", "first webhook"]);
+    table.named(
+        "page faults",
+        [start, first].map(|faults| faults.to_string()),
+    );
     Ok(table.to_string())
 }
 
@@ -358,6 +238,7 @@ fn minus(more: &Shares, less: &Shares, times: f64) -> Shares {
 
 #[cfg(test)]
 mod tests {
+    use super::owner::{C, STANDARD};
     use super::*;
 
     const PROFILE: &str = "\
@@ -388,18 +269,6 @@ summary: 5118
         let shares = by_owner(PROFILE);
         let expected = [("AWS SDK", 111.0), (STANDARD, 7.0), (C, 5000.0)];
         assert_eq!(shares, Shares::from(expected));
-    }
-
-    #[test]
-    fn an_owner_is_the_first_crate_that_is_not_the_standard_library() {
-        assert_eq!(
-            owner("core::ptr::drop_in_place<shared::sources::Config>"),
-            "Mitt"
-        );
-        assert_eq!(owner("<hyper::Error as core::fmt::Display>::fmt"), "HTTP");
-        assert_eq!(owner("ZSTD_compressBlock"), "zstd");
-        assert_eq!(owner("_mi_page_malloc"), C);
-        assert_eq!(owner("_start"), OTHER);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The report with its tables.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
-use crate::speed::again::Repeatable;
 use crate::speed::count::Figures;
 use crate::speed::flow::Flow;
-use crate::speed::race::{NAMES, Sample, megabytes};
+use crate::speed::previous::Repeatable;
 use crate::speed::stats::{Range, figure, median};
-use crate::speed::targets::Target;
+use crate::speed::targets;
+use crate::speed::times::{NAMES, Sample, megabytes};
 use crate::table::Table;
+
+const PROGRAMS: [&str; 4] = ["catcher", "catcher, duplicates", "processor", "backup-sync"];
 
 /// All measurements.
 pub(crate) struct Measured {
@@ -30,116 +32,102 @@ pub(crate) struct Measured {
 
 impl Measured {
     pub(crate) fn text(&self) -> anyhow::Result<String> {
-        let mut text = String::new();
-        let mut section = |title: &str, body: &str| writeln!(text, "### {title}\n\n{body}");
-        section("Counts", &self.counts())?;
-        section("Instructions, millions", &self.instructions())?;
-        section("Times on this machine, medians", &self.times())?;
-        section(
-            "Compared with the catcher, medians of paired ratios",
-            &self.compared(),
-        )?;
-        section("Sizes, MB", &self.sizes())?;
-        section("End to end", &self.end_to_end())?;
+        let mut text = Vec::new();
+        let mut section = |title: &str, body: &dyn Display| {
+            text.push(format!("### {title}\n\n{body}\n"));
+        };
+        section("Counts", &self.counts());
+        section("Instructions, millions", &self.instructions());
+        section("Times on this machine, medians", &self.times());
+        let title = "Compared with the catcher, medians of paired ratios";
+        section(title, &self.compared());
+        section("Sizes, MB", &self.sizes());
+        section("End to end", &self.end_to_end());
         if let Some(scale) = &self.scale {
-            section(
-                "As the inbox grows",
-                &format!("```\n{}\n```\n", scale.trim()),
-            )?;
+            let scale = format!("```\n{}\n```\n", scale.trim());
+            section("As the inbox grows", &scale);
         }
-        section("Targets", &self.targets()?)?;
+        section("Targets", &targets::table(self)?);
         if let Some(profile) = &self.profile {
-            section("Breakdown of the catcher", profile)?;
+            section("Breakdown of the catcher", profile);
         }
-        Ok(text)
+        Ok(text.concat())
     }
 
-    fn counts(&self) -> String {
+    fn counts(&self) -> Table {
         let head = [
             "each invocation",
             "table requests",
             "queue requests",
             "write units",
         ];
-        let mut table = Table::new(head.map(str::to_owned));
-        for program in ["catcher", "catcher, duplicates", "processor", "backup-sync"] {
-            let of = |what: &str| self.figures.get(&format!("{program}/warm/{what}"));
-            let cells = head
-                .iter()
-                .skip(1)
-                .map(|what| of(what).map_or_else(String::new, |it| figure(*it)));
-            table.row([program.to_owned()].into_iter().chain(cells));
+        let mut table = Table::new(head);
+        for program in PROGRAMS {
+            let of = |what: &&str| self.figures.get(&format!("{program}/warm/{what}"));
+            let cells = head.iter().skip(1).map(of);
+            table.named(
+                program,
+                cells.map(|it| it.map_or(String::new(), |it| figure(*it))),
+            );
         }
-        table.to_string()
+        table
     }
 
-    fn instructions(&self) -> String {
-        let stages = ["start", "first", "warm"];
-        let head = ["", "start", "first invocation", "each further one"];
-        let mut table = Table::new(head.map(str::to_owned));
-        for program in ["catcher", "catcher, duplicates", "processor", "backup-sync"] {
+    fn instructions(&self) -> Table {
+        let mut table = Table::new(["", "start", "first invocation", "each further one"]);
+        for program in PROGRAMS {
             let of = |stage: &str| self.figures.get(&format!("{program}/{stage}/instructions"));
-            let cells = stages.map(|stage| of(stage).map_or("-".to_owned(), |it| figure(it / 1e6)));
-            table.row([program.to_owned()].into_iter().chain(cells));
+            let cell = |stage| of(stage).map_or("-".to_owned(), |it| figure(it / 1e6));
+            table.named(program, ["start", "first", "warm"].map(cell));
         }
-        let floor = self.floor.map(|it| figure(it / 1e6));
-        table.row(["floor".to_owned()].into_iter().chain(floor));
-        table.to_string()
+        table.named("floor", self.floor.map(|it| figure(it / 1e6)));
+        table
     }
 
-    fn times(&self) -> String {
-        let names = self.samples.iter().map(|(name, _)| (*name).to_owned());
-        let mut table = Table::new([String::new()].into_iter().chain(names));
+    fn times(&self) -> Table {
+        let names = self.samples.iter().map(|(name, _)| *name);
+        let mut table = Table::new([""].into_iter().chain(names));
         for (at, name) in NAMES.iter().enumerate() {
-            let cells = self
-                .samples
-                .iter()
-                .map(|(_, samples)| figure(measure(samples, at)));
-            table.row([(*name).to_owned()].into_iter().chain(cells));
+            let samples = self.samples.iter();
+            table.named(
+                name,
+                samples.map(|(_, samples)| figure(measure(samples, at))),
+            );
         }
-        table.to_string()
+        table
     }
 
-    fn compared(&self) -> String {
-        let names = self.ratios.iter().map(|(name, _)| (*name).to_owned());
-        let mut table = Table::new([String::new()].into_iter().chain(names));
+    fn compared(&self) -> Table {
+        let names = self.ratios.iter().map(|(name, _)| *name);
+        let mut table = Table::new([""].into_iter().chain(names));
         for (at, name) in NAMES.iter().enumerate() {
-            let cells = self
-                .ratios
-                .iter()
-                .map(|(_, ranges)| ranges.get(at).map_or_else(String::new, Range::to_string));
-            table.row([(*name).to_owned()].into_iter().chain(cells));
+            let ranges = self.ratios.iter().map(|(_, ranges)| ranges.get(at));
+            table.named(
+                name,
+                ranges.map(|it| it.map_or(String::new(), Range::to_string)),
+            );
         }
-        table.to_string()
+        table
     }
 
-    fn sizes(&self) -> String {
-        let mut table = Table::new(["", "uncompressed", "zipped"].map(str::to_owned));
+    fn sizes(&self) -> Table {
+        let mut table = Table::new(["", "uncompressed", "zipped"]);
         for (name, bytes, zipped) in &self.sizes {
-            let cells = [*bytes, *zipped].map(|size| figure(megabytes(size)));
-            table.row([(*name).to_owned()].into_iter().chain(cells));
+            table.named(name, [*bytes, *zipped].map(|size| figure(megabytes(size))));
         }
-        table.to_string()
+        table
     }
 
     fn end_to_end(&self) -> String {
         let flow = &self.flow;
-        let mut table = Table::new(["", "figure"].map(str::to_owned));
-        let mut row = |what: &str, value: f64| table.row([what.to_owned(), figure(value)]);
+        let mut table = Table::new(["", "figure"]);
+        let mut row = |what: &str, value: f64| table.named(what, [figure(value)]);
         row("webhooks answered per second", flow.caught);
         row("events done per second", flow.done);
         row("from 2xx to effect, ms, median", flow.alone_p50);
         row("from 2xx to effect, ms, p99", flow.alone_p99);
         let (deliveries, events) = (flow.deliveries, flow.events);
         format!("{deliveries} deliveries of {events} events.\n\n{table}")
-    }
-
-    fn targets(&self) -> anyhow::Result<String> {
-        let mut table = Table::new(["", "measured", "target", ""].map(str::to_owned));
-        for target in Target::ALL {
-            table.row(target.row(self)?);
-        }
-        Ok(table.to_string())
     }
 
     /// A measurement of a program.

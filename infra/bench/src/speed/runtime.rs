@@ -13,8 +13,8 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use shared::base::clock::UnixMillis;
 
+use crate::http::{self, Message};
 use crate::machine;
-use crate::speed::http::{self, Request, Response};
 
 /// How a program is started.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Running {
     log: PathBuf,
     child: Child,
     work: Sender<String>,
-    told: Receiver<Told>,
+    reports: Receiver<Report>,
     /// The time from its start to its request for the first event.
     pub(crate) init: Duration,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Answer {
 }
 
 /// A message of the process, with its time.
-enum Told {
+enum Report {
     Ready(Instant),
     Answered(Instant, Vec<u8>),
     Failed(String),
@@ -55,8 +55,8 @@ impl Running {
     /// Starts the process, and returns when it waits for its first event.
     pub(crate) fn start(program: &Program) -> anyhow::Result<Self> {
         let (work, given) = channel();
-        let (tell, told) = channel();
-        let api = Mutex::new((given, tell));
+        let (report, reports) = channel();
+        let api = Mutex::new((given, report));
         let address = http::serve(move |request| answer(&api, request))?;
         let log = File::create(&program.log).context("create the log file")?;
         let (first, rest) = program.command.split_first().context("no command")?;
@@ -76,7 +76,7 @@ impl Running {
             log: program.log.clone(),
             child,
             work,
-            told,
+            reports,
             init: Duration::ZERO,
         };
         running.init = running.ready()?.duration_since(started);
@@ -87,7 +87,7 @@ impl Running {
     pub(crate) fn invoke(&mut self, event: String) -> anyhow::Result<Answer> {
         let began = Instant::now();
         self.work.send(event).context("send an event")?;
-        let Told::Answered(at, body) = self.hear()? else {
+        let Report::Answered(at, body) = self.next_report()? else {
             bail!("{} requested an event twice", self.name);
         };
         self.ready()?;
@@ -151,18 +151,20 @@ impl Running {
     }
 
     fn ready(&mut self) -> anyhow::Result<Instant> {
-        match self.hear()? {
-            Told::Ready(at) => Ok(at),
+        match self.next_report()? {
+            Report::Ready(at) => Ok(at),
             _ => bail!("{} sent an unexpected answer", self.name),
         }
     }
 
-    fn hear(&mut self) -> anyhow::Result<Told> {
+    fn next_report(&mut self) -> anyhow::Result<Report> {
         let until = Instant::now() + PATIENCE;
         loop {
-            match self.told.recv_timeout(Duration::from_millis(200)) {
-                Ok(Told::Failed(what)) => bail!("{} failed: {what}\n{}", self.name, self.written()),
-                Ok(told) => return Ok(told),
+            match self.reports.recv_timeout(Duration::from_millis(200)) {
+                Ok(Report::Failed(what)) => {
+                    bail!("{} failed: {what}\n{}", self.name, self.written())
+                }
+                Ok(report) => return Ok(report),
                 Err(_) => {
                     let ended = self.child.try_wait()?;
                     let written = || {
@@ -190,40 +192,35 @@ impl Drop for Running {
     }
 }
 
-fn answer(api: &Mutex<(Receiver<String>, Sender<Told>)>, request: &Request) -> Option<Response> {
+fn answer(api: &Mutex<(Receiver<String>, Sender<Report>)>, request: &Message) -> Option<Message> {
     let now = Instant::now();
     // The process sends one request at a time.
     let api = api.lock().ok()?;
-    let (given, tell) = &*api;
-    let path = request.path.strip_prefix("/2018-06-01/runtime/")?;
+    let (given, sender) = &*api;
+    let path = request.path().strip_prefix("/2018-06-01/runtime/")?;
     if path == "invocation/next" {
-        tell.send(Told::Ready(now)).ok()?;
+        sender.send(Report::Ready(now)).ok()?;
         // The end of the measurement ends the wait.
         return Some(event(given.recv().ok()?));
     }
-    let told = if path.ends_with("/response") {
-        Told::Answered(now, request.body.clone())
+    let report = if path.ends_with("/response") {
+        Report::Answered(now, request.body.clone())
     } else {
-        Told::Failed(String::from_utf8_lossy(&request.body).into_owned())
+        Report::Failed(String::from_utf8_lossy(&request.body).into_owned())
     };
-    tell.send(told).ok()?;
-    Some(Response::new(202, r#"{"status":"OK"}"#))
+    sender.send(report).ok()?;
+    Some(Message::response(202, r#"{"status":"OK"}"#))
 }
 
-fn event(payload: String) -> Response {
+fn event(payload: String) -> Message {
     const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:bench";
     const ID: &str = "8476a536-e9f4-11e8-9739-2dfe598c3fcd";
     const TRACE: &str = "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Sampled=0";
     let deadline = (UnixMillis::now().0 + 60_000).to_string();
-    let headers = vec![
-        ("content-type", "application/json".to_owned()),
-        ("lambda-runtime-aws-request-id", ID.to_owned()),
-        ("lambda-runtime-deadline-ms", deadline),
-        ("lambda-runtime-invoked-function-arn", ARN.to_owned()),
-        ("lambda-runtime-trace-id", TRACE.to_owned()),
-    ];
-    Response {
-        headers,
-        ..Response::new(200, payload)
-    }
+    Message::response(200, payload)
+        .with("content-type", "application/json")
+        .with("lambda-runtime-aws-request-id", ID)
+        .with("lambda-runtime-deadline-ms", deadline)
+        .with("lambda-runtime-invoked-function-arn", ARN)
+        .with("lambda-runtime-trace-id", TRACE)
 }

@@ -12,14 +12,12 @@ use simulation::rng::Dice;
 use simulation::wire::dynamodb::{Refusal, Table};
 use simulation::wire::sqs::{Message, Name, Queues, VISIBILITY_MS};
 
-use crate::speed::http::{self, Request, Response};
-use crate::speed::units;
-use crate::webhook::SECRET;
+use crate::http::{self, Message as Http};
+use crate::item::{Item, size, units, written};
+use crate::webhook::{SECRET, SOURCE};
 
 /// The names of the sender and of the destination, under which their secrets are stored.
 const SECRETS: [&str; 2] = [SOURCE, "destination"];
-
-pub(crate) const SOURCE: &str = "stripe-main";
 
 #[derive(Clone)]
 pub(crate) struct Stores {
@@ -35,7 +33,7 @@ struct Inner {
     tally: Tally,
     /// The time of each event's effect, by event id.
     effects: HashMap<String, Instant>,
-    untaught: Vec<String>,
+    unsupported: Vec<String>,
 }
 
 /// Counts since the last call of `take_tally`.
@@ -58,7 +56,7 @@ impl Stores {
             dice: Dice::new(1, 1),
             tally: Tally::default(),
             effects: HashMap::new(),
-            untaught: Vec::new(),
+            unsupported: Vec::new(),
         }));
         let served = Arc::clone(&inner);
         let address = http::serve(move |request| Some(locked(&served).answer(request)))?;
@@ -98,10 +96,8 @@ impl Stores {
     pub(crate) fn done(&self) -> usize {
         let inner = locked(&self.inner);
         let rows = inner.table.state_rows().into_iter();
-        let state = |item: &simulation::wire::dynamodb::Item| {
-            item.get("st").and_then(|st| st.text()) == Some("done")
-        };
-        rows.filter(|(_, item)| state(item)).count()
+        let is_done = |item: &Item| item.get("st").and_then(|st| st.text()) == Some("done");
+        rows.filter(|(_, item)| is_done(item)).count()
     }
 
     /// Fails if the stores received an unsupported request, because the figures would be
@@ -109,9 +105,9 @@ impl Stores {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let inner = locked(&self.inner);
         anyhow::ensure!(
-            inner.untaught.is_empty(),
+            inner.unsupported.is_empty(),
             "the stores received unsupported requests: {}",
-            inner.untaught.join(", ")
+            inner.unsupported.join(", ")
         );
         Ok(())
     }
@@ -122,90 +118,89 @@ fn locked(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Inner {
-    fn answer(&mut self, request: &Request) -> Response {
-        let target = request.header("x-amz-target").unwrap_or_default();
-        match target.split_once('.') {
+    fn answer(&mut self, request: &Http) -> Http {
+        match request.operation() {
             Some(("DynamoDB_20120810", operation)) => self.table(operation, &request.body),
             Some(("AmazonSQS", operation)) => self.queue(operation, &request.body),
             Some(("AmazonSSM", "GetParametersByPath")) => self.parameters(&request.body),
-            _ if request.path == "/hooks" => self.effect(&request.body),
-            _ => self.untaught(format!("{} {} {target}", request.method, request.path)),
+            _ if request.path() == "/hooks" => self.effect(&request.body),
+            _ => {
+                let target = request.header("x-amz-target").unwrap_or_default();
+                let (method, path) = (request.method(), request.path());
+                self.unsupported(format!("{method} {path} {target}"))
+            }
         }
     }
 
-    fn table(&mut self, operation: &str, body: &[u8]) -> Response {
+    fn table(&mut self, operation: &str, body: &[u8]) -> Http {
         self.tally.table += 1;
         let answer = self.table.answer(operation, body, UnixMillis::now().0);
         let changes = std::mem::take(&mut self.table.changed);
-        let writes = matches!(
-            operation,
-            "PutItem" | "UpdateItem" | "DeleteItem" | "TransactWriteItems"
-        );
+        let writes = ["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"];
         match answer {
             Ok(body) => {
                 let in_transaction = operation == "TransactWriteItems";
-                self.tally.write_units += units::written(&changes, in_transaction);
-                Response::new(200, body)
+                self.tally.write_units += written(&changes, in_transaction);
+                Http::response(200, body)
             }
-            Err(Refusal::Unknown(what) | Refusal::Invalid(what)) => self.untaught(what),
+            Err(Refusal::Unknown(what) | Refusal::Invalid(what)) => self.unsupported(what),
             Err(refusal) => {
-                if let Refusal::Condition(there) = &refusal {
-                    self.tally.write_units += u64::from(writes) * units::refused(there.as_ref());
+                // A rejected write is billed by the size of the existing item.
+                if let Refusal::Condition(there) = &refusal
+                    && writes.contains(&operation)
+                {
+                    self.tally.write_units += units(there.as_ref().map_or(0, size));
                 }
-                Response::new(400, refusal.body())
+                Http::response(400, refusal.body())
             }
         }
     }
 
-    fn queue(&mut self, operation: &str, body: &[u8]) -> Response {
+    fn queue(&mut self, operation: &str, body: &[u8]) -> Http {
         self.tally.queue += 1;
         let now = UnixMillis::now().0;
         match self.queues.answer(operation, body, now, &mut self.dice) {
-            Ok(done) => Response::new(200, with_digest(&done.answer, body)),
-            Err(what) => self.untaught(format!("SQS: {what}")),
+            Ok(done) => Http::response(200, with_digest(&done.answer, body)),
+            Err(what) => self.unsupported(format!("SQS: {what}")),
         }
     }
 
-    fn parameters(&mut self, body: &[u8]) -> Response {
+    fn parameters(&mut self, body: &[u8]) -> Http {
         self.tally.parameters += 1;
         let asked: Value = serde_json::from_slice(body).unwrap_or_default();
         let path = asked["Path"].as_str().unwrap_or_default();
         let path = path.trim_end_matches('/');
         // The path of one secret, or of all secrets.
-        let is_one = SECRETS
+        let one = SECRETS
             .iter()
             .any(|name| path.ends_with(&format!("/{name}")));
-        let names = if is_one {
+        let names = if one {
             vec![format!("{path}/current")]
         } else {
-            let names = SECRETS.iter();
-            names.map(|name| format!("{path}/{name}/current")).collect()
+            SECRETS
+                .map(|name| format!("{path}/{name}/current"))
+                .to_vec()
         };
         let parameters = names.iter().map(|name| {
-            json!({
-                "Name": name,
-                "Type": "SecureString",
-                "Value": SECRET,
-                "Version": 1,
-                "LastModifiedDate": 1_767_000_000,
-            })
+            json!({"Name": name, "Type": "SecureString", "Value": SECRET, "Version": 1,
+                "LastModifiedDate": 1_767_000_000})
         });
         let parameters: Vec<Value> = parameters.collect();
-        Response::new(200, json!({ "Parameters": parameters }).to_string())
+        Http::response(200, json!({ "Parameters": parameters }).to_string())
     }
 
-    fn effect(&mut self, body: &[u8]) -> Response {
+    fn effect(&mut self, body: &[u8]) -> Http {
         self.tally.destination += 1;
         let event: Value = serde_json::from_slice(body).unwrap_or_default();
         let id = event["id"].as_str().unwrap_or_default().to_owned();
         self.effects.insert(id, Instant::now());
-        Response::new(200, "")
+        Http::response(200, "")
     }
 
-    fn untaught(&mut self, what: String) -> Response {
+    fn unsupported(&mut self, what: String) -> Http {
         let body = json!({ "__type": "ValidationException", "message": what }).to_string();
-        self.untaught.push(what);
-        Response::new(400, body)
+        self.unsupported.push(what);
+        Http::response(400, body)
     }
 }
 

@@ -2,136 +2,107 @@
 
 use anyhow::Context as _;
 
-use crate::speed::race::megabytes;
 use crate::speed::report::Measured;
 use crate::speed::stats::figure;
+use crate::speed::times::megabytes;
+use crate::table::Table;
+
+use Target::{AtLeast, AtMost};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    what: &'static str,
-    wanted: Wanted,
-    of: Of,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Wanted {
+enum Target {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// The source of the figure.
-#[derive(Clone, Copy, Debug)]
-enum Of {
-    /// Millions of instructions, summed over the stages.
-    Instructions(&'static [&'static str]),
-    Count(&'static [&'static str], f64),
-    Time(&'static str),
-    /// The ratio of another implementation to the catcher.
-    Ratio(&'static str, &'static str),
-    Size,
-    Zip,
-}
+/// Finds a figure among the measurements.
+type Of = fn(&Measured) -> Option<f64>;
+
+const TARGETS: [(&str, Target, Of); 12] = [
+    (
+        "catcher, start, millions of instructions",
+        AtMost(2.0),
+        start,
+    ),
+    (
+        "catcher, to the first response, millions of instructions",
+        AtMost(8.0),
+        |it| Some(start(it)? + millions(it, "first")?),
+    ),
+    (
+        "catcher, each further webhook, millions of instructions",
+        AtMost(2.0),
+        |it| millions(it, "warm"),
+    ),
+    (
+        "Node.js / catcher, CPU to the first response",
+        AtLeast(30.0),
+        |it| it.ratio("Node.js", COLD),
+    ),
+    (
+        "Python / catcher, CPU to the first response",
+        AtLeast(50.0),
+        |it| it.ratio("Python", COLD),
+    ),
+    ("Node.js / catcher, warm CPU", AtLeast(6.0), |it| {
+        it.ratio("Node.js", WARM)
+    }),
+    ("Python / catcher, warm CPU", AtLeast(4.0), |it| {
+        it.ratio("Python", WARM)
+    }),
+    ("catcher, peak RSS, MB", AtMost(10.0), |it| {
+        it.time("catcher", "peak RSS, MB")
+    }),
+    ("catcher, executable, MB", AtMost(6.5), |it| {
+        Some(sizes(it)?.0)
+    }),
+    ("catcher, zip, MB", AtMost(3.0), |it| Some(sizes(it)?.1)),
+    (
+        "an event of 2 KB from webhook to done, write units",
+        AtMost(6.0),
+        |it| {
+            let of_batch = it.figures.get("processor/warm/write units")?;
+            Some(it.figures.get("catcher/warm/write units")? + of_batch / BATCH)
+        },
+    ),
+    ("a webhook, requests to the table", AtMost(2.0), |it| {
+        it.figures.get("catcher/warm/table requests").copied()
+    }),
+];
 
 const COLD: &str = "CPU to the first response, ms";
 const WARM: &str = "warm CPU, µs";
 
-impl Target {
-    pub(crate) const ALL: [Self; 12] = [
-        Self {
-            what: "catcher, start, millions of instructions",
-            wanted: Wanted::AtMost(2.0),
-            of: Of::Instructions(&["catcher/start/instructions"]),
-        },
-        Self {
-            what: "catcher, to the first response, millions of instructions",
-            wanted: Wanted::AtMost(8.0),
-            of: Of::Instructions(&["catcher/start/instructions", "catcher/first/instructions"]),
-        },
-        Self {
-            what: "catcher, each further webhook, millions of instructions",
-            wanted: Wanted::AtMost(2.0),
-            of: Of::Instructions(&["catcher/warm/instructions"]),
-        },
-        Self {
-            what: "Node.js / catcher, CPU to the first response",
-            wanted: Wanted::AtLeast(30.0),
-            of: Of::Ratio("Node.js", COLD),
-        },
-        Self {
-            what: "Python / catcher, CPU to the first response",
-            wanted: Wanted::AtLeast(50.0),
-            of: Of::Ratio("Python", COLD),
-        },
-        Self {
-            what: "Node.js / catcher, warm CPU",
-            wanted: Wanted::AtLeast(6.0),
-            of: Of::Ratio("Node.js", WARM),
-        },
-        Self {
-            what: "Python / catcher, warm CPU",
-            wanted: Wanted::AtLeast(4.0),
-            of: Of::Ratio("Python", WARM),
-        },
-        Self {
-            what: "catcher, peak RSS, MB",
-            wanted: Wanted::AtMost(10.0),
-            of: Of::Time("peak RSS, MB"),
-        },
-        Self {
-            what: "catcher, executable, MB",
-            wanted: Wanted::AtMost(6.5),
-            of: Of::Size,
-        },
-        Self {
-            what: "catcher, zip, MB",
-            wanted: Wanted::AtMost(3.0),
-            of: Of::Zip,
-        },
-        Self {
-            what: "an event of 2 KB from webhook to done, write units",
-            wanted: Wanted::AtMost(6.0),
-            // A batch has ten events.
-            of: Of::Count(
-                &["catcher/warm/write units", "processor/warm/write units"],
-                10.0,
-            ),
-        },
-        Self {
-            what: "a webhook, requests to the table",
-            wanted: Wanted::AtMost(2.0),
-            of: Of::Count(&["catcher/warm/table requests"], 1.0),
-        },
-    ];
+/// Events in a batch of the processor.
+const BATCH: f64 = 10.0;
 
-    pub(crate) fn row(&self, measured: &Measured) -> anyhow::Result<[String; 4]> {
-        let is = self.of.find(measured);
-        let is = is.with_context(|| format!("no measurement for: {}", self.what))?;
-        let (bound, holds) = match self.wanted {
-            Wanted::AtMost(most) => (format!("≤ {}", figure(most)), is <= most),
-            Wanted::AtLeast(least) => (format!("≥ {}", figure(least)), is >= least),
+pub(crate) fn table(measured: &Measured) -> anyhow::Result<Table> {
+    let mut table = Table::new(["", "measured", "target", ""]);
+    for (what, target, of) in TARGETS {
+        let is = of(measured).with_context(|| format!("no measurement for: {what}"))?;
+        let (bound, holds) = match target {
+            AtMost(most) => (format!("≤ {}", figure(most)), is <= most),
+            AtLeast(least) => (format!("≥ {}", figure(least)), is >= least),
         };
         let verdict = if holds { "" } else { "**missed**" };
-        Ok([self.what.to_owned(), figure(is), bound, verdict.to_owned()])
+        table.row([what, &figure(is), &bound, verdict]);
     }
+    Ok(table)
 }
 
-impl Of {
-    fn find(self, measured: &Measured) -> Option<f64> {
-        let sum = |names: &[&str]| {
-            let values = names
-                .iter()
-                .map(|name| measured.figures.get(*name).copied());
-            values.sum::<Option<f64>>()
-        };
-        let size = || measured.sizes.iter().find(|(name, ..)| *name == "catcher");
-        match self {
-            Self::Instructions(names) => Some(sum(names)? / 1e6),
-            Self::Count([catcher, rest @ ..], batch) => Some(sum(&[catcher])? + sum(rest)? / batch),
-            Self::Count([], _) => None,
-            Self::Time(name) => measured.time("catcher", name),
-            Self::Ratio(program, name) => measured.ratio(program, name),
-            Self::Size => size().map(|(_, bytes, _)| megabytes(*bytes)),
-            Self::Zip => size().map(|(_, _, zipped)| megabytes(*zipped)),
-        }
-    }
+fn start(measured: &Measured) -> Option<f64> {
+    millions(measured, "start")
+}
+
+/// Millions of the catcher's instructions.
+fn millions(measured: &Measured, stage: &str) -> Option<f64> {
+    let name = format!("catcher/{stage}/instructions");
+    Some(measured.figures.get(&name)? / 1e6)
+}
+
+/// The megabytes of the catcher, uncompressed and zipped.
+fn sizes(measured: &Measured) -> Option<(f64, f64)> {
+    let mut sizes = measured.sizes.iter();
+    let (_, bytes, zipped) = sizes.find(|(name, ..)| *name == "catcher")?;
+    Some((megabytes(*bytes), megabytes(*zipped)))
 }

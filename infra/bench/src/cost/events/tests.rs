@@ -7,10 +7,6 @@ use crate::cost::prices::tests::prices;
 use crate::cost::rows::Rows;
 use crate::webhook::Shape;
 
-fn near(one: f64, other: f64) {
-    assert!((one - other).abs() < 1e-6, "{one} is not {other}");
-}
-
 fn machine() -> Machine {
     Machine {
         memory_mb: 1769.0,
@@ -73,9 +69,16 @@ fn counted(units: f64) -> Counted {
     }
 }
 
+fn inside_of<'p>(counted: &Counted, prices: &'p Prices) -> Bill<'p> {
+    let mut bill = Bill::new(prices);
+    inside(&mut bill, counted, &deployed()).unwrap();
+    bill
+}
+
 #[test]
 fn what_ten_events_cost_a_million_cost_a_hundred_thousand_times() {
-    let bill = inside(&counted(6.0), &deployed(), &prices()).unwrap();
+    let prices = prices();
+    let bill = inside_of(&counted(6.0), &prices);
     // Six units each, and two for each of the 20,000 duplicates.
     near(bill.of_part("ledger"), (6e6 + 2.0 * 20_000.0) * 0.625 / 1e6);
     // One send each; a receive and a delete for ten events.
@@ -97,8 +100,8 @@ fn a_row_costs_its_bytes_for_its_days_and_what_can_be_brought_back_more() {
         done: 10,
     };
     let price = |recovery| {
-        let mut bill = Bill::default();
-        storage(&mut bill, &prices, &counted, recovery).unwrap();
+        let mut bill = Bill::new(&prices);
+        storage(&mut bill, &counted, recovery).unwrap();
         bill.total()
     };
     // 73 days are 2.4 months.
@@ -112,7 +115,8 @@ fn a_row_costs_its_bytes_for_its_days_and_what_can_be_brought_back_more() {
 fn each_door_has_its_price() {
     let prices = prices();
     let price = |door| {
-        let bill = front(&counted(6.0), door, &deployed(), &prices).unwrap();
+        let mut bill = Bill::new(&prices);
+        front(&mut bill, &counted(6.0), door, &deployed()).unwrap();
         bill.of_part("front door")
     };
     near(price(Door::HttpApi), 1.02);
@@ -146,21 +150,17 @@ fn time_is_the_wait_and_the_processor_time_at_its_share() {
 fn one_in_a_hundred_invocations_starts_a_process() {
     let prices = prices();
     let mut counted = counted(6.0);
-    let without = inside(&counted, &deployed(), &prices).unwrap();
+    let without = inside_of(&counted, &prices);
     counted.cold_catcher.waited = Duration::from_millis(110);
-    let with = inside(&counted, &deployed(), &prices).unwrap();
+    let with = inside_of(&counted, &prices);
     let more = with.of_part("catcher") - without.of_part("catcher");
     // 100 ms longer than usual, for one hundredth of 1.02 million.
     near(more, 1.02e4 * 0.1 * 1769.0 / 1024.0 * 0.000_013_333_4);
 }
 
 #[test]
-fn lines_cost_their_bytes_and_some_beside() {
+fn lambda_writes_three_lines_of_its_own() {
     let prices = prices();
-    let mut bill = Bill::default();
-    logs(&mut bill, &prices, "log", (1e6, 174.0 * 1e6), 365.0 / 12.0).unwrap();
-    let gb = 200.0 * 1e6 / GB;
-    near(bill.total(), gb * 0.50 + gb * 0.15 * 0.03);
     let tally = Tally {
         invocations: 2,
         log_lines: 2,
