@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cost::measure::Case;
-use crate::cost::prices::tests::prices;
+use crate::cost::prices::tests::{near, prices};
 use crate::cost::rows::Rows;
 use crate::webhook::Shape;
 
