@@ -1,4 +1,4 @@
-"""Runs the long tests, and prints one table of the results.
+"""Builds and runs the long tests, and prints one table of the results.
 
 Each step is a target of the Makefile, and its whole output is in target/long. Two lanes run in parallel:
 steps that mostly wait, because they run real processes under faults for hours, and steps that compute.
@@ -17,6 +17,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LOGS = ROOT / "target/long"
+CARGO = os.environ.get("CARGO", "cargo")
+
+# What the steps need in addition to `make test-build`.
+BUILDS = [
+    [CARGO, "build", "--profile", "simulation", "--workspace", "--locked", "--bins"],
+    [CARGO, "test", "--profile", "simulation", "--workspace", "--locked", "--test", "properties", "--test", "chaos", "--no-run"],
+    [CARGO, "build", "--release", "--locked", "-p", "models"],
+    ["make", "--no-print-directory", "fuzz", "SECONDS=0"],
+    [sys.executable, "infra/tests/mutants.py", "build"],
+]
 
 
 def whole_lines(pattern):
@@ -76,6 +86,10 @@ def main():
     unknown = set(wanted) - {name for name, _, _ in COMPUTE + WAIT}
     if unknown:
         sys.exit(f"unknown step {', '.join(sorted(unknown))}; use {', '.join(name for name, _, _ in COMPUTE + WAIT)}")
+    # All builds come first, so that no build runs beside a measurement.
+    for command in BUILDS:
+        if code := subprocess.run(command, cwd=ROOT, env=environment()).returncode:
+            sys.exit(code)
     LOGS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     chosen = [deque(step for step in steps if not wanted or step[0] in wanted) for steps in (COMPUTE, WAIT)]
@@ -109,11 +123,14 @@ def run(name, settings):
     print(f"{name} …", flush=True)
     began = time.monotonic()
     command = ["make", name, *(f"{key}={value}" for key, value in settings.items())]
-    # The flags of the calling make do not apply to the steps.
-    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with open(LOGS / f"{name}.log", "w") as log:
-        code = subprocess.run(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT).returncode
+        code = subprocess.run(command, cwd=ROOT, env=environment(), stdout=log, stderr=subprocess.STDOUT).returncode
     return code, time.monotonic() - began
+
+
+def environment():
+    """The environment without the flags of the calling make, which do not apply to the steps."""
+    return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
 
 
 def table(rows, took):

@@ -1,29 +1,24 @@
-//! A minimal HTTP server for the clients of the functions: each connection has a thread, and every
-//! request has a content length.
+//! A minimal HTTP/1.1 server and client for connections within this machine: each connection has a
+//! thread, and every message has a content length.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Result, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    /// Names are in lower case.
+/// A request or a response.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Message {
+    first_line: String,
+    /// Without the content length.
     headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
 }
 
 /// Serves on a free local port until the program ends. Returns `host:port`. The answer `None`
 /// closes the connection.
 pub(crate) fn serve(
-    answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static,
-) -> std::io::Result<String> {
+    answer: impl Fn(&Message) -> Option<Message> + Send + Sync + 'static,
+) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     let answer = Arc::new(answer);
@@ -37,14 +32,11 @@ pub(crate) fn serve(
     Ok(address)
 }
 
-fn talk(
-    stream: TcpStream,
-    answer: &(impl Fn(&Request) -> Option<Response> + ?Sized),
-) -> std::io::Result<()> {
+fn talk(stream: TcpStream, answer: impl Fn(&Message) -> Option<Message>) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
-    while let Some(request) = read(&mut reader)? {
+    while let Some(request) = Message::read(&mut reader)? {
         let Some(response) = answer(&request) else {
             break;
         };
@@ -53,64 +45,113 @@ fn talk(
     Ok(())
 }
 
-fn read(from: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
-    let mut line = String::new();
-    from.read_line(&mut line)?;
-    let mut words = line.split_whitespace();
-    let (Some(method), Some(path)) = (words.next(), words.next()) else {
-        return Ok(None);
-    };
-    let mut request = Request {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        headers: Vec::new(),
-        body: Vec::new(),
-    };
-    loop {
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        let Some((name, value)) = line.split_once(':') else {
-            break;
-        };
-        let header = (name.to_ascii_lowercase(), value.trim().to_owned());
-        request.headers.push(header);
-    }
-    let length = request.header("content-length");
-    let length = length.and_then(|length| length.parse().ok());
-    request.body = vec![0; length.unwrap_or_default()];
-    from.read_exact(&mut request.body)?;
-    Ok(Some(request))
-}
-
-impl Request {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut all = self.headers.iter();
-        let (_, value) = all.find(|(known, _)| known == name)?;
-        Some(value)
-    }
-}
-
-impl Response {
-    pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+impl Message {
+    pub(crate) fn response(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
-            status,
+            first_line: format!("HTTP/1.1 {status} x"),
             headers: Vec::new(),
             body: body.into(),
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        let length = self.body.len();
-        let mut head = format!("HTTP/1.1 {} x\r\ncontent-length: {length}\r\n", self.status);
-        for (name, value) in &self.headers {
-            head.push_str(name);
-            head.push_str(": ");
-            head.push_str(value);
-            head.push_str("\r\n");
+    #[must_use]
+    pub(crate) fn with(mut self, header: &str, value: impl Into<String>) -> Self {
+        self.headers.push((header.to_owned(), value.into()));
+        self
+    }
+
+    /// Sends the request to another server, on a connection of its own.
+    pub(crate) fn send(&self, address: &str) -> Result<Self> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.write_all(&self.bytes())?;
+        let response = Self::read(&mut BufReader::new(stream))?;
+        response.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// `None` if the connection has ended.
+    fn read(from: &mut impl BufRead) -> Result<Option<Self>> {
+        let mut message = Self::default();
+        let mut line = String::new();
+        if from.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        line.trim_end().clone_into(&mut message.first_line);
+        let mut length = 0;
+        loop {
+            line.clear();
+            from.read_line(&mut line)?;
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
+            let (name, value) = (name.to_ascii_lowercase(), value.trim());
+            if name == "content-length" {
+                length = value.parse().unwrap_or_default();
+            } else {
+                message.headers.push((name, value.to_owned()));
+            }
+        }
+        message.body = vec![0; length];
+        from.read_exact(&mut message.body)?;
+        Ok(Some(message))
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut head = format!("{}\r\n", self.first_line);
+        let length = ("content-length".to_owned(), self.body.len().to_string());
+        for (name, value) in self.headers.iter().chain([&length]) {
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("\r\n");
-        let mut bytes = head.into_bytes();
-        bytes.extend_from_slice(&self.body);
-        bytes
+        [head.as_bytes(), &self.body].concat()
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        self.word(0)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.word(1)
+    }
+
+    /// The status of a response.
+    pub(crate) fn status(&self) -> u16 {
+        self.word(1).parse().unwrap_or_default()
+    }
+
+    fn word(&self, at: usize) -> &str {
+        self.first_line.split(' ').nth(at).unwrap_or_default()
+    }
+
+    /// The name is in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut all = self.headers.iter();
+        let (_, value) = all.find(|(known, _)| known == name)?;
+        Some(value)
+    }
+
+    /// The operation of an AWS service: `DynamoDB_20120810` and `PutItem`.
+    pub(crate) fn operation(&self) -> Option<(&str, &str)> {
+        self.header("x-amz-target")?.split_once('.')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_arrives_as_it_was_sent() {
+        let address = serve(|request| {
+            let said = format!("{} {}", request.method(), request.path());
+            Some(Message::response(418, said).with("x-amz-target", "A.B"))
+        });
+        let request = Message {
+            first_line: "POST /a HTTP/1.1".to_owned(),
+            ..Message::response(0, "body")
+        };
+        let response = request.send(&address.unwrap()).unwrap();
+        assert_eq!((response.status(), &*response.body), (418, &b"POST /a"[..]));
+        assert_eq!(response.operation(), Some(("A", "B")));
     }
 }

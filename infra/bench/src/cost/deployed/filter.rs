@@ -1,0 +1,141 @@
+//! Metric filters: log lines that create a custom metric, each of which is billed.
+//! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntaxForMetricFilters.html>
+
+use anyhow::{Context as _, bail};
+use local::template::Resources;
+use serde_json::Value;
+
+/// `{ $.fields.missed_events > 0 }` over a log group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Filter {
+    pub(crate) log_group: String,
+    /// The names of the metrics that a line creates.
+    pub(crate) metrics: Vec<String>,
+    path: Vec<String>,
+    operator: Operator,
+    value: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    Not,
+    Less,
+    LessOrEqual,
+    More,
+    MoreOrEqual,
+}
+
+pub(super) fn read(resources: &Resources<'_>) -> anyhow::Result<Vec<Filter>> {
+    let mut filters = Vec::new();
+    for id in resources.of("AWS::Logs::MetricFilter") {
+        let text = |name| -> anyhow::Result<String> {
+            let value = resources.property(id, name)?.unwrap_or_default();
+            let text = value
+                .as_str()
+                .with_context(|| format!("{id} has no {name}"))?;
+            Ok(text.to_owned())
+        };
+        let made = resources.property(id, "MetricTransformations")?;
+        let made = made.unwrap_or_default();
+        let made = made.as_array().into_iter().flatten();
+        let names = made.filter_map(|one| one["MetricName"].as_str());
+        let names = names.map(str::to_owned).collect();
+        let pattern = text("FilterPattern")?;
+        let filter = Filter::parse(&pattern, text("LogGroupName")?, names);
+        filters.push(filter.with_context(|| id.to_owned())?);
+    }
+    Ok(filters)
+}
+
+impl Filter {
+    fn parse(pattern: &str, log_group: String, metrics: Vec<String>) -> anyhow::Result<Self> {
+        let inside = pattern.trim().strip_prefix('{');
+        let inside = inside.and_then(|rest| rest.strip_suffix('}'));
+        let words: Vec<&str> = inside.unwrap_or_default().split_whitespace().collect();
+        let [path, operator, value] = words.as_slice() else {
+            bail!("the pattern {pattern:?} is not like {{ $.fields.name > 0 }}");
+        };
+        let operator = match *operator {
+            "=" => Operator::Equal,
+            "!=" => Operator::Not,
+            "<" => Operator::Less,
+            "<=" => Operator::LessOrEqual,
+            ">" => Operator::More,
+            ">=" => Operator::MoreOrEqual,
+            other => bail!("the pattern {pattern:?} has the unknown operator {other:?}"),
+        };
+        let path = path.strip_prefix("$.");
+        let path = path
+            .with_context(|| format!("the pattern {pattern:?} has no path that begins with $."))?;
+        Ok(Self {
+            log_group,
+            metrics,
+            path: path.split('.').map(str::to_owned).collect(),
+            operator,
+            value: serde_json::from_str(value)
+                .with_context(|| format!("the pattern {pattern:?} has an invalid value"))?,
+        })
+    }
+
+    /// Whether a JSON log line creates the metrics.
+    pub(crate) fn takes(&self, line: &Value) -> bool {
+        let found = self.path.iter().try_fold(line, |at, name| at.get(name));
+        let Some(found) = found else {
+            return false;
+        };
+        if let (Some(found), Some(value)) = (found.as_f64(), self.value.as_f64()) {
+            let order = found.total_cmp(&value);
+            return match self.operator {
+                Operator::Equal => order.is_eq(),
+                Operator::Not => order.is_ne(),
+                Operator::Less => order.is_lt(),
+                Operator::LessOrEqual => order.is_le(),
+                Operator::More => order.is_gt(),
+                Operator::MoreOrEqual => order.is_ge(),
+            };
+        }
+        match self.operator {
+            Operator::Equal => *found == self.value,
+            Operator::Not => *found != self.value,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn takes(pattern: &str, line: &Value) -> bool {
+        let filter = Filter::parse(pattern, "Logs".into(), vec!["M".into()]);
+        filter.unwrap().takes(line)
+    }
+
+    #[test]
+    fn a_line_is_taken_by_what_it_says() {
+        let line = json!({"fields": {"missed": 2, "metric": "health", "rate": 0.0}});
+        assert!(takes("{ $.fields.missed > 0 }", &line));
+        assert!(takes("{ $.fields.rate >= 0 }", &line));
+        assert!(takes(r#"{ $.fields.metric = "health" }"#, &line));
+        assert!(!takes("{ $.fields.rate > 0 }", &line));
+        assert!(!takes(r#"{ $.fields.metric = "drift" }"#, &line));
+        assert!(!takes("{ $.fields.absent >= 0 }", &line));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_judged_is_refused() {
+        for pattern in [
+            "",
+            "ERROR",
+            "{ $.a > 0 && $.b > 0 }",
+            "{ $.a ~ 1 }",
+            "{ a > 0 }",
+        ] {
+            let filter = Filter::parse(pattern, String::new(), Vec::new());
+            assert!(filter.is_err(), "{pattern}");
+        }
+    }
+}

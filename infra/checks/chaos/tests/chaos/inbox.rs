@@ -1,0 +1,187 @@
+//! The stack with proxies in front of its services.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Stack};
+
+use crate::downstream::Downstream;
+use crate::fault_schedule::Sky;
+use crate::history::{History, messages};
+use crate::proxy::Proxy;
+use crate::sender::{Canaries, SOURCES};
+
+/// Attempts of an event in a run. An event without a fault of its own meets fewer faults.
+pub(crate) const ATTEMPTS: u32 = 20;
+
+/// The number of processes that a function may have.
+const PROCESSES: usize = 8;
+
+/// In all queues, messages of a dead worker return after its lease, and not after minutes.
+const VISIBILITY: (&str, &str) = ("VisibilityTimeout: 360", "VisibilityTimeout: 44");
+
+pub(crate) struct Inbox {
+    pub(crate) stack: Arc<Stack>,
+}
+
+impl Inbox {
+    pub(crate) async fn start(
+        sky: &Arc<Sky>,
+        history: &Arc<History>,
+        canaries: &Canaries,
+        downstream: &Downstream,
+    ) -> Self {
+        let mut proxies = Vec::new();
+        for service in ["DYNAMODB", "SQS", "S3", "SSM"] {
+            proxies.push(Proxy::start(service, sky, history).await);
+        }
+        let names = ["DYNAMODB", "SQS", "S3", "SSM"].map(|name| format!("AWS_ENDPOINT_URL_{name}"));
+        let function_env: BTreeMap<_, _> = names
+            .into_iter()
+            .zip(proxies.iter().map(|proxy| proxy.url.clone()))
+            .collect();
+        let options = Options {
+            sources_file: Some(sources(&history.folder, &downstream.url)),
+            max_processes: PROCESSES,
+            function_env,
+            ..Options::new(template(&history.folder), testkit::programs())
+        };
+        let stack = Arc::new(Stack::start(options).await.expect("the stack starts"));
+        let endpoints = stack.endpoints();
+        let upstreams = [
+            &endpoints.dynamodb,
+            &endpoints.sqs,
+            &endpoints.s3,
+            &endpoints.ssm,
+        ];
+        for (proxy, upstream) in proxies.iter().zip(upstreams) {
+            proxy.stand_before(upstream);
+        }
+        let calling = Arc::clone(&stack);
+        let (told, previous) = (Arc::clone(history), sky.weather.previous.clone());
+        // The first proxy is in front of the table.
+        proxies[0].is_called_by(move || {
+            let functions = ["Catcher", "Processor", "BackupSync"];
+            let running = functions.map(|id| calling.function_executables(id).unwrap());
+            let running: BTreeMap<_, _> = running.into_iter().flatten().collect();
+            if let Some(previous) = &previous {
+                for (process, executable) in &running {
+                    told.process(*process, previous.release_of(executable).word());
+                }
+            }
+            running.into_keys().collect()
+        });
+        let calling = Arc::clone(&stack);
+        downstream.is_called_by(move || calling.function_processes("Processor").unwrap());
+        let inbox = Self { stack };
+        for source in SOURCES {
+            inbox.secret("Catcher", source, &canaries.secret).await;
+        }
+        inbox
+            .secret("Processor", "downstream", &canaries.downstream)
+            .await;
+        inbox
+    }
+
+    async fn secret(&self, function: &str, name: &str, value: &str) {
+        let path = self.stack.secrets_path(function).unwrap();
+        let put = self.stack.clients().ssm.put_parameter();
+        put.name(format!("{path}/{name}/current"))
+            .value(value)
+            .r#type(ParameterType::SecureString)
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// Makes the next invocations cold starts.
+    pub(crate) async fn restart(&self, function: &str) {
+        self.stack.kill_function_processes(function).await.unwrap();
+    }
+
+    /// Runs the schedules of the template, except the sync, and more often.
+    pub(crate) async fn keep_schedules(&self, every: Duration) {
+        let schedules = &self.stack.template().schedules;
+        loop {
+            for schedule in schedules.iter().filter(|one| one.input["task"] != "sync") {
+                // A failed run is made up for by the next one, as with a schedule.
+                let _ = self.stack.invoke(&schedule.function, &schedule.input).await;
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// Waits until no event is open; `false` if that takes too long.
+    pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
+        let until = tokio::time::Instant::now() + patience;
+        while tokio::time::Instant::now() < until {
+            if self.open_rows().await.is_empty() && messages(&self.stack, "SpillQueue").await == 0 {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        false
+    }
+
+    /// The `pk` of each row whose event is open.
+    pub(crate) async fn open_rows(&self) -> Vec<String> {
+        let dynamodb = self.stack.clients().dynamodb;
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what is open is in no one index, and a judge trusts none"
+        )]
+        let scan = dynamodb
+            .scan()
+            .table_name(self.stack.table().unwrap())
+            .filter_expression("st IN (:received, :processing, :failed)")
+            .expression_attribute_values(":received", text("received"))
+            .expression_attribute_values(":processing", text("processing"))
+            .expression_attribute_values(":failed", text("failed"))
+            .projection_expression("pk");
+        let mut pages = scan.into_paginator().items().send();
+        let mut open = Vec::new();
+        while let Some(item) = pages.next().await {
+            open.push(item.unwrap()["pk"].as_s().unwrap().clone());
+        }
+        open
+    }
+
+    /// Writes an attribute into a state row, while other tasks change it.
+    pub(crate) async fn write(&self, pk: &str, attribute: &str, value: &str) {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let update = self.stack.clients().dynamodb.update_item();
+        update
+            .table_name(self.stack.table().unwrap())
+            .key("pk", text(pk))
+            .key("sk", text("M"))
+            .condition_expression("attribute_exists(pk)")
+            .update_expression("SET #attribute = :value")
+            .expression_attribute_names("#attribute", attribute)
+            .expression_attribute_values(":value", text(value))
+            .send()
+            .await
+            .unwrap();
+    }
+}
+
+fn template(folder: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(testkit::template()).unwrap();
+    let (deployed, here) = VISIBILITY;
+    assert!(text.contains(deployed), "the template has no {deployed}");
+    let path = folder.join("template.yaml");
+    std::fs::write(&path, text.replace(deployed, here)).unwrap();
+    path
+}
+
+fn sources(folder: &Path, downstream: &str) -> PathBuf {
+    let path = folder.join("sources.toml");
+    let text = include_str!("sources.toml").replace("{downstream}", downstream);
+    let text = text.replace("{attempts}", &ATTEMPTS.to_string());
+    std::fs::write(&path, text).unwrap();
+    path
+}
