@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::cli::{ContextCommand, ContextUseArgs, Global};
 use crate::output::{Exit, Printer};
-use crate::target::{Contexts, chosen_by_default};
+use crate::target::{Contexts, with_default};
 
 pub(super) async fn run(
     command: ContextCommand,
@@ -31,7 +31,7 @@ fn choose(args: &ContextUseArgs, out: &mut Printer) -> anyhow::Result<Exit> {
         contexts.get(&args.name)?;
     }
     let file = contexts.user_file()?;
-    write(file, &chosen_by_default(&read(file)?, &args.name))?;
+    write(file, &with_default(&read(file)?, &args.name)?)?;
     let now = Contexts::read()?;
     out.say(&format!("{} is now the default context.", args.name));
     if let Some(other) = now.default.filter(|it| *it != args.name) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use aws_sdk_ssm::operation::get_parameter::GetParameterError;
@@ -12,7 +12,7 @@ use shared::aws::Aws;
 use super::{read, write};
 use crate::cli::{ContextAddArgs, Global};
 use crate::output::{CliError, Exit, Printer};
-use crate::target::{Contexts, Entry, Names, added, chosen_by_default};
+use crate::target::{Context, Contexts, Names, with_context, with_default};
 
 pub(super) async fn add(
     args: ContextAddArgs,
@@ -45,7 +45,7 @@ pub(super) async fn add(
         Some(_) => global.target.region.clone().or(elder.region),
         None => Some(aws()?.region().to_owned()),
     };
-    let entry = Entry {
+    let context = Context {
         stack,
         region,
         profile: global.target.profile.clone().or(elder.profile),
@@ -56,13 +56,13 @@ pub(super) async fn add(
         names,
     };
     let file = contexts.user_file()?;
-    let mut text = added(&read(file)?, &args.name, &entry);
+    let mut text = with_context(&read(file)?, &args.name, &context)?;
     let first = contexts.default.is_none() && contexts.all.is_empty();
     if first {
-        text = chosen_by_default(&text, &args.name);
+        text = with_default(&text, &args.name)?;
     }
     write(file, &text)?;
-    let table = entry.names.table.as_deref().unwrap_or_default();
+    let table = context.names.table.as_deref().unwrap_or_default();
     out.say(&format!(
         "{}: table {table}, written to {}",
         args.name,
@@ -75,31 +75,22 @@ pub(super) async fn add(
     Ok(Exit::Done)
 }
 
-/// The stored entry of this name, or an empty one. Without `--refresh`, an existing context is an
+/// The stored context of this name, or an empty one. Without `--refresh`, an existing context is an
 /// error, so that `add` does not overwrite it by mistake.
-fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> {
+fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Context, CliError> {
     Contexts::check_new_name(&args.name)?;
     if args.refresh {
         contexts.get(&args.name)?;
     }
     let Some(elder) = contexts.all.get(&args.name) else {
-        return Ok(Entry::default());
+        return Ok(Context::default());
     };
     if !args.refresh {
         let message = format!("context '{}' already exists", args.name);
         return Err(CliError::usage("context.exists", message)
             .tip(format!("webhookctl context add {} --refresh", args.name)));
     }
-    Ok(Entry {
-        stack: elder.stack.clone(),
-        region: elder.region.clone(),
-        profile: elder.profile.clone(),
-        account: elder.account.clone(),
-        sources: elder.sources.as_ref().map(|it| it.display().to_string()),
-        protected: elder.protected,
-        read_only: elder.read_only,
-        names: elder.names.clone(),
-    })
+    Ok(elder.clone())
 }
 
 /// Reads the names that the stack publishes in one SSM parameter.
@@ -184,13 +175,13 @@ async fn account(aws: &Aws) -> Option<String> {
     sts.get_caller_identity().send().await.ok()?.account
 }
 
-fn source_file(args: &ContextAddArgs) -> anyhow::Result<Option<String>> {
+fn source_file(args: &ContextAddArgs) -> anyhow::Result<Option<PathBuf>> {
     let Some(file) = &args.sources else {
         return Ok(None);
     };
     let whole = file.canonicalize();
     let whole = whole.with_context(|| format!("find the sources {}", file.display()))?;
-    Ok(Some(whole.display().to_string()))
+    Ok(Some(whole))
 }
 
 #[cfg(test)]
