@@ -3,6 +3,7 @@
 //! stdout carries data; stderr carries messages. Every string from outside passes through
 //! [`safe::safe`] before it can reach a terminal.
 
+pub mod count;
 pub mod safe;
 pub mod time;
 

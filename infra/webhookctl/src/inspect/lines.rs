@@ -2,8 +2,9 @@
 
 use super::view::{EventView, Status};
 use crate::inspect::next_action::next_action;
+use crate::output::count::thousands;
 use crate::output::safe::capped;
-use crate::output::table::{aligned, thousands};
+use crate::output::table::aligned;
 use crate::output::time::{age, clock, duration, rfc3339};
 
 /// A line fits on one or two screens, because a sender can choose the length of a value.

@@ -7,9 +7,9 @@ mod cause;
 
 use std::fmt;
 
+use super::count::{plural, thousands};
 use super::error::{CliError, Exit};
 use super::policies;
-use super::table::thousands;
 use cause::{Cause, cause_of};
 
 /// The target of the request, as far as it is known.
@@ -45,14 +45,13 @@ pub struct SoFar {
 
 impl fmt::Display for SoFar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let looked_at = thousands(self.looked_at as u64);
-        let s = if self.looked_at == 1 { "" } else { "s" };
+        let looked_at = plural(self.looked_at, "event");
         let fit = match self.fit {
             0 => "none matches".to_owned(),
             1 => "1 matches".to_owned(),
-            fit => format!("{} match", thousands(fit as u64)),
+            fit => format!("{} match", thousands(fit)),
         };
-        write!(f, "{looked_at} event{s} scanned, {fit}")
+        write!(f, "{looked_at} scanned, {fit}")
     }
 }
 

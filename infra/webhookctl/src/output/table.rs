@@ -119,19 +119,6 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
         .collect()
 }
 
-/// `27,038`
-pub fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// The visible columns: index, head, width.
 struct Layout<'a> {
     columns: Vec<(usize, &'a Head, usize)>,
@@ -405,14 +392,6 @@ mod tests {
         assert!(
             text.contains("\x1b[36mprocessing\x1b[0m  check"),
             "{text:?}"
-        );
-    }
-
-    #[test]
-    fn counts_are_grouped() {
-        assert_eq!(
-            [0, 999, 1000, 27_038].map(thousands),
-            ["0", "999", "1,000", "27,038"]
         );
     }
 }

@@ -13,7 +13,7 @@ use super::{DAY_MS, Found, Position, Selection, Want};
 use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::aws::{SoFar, is_throttled};
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::target::Deployment;
 
 /// The number of rows that one request reads.
@@ -99,10 +99,7 @@ impl Selection {
             return Ok(Some(keys));
         }
         if self.since.is_none() {
-            let message = format!(
-                "more than {} events are waiting",
-                thousands(MOST_WAITING as u64)
-            );
+            let message = format!("more than {} events are waiting", thousands(MOST_WAITING));
             return Err(CliError::usage("inbox.too_many", message)
                 .tip("narrow it with --since 1h")
                 .into());

@@ -75,9 +75,3 @@ async fn dead_letters(
 fn died_at(row: &Row) -> i64 {
     row.dead_at.unwrap_or(row.received_at).0
 }
-
-fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    let count = crate::output::table::thousands(count as u64);
-    format!("{count} {noun}{s}")
-}

@@ -8,7 +8,7 @@ use shared::inbox::ledger::{AuditAction, By, Erased, Row};
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::time::When;
 use crate::output::{CliError, Exit, Printer, Progress};
 use crate::selection::{Selection, Want};
@@ -85,11 +85,11 @@ pub(super) async fn erase(
         progress.step();
     }
     progress.end();
-    let mut text = format!("{} erased by {who}\n", plural(events.len()));
+    let mut text = format!("{} erased by {who}\n", plural(events.len(), "event"));
     if !processing.is_empty() {
         text = format!(
             "{text}{} not erased, because a worker is processing them: {}; try again in a minute\n",
-            plural(processing.len()),
+            plural(processing.len(), "event"),
             processing.join(", ")
         );
     }
@@ -117,10 +117,7 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
     });
     let mut details: Vec<String> = shown.collect();
     if count > details.len() {
-        details.push(format!(
-            "and {} more",
-            thousands((count - details.len()) as u64)
-        ));
+        details.push(format!("and {} more", thousands(count - details.len())));
     }
     match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
         Confirmation::Given => Ok(()),
@@ -129,7 +126,7 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
             Exit::Refused,
             format!(
                 "{} would be erased; confirm the number: --confirm {count}",
-                plural(count)
+                plural(count, "event")
             ),
         )
         .note("this cannot be undone; backups keep the payloads for up to 35 days")
@@ -139,7 +136,7 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
             Exit::Refused,
             format!(
                 "{} are selected, but {how} {number}; nothing was erased",
-                plural(count)
+                plural(count, "event")
             ),
         )
         .details(details)),
@@ -162,9 +159,4 @@ fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Re
         ..SelectionArgs::default()
     };
     Ok(Selection::new(&asked, inbox, now.0)?.thorough())
-}
-
-fn plural(count: usize) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} event{s}", thousands(count as u64))
 }

@@ -5,7 +5,8 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
-use crate::output::table::{Weight, thousands};
+use crate::output::count::thousands;
+use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;

@@ -110,8 +110,3 @@ fn asked(selection: &HeldSelection) -> String {
         ids => format!("{asked}, {} ids", ids.len()),
     }
 }
-
-fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{s}")
-}

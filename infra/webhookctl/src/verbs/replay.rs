@@ -21,6 +21,7 @@ use shared::inbox::ledger::Plan;
 use shared::inbox::queue::Queue;
 
 use crate::cli::{Global, QueueAt, ReplayCommand};
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
@@ -115,13 +116,7 @@ fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
 /// `1 event was not touched`
 fn untouched(count: usize) -> String {
     let were = if count == 1 { "was" } else { "were" };
-    format!("{} {were} not touched", events(count as u64))
-}
-
-/// `1 event`, `252 events`
-fn events(count: u64) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} event{s}", crate::output::table::thousands(count))
+    format!("{} {were} not touched", plural(count, "event"))
 }
 
 /// The last part of an ARN, as a short name of an operator.

@@ -10,7 +10,8 @@ use super::died_at;
 use super::replay_safety::{ReplaySafety, Standings};
 use crate::fingerprint::{Fingerprint, error_text, template};
 use crate::output::Column;
-use crate::output::table::{Weight, thousands};
+use crate::output::count::thousands;
+use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 
 /// The error text for rows without an error.
@@ -137,7 +138,7 @@ pub(super) fn columns(now: i64) -> Vec<Column<'static, GroupRow>> {
         Column::whole("ERROR", "error").weight(Weight::Essential),
         Column::whole("EVENTS", "events")
             .right()
-            .shown(|group: &GroupRow| thousands(group.events as u64))
+            .shown(|group: &GroupRow| thousands(group.events))
             .weight(Weight::Essential),
         Column::whole("SOURCE", "sources").shown(|group: &GroupRow| source_words(&group.sources)),
         Column::text("MESSAGE", "message", 20).weight(Weight::Essential),

@@ -7,10 +7,11 @@ use shared::sources::Config;
 
 use super::group::{self, Group, GroupRow, fingerprint, text};
 use super::replay_safety::ReplaySafety;
-use super::{MOST, dead_letters, died_at, plural};
+use super::{MOST, dead_letters, died_at};
 use crate::cli::{DlqListArgs, Global};
 use crate::completion_cache::{self, Kind};
-use crate::output::table::{Weight, thousands};
+use crate::output::count::{plural, thousands};
+use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::selection::Position;
@@ -81,7 +82,7 @@ async fn grouped(
         format!(
             "only the {} received last; narrow the list with --source, --since and --until to see \
              others · {}",
-            thousands(found.rows.len() as u64),
+            thousands(found.rows.len()),
             inbox.name
         )
     } else {

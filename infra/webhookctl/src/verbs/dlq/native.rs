@@ -8,10 +8,11 @@ use shared::inbox::ledger::AuditAction;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
-use super::{MOST, dead_letters, plural};
+use super::{MOST, dead_letters};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::identity::who;
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
@@ -96,8 +97,8 @@ impl Moved {
 }
 
 fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
-    let messages = plural(usize::try_from(messages).unwrap_or(usize::MAX), "message");
-    let dead = plural(usize::try_from(dead).unwrap_or(usize::MAX), "dead letter");
+    let messages = plural(messages, "message");
+    let dead = plural(dead, "dead letter");
     [
         format!(
             "This moves all {messages} of {} back with SQS StartMessageMoveTask.",

@@ -17,7 +17,7 @@ use self::record::{Record, Redaction};
 use crate::cli::{ExportArgs, Global};
 use crate::identity::who;
 use crate::inspect::view;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
@@ -153,7 +153,7 @@ async fn rows(
         .find_saying(inbox, all, &mut |line| out.say(line))
         .await?;
     if found.more {
-        let message = format!("more than {} events match", thousands(MOST_EVENTS as u64));
+        let message = format!("more than {} events match", thousands(MOST_EVENTS));
         return Err(CliError::new("export.too_many", Exit::Refused, message)
             .note("nothing was written")
             .tip("export them in parts: --since and --until")
@@ -187,17 +187,16 @@ async fn record(
 
 /// `41 events, 212 KB → dead.jsonl   1 path redacted in 29 of them   recorded`
 fn told(report: &Report, paths: usize) -> String {
-    let s = |count: usize| if count == 1 { "" } else { "s" };
     let mut text = format!(
-        "{} event{}, {} → {}",
-        thousands(report.events as u64),
-        s(report.events),
+        "{}, {} → {}",
+        plural(report.events, "event"),
         size(report.bytes),
         report.file
     );
     if paths > 0 {
-        let of = thousands(report.redacted as u64);
-        text = format!("{text}   {paths} path{} redacted in {of} of them", s(paths));
+        let of = thousands(report.redacted);
+        let paths = plural(paths, "path");
+        text = format!("{text}   {paths} redacted in {of} of them");
     }
     format!("{text}   recorded, by {}\n", report.by)
 }

@@ -11,6 +11,7 @@ use shared::base::clock::UnixMillis;
 use self::follow::Follow;
 use crate::cli::{Global, TailArgs};
 use crate::inspect::{Change, Status};
+use crate::output::count::plural;
 use crate::output::format::short_id;
 use crate::output::safe::capped;
 use crate::output::time::{clock, duration, rfc3339};
@@ -181,8 +182,7 @@ impl Shown {
     }
 
     fn summary(&self, millis: i64) -> String {
-        let s = if self.events.len() == 1 { "" } else { "s" };
-        let mut words = vec![format!("{} event{s}", self.events.len())];
+        let mut words = vec![plural(self.events.len(), "event")];
         let counts = [
             (self.done, "done"),
             (self.failed, "failed"),

@@ -1,7 +1,7 @@
 //! In a protected context, the operator confirms how many requests enter the inbox.
 
-use super::plural;
 use crate::confirm::Confirmation;
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 

@@ -7,11 +7,11 @@ use shared::inbox::ledger::AuditAction;
 use shared::inbox::rejected::RejectedRequest;
 
 use super::group::addresses;
-use super::{asked, chosen, plural};
+use super::{asked, chosen};
 use crate::cli::{Global, PurgeArgs};
 use crate::confirm::Confirmation;
 use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 

@@ -11,7 +11,7 @@ use super::find;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
 use crate::confirm::Confirmation;
 use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
@@ -190,10 +190,7 @@ fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<
         Exit::Refused,
         format!(
             "{percent:.1}% of {} drifted, which is more than the cap of {}%; nothing was changed",
-            plural(
-                usize::try_from(report.counts.compared).unwrap_or(usize::MAX),
-                "object"
-            ),
+            plural(report.counts.compared, "object"),
             reconcile.cap
         ),
     )
@@ -228,9 +225,4 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
         )
         .details(details)),
     }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", thousands(count as u64))
 }

@@ -10,7 +10,8 @@ use shared::monitoring::reconcile::{Drift, Report};
 
 use super::{find, selected};
 use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};
-use crate::output::table::{aligned, thousands};
+use crate::output::count::thousands;
+use crate::output::table::aligned;
 use crate::output::time::{duration, rfc3339};
 use crate::output::{Exit, Printer};
 use crate::run_task::run_task;
@@ -131,7 +132,7 @@ fn text(report: &Report) -> String {
         }
         if report.drift.len() > SHOWN {
             let more = report.drift.len() - SHOWN;
-            let _ = writeln!(text, "    and {} more: -o json", thousands(more as u64));
+            let _ = writeln!(text, "    and {} more: -o json", thousands(more));
         }
     }
     if let Some(repair) = &report.repair {

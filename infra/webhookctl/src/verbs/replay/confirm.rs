@@ -2,8 +2,9 @@
 
 use shared::inbox::ledger::Plan;
 
-use super::{events, short};
+use super::short;
 use crate::confirm::Confirmation;
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
@@ -20,7 +21,7 @@ pub(super) fn confirmed(
         let message = format!(
             "plan {} runs {} whose side effect is committed; that needs --confirm {count}",
             plan.id,
-            events(plan.facts.committed)
+            plural(plan.facts.committed, "event")
         );
         return Err(CliError::new("replay.force", Exit::Refused, message).into());
     }
@@ -31,7 +32,7 @@ pub(super) fn confirmed(
     };
     let question = format!(
         "This runs {} again in {place}, as {}.",
-        events(count),
+        plural(count, "event"),
         short(who)
     );
     let error = match Confirmation::ask(confirm, count, &question, out)? {
@@ -42,7 +43,7 @@ pub(super) fn confirmed(
             format!(
                 "plan {} has {}, but {how} {number}; nothing was replayed",
                 plan.id,
-                events(count)
+                plural(count, "event")
             ),
         )
         .tip(format!(
@@ -60,7 +61,7 @@ pub(super) fn confirmed(
             format!(
                 "plan {} replays {} in {place} and {}",
                 plan.id,
-                events(count),
+                plural(count, "event"),
                 out.terminal.why_it_asks_nothing()
             ),
         )

@@ -9,7 +9,8 @@ use super::outcome::words;
 use super::short;
 use crate::cli::ReplayLogArgs;
 use crate::completion_cache::{self, Kind};
-use crate::output::table::{Weight, thousands};
+use crate::output::count::thousands;
+use crate::output::table::Weight;
 use crate::output::time::{clock, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -110,7 +111,7 @@ fn columns(now: i64) -> Vec<Column<'static, Line>> {
         Column::text("SELECTION", "selection", 16),
         Column::whole("EVENTS", "events")
             .right()
-            .shown(|line: &Line| thousands(line.events as u64)),
+            .shown(|line: &Line| thousands(line.events)),
         Column::text("OUTCOME", "outcome", 20).weight(Weight::Essential),
         Column::text("REASON", "reason", 12),
     ]

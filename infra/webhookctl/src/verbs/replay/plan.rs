@@ -13,11 +13,11 @@ use shared::inbox::ledger::{
 use shared::sources::ordering::{Mode, Order};
 
 use super::decision::{AtSource, Fate, LeftOut, Policy, Runs, fate};
-use super::{events, named, render};
+use super::{named, render};
 use crate::cli::{ReplayMode, ReplayPlanArgs, SelectionArgs};
 use crate::completion_cache::{self, Kind};
 use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
@@ -110,7 +110,7 @@ pub(super) async fn made(
         let message = format!(
             "--mode force runs {} whose side effect is committed; this requires --reason and \
              --confirm {}",
-            events(committed),
+            plural(committed, "event"),
             judged.events.len()
         );
         return Err(CliError::new("replay.force", Exit::Refused, message).into());
@@ -169,7 +169,7 @@ async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>>
     if count <= asked.max && !found.more {
         return Ok(found.rows);
     }
-    let counted = thousands(count as u64);
+    let counted = thousands(count);
     let (said, tip) = if found.more {
         (
             format!("more than {counted} events match"),

@@ -11,9 +11,10 @@ use shared::webhook::event::EventId;
 use super::decision::LeftOut;
 use super::document::document;
 use super::outcome::{Became, Failure, count, failures, look, words};
-use super::{events, named, short};
+use super::{named, short};
 use crate::cli::ReplayShowArgs;
 use crate::identity::who;
+use crate::output::count::plural;
 use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
@@ -108,7 +109,7 @@ pub(super) async fn cancel(
         "{} is cancelled: {} of {} were handled; queued events still run\n",
         plan.id,
         plan.next,
-        events(plan.count as u64)
+        plural(plan.count, "event")
     );
     out.document(
         "replay.cancel",

@@ -8,7 +8,7 @@ use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
 use super::find;
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
 use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;

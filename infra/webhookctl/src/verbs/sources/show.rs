@@ -19,7 +19,8 @@ use super::upkeep::{Upkeep, outage_lines};
 use super::{Known, find, list, preset, reveal};
 use crate::cli::{Global, SourcesShowArgs};
 use crate::outage_tolerance::Outage;
-use crate::output::table::{aligned, thousands};
+use crate::output::count::thousands;
+use crate::output::table::aligned;
 use crate::output::time::{age, duration};
 use crate::output::{Exit, Printer};
 use crate::preset_text as words;
@@ -250,7 +251,7 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     }
     let limits = format!(
         "{} bytes per request, {} rejected requests stored per day",
-        thousands(shown.max_body_bytes as u64),
+        thousands(shown.max_body_bytes),
         shown.quarantine_per_day
     );
     lines.push(line("limits", &limits));

@@ -19,7 +19,7 @@ use shared::webhook::verify::{Arrival, Verifier};
 use super::{api_url, find};
 use crate::cli::{Global, SourcesTestArgs};
 use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{self, Draft, Signed, Signer};
@@ -269,7 +269,7 @@ impl<'e> Ends<'e> {
             body: Bytes::from(vec![b' '; size]),
         };
         let answer = self.post(&large).await?;
-        let detail = format!("{} to {} bytes", answer.status, thousands(size as u64));
+        let detail = format!("{} to {} bytes", answer.status, thousands(size));
         Ok(Step::of("too large a body", answer.status == 413, detail))
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed, Waiting};
 
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::target::Deployment;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -30,7 +30,7 @@ pub(super) struct Count {
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let plus = if self.or_more { "+" } else { "" };
-        write!(f, "{}{plus}", thousands(self.count as u64))
+        write!(f, "{}{plus}", thousands(self.count))
     }
 }
 

@@ -5,7 +5,7 @@ use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
 use crate::outage_tolerance::Outage;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::age;
 use crate::target::Deployment;
 use crate::verbs::sync::facts::{Facts, Silence, percent, standing};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::duration;
 
 /// An exact count, or a minimum.

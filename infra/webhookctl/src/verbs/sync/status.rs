@@ -6,7 +6,8 @@ use shared::sources::Source;
 
 use super::facts::{Facts, Silence, percent, said, standing};
 use crate::cli::{Global, SyncStatusArgs};
-use crate::output::table::{Weight, thousands};
+use crate::output::count::thousands;
+use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;

@@ -8,7 +8,7 @@ use shared::sources::Source;
 
 use super::super::rotation::{LATELY, Rotation};
 use super::{Rotated, Told};
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit};
 
@@ -49,15 +49,14 @@ fn seconds(span: Duration) -> String {
 
 /// `v4 signed 212 requests in the last 10 minutes, v5 none`
 pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
     let other = match stays_count {
         0 => "none".to_owned(),
         count => thousands(count),
     };
     format!(
-        "{} signed {} request{plural} in the last {} minutes, {stays} {other}",
+        "{} signed {} in the last {} minutes, {stays} {other}",
         goes.join(", "),
-        thousands(count),
+        plural(count, "request"),
         LATELY.as_secs() / 60
     )
 }
