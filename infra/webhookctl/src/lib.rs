@@ -1,5 +1,6 @@
 //! The CLI of Mitt and its local stack.
 
+mod audit;
 pub mod cli;
 pub mod completion_cache;
 mod confirm;
@@ -8,7 +9,6 @@ pub mod doctor;
 pub mod fingerprint;
 mod forward;
 mod glob;
-mod identity;
 pub mod inspect;
 pub mod outage_tolerance;
 pub mod output;

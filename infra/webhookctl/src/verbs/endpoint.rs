@@ -6,12 +6,11 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::monitoring::endpoint::{Health, Status};
 use shared::sources::Source;
 
+use crate::audit::Change;
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
-use crate::identity::who;
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Column, Exit, List, Printer};
@@ -174,20 +173,18 @@ async fn enable(
         )
         .into());
     }
-    let who = who(&inbox).await?;
-    let now = UnixMillis::now();
-    let deed = AuditAction {
+    let who = Change {
         what: "endpoint.enable",
-        who: who.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: if args.add_types {
             format!("{name}, with --add-types")
         } else {
             name.to_owned()
         },
         count: 1,
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(&inbox)
+    .await?;
     let task = json!({"task": "enable", "source": name, "add_types": args.add_types});
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
     let enabled: Enabled =

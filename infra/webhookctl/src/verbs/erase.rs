@@ -3,11 +3,11 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, By, Erased, Row};
+use shared::inbox::ledger::{By, Erased, Row};
 
+use crate::audit::Change;
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
 use crate::output::count::{plural, thousands};
 use crate::output::time::When;
 use crate::output::{CliError, Exit, Printer, Progress};
@@ -59,16 +59,15 @@ pub(super) async fn erase(
     }
     confirmed(&rows, args.confirm)?;
 
-    let who = who(&inbox).await?;
-    let deed = AuditAction {
+    let who = Change {
         what: "erase",
-        who: who.clone(),
-        why: reason.to_owned(),
+        why: reason,
         // The audit log must not contain the searched values, because they are to be erased.
         selection: selection.words(),
         count: rows.len(),
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(&inbox)
+    .await?;
     let by = By {
         who: &who,
         why: reason,

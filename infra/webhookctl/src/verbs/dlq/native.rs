@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
 use super::{MOST, dead_letters};
+use crate::audit::Change;
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
 use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -54,19 +53,14 @@ pub(super) async fn redrive(
     not_running(&queue).await?;
     confirmed(&inbox, args.confirm, messages).await?;
 
-    let by = who(&inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "dlq.native",
-        who: by.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: format!("all messages of {}", queue.name()),
         count: usize::try_from(messages).unwrap_or(usize::MAX),
-    };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    }
+    .record(&inbox)
+    .await?;
     queue.start_move().await?;
     let moved = watch(&queue, messages, by, reason).await?;
     let text = format!(

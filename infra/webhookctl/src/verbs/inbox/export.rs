@@ -11,11 +11,11 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Row};
+use shared::inbox::ledger::Row;
 
 use self::record::{Record, Redaction};
+use crate::audit::Change;
 use crate::cli::{ExportArgs, Global};
-use crate::identity::who;
 use crate::inspect::view;
 use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Format, Printer, Progress};
@@ -60,15 +60,14 @@ pub(in crate::verbs) async fn export(
         .transpose()?;
 
     // The audit log records the export before the first event is written.
-    let by = who(&inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "export",
-        who: by.clone(),
-        why: args.reason.clone(),
+        why: &args.reason,
         selection: selection.words(),
         count: rows.len(),
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(&inbox)
+    .await?;
 
     let mut report = Report {
         file: args.file.display().to_string(),

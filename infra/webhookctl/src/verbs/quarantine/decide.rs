@@ -6,12 +6,12 @@
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, By, Decided, Row, State};
+use shared::inbox::ledger::{By, Decided, Row, State};
 
 use super::inspect;
 use super::reach::door;
+use crate::audit::Change;
 use crate::cli::{DiscardArgs, Global, ReleaseArgs};
-use crate::identity::who;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::inbox;
@@ -37,8 +37,7 @@ pub(super) async fn release(
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
     let row = apart(&inbox, &args.id).await?;
-    let who = who(&inbox).await?;
-    log(&inbox, "quarantine.release", &row, &who, reason).await?;
+    let who = record(&inbox, "quarantine.release", &row, reason).await?;
     let by = By {
         who: &who,
         why: reason,
@@ -56,8 +55,7 @@ pub(super) async fn discard(
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
-    let who = who(&inbox).await?;
-    log(&inbox, "quarantine.discard", &row, &who, reason).await?;
+    let who = record(&inbox, "quarantine.discard", &row, reason).await?;
     let by = By {
         who: &who,
         why: reason,
@@ -112,25 +110,19 @@ fn not_apart(row: &Row, state: State) -> CliError {
     .tip(format!("webhookctl inbox inspect {} --full", row.id()))
 }
 
-async fn log(
+async fn record(
     inbox: &Deployment,
     what: &'static str,
     row: &Row,
-    who: &str,
     why: &str,
-) -> anyhow::Result<()> {
-    let deed = AuditAction {
+) -> anyhow::Result<String> {
+    let change = Change {
         what,
-        who: who.to_owned(),
-        why: why.to_owned(),
+        why,
         selection: row.key.to_string(),
         count: 1,
     };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await
+    change.record(inbox).await
 }
 
 fn told(

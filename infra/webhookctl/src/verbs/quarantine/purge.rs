@@ -3,14 +3,13 @@
 use futures::StreamExt;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::inbox::rejected::RejectedRequest;
 
 use super::group::addresses;
 use super::{asked, chosen};
+use crate::audit::Change;
 use crate::cli::{Global, PurgeArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
 use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -76,19 +75,14 @@ pub(super) async fn purge(
         }
     }
     let reason = why(&args)?;
-    let by = who(&inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "quarantine.purge",
-        who: by.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: asked(&args.selection),
         count,
-    };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    }
+    .record(&inbox)
+    .await?;
     let mut deleted = futures::stream::iter(&held)
         .map(|held| inbox.quarantine.purge(held))
         .buffer_unordered(AT_ONCE);

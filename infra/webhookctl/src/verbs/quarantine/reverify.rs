@@ -7,15 +7,14 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::inbox::rejected::{Entered, Verdict};
 
 use super::confirm::let_in;
 use super::finding::{Found, added};
 use super::reach::{Keys, door};
 use super::{asked, chosen};
+use crate::audit::Change;
 use crate::cli::{Global, ReverifyArgs};
-use crate::identity::who;
 use crate::output::count::plural;
 use crate::output::format::short_id;
 use crate::output::time::rfc3339;
@@ -154,19 +153,14 @@ async fn noted(
     if why.is_empty() {
         return Err(CliError::usage("quarantine.reason", "say why: -m WHY").into());
     }
-    let who = who(inbox).await?;
-    let deed = AuditAction {
+    let who = Change {
         what: "quarantine.reverify",
-        who: who.clone(),
-        why: why.to_owned(),
+        why,
         selection: asked(&args.selection),
         count,
-    };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    }
+    .record(inbox)
+    .await?;
     Ok(Some(who))
 }
 

@@ -3,14 +3,14 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Received};
+use shared::inbox::ledger::Received;
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
 use super::find;
+use crate::audit::Change;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
 use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -61,15 +61,14 @@ pub(super) async fn repair(
     within_cap(&report, reconcile, args.over_cap)?;
     confirmed(&drift, args.confirm)?;
 
-    let who = who(&inbox).await?;
-    let deed = AuditAction {
+    let who = Change {
         what: "reconcile.repair",
-        who: who.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: format!("{} of {}/{}", report.id, report.source, report.name),
         count: drift.len(),
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(&inbox)
+    .await?;
     let mut noted = Repair {
         at: now,
         by: who.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    AuditAction, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
+    Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
 };
 
 use super::confirm::confirmed;
@@ -15,8 +15,8 @@ use super::interrupt::Interrupt;
 use super::outcome::{signed, words};
 use super::progress::Watch;
 use super::{named, queue, record, short, untouched};
+use crate::audit::{Change, who};
 use crate::cli::{QueueAt, ReplayApplyArgs};
-use crate::identity::who;
 use crate::output::time::{clock, duration};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -150,14 +150,13 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
 /// changes.
 async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow::Result<PlanLease> {
     let now = UnixMillis::now();
-    let deed = AuditAction {
+    let change = Change {
         what: "replay.apply",
-        who: by.to_owned(),
-        why: plan.facts.reason.clone(),
+        why: &plan.facts.reason,
         selection: format!("{} of {}", plan.id, plan.facts.words),
         count: plan.count,
     };
-    inbox.ledger.operations().log(&deed, now).await?;
+    change.record_as(by, inbox).await?;
     let run = PlanRun {
         by: by.to_owned(),
         from: now.0,

@@ -14,9 +14,9 @@ use shared::sources::ordering::{Mode, Order};
 
 use super::decision::{AtSource, Fate, LeftOut, Policy, Runs, fate};
 use super::{named, render};
+use crate::audit::who;
 use crate::cli::{ReplayMode, ReplayPlanArgs, SelectionArgs};
 use crate::completion_cache::{self, Kind};
-use crate::identity::who;
 use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Selection, Want};

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Plan, PlanOutcome, PlanState};
+use shared::inbox::ledger::{Plan, PlanOutcome, PlanState};
 use shared::webhook::event::EventId;
 
 use super::decision::LeftOut;
 use super::document::document;
 use super::outcome::{Became, Failure, count, failures, look, words};
 use super::{named, short};
+use crate::audit::Change;
 use crate::cli::ReplayShowArgs;
-use crate::identity::who;
 use crate::output::count::plural;
 use crate::output::table::Weight;
 use crate::output::time::rfc3339;
@@ -87,15 +87,14 @@ pub(super) async fn cancel(
     inbox.may_write("cancel a plan")?;
     let now = UnixMillis::now();
     let plan = named(inbox, wanted, now).await?;
-    let by = who(inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "replay.cancel",
-        who: by.clone(),
-        why: plan.facts.reason.clone(),
+        why: &plan.facts.reason,
         selection: plan.id.clone(),
         count: plan.count,
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(inbox)
+    .await?;
     let cancelled = inbox.ledger.plans().cancel_plan(&plan.id, &by, now).await?;
     let plan = cancelled.unwrap_or(plan);
     if plan.state != PlanState::Cancelled {

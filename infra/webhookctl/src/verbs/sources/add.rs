@@ -7,15 +7,14 @@ use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::sources::Source;
 use shared::webhook::preset::Preset;
 
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
 use super::{api_url, named};
+use crate::audit::Change;
 use crate::cli::{Global, SourcesAddArgs, Store};
-use crate::identity::who;
 use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
@@ -100,7 +99,7 @@ pub(super) async fn add(
     // before the source that needs it.
     if let Some(place) = &place {
         let what = format!("{} of preset {}", source.name, args.preset);
-        log(&place.inbox, "source.add", what).await?;
+        record(&place.inbox, "source.add", what).await?;
         if let Some(Stored::Now(secret)) = &stored {
             put(place, &source.secret, secret).await?;
         }
@@ -241,21 +240,18 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     text + &aligned(&rows)
 }
 
-pub(super) async fn log(
+/// Records a change of the sources file.
+pub(super) async fn record(
     inbox: &Deployment,
     what: &'static str,
     selection: String,
 ) -> anyhow::Result<()> {
-    let deed = AuditAction {
+    let change = Change {
         what,
-        who: who(inbox).await?,
-        why: String::new(),
+        why: "",
         selection,
         count: 0,
     };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await
+    change.record(inbox).await?;
+    Ok(())
 }

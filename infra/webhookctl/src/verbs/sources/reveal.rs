@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
-use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 
-use crate::identity::who;
+use crate::audit::Change;
 use crate::output::CliError;
 use crate::target::Deployment;
 
@@ -16,20 +14,18 @@ pub(super) async fn secrets(
     source: &str,
     live: &[Secret],
     why: &str,
-    now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     if why.trim().is_empty() {
         return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
     }
     inbox.may_write("record the access to a secret")?;
-    let deed = AuditAction {
+    let change = Change {
         what: "secret.reveal",
-        who: who(inbox).await?,
-        why: why.trim().to_owned(),
+        why: why.trim(),
         selection: source.to_owned(),
         count: live.len(),
     };
-    inbox.ledger.operations().log(&deed, now).await?;
+    change.record(inbox).await?;
     let secret = |secret: &Secret| (secret.label().to_owned(), secret.expose().to_owned());
     Ok(live.iter().map(secret).collect())
 }

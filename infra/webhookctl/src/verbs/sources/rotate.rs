@@ -7,15 +7,15 @@ use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Live, REREAD, Secret, Secrets, short};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
+use shared::inbox::ledger::{FlagKind, FlagResult, OperatorFlag};
 use shared::sources::Source;
 use shared::webhook::preset::Scheme;
 
 use super::find;
 use super::rotation::{Evidence, LATELY, Rotation};
 use super::secret_input::new_secret;
+use crate::audit::{Change, who};
 use crate::cli::{Global, SourcesRotateArgs};
-use crate::identity::who;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Deployment, ManagedSecret};
@@ -340,10 +340,9 @@ impl Work<'_> {
     }
 
     async fn log(&self, what: &'static str, rotation: &Rotation) -> anyhow::Result<()> {
-        let deed = AuditAction {
+        let change = Change {
             what,
-            who: self.who.clone(),
-            why: self.why.clone(),
+            why: &self.why,
             selection: format!(
                 "{}: {} beside {}",
                 self.source.name,
@@ -352,7 +351,7 @@ impl Work<'_> {
             ),
             count: 0,
         };
-        self.inbox.ledger.operations().log(&deed, self.now).await
+        change.record_as(&self.who, self.inbox).await
     }
 }
 

@@ -165,7 +165,7 @@ async fn see(
     let revealed = match &live {
         Some(live) if args.reveal => {
             let why = args.reason.as_deref().unwrap_or_default();
-            Some(reveal::secrets(inbox, name, live, why, now).await?)
+            Some(reveal::secrets(inbox, name, live, why).await?)
         }
         _ => None,
     };

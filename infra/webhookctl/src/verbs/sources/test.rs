@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::secrets::{Secret, Secrets};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, FlagKind, Row};
+use shared::inbox::ledger::{FlagKind, Row};
 use shared::sources::Source;
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Scheme;
@@ -17,8 +17,8 @@ use shared::webhook::sign::{Means, means};
 use shared::webhook::verify::{Arrival, Verifier};
 
 use super::{api_url, find};
+use crate::audit::Change;
 use crate::cli::{Global, SourcesTestArgs};
-use crate::identity::who;
 use crate::output::count::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Exit, Printer};
@@ -325,18 +325,14 @@ impl<'e> Ends<'e> {
 
     /// Records in the audit log that this event was a test. A sender cannot write such an entry.
     async fn log(&self, row: &Row) -> anyhow::Result<()> {
-        let deed = AuditAction {
+        let change = Change {
             what: "source.test",
-            who: who(self.inbox).await?,
-            why: String::new(),
+            why: "",
             selection: row.key.to_string(),
             count: 1,
         };
-        self.inbox
-            .ledger
-            .operations()
-            .log(&deed, UnixMillis::now())
-            .await
+        change.record(self.inbox).await?;
+        Ok(())
     }
 }
 
