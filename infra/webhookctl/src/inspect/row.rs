@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::view::{EventView, Status};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::Column;
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 
 #[derive(Debug, Clone, Serialize)]
@@ -56,13 +55,11 @@ pub fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
         Column::whole("SOURCE", "source"),
         Column::text("TYPE", "type", 16),
         Column::status("status"),
-        Column::whole("TRIES", "attempt_count")
-            .right()
-            .weight(Weight::Extra),
-        Column::text("VIA", "via", 8).weight(Weight::Extra),
-        Column::text("DEDUPE KEY", "dedupe_key", 12).weight(Weight::Extra),
-        Column::whole("ERROR", "error_fingerprint").weight(Weight::Extra),
-        Column::text("NEXT ACTION", "next_action.text", 16).weight(Weight::Essential),
+        Column::whole("TRIES", "attempt_count").right().extra(),
+        Column::text("VIA", "via", 8).extra(),
+        Column::text("DEDUPE KEY", "dedupe_key", 12).extra(),
+        Column::whole("ERROR", "error_fingerprint").extra(),
+        Column::text("NEXT ACTION", "next_action.text", 16).essential(),
     ]
 }
 
@@ -143,20 +140,17 @@ mod tests {
     #[test]
     fn the_list_at_a_hundred_columns() {
         let list = List {
-            command: "inbox.list",
-            context: "prod",
-            as_of: rfc3339(NOW),
-            columns: columns(NOW),
-            id: "id",
-            items: views()
-                .iter()
-                .map(|view| EventRow::new(view, NOW))
-                .collect(),
-            next_cursor: None,
             truncated: true,
-            footer: None,
-            empty: String::new(),
-            tip: None,
+            ..List::new(
+                "inbox.list",
+                "prod",
+                shared::base::clock::UnixMillis(NOW),
+                columns(NOW),
+                views()
+                    .iter()
+                    .map(|view| EventRow::new(view, NOW))
+                    .collect(),
+            )
         };
         assert_eq!(
             list.data(Format::Table, Some(100), false).unwrap(),

@@ -3,9 +3,11 @@
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
+use shared::base::clock::UnixMillis;
 
 use super::safe::{defused, inert_json, safe};
 use super::table::{self, Align, Canvas, Head, Room, Weight};
+use super::time::rfc3339;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
@@ -74,10 +76,22 @@ impl<'a, T> Column<'a, T> {
         self.field
     }
 
+    /// Never dropped.
     #[must_use]
-    pub fn weight(mut self, weight: Weight) -> Self {
-        self.head.weight = weight;
-        self
+    pub fn essential(self) -> Self {
+        self.weight(Weight::Essential)
+    }
+
+    /// Dropped first in a narrow terminal.
+    #[must_use]
+    pub fn lesser(self) -> Self {
+        self.weight(Weight::Lesser)
+    }
+
+    /// Shown by `-o wide` only.
+    #[must_use]
+    pub fn extra(self) -> Self {
+        self.weight(Weight::Extra)
     }
 
     #[must_use]
@@ -90,6 +104,11 @@ impl<'a, T> Column<'a, T> {
     #[must_use]
     pub fn shown(mut self, shown: impl Fn(&T) -> String + 'a) -> Self {
         self.shown = Some(Box::new(shown));
+        self
+    }
+
+    fn weight(mut self, weight: Weight) -> Self {
+        self.head.weight = weight;
         self
     }
 
@@ -141,6 +160,31 @@ pub struct List<'a, T> {
     pub empty: String,
     /// What to run next; printed only at a terminal.
     pub tip: Option<String>,
+}
+
+impl<'a, T> List<'a, T> {
+    /// A complete list with the id in the field `id`, and without messages.
+    pub fn new(
+        command: &'static str,
+        context: &'a str,
+        as_of: UnixMillis,
+        columns: Vec<Column<'a, T>>,
+        items: Vec<T>,
+    ) -> Self {
+        Self {
+            command,
+            context,
+            as_of: rfc3339(as_of.0),
+            columns,
+            id: "id",
+            items,
+            next_cursor: None,
+            truncated: false,
+            footer: None,
+            empty: String::new(),
+            tip: None,
+        }
+    }
 }
 
 impl<T: Serialize> List<'_, T> {
@@ -329,7 +373,7 @@ mod tests {
                 Column::status("status"),
                 Column::whole("N", "count").right(),
                 Column::text("TEXT", "text", 8).shown(|row: &Row| row.text.clone()),
-                Column::text("NEXT", "next.text", 8).weight(Weight::Extra),
+                Column::text("NEXT", "next.text", 8).extra(),
             ],
             id: "id",
             items: texts.into_iter().map(row).collect(),

@@ -11,7 +11,6 @@ use shared::sources::Source;
 
 use crate::audit::Change;
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::run_task::run_task;
@@ -83,20 +82,13 @@ async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> any
         .find(|row| row.health != Health::Good.as_str() && row.at.is_some());
     let bad = bad.map(|row| row.source.clone());
     out.list(&List {
-        command: "endpoint.show",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
         id: "source",
-        items: rows,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: "No endpoint is monitored; add [source.endpoint] to a source in infra/sources.toml."
             .to_owned(),
         tip: bad
             .as_ref()
             .map(|source| format!("webhookctl endpoint enable {source} --confirm {source} -m WHY")),
+        ..List::new("endpoint.show", &inbox.name, now, columns(now.0), rows)
     })?;
     Ok(if bad.is_some() { Exit::No } else { Exit::Done })
 }
@@ -131,8 +123,8 @@ fn row(source: &str, status: Option<Status>) -> Row {
 fn columns(now: i64) -> Vec<Column<'static, Row>> {
     let ago = move |at: Option<UnixMillis>| at.map_or("-".to_owned(), |at| age(at.0, now));
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("HEALTH", "health").weight(Weight::Essential),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("HEALTH", "health").essential(),
         Column::whole("SINCE", "since")
             .right()
             .shown(move |row: &Row| ago(row.at.map(|(since, _)| since))),

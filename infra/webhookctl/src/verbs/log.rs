@@ -6,7 +6,6 @@ use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
 use crate::output::count::thousands;
-use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -59,17 +58,10 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
         );
     }
     out.list(&List {
-        command: "log",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(),
-        id: "id",
-        items,
-        next_cursor: None,
         truncated: deeds.more,
         footer: Some(footer),
         empty: format!("The audit log has no matching entries since {since}."),
-        tip: None,
+        ..List::new("log", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)
 }
@@ -95,16 +87,16 @@ fn name(arn: &str) -> String {
 
 fn columns() -> Vec<Column<'static, Entry>> {
     vec![
-        Column::whole("WHEN", "at").weight(Weight::Essential),
+        Column::whole("WHEN", "at").essential(),
         Column::whole("WHO", "by")
             .shown(|entry: &Entry| name(&entry.by))
-            .weight(Weight::Essential),
-        Column::whole("WHAT", "what").weight(Weight::Essential),
+            .essential(),
+        Column::whole("WHAT", "what").essential(),
         Column::whole("EVENTS", "events")
             .right()
             .shown(|entry: &Entry| thousands(entry.events)),
         Column::text("SELECTION", "selection", 16),
-        Column::text("REASON", "reason", 16).weight(Weight::Essential),
+        Column::text("REASON", "reason", 16).essential(),
     ]
 }
 

@@ -4,8 +4,6 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 
 use crate::cli::Global;
-use crate::output::table::Weight;
-use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::{Chosen, Contexts, Local};
 
@@ -68,18 +66,18 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
         .map(|it| it.display().to_string())
         .collect();
     out.list(&List {
-        command: "context.list",
-        context: in_use.as_deref().unwrap_or_default(),
-        as_of: rfc3339(UnixMillis::now().0),
-        columns: columns(),
         id: "context",
-        items,
-        next_cursor: None,
-        truncated: false,
         footer: (!files.is_empty()).then(|| files.join(", ")),
         empty: "No context is configured, and no `webhookctl dev` is running in this folder."
             .to_owned(),
         tip: Some("webhookctl context add NAME --stack STACK --region REGION".to_owned()),
+        ..List::new(
+            "context.list",
+            in_use.as_deref().unwrap_or_default(),
+            UnixMillis::now(),
+            columns(),
+            items,
+        )
     })?;
     Ok(Exit::Done)
 }
@@ -88,14 +86,14 @@ fn columns() -> Vec<Column<'static, ContextRow>> {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     vec![
         Column::whole("", "in_use")
-            .weight(Weight::Essential)
+            .essential()
             .shown(|row: &ContextRow| if row.in_use { "*" } else { "" }.to_owned()),
-        Column::whole("CONTEXT", "context").weight(Weight::Essential),
+        Column::whole("CONTEXT", "context").essential(),
         Column::whole("ACCOUNT", "account").shown(move |row: &ContextRow| or_none(&row.account)),
         Column::whole("REGION", "region").shown(move |row: &ContextRow| or_none(&row.region)),
         Column::text("STACK", "stack", 12).shown(move |row: &ContextRow| or_none(&row.stack)),
         Column::text("NOTE", "note", 12)
-            .weight(Weight::Lesser)
+            .lesser()
             .shown(|row: &ContextRow| row.note.clone().unwrap_or_default()),
     ]
 }

@@ -260,17 +260,9 @@ impl Teller<'_> {
         } else {
             self.out.painted("\n")?;
             self.out.list(&List {
-                command: "dev.demo",
-                context: "local",
-                as_of: time::rfc3339(now),
-                columns: columns(now),
-                id: "id",
-                items,
-                next_cursor: None,
-                truncated: false,
-                footer: None,
                 empty: "The ledger is empty.".to_owned(),
                 tip: example.map(|id| format!("webhookctl inbox inspect {}", short_id(&id))),
+                ..List::new("dev.demo", "local", UnixMillis(now), columns(now), items)
             })?;
             self.out.painted(&format!("\n  {summary}\n"))?;
         }

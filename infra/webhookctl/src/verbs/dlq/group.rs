@@ -11,7 +11,6 @@ use super::replay_safety::{ReplaySafety, Standings};
 use crate::fingerprint::{Fingerprint, error_text, template};
 use crate::output::Column;
 use crate::output::count::thousands;
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 
 /// The error text for rows without an error.
@@ -135,20 +134,20 @@ pub(super) fn source_words(sources: &[String]) -> String {
 
 pub(super) fn columns(now: i64) -> Vec<Column<'static, GroupRow>> {
     vec![
-        Column::whole("ERROR", "error").weight(Weight::Essential),
+        Column::whole("ERROR", "error").essential(),
         Column::whole("EVENTS", "events")
             .right()
             .shown(|group: &GroupRow| thousands(group.events))
-            .weight(Weight::Essential),
+            .essential(),
         Column::whole("SOURCE", "sources").shown(|group: &GroupRow| source_words(&group.sources)),
-        Column::text("MESSAGE", "message", 20).weight(Weight::Essential),
+        Column::text("MESSAGE", "message", 20).essential(),
         Column::whole("LAST", "last_at")
             .right()
             .shown(move |group: &GroupRow| age(group.last, now))
-            .weight(Weight::Lesser),
-        Column::whole("FIRST", "first_at").weight(Weight::Extra),
+            .lesser(),
+        Column::whole("FIRST", "first_at").extra(),
         Column::whole("REPLAY", "replay")
             .shown(|group: &GroupRow| group.replay.text())
-            .weight(Weight::Essential),
+            .essential(),
     ]
 }

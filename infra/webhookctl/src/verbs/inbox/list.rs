@@ -10,7 +10,6 @@ use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, columns};
 use crate::output::aws::SoFar;
 use crate::output::count::thousands;
-use crate::output::table::Weight;
 use crate::output::{CliError, Column, Exit, List, Printer, time};
 use crate::selection::{Cost, Found, Position, Selection, Want, newest};
 use crate::target::Deployment;
@@ -122,7 +121,7 @@ fn chosen<'a>(
             let message = format!("unknown or repeated column '{name}'");
             CliError::usage("usage.columns", message).tip(format!("one of: {}", known.join(", ")))
         })?;
-        shown.push(all.remove(place).weight(Weight::Essential));
+        shown.push(all.remove(place).essential());
     }
     Ok(shown)
 }

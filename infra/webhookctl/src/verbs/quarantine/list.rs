@@ -10,7 +10,6 @@ use super::reach::Keys;
 use super::{asked, chosen, sources};
 use crate::cli::{Global, HeldListArgs};
 use crate::output::count::thousands;
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::target::Deployment;
@@ -73,17 +72,15 @@ fn grouped(
         (None, None) => None,
     };
     out.list(&List {
-        command: "quarantine.list",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: group::columns(now.0),
-        id: "id",
-        items,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: empty(args),
         tip,
+        ..List::new(
+            "quarantine.list",
+            &inbox.name,
+            now,
+            group::columns(now.0),
+            items,
+        )
     })
 }
 
@@ -108,17 +105,17 @@ fn flat(
         )
     });
     out.list(&List {
-        command: "quarantine.requests",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
-        id: "id",
-        items,
-        next_cursor: None,
         truncated,
         footer,
         empty: empty(args),
         tip,
+        ..List::new(
+            "quarantine.requests",
+            &inbox.name,
+            now,
+            columns(now.0),
+            items,
+        )
     })
 }
 
@@ -231,11 +228,9 @@ fn columns(now: i64) -> Vec<Column<'static, HeldRow>> {
         Column::whole("SOURCE", "source"),
         Column::whole("REASON", "reason"),
         Column::status("status"),
-        Column::text("FROM", "address", 12).weight(Weight::Lesser),
-        Column::whole("BYTES", "body_bytes")
-            .right()
-            .weight(Weight::Lesser),
-        Column::text("FINDING", "finding", 16).weight(Weight::Essential),
-        Column::whole("EVENT", "event").weight(Weight::Extra),
+        Column::text("FROM", "address", 12).lesser(),
+        Column::whole("BYTES", "body_bytes").right().lesser(),
+        Column::text("FINDING", "finding", 16).essential(),
+        Column::whole("EVENT", "event").extra(),
     ]
 }

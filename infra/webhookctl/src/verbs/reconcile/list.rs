@@ -6,7 +6,6 @@ use shared::sources::Local;
 
 use super::selected;
 use crate::cli::{Global, ReconcileSelection};
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -66,25 +65,6 @@ pub(super) async fn list(
     }
     let number = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
     out.list(&List {
-        command: "reconcile.list",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: vec![
-            Column::whole("SOURCE", "source").weight(Weight::Essential),
-            Column::whole("NAME", "name").weight(Weight::Essential),
-            Column::text("AGAINST", "against", 12),
-            Column::whole("LAST", "last_run_at")
-                .right()
-                .shown(move |row: &Line| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
-            Column::whole("COMPARED", "compared")
-                .right()
-                .shown(move |row: &Line| number(row.compared)),
-            Column::whole("DRIFTED", "drifted")
-                .right()
-                .shown(move |row: &Line| number(row.drifted)),
-            Column::whole("REPORT", "report")
-                .shown(|row: &Line| row.report.clone().unwrap_or_else(|| "-".to_owned())),
-        ],
         id: "report",
         tip: rows
             .iter()
@@ -95,12 +75,30 @@ pub(super) async fn list(
                     row.report.as_ref()?
                 ))
             }),
-        items: rows,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: "No comparisons are configured; add a [[source.reconcile]] to infra/sources.toml."
             .to_owned(),
+        ..List::new(
+            "reconcile.list",
+            &inbox.name,
+            now,
+            vec![
+                Column::whole("SOURCE", "source").essential(),
+                Column::whole("NAME", "name").essential(),
+                Column::text("AGAINST", "against", 12),
+                Column::whole("LAST", "last_run_at")
+                    .right()
+                    .shown(move |row: &Line| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
+                Column::whole("COMPARED", "compared")
+                    .right()
+                    .shown(move |row: &Line| number(row.compared)),
+                Column::whole("DRIFTED", "drifted")
+                    .right()
+                    .shown(move |row: &Line| number(row.drifted)),
+                Column::whole("REPORT", "report")
+                    .shown(|row: &Line| row.report.clone().unwrap_or_else(|| "-".to_owned())),
+            ],
+            rows,
+        )
     })?;
     Ok(Exit::Done)
 }

@@ -15,7 +15,6 @@ use super::{named, short};
 use crate::audit::Change;
 use crate::cli::ReplayShowArgs;
 use crate::output::count::plural;
-use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -150,25 +149,22 @@ async fn left_out(
         }
     });
     out.list(&List {
-        command: "replay.left_out",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: vec![
-            Column::id("id"),
-            Column::whole("SOURCE", "source"),
-            Column::whole("RECEIVED", "received_at").weight(Weight::Lesser),
-            Column::text("WHY", "why", 20)
-                .weight(Weight::Essential)
-                .shown(|line: &Line| line.said.clone()),
-            Column::whole("KEY", "key").weight(Weight::Extra),
-        ],
-        id: "id",
-        items: items.collect(),
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: format!("{} leaves out no events.", plan.id),
-        tip: None,
+        ..List::new(
+            "replay.left_out",
+            &inbox.name,
+            now,
+            vec![
+                Column::id("id"),
+                Column::whole("SOURCE", "source"),
+                Column::whole("RECEIVED", "received_at").lesser(),
+                Column::text("WHY", "why", 20)
+                    .essential()
+                    .shown(|line: &Line| line.said.clone()),
+                Column::whole("KEY", "key").extra(),
+            ],
+            items.collect(),
+        )
     })?;
     Ok(Exit::Done)
 }

@@ -13,7 +13,6 @@ use super::rotation::{Rotation, Told};
 use super::traffic::{self, Count, MOST};
 use super::{Known, secrets};
 use crate::cli::{Global, SourcesListArgs};
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -77,19 +76,13 @@ pub(super) async fn list(
     rows.sort_by(|a, b| a.source.cmp(&b.source));
     let online = matches!(known, Known::Inbox(_));
     out.list(&List {
-        command: "sources.list",
-        context,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0, online),
         id: "source",
         tip: rows
             .first()
             .map(|row| format!("webhookctl sources show {}", row.source)),
-        items: rows,
-        next_cursor: None,
-        truncated: false,
         footer: Some(footer),
         empty: "No sources are configured.".to_owned(),
+        ..List::new("sources.list", context, now, columns(now.0, online), rows)
     })?;
     Ok(Exit::Done)
 }
@@ -159,7 +152,7 @@ async fn see(
 
 fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
     let mut columns = vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("SOURCE", "source").essential(),
         Column::whole("PRESET", "preset"),
     ];
     if online {
@@ -209,7 +202,7 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
                     let seen = row.seen.as_ref();
                     seen.and_then(|seen| seen.note.clone()).unwrap_or_default()
                 })
-                .weight(Weight::Lesser),
+                .lesser(),
         );
     }
     columns

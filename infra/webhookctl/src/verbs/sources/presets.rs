@@ -9,8 +9,6 @@ use shared::webhook::preset::Preset;
 use super::{preset, render};
 use crate::cli::SourcesPresetsArgs;
 use crate::output::error::nearest;
-use crate::output::table::Weight;
-use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::preset_text as words;
 
@@ -40,17 +38,17 @@ pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::R
         items.extend(row(&preset));
     }
     out.list(&List {
-        command: "sources.presets",
-        context: "presets",
-        as_of: rfc3339(UnixMillis::now().0),
-        columns: columns(),
         id: "preset",
         footer: Some(format!("{} presets", items.len())),
-        items,
-        next_cursor: None,
-        truncated: false,
         empty: "No presets.".to_owned(),
         tip: Some("webhookctl sources presets stripe".to_owned()),
+        ..List::new(
+            "sources.presets",
+            "presets",
+            UnixMillis::now(),
+            columns(),
+            items,
+        )
     })?;
     Ok(Exit::Done)
 }
@@ -92,15 +90,15 @@ fn row(preset: &Preset) -> Option<PresetRow> {
 
 fn columns() -> Vec<Column<'static, PresetRow>> {
     vec![
-        Column::whole("PRESET", "preset").weight(Weight::Essential),
-        Column::text("NAME", "name", 12).weight(Weight::Extra),
+        Column::whole("PRESET", "preset").essential(),
+        Column::text("NAME", "name", 12).extra(),
         Column::text("SCHEME", "scheme", 12),
         Column::text("HEADER", "header", 16),
         Column::whole("PROVES", "proves"),
         Column::text("DEDUPE KEY", "dedupe_key", 16),
-        Column::whole("CHECKED", "checked").weight(Weight::Lesser),
+        Column::whole("CHECKED", "checked").lesser(),
         Column::text("VARIANTS", "variants", 8)
             .shown(|row: &PresetRow| row.variants.join(", "))
-            .weight(Weight::Extra),
+            .extra(),
     ]
 }

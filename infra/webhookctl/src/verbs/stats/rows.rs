@@ -14,7 +14,6 @@ use super::figures::{Count, Lags, fraction, seconds};
 use super::gather::Gathered;
 use crate::cli::By;
 use crate::output::Column;
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 
 /// The type of events whose own types are too rare for a separate count.
@@ -212,12 +211,12 @@ impl Sum {
 
 pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let name = |head, field| Column::whole(head, field).weight(Weight::Essential);
+    let name = |head, field| Column::whole(head, field).essential();
     let mut columns = match by {
         By::Source => vec![name("SOURCE", "source")],
         By::Type => vec![
             name("SOURCE", "source"),
-            Column::text("TYPE", "type", 16).weight(Weight::Essential),
+            Column::text("TYPE", "type", 16).essential(),
         ],
         By::Hour => vec![name("HOUR", "hour")],
     };
@@ -230,7 +229,7 @@ pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
         number("P95", "p95_s").shown(move |row: &StatRow| or_dash(row.shown.p95.clone())),
         number("OLDEST", "oldest_open_s")
             .shown(move |row: &StatRow| or_dash(row.shown.oldest.map(|at| age(at, now)))),
-        Column::whole("HEALTH", "health").weight(Weight::Essential),
+        Column::whole("HEALTH", "health").essential(),
     ]);
     columns
 }

@@ -12,7 +12,6 @@ use super::span::Span;
 use crate::cli::{Global, SyncSpanArgs};
 use crate::inspect::later;
 use crate::output::count::thousands;
-use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -93,13 +92,7 @@ pub(super) async fn gaps(
         )
     };
     out.list(&List {
-        command: "sync.gaps",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(),
         id: "event_id",
-        items,
-        next_cursor: None,
         truncated,
         footer: Some(footer),
         empty: format!(
@@ -107,6 +100,7 @@ pub(super) async fn gaps(
             was checked."
         ),
         tip: Some("webhookctl inbox inspect SOURCE:EVENT-ID --full".to_owned()),
+        ..List::new("sync.gaps", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)
 }
@@ -171,13 +165,13 @@ impl GapRow {
 fn columns() -> Vec<Column<'static, GapRow>> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("HAPPENED AT", "happened_at").weight(Weight::Essential),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("HAPPENED AT", "happened_at").essential(),
         Column::whole("UNTIL", "until")
-            .weight(Weight::Extra)
+            .extra()
             .shown(move |row: &GapRow| or_dash(row.until.clone())),
         Column::text("EVENT ID", "event_id", 16)
-            .weight(Weight::Essential)
+            .essential()
             .shown(move |row: &GapRow| or_dash(row.event_id.clone())),
         Column::text("TYPE", "type", 12).shown(move |row: &GapRow| or_dash(row.event_type.clone())),
         Column::whole("LATE BY", "late_s")

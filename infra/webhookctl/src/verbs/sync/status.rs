@@ -7,7 +7,6 @@ use shared::sources::Source;
 use super::facts::{Facts, Silence, percent, said, standing};
 use crate::cli::{Global, SyncStatusArgs};
 use crate::output::count::thousands;
-use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -66,21 +65,15 @@ pub(super) async fn status(
     }
     let synced = items.iter().filter(|row| row.state != "no sync").count();
     out.list(&List {
-        command: "sync.status",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
         id: "source",
         footer: Some(format!(
             "{synced} of {} sources are synced · {}",
             items.len(),
             inbox.name
         )),
-        items,
-        next_cursor: None,
-        truncated: false,
         empty: "No sources are configured.".to_owned(),
         tip: Some("webhookctl sync coverage".to_owned()),
+        ..List::new("sync.status", &inbox.name, now, columns(now.0), items)
     })?;
     Ok(Exit::Done)
 }
@@ -148,8 +141,8 @@ impl StatusRow {
 fn columns(now: i64) -> Vec<Column<'static, StatusRow>> {
     let span = |seconds: Option<u64>| seconds.map_or("-".to_owned(), said);
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("STATE", "state").weight(Weight::Essential),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("STATE", "state").essential(),
         Column::whole("LAST RUN", "last_run_ended_at")
             .right()
             .shown(move |row: &StatusRow| row.ended.map_or("-".to_owned(), |at| age(at, now))),
@@ -158,7 +151,7 @@ fn columns(now: i64) -> Vec<Column<'static, StatusRow>> {
             .shown(move |row: &StatusRow| span(row.lag_s)),
         Column::whole("LOOKS BACK", "looks_back_s")
             .right()
-            .weight(Weight::Lesser)
+            .lesser()
             .shown(move |row: &StatusRow| span(row.looks_back_s)),
         Column::whole("SEEN", "seen")
             .right()
@@ -170,7 +163,7 @@ fn columns(now: i64) -> Vec<Column<'static, StatusRow>> {
             .right()
             .shown(|row: &StatusRow| percent(row.miss_rate_percent)),
         Column::text("NOTE", "note", 16)
-            .weight(Weight::Lesser)
+            .lesser()
             .shown(|row: &StatusRow| row.note.clone().unwrap_or_default()),
     ]
 }
