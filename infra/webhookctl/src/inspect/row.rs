@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::view::{EventView, Status};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::Column;
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct EventRow {
@@ -20,8 +20,6 @@ pub struct EventRow {
     pub received_at: String,
     pub error_fingerprint: Option<String>,
     pub next_action: NextAction,
-    #[serde(skip)]
-    received_millis: i64,
 }
 
 impl EventRow {
@@ -40,7 +38,6 @@ impl EventRow {
                 .as_ref()
                 .map(|error| error.fingerprint.clone()),
             next_action: next_action(view, now_millis),
-            received_millis: view.received_at,
         }
     }
 }
@@ -48,9 +45,7 @@ impl EventRow {
 /// The columns of a list of events, in their order.
 pub fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
     vec![
-        Column::whole("AGE", "received_at")
-            .right()
-            .shown(move |row: &EventRow| age(row.received_millis, now_millis)),
+        Column::age("AGE", "received_at", now_millis),
         Column::id("id"),
         Column::whole("SOURCE", "source"),
         Column::text("TYPE", "type", 16),

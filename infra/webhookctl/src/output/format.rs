@@ -5,9 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
+use super::count::thousands;
 use super::safe::{defused, inert_json, safe};
 use super::table::{self, Align, Canvas, Head, Room, Weight};
-use super::time::rfc3339;
+use super::time::{age, parse_rfc3339, rfc3339};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
@@ -36,14 +37,24 @@ impl Format {
     }
 }
 
-type Shown<'a, T> = Box<dyn Fn(&T) -> String + 'a>;
+/// What a table shows of a field.
+enum Shown<'a, T> {
+    Plain,
+    /// `27,038`
+    Count,
+    /// The age of an RFC 3339 time, at this time.
+    Age(i64),
+    Text(Box<dyn Fn(&T) -> String + 'a>),
+}
 
 /// One column: its display in tables, and its field for scripts.
 pub struct Column<'a, T> {
     head: Head,
     /// Path of the field in the item's JSON, such as `next_action.text`; also its name in CSV.
     field: &'static str,
-    shown: Option<Shown<'a, T>>,
+    shown: Shown<'a, T>,
+    /// Shown in tables if the field has no value.
+    missing: &'static str,
     short: bool,
 }
 
@@ -68,6 +79,22 @@ impl<'a, T> Column<'a, T> {
         Self {
             short: true,
             ..Self::whole("ID", field).weight(Weight::Essential)
+        }
+    }
+
+    /// A number; `-` if there is none.
+    pub fn count(name: &'static str, field: &'static str) -> Self {
+        Self {
+            shown: Shown::Count,
+            ..Self::whole(name, field).right().dash()
+        }
+    }
+
+    /// A time, shown as its age; `-` if there is none.
+    pub fn age(name: &'static str, field: &'static str, now_millis: i64) -> Self {
+        Self {
+            shown: Shown::Age(now_millis),
+            ..Self::whole(name, field).right().dash()
         }
     }
 
@@ -100,10 +127,17 @@ impl<'a, T> Column<'a, T> {
         self
     }
 
-    /// Shows a different text than the field in tables, such as an age instead of a time.
+    /// Shows `-` in tables for a missing value.
+    #[must_use]
+    pub fn dash(mut self) -> Self {
+        self.missing = "-";
+        self
+    }
+
+    /// Shows a different text than the field in tables.
     #[must_use]
     pub fn shown(mut self, shown: impl Fn(&T) -> String + 'a) -> Self {
-        self.shown = Some(Box::new(shown));
+        self.shown = Shown::Text(Box::new(shown));
         self
     }
 
@@ -122,15 +156,23 @@ impl<'a, T> Column<'a, T> {
         Self {
             head,
             field,
-            shown: None,
+            shown: Shown::Plain,
+            missing: "",
             short: false,
         }
     }
 
     fn cell(&self, item: &T, json: &Value, wide: bool) -> String {
+        let value = field(json, self.field);
         let cell = match &self.shown {
-            Some(shown) => shown(item),
-            None => plain(field(json, self.field)),
+            Shown::Text(shown) => shown(item),
+            _ if value.is_null() => self.missing.to_owned(),
+            Shown::Plain => listed(value),
+            Shown::Count => thousands(value),
+            Shown::Age(now) => {
+                let text = plain(value);
+                parse_rfc3339(&text).map_or(text, |at| age(at, *now))
+            }
         };
         if self.short && !wide {
             short_id(&cell).to_owned()
@@ -308,6 +350,14 @@ fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// The same; the texts of a list with commas.
+fn listed(value: &Value) -> String {
+    match value {
+        Value::Array(texts) => texts.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => plain(other),
     }
 }
 

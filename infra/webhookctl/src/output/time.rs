@@ -52,6 +52,12 @@ pub fn rfc3339(millis: i64) -> String {
     timestamp(millis).to_string()
 }
 
+/// The time that [`rfc3339`] wrote.
+pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
+    let time: Timestamp = text.parse().ok()?;
+    Some(time.as_millisecond())
+}
+
 /// `09:12:04.118` on the day of `now`, and with its date on any other.
 pub fn clock(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));

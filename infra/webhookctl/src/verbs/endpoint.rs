@@ -11,7 +11,7 @@ use shared::sources::Source;
 
 use crate::audit::Change;
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::run_task::run_task;
 use crate::target::Deployment;
@@ -27,8 +27,6 @@ struct Row {
     subscription: Option<String>,
     missing_events: Vec<String>,
     note: Option<String>,
-    #[serde(skip)]
-    at: Option<(UnixMillis, UnixMillis)>,
 }
 
 /// The answer of backup-sync to a request to enable an endpoint.
@@ -79,7 +77,7 @@ async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> any
     }
     let bad = rows
         .iter()
-        .find(|row| row.health != Health::Good.as_str() && row.at.is_some());
+        .find(|row| row.health != Health::Good.as_str() && row.checked_at.is_some());
     let bad = bad.map(|row| row.source.clone());
     out.list(&List {
         id: "source",
@@ -104,7 +102,6 @@ fn row(source: &str, status: Option<Status>) -> Row {
             subscription: None,
             missing_events: Vec::new(),
             note: None,
-            at: None,
         };
     };
     Row {
@@ -116,23 +113,16 @@ fn row(source: &str, status: Option<Status>) -> Row {
         subscription: status.finding.subscription,
         missing_events: status.finding.missing_events,
         note: status.finding.note,
-        at: Some((status.since, status.checked_at)),
     }
 }
 
 fn columns(now: i64) -> Vec<Column<'static, Row>> {
-    let ago = move |at: Option<UnixMillis>| at.map_or("-".to_owned(), |at| age(at.0, now));
     vec![
         Column::whole("SOURCE", "source").essential(),
         Column::whole("HEALTH", "health").essential(),
-        Column::whole("SINCE", "since")
-            .right()
-            .shown(move |row: &Row| ago(row.at.map(|(since, _)| since))),
-        Column::whole("CHECKED", "checked_at")
-            .right()
-            .shown(move |row: &Row| ago(row.at.map(|(_, checked)| checked))),
-        Column::text("SUBSCRIPTION", "subscription", 10)
-            .shown(|row: &Row| row.subscription.clone().unwrap_or_else(|| "-".to_owned())),
+        Column::age("SINCE", "since", now),
+        Column::age("CHECKED", "checked_at", now),
+        Column::text("SUBSCRIPTION", "subscription", 10).dash(),
         Column::text("NOTE", "note", 12).shown(|row: &Row| {
             let missing = (!row.missing_events.is_empty())
                 .then(|| format!("not subscribed: {}", row.missing_events.join(", ")));

@@ -5,7 +5,6 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
-use crate::output::count::thousands;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -92,9 +91,7 @@ fn columns() -> Vec<Column<'static, Entry>> {
             .shown(|entry: &Entry| name(&entry.by))
             .essential(),
         Column::whole("WHAT", "what").essential(),
-        Column::whole("EVENTS", "events")
-            .right()
-            .shown(|entry: &Entry| thousands(entry.events)),
+        Column::count("EVENTS", "events"),
         Column::text("SELECTION", "selection", 16),
         Column::text("REASON", "reason", 16).essential(),
     ]

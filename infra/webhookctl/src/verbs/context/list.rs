@@ -83,17 +83,14 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
 }
 
 fn columns() -> Vec<Column<'static, ContextRow>> {
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     vec![
         Column::whole("", "in_use")
             .essential()
             .shown(|row: &ContextRow| if row.in_use { "*" } else { "" }.to_owned()),
         Column::whole("CONTEXT", "context").essential(),
-        Column::whole("ACCOUNT", "account").shown(move |row: &ContextRow| or_none(&row.account)),
-        Column::whole("REGION", "region").shown(move |row: &ContextRow| or_none(&row.region)),
-        Column::text("STACK", "stack", 12).shown(move |row: &ContextRow| or_none(&row.stack)),
-        Column::text("NOTE", "note", 12)
-            .lesser()
-            .shown(|row: &ContextRow| row.note.clone().unwrap_or_default()),
+        Column::whole("ACCOUNT", "account").dash(),
+        Column::whole("REGION", "region").dash(),
+        Column::text("STACK", "stack", 12).dash(),
+        Column::text("NOTE", "note", 12).lesser(),
     ]
 }

@@ -11,7 +11,7 @@ use super::{MOST, dead_letters, died_at};
 use crate::cli::{DlqListArgs, Global};
 use crate::completion_cache::{self, Kind};
 use crate::output::count::{plural, thousands};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::selection::Position;
 use crate::target::Deployment;
@@ -32,8 +32,6 @@ struct DeadRow {
     error_fingerprint: String,
     error: String,
     replay: ReplaySafety,
-    #[serde(skip)]
-    died: i64,
 }
 
 pub(super) async fn list(
@@ -160,16 +158,13 @@ impl DeadRow {
             error_fingerprint: fingerprint(row).short().to_owned(),
             error: text(row).to_owned(),
             replay: ReplaySafety::of(row, config, now),
-            died: died_at(row),
         }
     }
 }
 
 fn columns(now: i64) -> Vec<Column<'static, DeadRow>> {
     vec![
-        Column::whole("DIED", "dead_at")
-            .right()
-            .shown(move |row: &DeadRow| age(row.died, now)),
+        Column::age("DIED", "dead_at", now),
         Column::id("id"),
         Column::whole("SOURCE", "source"),
         Column::text("TYPE", "type", 12).lesser(),
@@ -177,9 +172,7 @@ fn columns(now: i64) -> Vec<Column<'static, DeadRow>> {
         Column::text("MESSAGE", "error", 16).essential(),
         Column::whole("REPLAY", "replay").essential(),
         Column::whole("TRIES", "attempt_count").right().extra(),
-        Column::whole("REASON", "reason")
-            .shown(|row: &DeadRow| row.reason.clone().unwrap_or_else(|| "-".to_owned()))
-            .extra(),
+        Column::whole("REASON", "reason").dash().extra(),
         Column::whole("RECEIVED", "received_at").extra(),
         Column::text("DEDUPE KEY", "dedupe_key", 12).extra(),
     ]

@@ -8,7 +8,7 @@ use shared::inbox::rejected::{RejectedRequest, Verdict};
 use shared::webhook::verify::Reason;
 
 use super::finding::{Found, added, what};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, safe};
 
 /// Minimum number of requests from one address that count as a scan.
@@ -30,8 +30,6 @@ pub(super) struct Group {
     oldest_at: String,
     /// The id of the newest request.
     id: String,
-    #[serde(skip)]
-    newest: i64,
 }
 
 impl Group {
@@ -67,7 +65,6 @@ impl Group {
             newest_at: rfc3339(newest.received_at.0),
             oldest_at: rfc3339(oldest.received_at.0),
             id: newest.id.to_string(),
-            newest: newest.received_at.0,
         })
     }
 
@@ -142,10 +139,7 @@ pub(super) fn columns(now: i64) -> Vec<Column<'static, Group>> {
         Column::whole("REASON", "reason").essential(),
         Column::whole("REQUESTS", "requests").right().essential(),
         Column::whole("SOURCE", "source").essential(),
-        Column::whole("NEWEST", "newest_at")
-            .right()
-            .shown(move |group: &Group| age(group.newest, now))
-            .lesser(),
+        Column::age("NEWEST", "newest_at", now).lesser(),
         Column::text("WHAT", "what", 20).lesser(),
         Column::text("FINDING", "finding", 24),
         Column::whole("RELEASED", "released").right().extra(),

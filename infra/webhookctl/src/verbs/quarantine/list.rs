@@ -10,7 +10,7 @@ use super::reach::Keys;
 use super::{asked, chosen, sources};
 use crate::cli::{Global, HeldListArgs};
 use crate::output::count::thousands;
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::target::Deployment;
 
@@ -184,8 +184,6 @@ pub(super) struct HeldRow {
     finding: String,
     secret: Option<String>,
     event: Option<String>,
-    #[serde(skip)]
-    received: i64,
 }
 
 impl HeldRow {
@@ -206,7 +204,6 @@ impl HeldRow {
                 .released
                 .as_ref()
                 .and_then(|released| released.key.clone()),
-            received: held.received_at.0,
         }
     }
 }
@@ -221,9 +218,7 @@ pub(super) fn status(held: &RejectedRequest) -> &'static str {
 
 fn columns(now: i64) -> Vec<Column<'static, HeldRow>> {
     vec![
-        Column::whole("AGE", "received_at")
-            .right()
-            .shown(move |row: &HeldRow| age(row.received, now)),
+        Column::age("AGE", "received_at", now),
         Column::id("id"),
         Column::whole("SOURCE", "source"),
         Column::whole("REASON", "reason"),

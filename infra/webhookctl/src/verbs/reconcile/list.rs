@@ -6,7 +6,7 @@ use shared::sources::Local;
 
 use super::selected;
 use crate::cli::{Global, ReconcileSelection};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -22,8 +22,6 @@ struct Line {
     cap: f64,
     report: Option<String>,
     last_run_at: Option<String>,
-    #[serde(skip)]
-    last: Option<i64>,
     compared: Option<u64>,
     drifted: Option<u64>,
     repaired: bool,
@@ -54,7 +52,6 @@ pub(super) async fn list(
             },
             cap: reconcile.cap,
             last_run_at: last.as_ref().map(|report| rfc3339(report.started.0)),
-            last: last.as_ref().map(|report| report.started.0),
             compared: last.as_ref().map(|report| report.counts.compared),
             drifted: last.as_ref().map(|report| report.counts.drifted()),
             repaired: last
@@ -63,7 +60,6 @@ pub(super) async fn list(
             report: last.map(|report| report.id),
         });
     }
-    let number = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
     out.list(&List {
         id: "report",
         tip: rows
@@ -85,17 +81,10 @@ pub(super) async fn list(
                 Column::whole("SOURCE", "source").essential(),
                 Column::whole("NAME", "name").essential(),
                 Column::text("AGAINST", "against", 12),
-                Column::whole("LAST", "last_run_at")
-                    .right()
-                    .shown(move |row: &Line| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
-                Column::whole("COMPARED", "compared")
-                    .right()
-                    .shown(move |row: &Line| number(row.compared)),
-                Column::whole("DRIFTED", "drifted")
-                    .right()
-                    .shown(move |row: &Line| number(row.drifted)),
-                Column::whole("REPORT", "report")
-                    .shown(|row: &Line| row.report.clone().unwrap_or_else(|| "-".to_owned())),
+                Column::age("LAST", "last_run_at", now.0),
+                Column::whole("COMPARED", "compared").right().dash(),
+                Column::whole("DRIFTED", "drifted").right().dash(),
+                Column::whole("REPORT", "report").dash(),
             ],
             rows,
         )

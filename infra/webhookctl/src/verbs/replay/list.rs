@@ -9,7 +9,6 @@ use super::outcome::words;
 use super::short;
 use crate::cli::ReplayLogArgs;
 use crate::completion_cache::{self, Kind};
-use crate::output::count::thousands;
 use crate::output::time::{clock, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -103,9 +102,7 @@ fn columns(now: i64) -> Vec<Column<'static, Line>> {
         Column::whole("WHEN", "planned_at").shown(move |line: &Line| when(line.at, now)),
         Column::whole("WHO", "by").shown(|line: &Line| short(&line.by).to_owned()),
         Column::text("SELECTION", "selection", 16),
-        Column::whole("EVENTS", "events")
-            .right()
-            .shown(|line: &Line| thousands(line.events)),
+        Column::count("EVENTS", "events"),
         Column::text("OUTCOME", "outcome", 20).essential(),
         Column::text("REASON", "reason", 12),
     ]

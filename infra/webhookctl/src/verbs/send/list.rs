@@ -55,9 +55,7 @@ pub(super) fn list(out: &mut Printer) -> anyhow::Result<Exit> {
                 Column::text("HEADER", "header", 16),
                 Column::text("SIGNED STRING", "signed", 16).lesser(),
                 Column::text("DEDUPE KEY", "key", 16).lesser(),
-                Column::text("TYPES", "types", 16)
-                    .shown(|row: &PresetRow| row.types.join(", "))
-                    .lesser(),
+                Column::text("TYPES", "types", 16).lesser(),
             ],
             items,
         )

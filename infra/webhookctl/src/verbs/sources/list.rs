@@ -13,7 +13,7 @@ use super::rotation::{Rotation, Told};
 use super::traffic::{self, Count, MOST};
 use super::{Known, secrets};
 use crate::cli::{Global, SourcesListArgs};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -37,8 +37,6 @@ struct SourceRow {
 #[derive(Serialize)]
 struct Seen {
     last_event_at: Option<String>,
-    #[serde(skip)]
-    last: Option<i64>,
     last_24h: Count,
     open: Count,
     dead_letters: Count,
@@ -133,7 +131,6 @@ async fn see(
         };
         row.seen = Some(Seen {
             last_event_at: last.map(rfc3339),
-            last,
             last_24h: Count {
                 count: events.len(),
                 or_more: more,
@@ -159,11 +156,8 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
         let seen = |row: &SourceRow, show: &dyn Fn(&Seen) -> String| {
             row.seen.as_ref().map(show).unwrap_or_default()
         };
-        let last = move |seen: &Seen| seen.last.map_or("-".to_owned(), |at| age(at, now));
         columns.extend([
-            Column::whole("LAST", "last_event_at")
-                .right()
-                .shown(move |row| seen(row, &last)),
+            Column::age("LAST", "last_event_at", now),
             Column::whole("24H", "last_24h")
                 .right()
                 .shown(move |row| seen(row, &|seen| seen.last_24h.to_string())),
@@ -187,23 +181,13 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
             Column::text("VARIANT", "variant", 8),
             Column::whole("PROVES", "proves"),
             Column::text("SECRET", "secret", 12),
-            Column::text("ACTIONS", "actions", 12).shown(|row: &SourceRow| row.actions.join(", ")),
+            Column::text("ACTIONS", "actions", 12),
         ]);
     }
     columns.push(Column::whole("BY", "by"));
     if online {
-        columns.push(Column::whole("HEALTH", "health").shown(|row: &SourceRow| {
-            let seen = row.seen.as_ref();
-            seen.map_or(String::new(), |seen| seen.health.as_str().to_owned())
-        }));
-        columns.push(
-            Column::text("NOTE", "note", 16)
-                .shown(|row: &SourceRow| {
-                    let seen = row.seen.as_ref();
-                    seen.and_then(|seen| seen.note.clone()).unwrap_or_default()
-                })
-                .lesser(),
-        );
+        columns.push(Column::whole("HEALTH", "health"));
+        columns.push(Column::text("NOTE", "note", 16).lesser());
     }
     columns
 }

@@ -210,7 +210,6 @@ fn dashed(day: Day) -> String {
 }
 
 fn columns() -> Vec<Column<'static, CoverageRow>> {
-    let count = |count: Option<u64>| count.map_or("-".to_owned(), thousands);
     let delay = |delay: Option<&DelayRow>| delay.map_or_else(|| "-".to_owned(), DelayRow::text);
     vec![
         Column::whole("SOURCE", "source").essential(),
@@ -221,23 +220,11 @@ fn columns() -> Vec<Column<'static, CoverageRow>> {
                 0 => "-".to_owned(),
                 minutes => said(minutes * 60),
             }),
-        Column::whole("WEBHOOK ONLY", "webhook_only")
-            .right()
-            .shown(move |row: &CoverageRow| count(row.webhook_only)),
-        Column::whole("BOTH", "both")
-            .right()
-            .shown(move |row: &CoverageRow| count(row.both)),
-        Column::whole("LATE", "webhook_late")
-            .right()
-            .lesser()
-            .shown(move |row: &CoverageRow| count(row.webhook_late)),
-        Column::whole("SYNC ONLY", "sync_only")
-            .right()
-            .shown(move |row: &CoverageRow| count(row.sync_only)),
-        Column::whole("CAME SINCE", "came_since")
-            .right()
-            .lesser()
-            .shown(move |row: &CoverageRow| count(row.came_since)),
+        Column::count("WEBHOOK ONLY", "webhook_only"),
+        Column::count("BOTH", "both"),
+        Column::count("LATE", "webhook_late").lesser(),
+        Column::count("SYNC ONLY", "sync_only"),
+        Column::count("CAME SINCE", "came_since").lesser(),
         Column::whole("MISSED", "miss_rate_percent")
             .right()
             .essential()
@@ -251,9 +238,7 @@ fn columns() -> Vec<Column<'static, CoverageRow>> {
         Column::whole("SYNC P50 P95 MAX", "sync_delay_s")
             .lesser()
             .shown(move |row: &CoverageRow| delay(row.sync_delay_s.as_ref())),
-        Column::text("NOTE", "note", 16)
-            .extra()
-            .shown(|row: &CoverageRow| row.note.clone().unwrap_or_default()),
+        Column::text("NOTE", "note", 16).extra(),
     ]
 }
 

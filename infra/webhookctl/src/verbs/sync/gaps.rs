@@ -38,7 +38,7 @@ struct GapRow {
     #[serde(skip)]
     at: i64,
     #[serde(skip)]
-    webhook: Option<String>,
+    webhook: String,
 }
 
 pub(super) async fn gaps(
@@ -127,7 +127,7 @@ impl GapRow {
             webhook_at: None,
             status: None,
             at: lost.from.0,
-            webhook: Some("cannot be listed".to_owned()),
+            webhook: "cannot be listed".to_owned(),
         }
     }
 
@@ -157,32 +157,26 @@ impl GapRow {
             webhook_at: seen.map(|at| rfc3339(at.0)),
             status: row.map(|row| row.state.to_string()),
             at: gap.happened.0,
-            webhook: Some(webhook),
+            webhook,
         })
     }
 }
 
 fn columns() -> Vec<Column<'static, GapRow>> {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     vec![
         Column::whole("SOURCE", "source").essential(),
         Column::whole("HAPPENED AT", "happened_at").essential(),
-        Column::whole("UNTIL", "until")
-            .extra()
-            .shown(move |row: &GapRow| or_dash(row.until.clone())),
-        Column::text("EVENT ID", "event_id", 16)
-            .essential()
-            .shown(move |row: &GapRow| or_dash(row.event_id.clone())),
-        Column::text("TYPE", "type", 12).shown(move |row: &GapRow| or_dash(row.event_type.clone())),
+        Column::whole("UNTIL", "until").dash().extra(),
+        Column::text("EVENT ID", "event_id", 16).dash().essential(),
+        Column::text("TYPE", "type", 12).dash(),
         Column::whole("LATE BY", "late_s")
             .right()
-            .shown(move |row: &GapRow| match &row.until {
+            .shown(|row: &GapRow| match &row.until {
                 Some(until) => format!("until {until}"),
-                None => or_dash(row.late_s.map(said)),
+                None => row.late_s.map_or("-".to_owned(), said),
             }),
-        Column::whole("WEBHOOK", "webhook_at")
-            .shown(move |row: &GapRow| or_dash(row.webhook.clone())),
-        Column::status("status").shown(move |row: &GapRow| or_dash(row.status.clone())),
+        Column::whole("WEBHOOK", "webhook_at").shown(|row: &GapRow| row.webhook.clone()),
+        Column::status("status").dash(),
     ]
 }
 
