@@ -22,7 +22,6 @@ use crate::glob;
 use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
-use crate::output::error::nearest;
 use crate::target::Deployment;
 
 pub use body::no_bucket;
@@ -55,10 +54,10 @@ pub struct Selection {
 
 /// A field of the body, and its required value.
 #[derive(Debug, Clone)]
-struct Field {
+pub(crate) struct Field {
     name: String,
-    path: JsonPath,
-    value: String,
+    pub(crate) path: JsonPath,
+    pub(crate) value: String,
 }
 
 /// Which part of the matching events to return.
@@ -171,7 +170,8 @@ impl Selection {
     }
 }
 
-fn field(wanted: &Assignment) -> Result<Field, CliError> {
+/// A condition on the body.
+pub(crate) fn field(wanted: &Assignment) -> Result<Field, CliError> {
     let path = JsonPath::parse(&wanted.path).ok_or_else(|| {
         CliError::usage("usage.where", format!("invalid path '{}'", wanted.path))
             .tip("separate keys with dots, such as data.object.customer")
@@ -189,17 +189,11 @@ pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String
     if asked.is_empty() {
         return Ok(known.into_iter().map(str::to_owned).collect());
     }
-    for pattern in asked.iter().filter(|asked| glob::is_glob(asked)) {
+    for pattern in asked {
         if !known.iter().any(|name| glob::fits(pattern, name)) {
             return Err(no_source(inbox, pattern));
         }
     }
-    let names: Vec<String> = asked
-        .iter()
-        .filter(|asked| !glob::is_glob(asked))
-        .cloned()
-        .collect();
-    known_sources(inbox, &names)?;
     let meant = known
         .into_iter()
         .filter(|name| asked.iter().any(|asked| glob::fits(asked, name)));
@@ -221,11 +215,7 @@ pub fn known_sources<'i>(
 fn no_source(inbox: &Deployment, name: &str) -> CliError {
     let known = inbox.sources();
     let message = format!("unknown source '{name}' in {}", inbox.name);
-    let error = CliError::usage("usage.source", message);
-    match nearest(name, known.iter().copied()) {
-        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-        None => error.tip(format!("one of: {}", known.join(", "))),
-    }
+    CliError::usage("usage.source", message).one_of(name, &known)
 }
 
 /// The ids of the arguments. An empty list is an error if `--id` was given.

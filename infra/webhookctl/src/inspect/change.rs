@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::Status;
 use crate::output::CliError;
-use crate::output::error::nearest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,11 +65,7 @@ impl FromStr for Change {
         let names = CHANGES.map(Self::as_str);
         let found = CHANGES.into_iter().find(|change| change.as_str() == text);
         found.ok_or_else(|| {
-            let error = CliError::usage("usage.only", format!("unknown change '{text}'"));
-            match nearest(text, names) {
-                Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-                None => error.tip(format!("one of: {}", names.join(", "))),
-            }
+            CliError::usage("usage.only", format!("unknown change '{text}'")).one_of(text, &names)
         })
     }
 }

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::output::CliError;
-use crate::output::error::nearest;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventView {
@@ -153,11 +152,8 @@ impl FromStr for Status {
             .into_iter()
             .find(|status| status.as_str() == text)
             .ok_or_else(|| {
-                let error = CliError::usage("usage.status", format!("unknown status '{text}'"));
-                match nearest(text, names) {
-                    Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-                    None => error.tip(format!("one of: {}", names.join(", "))),
-                }
+                CliError::usage("usage.status", format!("unknown status '{text}'"))
+                    .one_of(text, &names)
             })
     }
 }

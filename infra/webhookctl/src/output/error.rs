@@ -108,6 +108,22 @@ impl CliError {
         self
     }
 
+    /// Suggests the most similar known word. Without one, the tip stays as it is.
+    #[must_use]
+    pub fn did_you_mean<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match nearest(word, known) {
+            Some(meant) => self.tip(format!("did you mean '{meant}'?")),
+            None => self,
+        }
+    }
+
+    /// Suggests the most similar known word, or lists all of them.
+    #[must_use]
+    pub fn one_of(self, word: &str, known: &[&str]) -> Self {
+        self.tip(format!("one of: {}", known.join(", ")))
+            .did_you_mean(word, known.iter().copied())
+    }
+
     #[must_use]
     pub fn docs(mut self, docs: impl Into<Box<str>>) -> Self {
         self.docs = Some(docs.into());

@@ -301,11 +301,9 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
 
 fn known_preset(name: &str) -> Result<Preset, CliError> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
-        let error = CliError::usage("send.no_preset", format!("unknown preset '{name}'"));
-        match nearest(name, Preset::ids()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip("webhookctl send --list"),
-        }
+        CliError::usage("send.no_preset", format!("unknown preset '{name}'"))
+            .tip("webhookctl send --list")
+            .did_you_mean(name, Preset::ids())
     })
 }
 

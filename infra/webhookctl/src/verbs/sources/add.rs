@@ -15,7 +15,6 @@ use super::secret_input::new_secret;
 use super::{api_url, named};
 use crate::audit::Change;
 use crate::cli::{Global, SourcesAddArgs, Store};
-use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
@@ -175,11 +174,11 @@ fn check_preset(name: &str) -> Result<(), CliError> {
     if Preset::ids().any(|id| id == name) {
         return Ok(());
     }
-    let error = CliError::usage("sources.no_preset", format!("unknown preset '{name}'"));
-    Err(match nearest(name, Preset::ids()) {
-        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-        None => error.tip("webhookctl sources presets"),
-    })
+    Err(
+        CliError::usage("sources.no_preset", format!("unknown preset '{name}'"))
+            .tip("webhookctl sources presets")
+            .did_you_mean(name, Preset::ids()),
+    )
 }
 
 pub(super) fn nowhere() -> CliError {

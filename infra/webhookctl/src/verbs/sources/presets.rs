@@ -8,7 +8,6 @@ use shared::webhook::preset::Preset;
 
 use super::{preset, render};
 use crate::cli::SourcesPresetsArgs;
-use crate::output::error::nearest;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::preset_text as words;
 
@@ -64,10 +63,8 @@ fn known(name: &str) -> anyhow::Result<Preset> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
         let message = format!("unknown preset '{name}'");
         let error = CliError::new("sources.no_preset", Exit::NotFound, message);
-        match nearest(name, Preset::ids()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")).into(),
-            None => error.tip("webhookctl sources presets").into(),
-        }
+        let error = error.tip("webhookctl sources presets");
+        error.did_you_mean(name, Preset::ids()).into()
     })
 }
 

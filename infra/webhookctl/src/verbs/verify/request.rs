@@ -172,14 +172,8 @@ fn known_preset(name: &str, params: &[(String, String)]) -> Result<Preset, CliEr
         if known {
             return CliError::usage("verify.param", format!("{error:#}"));
         }
-        let error = CliError::usage("verify.no_preset", format!("unknown preset '{name}'"));
-        match nearest(name, Preset::ids()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!(
-                "one of: {}",
-                Preset::ids().collect::<Vec<_>>().join(", ")
-            )),
-        }
+        CliError::usage("verify.no_preset", format!("unknown preset '{name}'"))
+            .one_of(name, &Preset::ids().collect::<Vec<_>>())
     })
 }
 
