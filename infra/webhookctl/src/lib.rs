@@ -12,6 +12,7 @@ mod glob;
 pub mod inspect;
 pub mod outage_tolerance;
 pub mod output;
+mod poll;
 pub mod preset_text;
 pub mod raw_json;
 mod run_task;

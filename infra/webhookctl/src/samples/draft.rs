@@ -60,17 +60,12 @@ impl Draft {
         let scheme = preset
             .scheme(variant)
             .with_context(|| format!("no variant {variant:?}"))?;
-        let envelope = Envelope {
-            method: "POST".to_owned(),
+        let unsigned = Signed {
             url: self.url(url),
-            headers: self
-                .headers
-                .iter()
-                .map(|(name, value)| (name, value.as_str()))
-                .collect(),
+            headers: self.headers.clone(),
             body: self.body.clone(),
-            received_at: at,
         };
+        let envelope = unsigned.envelope(at);
         let envelope = match signer {
             Signer::Secret(secret) => signed(scheme, secret, envelope, at)?,
             Signer::KeyPair(pair) => signed_by(scheme, pair, envelope, at)?,

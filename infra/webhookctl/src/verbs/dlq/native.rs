@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_sqs::types::ListMessageMoveTasksResultEntry;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 
@@ -13,6 +14,7 @@ use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer};
+use crate::poll;
 use crate::target::Deployment;
 
 /// How long the command watches the move. SQS continues it afterwards.
@@ -171,21 +173,19 @@ async fn watch(
     by: String,
     reason: &str,
 ) -> anyhow::Result<Moved> {
-    let until = tokio::time::Instant::now() + WATCHED;
-    loop {
-        let task = queue.last_move().await?;
-        let status = task.as_ref().and_then(|task| task.status());
-        let status = status.unwrap_or("RUNNING").to_owned();
-        if status != "RUNNING" || tokio::time::Instant::now() > until {
-            return Ok(Moved {
-                queue: queue.name().to_owned(),
-                messages,
-                moved: task.map_or(0, |task| task.approximate_number_of_messages_moved()),
-                status,
-                by: Some(by),
-                reason: reason.to_owned(),
-            });
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    let status = |task: &Option<_>| {
+        let task: Option<&ListMessageMoveTasksResultEntry> = task.as_ref();
+        let status = task.and_then(|task| task.status());
+        status.unwrap_or("RUNNING").to_owned()
+    };
+    let ended = |task: &_| status(task) != "RUNNING";
+    let task = poll::until(LOOK_EVERY, WATCHED, async || queue.last_move().await, ended).await?;
+    Ok(Moved {
+        queue: queue.name().to_owned(),
+        messages,
+        status: status(&task),
+        moved: task.map_or(0, |task| task.approximate_number_of_messages_moved()),
+        by: Some(by),
+        reason: reason.to_owned(),
+    })
 }
