@@ -62,14 +62,7 @@ pub struct Canvas {
 
 /// The table with its head row. Cells are made safe here.
 pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .map(|cell| capped(cell, CELL_CAP).into_owned())
-                .collect()
-        })
-        .collect();
+    let rows = safe_cells(rows);
     let layout = Layout::fit(heads, &rows, canvas);
     let names: Vec<String> = heads.iter().map(|head| head.name.to_owned()).collect();
 
@@ -91,14 +84,7 @@ pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
 
 /// Rows without a head and without a width limit, for the sections of one event.
 pub fn aligned(rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .map(|cell| capped(cell, CELL_CAP).into_owned())
-                .collect()
-        })
-        .collect();
+    let rows = safe_cells(rows);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let head = Head {
         name: "",
@@ -117,6 +103,40 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     rows.iter()
         .map(|row| layout.line(row, |_, cell| cell) + "\n")
         .collect()
+}
+
+/// The facts of one thing: a name and a value on each line.
+#[derive(Default)]
+pub struct Facts(Vec<Vec<String>>);
+
+impl Facts {
+    pub fn add(&mut self, name: &str, value: impl Into<String>) {
+        self.0.push(vec![format!("  {name}"), value.into()]);
+    }
+
+    /// Adds a line if there is a value.
+    pub fn maybe(&mut self, name: &str, value: Option<impl Into<String>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds a line for each value. Only the first has the name.
+    pub fn all(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
+        for (index, value) in values.into_iter().enumerate() {
+            self.add(if index == 0 { name } else { "" }, value);
+        }
+    }
+
+    pub fn text(&self) -> String {
+        aligned(&self.0)
+    }
+}
+
+fn safe_cells(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let safe = |cell: &String| capped(cell, CELL_CAP).into_owned();
+    let rows = rows.iter().map(|row| row.iter().map(safe).collect());
+    rows.collect()
 }
 
 /// The visible columns: index, head, width.

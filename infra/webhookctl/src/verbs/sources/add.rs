@@ -15,7 +15,7 @@ use super::secret_input::new_secret;
 use super::{api_url, named};
 use crate::audit::Change;
 use crate::cli::{Global, SourcesAddArgs, Store};
-use crate::output::table::aligned;
+use crate::output::table::Facts;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 use crate::verbs::quarantine::reach;
@@ -222,21 +222,14 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     let _ = write!(text, "  ✓ source written    {}\n\n", added.file);
     let preset = &source.verifier.preset;
     let _ = writeln!(text, "Paste these at {} ({})", preset.name, preset.docs);
-    let rows = [
-        ("URL", added.url.as_str()),
-        (
-            "Content type",
-            "application/json, if the provider lets you choose",
-        ),
-        ("Secret", "the stored secret"),
-    ];
-    let wanted = rows
-        .iter()
-        .filter(|(name, _)| *name != "Secret" || stored.is_some());
-    let rows: Vec<Vec<String>> = wanted
-        .map(|(name, value)| vec![format!("  {name}"), (*value).to_owned()])
-        .collect();
-    text + &aligned(&rows)
+    let mut facts = Facts::default();
+    facts.add("URL", &added.url);
+    facts.add(
+        "Content type",
+        "application/json, if the provider lets you choose",
+    );
+    facts.maybe("Secret", stored.map(|_| "the stored secret"));
+    text + &facts.text()
 }
 
 /// Records a change of the sources file.
