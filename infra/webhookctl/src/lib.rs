@@ -13,7 +13,7 @@ pub mod inspect;
 pub mod outage_tolerance;
 pub mod output;
 mod poll;
-pub mod preset_text;
+mod preset_text;
 pub mod raw_json;
 mod run_task;
 pub mod samples;

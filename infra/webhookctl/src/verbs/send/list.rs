@@ -1,10 +1,7 @@
 //! `send --list`: whether and how a webhook of each preset can be sent.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::webhook::preset::Preset;
 use shared::webhook::sign::{Means, means};
 
 use crate::output::{Column, Exit, List, Printer};
@@ -26,8 +23,7 @@ struct PresetRow {
 
 pub(super) fn list(out: &mut Printer) -> anyhow::Result<Exit> {
     let mut items = Vec::new();
-    for id in Preset::ids() {
-        let preset = Preset::embedded(id, &BTreeMap::new())?;
+    for preset in words::all()? {
         for scheme in &preset.schemes {
             items.push(PresetRow {
                 preset: preset.id.clone(),

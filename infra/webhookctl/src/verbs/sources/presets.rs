@@ -6,10 +6,9 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::webhook::preset::Preset;
 
-use super::{preset, render};
 use crate::cli::SourcesPresetsArgs;
 use crate::output::{CliError, Column, Exit, List, Printer};
-use crate::preset_text as words;
+use crate::preset_text::{self as words, Description};
 
 #[derive(Serialize)]
 struct PresetRow {
@@ -26,14 +25,21 @@ struct PresetRow {
 
 pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     if args.markdown {
-        out.text(&render::page()?)?;
+        out.text(&words::page()?)?;
         return Ok(Exit::Done);
     }
     if let Some(name) = &args.preset {
-        return preset::show(&known(name)?, out);
+        let shown = Description::new(&known(name)?);
+        out.document(
+            "sources.preset",
+            &shown,
+            &shown.preset,
+            &words::text(&shown),
+        )?;
+        return Ok(Exit::Done);
     }
     let mut items = Vec::new();
-    for preset in all()? {
+    for preset in words::all()? {
         items.extend(row(&preset));
     }
     out.list(&List {
@@ -50,13 +56,6 @@ pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::R
         )
     })?;
     Ok(Exit::Done)
-}
-
-/// Every preset, with the defaults of its parameters.
-pub(super) fn all() -> anyhow::Result<Vec<Preset>> {
-    Preset::ids()
-        .map(|id| Preset::embedded(id, &BTreeMap::new()))
-        .collect()
 }
 
 fn known(name: &str) -> anyhow::Result<Preset> {

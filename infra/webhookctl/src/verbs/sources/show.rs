@@ -16,7 +16,7 @@ use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
 use super::traffic::{self, Count, MOST};
 use super::upkeep::Upkeep;
-use super::{Known, find, list, preset, reveal};
+use super::{Known, find, list, reveal};
 use crate::cli::{Global, SourcesShowArgs};
 use crate::outage_tolerance::Outage;
 use crate::output::count::thousands;
@@ -135,7 +135,7 @@ fn configured(source: &Source) -> Shown {
         attempts: source.backoff.attempts,
         actions: source.actions.iter().map(|a| a.name.clone()).collect(),
         destinations: destinations::configured(source),
-        retries: preset::retry(&preset.retry),
+        retries: words::retry(&preset.retry),
         by: list::by(source),
         docs: preset.docs.clone(),
         outage: Outage::of(source),

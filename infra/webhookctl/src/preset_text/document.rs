@@ -1,19 +1,18 @@
-//! Shows all of one preset.
+//! All of one preset, as a document and as lines.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::webhook::preset::{Handshake, Preset, Retry, Scheme};
 
+use super::scheme as words;
 use super::synced::Synced;
 use crate::output::table::{Facts, aligned};
-use crate::output::{Exit, Printer};
-use crate::preset_text as words;
 
 /// A preset as JSON document, and as the texts of the page of presets.
 #[derive(Serialize)]
-pub(super) struct Shown {
-    pub(super) preset: String,
+pub(crate) struct Description {
+    pub(crate) preset: String,
     pub(super) name: String,
     pub(super) aliases: Vec<String>,
     pub(super) docs: String,
@@ -55,14 +54,8 @@ pub(super) struct Variant {
     pub(super) send: String,
 }
 
-pub(super) fn show(preset: &Preset, out: &mut Printer) -> anyhow::Result<Exit> {
-    let shown = Shown::new(preset);
-    out.document("sources.preset", &shown, &shown.preset, &text(&shown))?;
-    Ok(Exit::Done)
-}
-
-impl Shown {
-    pub(super) fn new(preset: &Preset) -> Self {
+impl Description {
+    pub(crate) fn new(preset: &Preset) -> Self {
         let kinds = preset.event.kind.0.iter().map(words::bare);
         let kinds: Vec<String> = kinds.collect();
         Self {
@@ -112,7 +105,7 @@ impl Variant {
     }
 }
 
-fn text(shown: &Shown) -> String {
+pub(crate) fn text(shown: &Description) -> String {
     let mut facts = Facts::default();
     facts.add("docs", &shown.docs);
     facts.add("checked", &shown.checked);
@@ -193,7 +186,7 @@ fn ack(preset: &Preset) -> String {
 }
 
 /// For how long and how often the provider retries.
-pub(super) fn retry(retry: &Retry) -> String {
+pub(crate) fn retry(retry: &Retry) -> String {
     let mut facts = Vec::new();
     if let Some(horizon) = &retry.horizon {
         facts.push(match horizon.as_str() {
