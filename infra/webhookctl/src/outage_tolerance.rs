@@ -135,7 +135,7 @@ impl Retries {
 }
 
 fn said(span: Duration) -> String {
-    duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
+    duration(span.as_secs())
 }
 
 #[cfg(test)]

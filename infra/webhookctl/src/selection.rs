@@ -22,14 +22,13 @@ use crate::glob;
 use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
+use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 
 pub use body::no_bucket;
 pub use find::newest;
 pub use ids::find as find_one;
 pub use position::Position;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The conditions of a selection, validated.
 #[derive(Debug, Clone)]

@@ -8,6 +8,10 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::error::CliError;
 
+pub(crate) const MINUTE_MS: i64 = 60_000;
+pub(crate) const HOUR_MS: i64 = 60 * MINUTE_MS;
+pub(crate) const DAY_MS: i64 = 24 * HOUR_MS;
+
 const DAY: i64 = 86_400;
 
 /// The time zone for people, if it is not UTC. One value for the whole process.
@@ -33,7 +37,8 @@ pub fn age(then_millis: i64, now_millis: i64) -> String {
 }
 
 /// A span in its two largest units: `41s`, `1m57s`, `6m`, `1h02m`, `3d04h`.
-pub fn duration(seconds: i64) -> String {
+pub fn duration(seconds: impl TryInto<i64>) -> String {
+    let seconds = seconds.try_into().unwrap_or(i64::MAX);
     let (whole, large, part, small) = match seconds {
         ..60 => return format!("{seconds}s"),
         60..3600 => (seconds / 60, 'm', seconds % 60, 's'),

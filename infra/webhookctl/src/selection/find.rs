@@ -14,6 +14,7 @@ use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::aws::{SoFar, is_throttled};
 use crate::output::count::thousands;
+use crate::output::time::HOUR_MS;
 use crate::target::Deployment;
 
 /// The number of rows that one request reads.
@@ -27,8 +28,6 @@ const MOST_HOURS: i64 = 31 * 24;
 
 /// If more events wait, the search uses the `time` index.
 const MOST_WAITING: usize = 50_000;
-
-const HOUR_MS: i64 = 3_600_000;
 
 /// The clock of a function may be ahead of the clock of this machine.
 const CLOCKS_APART_MS: i64 = 60_000;

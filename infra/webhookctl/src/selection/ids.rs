@@ -10,7 +10,7 @@ use shared::webhook::event::{EventId, EventKey};
 
 use super::time_scan::Walk;
 use super::{DAY_MS, Selection};
-use crate::output::time::age;
+use crate::output::time::{HOUR_MS, age};
 use crate::output::{CliError, Exit};
 use crate::target::Deployment;
 
@@ -22,8 +22,6 @@ const WHOLE: usize = 30;
 
 /// From this many whole ids of one hour, the search reads the hour instead of each id.
 const WORTH_AN_HOUR: usize = 5;
-
-const HOUR_MS: i64 = 3_600_000;
 
 /// The number of ids to look up in parallel.
 const AT_ONCE: usize = 16;

@@ -5,12 +5,12 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
-use crate::output::time::rfc3339;
+use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
 /// The default of `--since`: 90 days.
-const QUARTER_MS: i64 = 90 * 24 * 3_600_000;
+const QUARTER_MS: i64 = 90 * DAY_MS;
 
 #[derive(Serialize)]
 struct Entry {

@@ -119,7 +119,7 @@ fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option
         }
     }
     late.sort_by_key(|(_, waits)| std::cmp::Reverse(*waits));
-    let said = |waits: &Duration| duration(i64::try_from(waits.as_secs()).unwrap_or(i64::MAX));
+    let said = |waits: &Duration| duration(waits.as_secs());
     let (source, waits) = late.first()?;
     let message = format!(
         "{source}: oldest waiting event is {} old, limit {}",

@@ -237,7 +237,7 @@ fn short(arn: &str) -> &str {
 }
 
 fn span(seconds: u64) -> String {
-    duration(i64::try_from(seconds).unwrap_or(i64::MAX))
+    duration(seconds)
 }
 
 impl Finding {

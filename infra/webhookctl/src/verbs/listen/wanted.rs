@@ -10,11 +10,12 @@ use crate::glob;
 use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
+use crate::output::time::DAY_MS;
 use crate::selection::{Field, field, sources};
 use crate::target::Deployment;
 
 /// The longest backfill. Each hour of each source is a separate read.
-const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;
+const FURTHEST_MS: i64 = 31 * DAY_MS;
 
 pub(super) struct Wanted {
     pub(super) sources: Vec<String>,

@@ -10,11 +10,9 @@ use super::reach::Keys;
 use super::{asked, chosen, sources};
 use crate::cli::{Global, HeldListArgs};
 use crate::output::count::thousands;
-use crate::output::time::rfc3339;
+use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::target::Deployment;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 pub(super) async fn list(
     args: HeldListArgs,

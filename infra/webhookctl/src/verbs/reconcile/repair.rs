@@ -12,12 +12,13 @@ use crate::audit::Change;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
+use crate::output::time::DAY_MS;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
 
 /// Maximum age of a report. An older report may no longer describe the current state.
-const OLDEST_MS: i64 = 24 * 3600 * 1000;
+const OLDEST_MS: i64 = DAY_MS;
 
 #[derive(Serialize)]
 struct Repaired<'r> {

@@ -9,6 +9,7 @@ use shared::webhook::event::{EventKey, Sha};
 use super::Told;
 use super::target::Target;
 use crate::forward::Address;
+use crate::output::time::HOUR_MS;
 use crate::output::{CliError, Exit};
 use crate::poll;
 use crate::samples::{Draft, Signed};
@@ -19,8 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Maximum number of stored bytes of a response.
 const LARGEST_ANSWER: usize = 16 * 1024;
-
-const HOUR_MS: i64 = 3_600_000;
 
 pub(super) async fn post(
     http: &reqwest::Client,

@@ -263,8 +263,7 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
         seen.upkeep.add_to(&mut facts, now);
     }
     if let Some(sync) = &source.sync {
-        let overlap = i64::try_from(sync.overlap.as_secs()).unwrap_or(i64::MAX);
-        let overlap = duration(overlap);
+        let overlap = duration(sync.overlap.as_secs());
         facts.add(
             "overlap",
             format!("the sync starts {overlap} before its cursor"),

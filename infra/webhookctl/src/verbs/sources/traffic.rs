@@ -8,9 +8,8 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed, Waiting};
 
 use crate::output::count::thousands;
+use crate::output::time::HOUR_MS;
 use crate::target::Deployment;
-
-const HOUR_MS: i64 = 3_600_000;
 const HOURS: i64 = 24;
 
 /// Counting the events of a source stops at this number.

@@ -5,11 +5,9 @@ use shared::base::clock::UnixMillis;
 use crate::cli::SelectionArgs;
 use crate::glob;
 use crate::output::CliError;
-use crate::output::time::{duration, rfc3339};
+use crate::output::time::{DAY_MS, duration, rfc3339};
 use crate::selection::sources;
 use crate::target::Deployment;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The maximum span. The counts of a few hundred hours are read at a time.
 const MOST_DAYS: i64 = 90;

@@ -50,7 +50,7 @@ pub(super) fn seconds(span: Duration) -> String {
         995..9_950 => format!("{:.1}s", span.as_secs_f64()),
         _ => {
             let rounded = (span + Duration::from_millis(500)).as_secs();
-            duration(i64::try_from(rounded).unwrap_or(i64::MAX))
+            duration(rounded)
         }
     }
 }

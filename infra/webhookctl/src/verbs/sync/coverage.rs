@@ -11,11 +11,11 @@ use shared::sources::Source;
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::SyncKind;
 
-use super::facts::{percent, said};
+use super::facts::percent;
 use super::span::Span;
 use crate::cli::{Global, SyncSpanArgs};
 use crate::output::count::thousands;
-use crate::output::time::rfc3339;
+use crate::output::time::{duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -200,7 +200,7 @@ impl DelayRow {
 
     fn text(&self) -> String {
         let Self { p50, p95, max } = self;
-        format!("{} {} {}", said(*p50), said(*p95), said(*max))
+        format!("{} {} {}", duration(*p50), duration(*p95), duration(*max))
     }
 }
 
@@ -218,7 +218,7 @@ fn columns() -> Vec<Column<'static, CoverageRow>> {
             .right()
             .shown(|row: &CoverageRow| match row.counted_minutes {
                 0 => "-".to_owned(),
-                minutes => said(minutes * 60),
+                minutes => duration(minutes * 60),
             }),
         Column::count("WEBHOOK ONLY", "webhook_only"),
         Column::count("BOTH", "both"),

@@ -7,12 +7,11 @@ use shared::inbox::ledger::{Ledger, Lost};
 use shared::monitoring::coverage::Gap;
 use shared::webhook::event::EventKey;
 
-use super::facts::said;
 use super::span::Span;
 use crate::cli::{Global, SyncSpanArgs};
 use crate::inspect::later;
 use crate::output::count::thousands;
-use crate::output::time::rfc3339;
+use crate::output::time::{duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -173,7 +172,7 @@ fn columns() -> Vec<Column<'static, GapRow>> {
             .right()
             .shown(|row: &GapRow| match &row.until {
                 Some(until) => format!("until {until}"),
-                None => row.late_s.map_or("-".to_owned(), said),
+                None => row.late_s.map_or("-".to_owned(), duration),
             }),
         Column::whole("WEBHOOK", "webhook_at").shown(|row: &GapRow| row.webhook.clone()),
         Column::status("status").dash(),

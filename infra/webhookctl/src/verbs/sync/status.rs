@@ -4,9 +4,9 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
-use super::facts::{Facts, Silence, percent, said, standing};
+use super::facts::{Facts, Silence, percent, standing};
 use crate::cli::{Global, SyncStatusArgs};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::{age, duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -135,7 +135,7 @@ impl StatusRow {
 }
 
 fn columns(now: i64) -> Vec<Column<'static, StatusRow>> {
-    let span = |seconds: Option<u64>| seconds.map_or("-".to_owned(), said);
+    let span = |seconds: Option<u64>| seconds.map_or("-".to_owned(), duration);
     vec![
         Column::whole("SOURCE", "source").essential(),
         Column::whole("STATE", "state").essential(),

@@ -1,7 +1,5 @@
 //! The messages of `rotate-secret`.
 
-use std::time::Duration;
-
 use shared::aws::secrets::{FRESH, REREAD};
 use shared::inbox::ledger::OperatorFlag;
 use shared::sources::Source;
@@ -9,7 +7,7 @@ use shared::sources::Source;
 use super::super::rotation::{LATELY, Rotation};
 use super::{Rotated, Told};
 use crate::output::count::{plural, thousands};
-use crate::output::time::rfc3339;
+use crate::output::time::{duration, rfc3339};
 use crate::output::{CliError, Exit};
 
 fn names(secrets: &[Told]) -> String {
@@ -18,7 +16,7 @@ fn names(secrets: &[Told]) -> String {
 }
 
 pub(super) fn begun(rotated: &Rotated) -> String {
-    let within = seconds(REREAD);
+    let within = duration(REREAD.as_secs());
     match rotated.accepted.split_first() {
         Some((new, [])) => format!(
             "  ✓ {} accepted within {within}\n",
@@ -39,12 +37,8 @@ pub(super) fn ended(rotated: &Rotated) -> String {
         "  ✓ {} accepted; {} rejected within {}\n",
         names(&rotated.accepted),
         names(&rotated.gone),
-        seconds(FRESH)
+        duration(FRESH.as_secs())
     )
-}
-
-fn seconds(span: Duration) -> String {
-    crate::output::time::duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// `v4 signed 212 requests in the last 10 minutes, v5 none`
