@@ -5,6 +5,7 @@ use shared::aws::CallPolicy;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
 
+use crate::output::CliError;
 use crate::target::Deployment;
 
 /// A change, as the audit log records it.
@@ -33,6 +34,14 @@ impl Change<'_> {
         };
         let operations = inbox.ledger.operations();
         operations.log(&action, UnixMillis::now()).await
+    }
+}
+
+/// The reason of a change, which must not be empty. `code` is the code of the error.
+pub(crate) fn reason<'r>(text: &'r str, code: &'static str) -> Result<&'r str, CliError> {
+    match text.trim() {
+        "" => Err(CliError::usage(code, "a reason is missing: -m WHY")),
+        reason => Ok(reason),
     }
 }
 

@@ -9,7 +9,7 @@ use shared::base::clock::UnixMillis;
 use shared::monitoring::endpoint::{Health, Status};
 use shared::sources::Source;
 
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
@@ -137,10 +137,7 @@ async fn enable(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("endpoint.reason", "a reason is missing: -m WHY").into());
-    }
+    let reason = reason(&args.reason, "endpoint.reason")?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();

@@ -5,7 +5,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, Erased, Row};
 
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
@@ -29,10 +29,7 @@ pub(super) async fn erase(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("erase.reason", "a reason is missing: -m WHY").into());
-    }
+    let reason = reason(&args.reason, "erase.reason")?;
     if args.id.is_empty() && args.matching.is_empty() {
         let error = CliError::usage(
             "erase.nothing",

@@ -9,7 +9,7 @@ use shared::base::clock::UnixMillis;
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
 use super::{MOST, dead_letters};
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::plural;
@@ -39,7 +39,7 @@ pub(super) async fn redrive(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = super::redrive::reason(&args)?;
+    let reason = reason(&args.reason, "dlq.reason")?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("move dead letters")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;

@@ -10,7 +10,7 @@ use shared::inbox::ledger::{By, Decided, Row, State};
 
 use super::inspect;
 use super::reach::door;
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{DiscardArgs, Global, ReleaseArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -32,7 +32,7 @@ pub(super) async fn release(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = words(&args.reason)?;
+    let reason = reason(&args.reason, "quarantine.reason")?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
@@ -51,7 +51,7 @@ pub(super) async fn discard(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = words(&args.reason)?;
+    let reason = reason(&args.reason, "quarantine.reason")?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
@@ -65,13 +65,6 @@ pub(super) async fn discard(
         .discard(&row.key, by, UnixMillis::now())
         .await?;
     told(&decided, &row, by, "discarded", out)
-}
-
-fn words(reason: &str) -> Result<&str, CliError> {
-    match reason.trim() {
-        "" => Err(CliError::usage("quarantine.reason", "say why: -m WHY")),
-        reason => Ok(reason),
-    }
 }
 
 /// Finds the event by id, and checks that it is quarantined.

@@ -7,7 +7,7 @@ use shared::inbox::rejected::RejectedRequest;
 
 use super::group::addresses;
 use super::{asked, chosen};
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{Global, PurgeArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
@@ -49,32 +49,8 @@ pub(super) async fn purge(
         thousands(bytes),
         addresses(&all)
     );
-    match Confirmation::of(args.confirm.map(|it| it as u64), count as u64) {
-        Confirmation::Given => {}
-        Confirmation::Missing | Confirmation::Invalid => {
-            return Err(CliError::new(
-                "quarantine.confirm",
-                Exit::Refused,
-                format!("confirm the count: --confirm {count}"),
-            )
-            .note(format!("{what}; this cannot be undone"))
-            .into());
-        }
-        Confirmation::Mismatch(number, how) => {
-            return Err(CliError::new(
-                "quarantine.confirm_mismatch",
-                Exit::Refused,
-                format!(
-                    "the selection has {}, but {how} {number}; nothing was deleted",
-                    plural(count, "request")
-                ),
-            )
-            .note(what)
-            .tip("review the selection with `webhookctl quarantine list`")
-            .into());
-        }
-    }
-    let reason = why(&args)?;
+    confirmed(count, &what, args.confirm)?;
+    let reason = reason(args.why.as_deref().unwrap_or_default(), "quarantine.reason")?;
     let by = Change {
         what: "quarantine.purge",
         why: reason,
@@ -100,11 +76,24 @@ pub(super) async fn purge(
     Ok(Exit::Done)
 }
 
-/// A permanent deletion requires a reason for the audit log.
-fn why(args: &PurgeArgs) -> Result<&str, CliError> {
-    let why = args.why.as_deref().map(str::trim).unwrap_or_default();
-    if why.is_empty() && args.confirm.is_some() {
-        return Err(CliError::usage("quarantine.reason", "say why: -m WHY"));
+fn confirmed(count: usize, what: &str, confirm: Option<usize>) -> Result<(), CliError> {
+    match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
+        Confirmation::Given => Ok(()),
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
+            "quarantine.confirm",
+            Exit::Refused,
+            format!("confirm the count: --confirm {count}"),
+        )
+        .note(format!("{what}; this cannot be undone"))),
+        Confirmation::Mismatch(number, how) => Err(CliError::new(
+            "quarantine.confirm_mismatch",
+            Exit::Refused,
+            format!(
+                "the selection has {}, but {how} {number}; nothing was deleted",
+                plural(count, "request")
+            ),
+        )
+        .note(what)
+        .tip("review the selection with `webhookctl quarantine list`")),
     }
-    Ok(why)
 }

@@ -13,12 +13,12 @@ use super::confirm::let_in;
 use super::finding::{Found, added};
 use super::reach::{Keys, door};
 use super::{asked, chosen};
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{Global, ReverifyArgs};
 use crate::output::count::plural;
 use crate::output::format::short_id;
 use crate::output::time::rfc3339;
-use crate::output::{CliError, Exit, Printer, Progress};
+use crate::output::{Exit, Printer, Progress};
 use crate::target::Deployment;
 
 /// What the command found and did.
@@ -149,10 +149,7 @@ async fn noted(
     if count == 0 {
         return Ok(None);
     }
-    let why = args.why.as_deref().map(str::trim).unwrap_or_default();
-    if why.is_empty() {
-        return Err(CliError::usage("quarantine.reason", "say why: -m WHY").into());
-    }
+    let why = reason(args.why.as_deref().unwrap_or_default(), "quarantine.reason")?;
     let who = Change {
         what: "quarantine.reverify",
         why,

@@ -8,7 +8,7 @@ use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
 use super::find;
-use crate::audit::Change;
+use crate::audit::{Change, reason};
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
@@ -37,10 +37,7 @@ pub(super) async fn repair(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
-    }
+    let reason = reason(&args.reason, "reconcile.reason")?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;

@@ -6,7 +6,7 @@ use shared::delivery::pause::{REREAD, call_up};
 use shared::inbox::ledger::{FlagKind, FlagResult, OperatorFlag};
 
 use super::find;
-use crate::audit::{Change, who};
+use crate::audit::{Change, reason, who};
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
 use crate::output::count::thousands;
 use crate::output::time::{age, rfc3339};
@@ -68,10 +68,7 @@ pub(super) async fn pause(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
-    }
+    let reason = reason(&args.reason, "sources.reason")?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;

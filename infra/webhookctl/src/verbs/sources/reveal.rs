@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
 
-use crate::audit::Change;
-use crate::output::CliError;
+use crate::audit::{Change, reason};
 use crate::target::Deployment;
 
 /// The secrets by their labels. The audit log records the operator before the secrets are returned.
@@ -15,13 +14,11 @@ pub(super) async fn secrets(
     live: &[Secret],
     why: &str,
 ) -> anyhow::Result<BTreeMap<String, String>> {
-    if why.trim().is_empty() {
-        return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
-    }
+    let why = reason(why, "sources.reason")?;
     inbox.may_write("record the access to a secret")?;
     let change = Change {
         what: "secret.reveal",
-        why: why.trim(),
+        why,
         selection: source.to_owned(),
         count: live.len(),
     };
