@@ -10,6 +10,7 @@ pub mod time;
 pub mod style;
 pub mod table;
 
+pub mod column;
 pub mod format;
 pub mod print;
 pub(crate) mod progress;
@@ -19,8 +20,9 @@ pub mod aws;
 pub mod error;
 mod policies;
 
+pub use column::Column;
 pub use error::{CliError, Exit};
-pub use format::{Column, Format, List};
+pub use format::{Format, List};
 pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
 pub(crate) use progress::Progress;
 pub use query::Query;

@@ -15,7 +15,7 @@ use crate::demo::Fate;
 use crate::demo::downstream::Seen;
 use crate::inspect::view;
 use crate::inspect::{EventRow, columns};
-use crate::output::format::short_id;
+use crate::output::column::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::target::Local;
 use crate::verbs::send::Sent;

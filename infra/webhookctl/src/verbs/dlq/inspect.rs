@@ -220,7 +220,7 @@ fn show(document: &Document, now: i64, out: &mut Printer) -> anyhow::Result<Exit
 }
 
 fn lines(document: &Document, now: i64) -> String {
-    let short = crate::output::format::short_id;
+    let short = crate::output::column::short_id;
     let (first, last) = (&document.first, &document.last);
     let mut text = format!(
         "{}  {}    {}, {}\n\n",
