@@ -44,22 +44,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
             retryable: row.state == State::Failed
                 || row.reason.as_deref() == Some("attempts_exhausted"),
         }),
-        effects: row
-            .effects
-            .iter()
-            .map(|(name, effect)| Effect {
-                name: name.clone(),
-                key: effect.key.clone(),
-                state: match effect.state {
-                    Stored::Intent => EffectState::Intent,
-                    Stored::Done => EffectState::Committed,
-                    Stored::Not | Stored::Refused => EffectState::NotCommitted,
-                    Stored::Unknown => EffectState::Unknown,
-                },
-                keyed: effect.keyed,
-                at: Some(effect.at.0),
-            })
-            .collect(),
+        effects: effects(row),
         received_at: row.received_at.0,
         via: row.via.as_str().to_owned(),
         also: row
@@ -81,6 +66,22 @@ pub fn view(row: &Row, config: &Config) -> EventView {
         superseded_by: None,
         timeline: timeline(row),
     }
+}
+
+fn effects(row: &Row) -> Vec<Effect> {
+    let effects = row.effects.iter().map(|(name, effect)| Effect {
+        name: name.clone(),
+        key: effect.key.clone(),
+        state: match effect.state {
+            Stored::Intent => EffectState::Intent,
+            Stored::Done => EffectState::Committed,
+            Stored::Not | Stored::Refused => EffectState::NotCommitted,
+            Stored::Unknown => EffectState::Unknown,
+        },
+        keyed: effect.keyed,
+        at: Some(effect.at.0),
+    });
+    effects.collect()
 }
 
 /// The plans that ran the event again. The plans themselves record the operator and the reason.

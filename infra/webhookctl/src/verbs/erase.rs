@@ -65,13 +65,26 @@ pub(super) async fn erase(
     }
     .record(&inbox)
     .await?;
-    let by = By {
-        who: &who,
-        why: reason,
-    };
+    let report = erase_all(&rows, &who, reason, &inbox, out).await?;
+    out.document("erase", &report, "", &text(&report))?;
+    Ok(if report.processing.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Refused
+    })
+}
+
+async fn erase_all(
+    rows: &[Row],
+    who: &str,
+    why: &str,
+    inbox: &Deployment,
+    out: &Printer,
+) -> anyhow::Result<Report> {
+    let by = By { who, why };
     let (mut events, mut processing) = (Vec::new(), Vec::new());
     let mut progress = Progress::new(out, "erased", rows.len());
-    for row in &rows {
+    for row in rows {
         let id = row.id().to_string();
         let erased = inbox.ledger.erase(&row.key, by, UnixMillis::now()).await;
         match erased.with_context(|| format!("erase {id}; run the command again"))? {
@@ -81,28 +94,29 @@ pub(super) async fn erase(
         progress.step();
     }
     progress.end();
-    let mut text = format!("{} erased by {who}\n", plural(events.len(), "event"));
-    if !processing.is_empty() {
-        text = format!(
-            "{text}{} not erased, because a worker is processing them: {}; try again in a minute\n",
-            plural(processing.len(), "event"),
-            processing.join(", ")
-        );
-    }
-    let exit = if processing.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Refused
-    };
-    let report = Report {
+    Ok(Report {
         erased: events.len(),
         processing,
         events,
-        by: who,
-        reason: reason.to_owned(),
-    };
-    out.document("erase", &report, "", &text)?;
-    Ok(exit)
+        by: who.to_owned(),
+        reason: why.to_owned(),
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!(
+        "{} erased by {}\n",
+        plural(report.erased, "event"),
+        report.by
+    );
+    if !report.processing.is_empty() {
+        text = format!(
+            "{text}{} not erased, because a worker is processing them: {}; try again in a minute\n",
+            plural(report.processing.len(), "event"),
+            report.processing.join(", ")
+        );
+    }
+    text
 }
 
 fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {

@@ -5,7 +5,7 @@ use shared::base::clock::UnixMillis;
 
 use crate::cli::Global;
 use crate::output::{Column, Exit, List, Printer};
-use crate::target::{Chosen, Contexts, Local};
+use crate::target::{Chosen, Context, Contexts, Local};
 
 #[derive(Serialize)]
 struct ContextRow {
@@ -26,29 +26,9 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
         Err(_) => global.target.context.clone().or(contexts.default.clone()),
     };
     let is_used = |name: &str| in_use.as_deref() == Some(name);
-    let mut items: Vec<ContextRow> = contexts
-        .all
-        .iter()
-        .map(|(name, context)| {
-            let mut notes = Vec::new();
-            if context.protected {
-                notes.push("protected");
-            }
-            if context.read_only {
-                notes.push("read-only");
-            }
-            if context.names.table.is_none() {
-                notes.push("resource names are missing: context add --refresh");
-            }
-            ContextRow {
-                in_use: is_used(name),
-                context: name.clone(),
-                account: context.account.clone(),
-                region: context.region.clone(),
-                stack: context.stack.clone().or(context.names.table.clone()),
-                note: (!notes.is_empty()).then(|| notes.join(", ")),
-            }
-        })
+    let all = contexts.all.iter();
+    let mut items: Vec<ContextRow> = all
+        .map(|(name, context)| ContextRow::new(name, context, is_used(name)))
         .collect();
     if let Some(local) = Local::find()? {
         items.push(ContextRow {
@@ -80,6 +60,29 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
         )
     })?;
     Ok(Exit::Done)
+}
+
+impl ContextRow {
+    fn new(name: &str, context: &Context, in_use: bool) -> Self {
+        let notes = [
+            (context.protected, "protected"),
+            (context.read_only, "read-only"),
+            (
+                context.names.table.is_none(),
+                "resource names are missing: context add --refresh",
+            ),
+        ];
+        let notes = notes.iter().filter(|(applies, _)| *applies);
+        let notes: Vec<&str> = notes.map(|(_, note)| *note).collect();
+        Self {
+            in_use,
+            context: name.to_owned(),
+            account: context.account.clone(),
+            region: context.region.clone(),
+            stack: context.stack.clone().or(context.names.table.clone()),
+            note: (!notes.is_empty()).then(|| notes.join(", ")),
+        }
+    }
 }
 
 fn columns() -> Vec<Column<'static, ContextRow>> {
