@@ -76,40 +76,12 @@ pub(in crate::verbs) async fn export(
         redacted: 0,
         by,
     };
-    let mut put = |text: &str, out: &mut Printer| {
-        report.bytes += text.len() as u64;
-        match &mut file {
-            Some(file) => file.write(text),
-            None => out.bytes(text.as_bytes()),
-        }
+    let how = How {
+        csv,
+        with_request: args.with_request,
+        redaction,
     };
-    if csv {
-        put(&record::csv_head(args.with_request), out)?;
-    }
-    let mut progress = if to_stdout && out.terminal.stdout.terminal {
-        // The exported lines already show the progress.
-        Progress::Quiet
-    } else {
-        Progress::new(out, "exported", rows.len())
-    };
-    let (inbox, redaction) = (&inbox, &redaction);
-    let records = rows
-        .iter()
-        .map(|row| record(row, inbox, redaction, args.with_request));
-    let mut records = futures::stream::iter(records).buffered(AT_ONCE);
-    let mut redacted = 0;
-    while let Some(record) = records.try_next().await? {
-        redacted += usize::from(record.redacted > 0);
-        let text = if csv {
-            record.csv(args.with_request)?
-        } else {
-            record.json_line()
-        };
-        put(&text, out)?;
-        progress.step();
-    }
-    progress.end();
-    report.redacted = redacted;
+    write(&rows, &how, &inbox, &mut file, &mut report, out).await?;
     if let Some(file) = file {
         file.keep()?;
     }
@@ -120,6 +92,55 @@ pub(in crate::verbs) async fn export(
         out.document("inbox.export", &report, "", &text)?;
     }
     Ok(Exit::Done)
+}
+
+/// How events are written.
+struct How {
+    csv: bool,
+    with_request: bool,
+    redaction: Redaction,
+}
+
+/// Writes the events to the file, or else to stdout.
+async fn write(
+    rows: &[Row],
+    how: &How,
+    inbox: &Deployment,
+    file: &mut Option<NewFile>,
+    report: &mut Report,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let mut progress = if file.is_none() && out.terminal.stdout.terminal {
+        // The exported lines already show the progress.
+        Progress::Quiet
+    } else {
+        Progress::new(out, "exported", rows.len())
+    };
+    let mut put = |text: &str| {
+        report.bytes += text.len() as u64;
+        match file {
+            Some(file) => file.write(text),
+            None => out.bytes(text.as_bytes()),
+        }
+    };
+    if how.csv {
+        put(&record::csv_head(how.with_request))?;
+    }
+    let records = rows
+        .iter()
+        .map(|row| record(row, inbox, &how.redaction, how.with_request));
+    let mut records = futures::stream::iter(records).buffered(AT_ONCE);
+    while let Some(record) = records.try_next().await? {
+        report.redacted += usize::from(record.redacted > 0);
+        put(&if how.csv {
+            record.csv(how.with_request)?
+        } else {
+            record.json_line()
+        })?;
+        progress.step();
+    }
+    progress.end();
+    Ok(())
 }
 
 /// Whether to write CSV: by the extension of the file, or by `-o` on stdout.

@@ -99,15 +99,10 @@ pub(super) async fn reverify(
         ..Report::default()
     };
     if !args.dry_run {
-        let enter = sources
-            .values()
-            .flatten()
-            .filter(|found| found.secret().is_some());
+        let all = || sources.values().flatten();
+        let enter = all().filter(|found| found.secret().is_some());
         let_in(enter.count(), args.confirm, &inbox, out)?;
-        let changes = sources
-            .values()
-            .flatten()
-            .filter(|found| found.is_genuine());
+        let changes = all().filter(|found| found.is_genuine());
         report.by = noted(&inbox, &args, changes.count()).await?;
     }
     // A dry run needs no progress display: all requests are already checked.
@@ -126,9 +121,8 @@ pub(super) async fn reverify(
         for found in all {
             source.note(&found);
             if let Some(door) = &door {
-                enter(&inbox, door, &found, &mut source, &mut report.events)
-                    .await
-                    .with_context(|| format!("put {} into the inbox", found.held.id))?;
+                let events = &mut report.events;
+                enter(&inbox, door, &found, &mut source, events).await?;
             }
             progress.step();
         }
@@ -172,7 +166,8 @@ async fn enter(
     match &found.verdict {
         Some(Verdict::Genuine(event)) => {
             let entered = inbox.quarantine.release(door, found.held, event, now);
-            match entered.await? {
+            let what = || format!("put {} into the inbox", found.held.id);
+            match entered.await.with_context(what)? {
                 Entered::New => source.new += 1,
                 Entered::Known => source.known += 1,
                 Entered::Apart => source.conflicting += 1,
@@ -180,10 +175,9 @@ async fn enter(
             events.push(event.key().to_string());
         }
         Some(Verdict::Handshake) => {
-            inbox
-                .quarantine
-                .mark_released(found.held, None, now)
-                .await?;
+            let released = inbox.quarantine.mark_released(found.held, None, now);
+            let what = || format!("put {} into the inbox", found.held.id);
+            released.await.with_context(what)?;
         }
         Some(Verdict::Refused(_) | Verdict::Damaged) | None => {}
     }
@@ -219,20 +213,16 @@ impl OfSource {
     }
 }
 
-fn text(report: &Report, now: UnixMillis) -> String {
-    let mut text = String::new();
-    let mut genuine = 0;
-    for source in &report.sources {
-        let _ = writeln!(
-            text,
-            "{} of {}, checked with {}",
-            plural(source.requests, "request"),
-            source.name,
-            plural(source.secrets, "secret")
+impl OfSource {
+    fn text(&self, now: UnixMillis) -> String {
+        let mut text = format!(
+            "{} of {}, checked with {}\n",
+            plural(self.requests, "request"),
+            self.name,
+            plural(self.secrets, "secret")
         );
-        for (secret, count) in &source.matches {
-            genuine += count;
-            let stored = source.added.get(secret);
+        for (secret, count) in &self.matches {
+            let stored = self.added.get(secret);
             let when = added(stored.map(|it| it.millis), now);
             let before = match stored {
                 Some(it) if it.after_receipt => "; received before it was",
@@ -240,21 +230,24 @@ fn text(report: &Report, now: UnixMillis) -> String {
             };
             let _ = writeln!(text, "  {count:>4}  match secret {secret}{when}{before}");
         }
-        if source.handshakes > 0 {
-            let _ = writeln!(
-                text,
-                "  {:>4}  are handshakes, not events",
-                source.handshakes
-            );
+        if self.handshakes > 0 {
+            let _ = writeln!(text, "  {:>4}  are handshakes, not events", self.handshakes);
         }
-        for (reason, count) in &source.stay {
+        for (reason, count) in &self.stay {
             let _ = writeln!(text, "  {count:>4}  stay: {reason}");
         }
-        if let Some(example) = &source.example {
+        if let Some(example) = &self.example {
             let example = short_id(example);
             let _ = writeln!(text, "        see: webhookctl quarantine inspect {example}");
         }
+        text
     }
+}
+
+fn text(report: &Report, now: UnixMillis) -> String {
+    let mut text: String = report.sources.iter().map(|it| it.text(now)).collect();
+    let sum = |count: fn(&OfSource) -> usize| report.sources.iter().map(count).sum::<usize>();
+    let genuine = sum(|source| source.matches.values().sum());
     if report.dry_run {
         let _ = writeln!(
             text,
@@ -263,7 +256,6 @@ fn text(report: &Report, now: UnixMillis) -> String {
         );
         return text;
     }
-    let sum = |count: fn(&OfSource) -> usize| report.sources.iter().map(count).sum::<usize>();
     let apart = match sum(|source| source.conflicting) {
         0 => String::new(),
         apart => format!(", {apart} quarantined because their id or body belongs to another event"),

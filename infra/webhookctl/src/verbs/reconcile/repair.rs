@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
+use shared::inbox::Inbox;
 use shared::inbox::ledger::Received;
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
@@ -74,35 +75,12 @@ pub(super) async fn repair(
         events: 0,
         complete: false,
     };
-    inbox
-        .ledger
-        .provider_reports()
-        .note_repair(&report, &noted)
-        .await?;
-    let (mut new, mut events) = (0, Vec::new());
-    for drift in &drift {
-        let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
-        let kept = door.accept(&event, UnixMillis::now()).await;
-        let kept = kept.with_context(|| {
-            let put = events.len();
-            format!(
-                "put the event of {} into the inbox ({put} put so far; run the command again)",
-                drift.object
-            )
-        })?;
-        new += kept
-            .iter()
-            .filter(|kept| kept.received == Received::New)
-            .count();
-        events.push(event.key().to_string());
-    }
+    let reports = inbox.ledger.provider_reports();
+    reports.note_repair(&report, &noted).await?;
+    let (new, events) = put(&report, &drift, source, inbox.config.hash(), &door).await?;
     noted.events = events.len() as u64;
     noted.complete = true;
-    inbox
-        .ledger
-        .provider_reports()
-        .note_repair(&report, &noted)
-        .await?;
+    reports.note_repair(&report, &noted).await?;
     let known = events.len() - new;
     let text = format!(
         "{} of {} put into the inbox by {who}: {new} new, {known} already stored\n",
@@ -125,6 +103,32 @@ pub(super) async fn repair(
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Puts an event for each drifted object into the inbox. Returns how many are new, and the keys.
+async fn put(
+    report: &Report,
+    drift: &[&Drift],
+    source: &Source,
+    config: &str,
+    door: &Inbox,
+) -> anyhow::Result<(usize, Vec<String>)> {
+    let (mut new, mut events) = (0, Vec::new());
+    for drift in drift {
+        let event = report.event(drift, source, config, UnixMillis::now());
+        let kept = door.accept(&event, UnixMillis::now()).await;
+        let kept = kept.with_context(|| {
+            let put = events.len();
+            format!(
+                "put the event of {} into the inbox ({put} put so far; run the command again)",
+                drift.object
+            )
+        })?;
+        let is_new = kept.iter().filter(|kept| kept.received == Received::New);
+        new += is_new.count();
+        events.push(event.key().to_string());
+    }
+    Ok((new, events))
 }
 
 /// Fails before reading anything if the queue or the bucket is not named.

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::monitoring::reconcile::{Drift, Report};
+use shared::monitoring::reconcile::{Counts, Drift, Report};
 
 use super::{find, selected};
 use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};
@@ -98,29 +98,7 @@ fn text(report: &Report) -> String {
         thousands(counts.compared),
         duration(report.took_ms / 1000),
     );
-    for (count, said) in [
-        (counts.agree, "agree"),
-        (counts.missing, "missing locally"),
-        (counts.gone, "deleted at the provider"),
-        (counts.different, "different"),
-        (
-            counts.ambiguous,
-            "ambiguous: several objects have the same id",
-        ),
-        (
-            counts.unconfirmed,
-            "also differ, but were not checked a second time",
-        ),
-        (counts.moving, "changed during the comparison"),
-        (
-            counts.young,
-            "only at the provider and new, so their events may still arrive",
-        ),
-        (
-            counts.settled,
-            "of the agreeing objects agreed only at the second check",
-        ),
-    ] {
+    for (count, said) in results(counts) {
         if count > 0 || said == "agree" {
             let _ = writeln!(text, "  {:>7} {said}", thousands(count));
         }
@@ -151,6 +129,32 @@ fn text(report: &Report) -> String {
         );
     }
     text
+}
+
+fn results(counts: &Counts) -> [(u64, &'static str); 9] {
+    [
+        (counts.agree, "agree"),
+        (counts.missing, "missing locally"),
+        (counts.gone, "deleted at the provider"),
+        (counts.different, "different"),
+        (
+            counts.ambiguous,
+            "ambiguous: several objects have the same id",
+        ),
+        (
+            counts.unconfirmed,
+            "also differ, but were not checked a second time",
+        ),
+        (counts.moving, "changed during the comparison"),
+        (
+            counts.young,
+            "only at the provider and new, so their events may still arrive",
+        ),
+        (
+            counts.settled,
+            "of the agreeing objects agreed only at the second check",
+        ),
+    ]
 }
 
 fn row(drift: &Drift) -> Vec<String> {

@@ -281,6 +281,20 @@ async fn finish(
     }
     let left = count - next;
     let took = duration((UnixMillis::now().0 - from) / 1000);
+    let plan = inbox.ledger.plans().plan(&id).await?;
+    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} no longer exists"))?;
+    let exit = exit_of(stop, outcome.failed);
+    let error = failures.first().map(|f| f.fingerprint.as_str());
+    let tip = tip(stop, left, &id, error);
+    let seen = record::Seen { outcome, failures };
+    let text = text(stop, left, limit, &id, &took, &seen);
+    let record = document(&plan, Some(seen), None, UnixMillis::now());
+    out.document("replay.run", &record, &id, &text)?;
+    out.tip(&tip);
+    Ok(exit)
+}
+
+fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record::Seen) -> String {
     let mut text = match stop {
         Stop::Failed { failed, of } => format!(
             "stopped: {failed} of {of} failed again (limit {limit}%); {}\n",
@@ -293,26 +307,13 @@ async fn finish(
             format!("stopped: another operator has taken plan {id}, or it was cancelled\n")
         }
         Stop::Finished | Stop::TimedOut | Stop::Interrupted => {
-            format!("{} in {took}\n", signed(&outcome))
+            format!("{} in {took}\n", signed(&seen.outcome))
         }
     };
-    for failure in &failures {
+    for failure in &seen.failures {
         let _ = writeln!(text, "{}", record::failed(failure));
     }
-    let plan = inbox.ledger.plans().plan(&id).await?;
-    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} no longer exists"))?;
-    let exit = exit_of(stop, outcome.failed);
-    let tip = tip(
-        stop,
-        left,
-        &id,
-        failures.first().map(|f| f.fingerprint.as_str()),
-    );
-    let seen = record::Seen { outcome, failures };
-    let record = document(&plan, Some(seen), None, UnixMillis::now());
-    out.document("replay.run", &record, &id, &text)?;
-    out.tip(&tip);
-    Ok(exit)
+    text
 }
 
 fn tip(stop: Stop, left: usize, id: &str, error: Option<&str>) -> String {

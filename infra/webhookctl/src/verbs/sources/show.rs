@@ -213,6 +213,24 @@ fn count(rows: &[Row], is: impl Fn(&Row) -> bool) -> usize {
 }
 
 fn text(shown: &Shown, source: &Source, now: i64) -> String {
+    let seen = shown.seen.as_ref();
+    let facts = facts(shown, source, now).text();
+    let mut text = format!("{}\n{facts}", aligned(&[head(shown)]));
+    if let Some(note) = seen.and_then(|seen| seen.note.as_ref()) {
+        let _ = write!(text, "\n  {note}\n");
+    }
+    for advice in seen.iter().flat_map(|seen| &seen.advice) {
+        let _ = write!(text, "\n  {advice}\n");
+    }
+    // Each secret has its own line, so that it can be copied.
+    let revealed = seen.and_then(|seen| seen.revealed.as_ref());
+    for (label, secret) in revealed.into_iter().flatten() {
+        let _ = write!(text, "\n  {label}\n{secret}\n");
+    }
+    text
+}
+
+fn head(shown: &Shown) -> Vec<String> {
     let variant = match shown.variant.as_str() {
         "default" => String::new(),
         variant => format!("variant {variant}"),
@@ -228,6 +246,11 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     let mut head = vec![shown.source.clone(), shown.preset.clone(), variant];
     head.extend([working, health].into_iter().flatten().map(str::to_owned));
     head.retain(|part| !part.is_empty());
+    head
+}
+
+fn facts(shown: &Shown, source: &Source, now: i64) -> Facts {
+    let seen = shown.seen.as_ref();
     let url = seen.and_then(|seen| seen.url.clone());
     let mut facts = Facts::default();
     facts.add(
@@ -273,19 +296,7 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     let why = shown.outage.why.iter().cloned();
     facts.all("outage", std::iter::once(shown.outage.text()).chain(why));
     facts.add("docs", &shown.docs);
-    let mut text = format!("{}\n{}", aligned(&[head]), facts.text());
-    if let Some(note) = seen.and_then(|seen| seen.note.as_ref()) {
-        let _ = write!(text, "\n  {note}\n");
-    }
-    for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {
-        let _ = write!(text, "\n  {advice}\n");
-    }
-    // Each secret has its own line, so that it can be copied.
-    let revealed = seen.and_then(|seen| seen.revealed.as_ref());
-    for (label, secret) in revealed.into_iter().flatten() {
-        let _ = write!(text, "\n  {label}\n{secret}\n");
-    }
-    text
+    facts
 }
 
 fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<String> {

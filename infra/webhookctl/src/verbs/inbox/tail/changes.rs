@@ -51,59 +51,37 @@ pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: 
         detail,
     };
     let mut lines = Vec::new();
-    let mut status = if let Some(before) = before {
-        before.status
-    } else {
-        let by = format!("by {}", view.via);
-        lines.push(line(
-            view.received_at,
-            Change::Stored,
-            Status::Received,
-            0,
-            by,
-        ));
-        Status::Received
-    };
-    if before.is_some_and(|before| before.run < row.run) {
-        lines.push(line(
-            now,
-            Change::Again,
-            Status::Received,
-            0,
-            format!("run {}", row.run + 1),
-        ));
-        status = Status::Received;
+    let mut status = Status::Received;
+    match before {
+        None => {
+            let by = format!("by {}", view.via);
+            lines.push(line(view.received_at, Change::Stored, status, 0, by));
+        }
+        Some(before) if before.run < row.run => {
+            let run = format!("run {}", row.run + 1);
+            lines.push(line(now, Change::Again, status, 0, run));
+        }
+        Some(before) => status = before.status,
     }
     let last = before.map_or(UnixMillis(0), |before| before.last);
     for moment in row.history.iter().filter(|moment| moment.at > last) {
         let Ok(to) = moment.what.parse::<Status>() else {
             continue;
         };
-        let detail = detail(to, moment, row);
-        lines.push(line(
-            moment.at.0,
-            Change::to(to),
-            to,
-            moment.attempt,
-            detail,
-        ));
+        let (at, detail) = (moment.at.0, detail(to, moment, row));
+        lines.push(line(at, Change::to(to), to, moment.attempt, detail));
         status = to;
     }
-    let taken_over = view.status == Status::Processing
+    let to = view.status;
+    let taken_over = to == Status::Processing
         && before.is_some_and(|before| before.status == status && before.epoch < row.epoch);
-    if view.status != status || taken_over {
+    if to != status || taken_over {
         // A claim stores no time; it happened between the two reads.
-        let attempt = match view.status {
+        let attempt = match to {
             Status::Processing => format!("attempt {}", row.attempts),
             _ => String::new(),
         };
-        lines.push(line(
-            now,
-            Change::to(view.status),
-            view.status,
-            row.attempts,
-            attempt,
-        ));
+        lines.push(line(now, Change::to(to), to, row.attempts, attempt));
     }
     lines
 }
