@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::folder::Folder;
+use crate::support::folder::{Folder, words};
 use crate::support::world::Dev;
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -188,15 +188,9 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
     assert!(String::from_utf8_lossy(&none.stderr).contains("[context.none]"));
 
     let dev = start(&folder)?;
-    let sent = folder.run(&[
-        "send",
-        "stripe",
-        "--set",
-        "data.object.amount=4200",
-        "--wait",
-        "-o",
-        "json",
-    ])?;
+    let sent = folder.run(&words(
+        "send stripe --set data.object.amount=4200 --wait -o json",
+    ))?;
     ensure!(
         sent.status.success(),
         "{}",

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use crate::support::folder::words;
 use crate::support::log::deeds;
 use crate::support::world::World;
 use anyhow::{Context, ensure};
@@ -474,14 +475,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     // Changed, and signed with the user's own secret.
     let sent = world
         .webhookctl(&["send", "--event", &id, "--to", &url])
-        .args([
-            "--set",
-            "data.amount=6",
-            "--secret-from",
-            "env:MINE",
-            "-o",
-            "json",
-        ])
+        .args(words("--set data.amount=6 --secret-from env:MINE -o json"))
         .env("MINE", "whsec_mine")
         .output()?;
     let told: Value = serde_json::from_slice(&sent.stdout)?;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use shared::inbox::ledger::Item;
 
 use super::world::{New, WHO, World, stderr, stdout};
+use crate::support::folder::words;
 
 const BODY: &str = "{\"b\": 1.10, \"a\":{\"email\":\"a@b.test\"}}\n";
 
@@ -97,17 +98,7 @@ async fn an_export_is_redacted_kept_private_and_written_down() {
     world
         .put(with_body("two", "{\"email\":\"c@d.test\",\"a\":[]}"))
         .await;
-    let line = [
-        "inbox",
-        "export",
-        "-f",
-        "events.jsonl",
-        "--with-request",
-        "--redact",
-        "body.a.email",
-        "-m",
-        "audit",
-    ];
+    let line = words("inbox export -f events.jsonl --with-request --redact body.a.email -m audit");
     let done = world.run(&line).await;
     assert!(done.status.success(), "{}", stderr(&done));
     let said = stdout(&done);

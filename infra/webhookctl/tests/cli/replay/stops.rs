@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::process::Child;
 
 use super::world::{World, document, id, refused, told};
+use crate::support::folder::words;
 
 /// Waits until the plan has handled this many events.
 async fn queued(world: &World, plan: &str, count: u64) {
@@ -82,16 +83,7 @@ async fn it_stops_above_a_share_of_failures() {
     let end = stopped["runs"][0]["end"].as_str().unwrap();
     assert!(end.contains("failed again"), "{end}");
     // With another limit it continues.
-    let on = [
-        "--canary",
-        "0",
-        "--stop-at",
-        "100%",
-        "--rate",
-        "500",
-        "-o",
-        "json",
-    ];
+    let on = words("--canary 0 --stop-at 100% --rate 500 -o json");
     let on = [&apply[..5], &on].concat();
     let ended = document(&world.webhookctl(&on).await, 6);
     assert_eq!(
