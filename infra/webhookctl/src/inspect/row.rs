@@ -66,50 +66,45 @@ mod tests {
     use crate::output::{Format, List};
 
     fn views() -> Vec<EventView> {
-        let view = |id: &str, ago: i64, source: &str, event_type: &str, status| EventView {
-            id: format!("{id}AAAAAAAAAAAAAAA"),
-            source: source.into(),
-            event_type: event_type.into(),
-            status,
-            received_at: NOW - ago * 1000,
-            effects: Vec::new(),
-            ..example()
+        let view = |words: &str, ago: i64, status| {
+            let words: Vec<&str> = words.split(' ').collect();
+            EventView {
+                id: format!("{}AAAAAAAAAAAAAAA", words[0]),
+                source: words[1].into(),
+                event_type: words[2].into(),
+                status,
+                received_at: NOW - ago * 1000,
+                effects: Vec::new(),
+                ..example()
+            }
         };
         vec![
             EventView {
                 claimed_until: Some(NOW + 117_000),
                 ..view(
-                    "evt_01M7W76WNHE",
+                    "evt_01M7W76WNHE stripe-main payment_intent.succeeded",
                     3,
-                    "stripe-main",
-                    "payment_intent.succeeded",
                     Status::Processing,
                 )
             },
             EventView {
                 due: Some(NOW + 130_000),
                 ..view(
-                    "evt_01M7W76PT2F",
+                    "evt_01M7W76PT2F github-org issues.opened",
                     9,
-                    "github-org",
-                    "issues.opened",
                     Status::Failed,
                 )
             },
             view(
-                "evt_01M7W76B33M",
+                "evt_01M7W76B33M stripe-main charge.updated",
                 21,
-                "stripe-main",
-                "charge.updated",
                 Status::Done,
             ),
             EventView {
                 attempt_count: 10,
                 ..view(
-                    "evt_01M7W54EPFH",
+                    "evt_01M7W54EPFH github-org pull_request.closed",
                     2180,
-                    "github-org",
-                    "pull_request.closed",
                     Status::DeadLetter,
                 )
             },
@@ -122,10 +117,8 @@ mod tests {
                     at: None,
                 }],
                 ..view(
-                    "evt_01M7W53FEG8",
+                    "evt_01M7W53FEG8 acme job.completed",
                     2212,
-                    "acme",
-                    "job.completed",
                     Status::DeadLetter,
                 )
             },

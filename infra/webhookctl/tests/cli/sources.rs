@@ -237,16 +237,11 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
             .send()
             .await?;
     }
-    let old = ssm
+    let current = ssm
         .get_parameter()
-        .name(format!("{}/shop/current", local.secrets_path))
-        .with_decryption(true)
-        .send()
-        .await?;
-    let old = old
-        .parameter
-        .and_then(|p| p.value)
-        .context("dev made one")?;
+        .name(format!("{}/shop/current", local.secrets_path));
+    let old = current.with_decryption(true).send().await?.parameter;
+    let old = old.and_then(|p| p.value).context("dev made one")?;
     folder.write("old", &old)?;
     folder.write("new", "a secret that is new")?;
     folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
@@ -261,9 +256,7 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
     assert_eq!(proved("current.1"), Some((true, Some(1))), "{shown}");
     assert_eq!(proved("new.1"), Some((true, Some(2))), "{shown}");
     assert_eq!(proved("unused.1"), Some((true, Some(0))), "{shown}");
-    let advice = shown["advice"][0]
-        .as_str()
-        .context("the unused secret is named")?;
+    let advice = shown["advice"][0].as_str().unwrap_or_default();
     assert!(
         advice.starts_with("unused.1 verified none of the last 3"),
         "{advice}"

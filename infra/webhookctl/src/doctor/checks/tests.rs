@@ -148,28 +148,32 @@ fn healthy() -> Facts {
         }]),
         heartbeats: Ok(tasks.map(|task| (task.to_owned(), NOW)).into()),
         dead_letters: Ok(Count::default()),
-        sources: Ok(vec![SourceFacts {
-            name: "stripe-main".to_owned(),
-            preset: "stripe".to_owned(),
-            secrets: vec![Wanted {
-                kind: "ingress",
-                name: "stripe-main".to_owned(),
-            }],
-            outage: Outage {
-                longest_s: Some(3 * 24 * 3600),
-                any: false,
-                why: Vec::new(),
-            },
-            sync: Some("ok"),
-            silent: None,
-            watched: true,
-            reconciled: true,
-            dark: None,
-            paused: None,
-            overdue: None,
-            breakers: Vec::new(),
-        }]),
+        sources: Ok(vec![healthy_source()]),
         may_write: Ok(()),
+    }
+}
+
+fn healthy_source() -> SourceFacts {
+    SourceFacts {
+        name: "stripe-main".to_owned(),
+        preset: "stripe".to_owned(),
+        secrets: vec![Wanted {
+            kind: "ingress",
+            name: "stripe-main".to_owned(),
+        }],
+        outage: Outage {
+            longest_s: Some(3 * 24 * 3600),
+            any: false,
+            why: Vec::new(),
+        },
+        sync: Some("ok"),
+        silent: None,
+        watched: true,
+        reconciled: true,
+        dark: None,
+        paused: None,
+        overdue: None,
+        breakers: Vec::new(),
     }
 }
 

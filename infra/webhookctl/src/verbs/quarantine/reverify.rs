@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::rejected::{Entered, Verdict};
+use shared::inbox::rejected::{Entered, RejectedRequest, Verdict};
 
 use super::confirm::let_in;
 use super::finding::{Found, added};
@@ -89,11 +89,7 @@ pub(super) async fn reverify(
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await?;
     // Oldest first, in the order of receipt.
     held.reverse();
-    let mut sources: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
-    for held in &held {
-        let found = Found::new(held, &inbox.config, Some(&keys));
-        sources.entry(&held.source).or_default().push(found);
-    }
+    let sources = by_source(&held, &inbox, &keys);
     let mut report = Report {
         dry_run: args.dry_run,
         ..Report::default()
@@ -132,6 +128,19 @@ pub(super) async fn reverify(
     let text = text(&report, now);
     out.document("quarantine.reverify", &report, "", &text)?;
     Ok(Exit::Done)
+}
+
+fn by_source<'h>(
+    held: &'h [RejectedRequest],
+    inbox: &Deployment,
+    keys: &Keys,
+) -> BTreeMap<&'h str, Vec<Found<'h>>> {
+    let mut sources: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
+    for held in held {
+        let found = Found::new(held, &inbox.config, Some(keys));
+        sources.entry(&held.source).or_default().push(found);
+    }
+    sources
 }
 
 /// Writes the audit log entry before any request enters the inbox; none if no request does.

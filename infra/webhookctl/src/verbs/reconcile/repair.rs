@@ -46,11 +46,9 @@ pub(super) async fn repair(
     let now = UnixMillis::now();
     let report = find(&inbox, &args.id, now).await?;
     let (source, reconcile) = configured(&inbox, &report)?;
-    let newest = inbox
-        .ledger
-        .provider_reports()
-        .reports(&report.source, &report.name, 1, now)
-        .await?;
+    let reports = inbox.ledger.provider_reports();
+    let newest = reports.reports(&report.source, &report.name, 1, now);
+    let newest = newest.await?;
     of_now(&report, newest.first(), now)?;
     let drift: Vec<&Drift> = report.repairable().collect();
     if drift.is_empty() {
@@ -68,19 +66,14 @@ pub(super) async fn repair(
     }
     .record(&inbox)
     .await?;
-    let mut noted = Repair {
+    let noted = Repair {
         at: now,
         by: who.clone(),
         why: reason.to_owned(),
         events: 0,
         complete: false,
     };
-    let reports = inbox.ledger.provider_reports();
-    reports.note_repair(&report, &noted).await?;
-    let (new, events) = put(&report, &drift, source, inbox.config.hash(), &door).await?;
-    noted.events = events.len() as u64;
-    noted.complete = true;
-    reports.note_repair(&report, &noted).await?;
+    let (new, events) = put(&report, &drift, source, noted, &inbox, &door).await?;
     let known = events.len() - new;
     let text = format!(
         "{} of {} put into the inbox by {who}: {new} new, {known} already stored\n",
@@ -105,17 +98,21 @@ pub(super) async fn repair(
     Ok(Exit::Done)
 }
 
-/// Puts an event for each drifted object into the inbox. Returns how many are new, and the keys.
+/// Puts an event for each drifted object into the inbox, and notes in the report before and after
+/// that it is repaired. Returns how many events are new, and their keys.
 async fn put(
     report: &Report,
     drift: &[&Drift],
     source: &Source,
-    config: &str,
+    mut noted: Repair,
+    inbox: &Deployment,
     door: &Inbox,
 ) -> anyhow::Result<(usize, Vec<String>)> {
+    let reports = inbox.ledger.provider_reports();
+    reports.note_repair(report, &noted).await?;
     let (mut new, mut events) = (0, Vec::new());
     for drift in drift {
-        let event = report.event(drift, source, config, UnixMillis::now());
+        let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
         let kept = door.accept(&event, UnixMillis::now()).await;
         let kept = kept.with_context(|| {
             let put = events.len();
@@ -128,6 +125,9 @@ async fn put(
         new += is_new.count();
         events.push(event.key().to_string());
     }
+    noted.events = events.len() as u64;
+    noted.complete = true;
+    reports.note_repair(report, &noted).await?;
     Ok((new, events))
 }
 
