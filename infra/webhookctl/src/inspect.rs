@@ -16,4 +16,4 @@ pub use of_row::view;
 pub use row::{EventRow, columns};
 #[cfg(test)]
 pub(crate) use view::tests;
-pub use view::{Body, Effect, EffectState, EventView, LastError, Moment, Replay, STATUSES, Status};
+pub use view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};

@@ -13,13 +13,12 @@ use std::io::BufRead as _;
 use anyhow::Context as _;
 use shared::base::json_path::JsonPath;
 pub use shared::inbox::ledger::Cost;
-use shared::inbox::ledger::Row;
+use shared::inbox::ledger::{Row, State};
 use shared::webhook::event::Via;
 
 use crate::cli::{Assignment, SelectionArgs};
 use crate::fingerprint::Fingerprint;
 use crate::glob;
-use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
@@ -38,7 +37,7 @@ pub struct Selection {
     /// The configured sources that they match.
     sources: Vec<String>,
     kinds: Vec<String>,
-    statuses: Vec<Status>,
+    statuses: Vec<State>,
     since: Option<i64>,
     until: Option<i64>,
     error: Option<String>,
@@ -128,8 +127,8 @@ impl Selection {
     /// Whether all selected events are in the `work` index: open events and dead letters.
     fn waits(&self) -> bool {
         !self.statuses.is_empty()
-            && !self.statuses.contains(&Status::Done)
-            && !self.statuses.contains(&Status::Quarantined)
+            && !self.statuses.contains(&State::Done)
+            && !self.statuses.contains(&State::Quarantined)
     }
 
     fn has_source(&self, source: &str) -> bool {

@@ -1,10 +1,10 @@
 //! Flags that select events or rejected requests. All commands share them.
 
 use clap::Args;
+use shared::inbox::ledger::State;
 use shared::webhook::event::Via;
 
 use super::values::{self, Assignment};
-use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::time::When;
 
@@ -53,7 +53,7 @@ pub struct SelectionArgs {
         help = "received, processing, done, failed, dead_letter or quarantined (repeatable)",
         display_order = 3
     )]
-    pub status: Vec<Status>,
+    pub status: Vec<State>,
     /// Fingerprint of the last error, or the reason for the quarantine
     #[arg(long, value_name = "FP", display_order = 6)]
     pub error: Option<String>,

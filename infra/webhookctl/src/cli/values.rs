@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 
-use crate::inspect::{STATUSES, Status};
+use shared::inbox::ledger::State;
+
 use crate::output::CliError;
 use crate::output::time::When;
 
@@ -33,22 +34,29 @@ pub enum Zone {
 pub(super) struct StatusWord;
 
 impl TypedValueParser for StatusWord {
-    type Value = Status;
+    type Value = State;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&clap::Arg>,
         value: &OsStr,
-    ) -> Result<Status, clap::Error> {
-        let words = StringValueParser::new().try_map(|text| text.parse::<Status>());
+    ) -> Result<State, clap::Error> {
+        let words = StringValueParser::new().try_map(|text| status(&text));
         words.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let words = STATUSES.iter().map(|status| status.as_str());
+        let words = State::ALL.iter().map(|status| status.as_str());
         Some(Box::new(words.map(PossibleValue::new)))
     }
+}
+
+fn status(text: &str) -> Result<State, CliError> {
+    State::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = State::ALL.iter().map(|status| status.as_str()).collect();
+        CliError::usage("usage.status", format!("unknown status '{text}'")).one_of(text, &known)
+    })
 }
 
 /// How to make a request invalid.

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::Status;
+use shared::inbox::ledger::State;
+
 use crate::output::CliError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,14 +47,14 @@ impl Change {
     }
 
     /// The change that results in a status.
-    pub fn to(status: Status) -> Self {
+    pub fn to(status: State) -> Self {
         match status {
-            Status::Received => Self::Again,
-            Status::Processing => Self::Processing,
-            Status::Done => Self::Done,
-            Status::Failed => Self::Failed,
-            Status::DeadLetter => Self::DeadLetter,
-            Status::Quarantined => Self::Quarantined,
+            State::Received => Self::Again,
+            State::Processing => Self::Processing,
+            State::Done => Self::Done,
+            State::Failed => Self::Failed,
+            State::DeadLetter => Self::DeadLetter,
+            State::Quarantined => Self::Quarantined,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! An event as text: the seven lines, and all details.
 
-use super::view::{EventView, Status};
+use shared::inbox::ledger::State;
+
+use super::view::EventView;
 use crate::inspect::next_action::next_action;
 use crate::output::count::thousands;
 use crate::output::safe::capped;
@@ -106,15 +108,11 @@ fn ways(view: &EventView) -> String {
 
 fn effects(view: &EventView, now_millis: i64) -> String {
     let row = |effect: &super::Effect| {
-        let looked = effect
-            .at
-            .map(|at| format!("last checked {}", clock(at, now_millis)));
-        let indented = format!("  {}", effect.name);
         vec![
-            indented,
+            format!("  {}", effect.name),
             effect.key.clone(),
-            effect.state.text().to_owned(),
-            looked.unwrap_or_default(),
+            effect.text().to_owned(),
+            format!("last checked {}", clock(effect.at, now_millis)),
         ]
     };
     if view.effects.is_empty() {
@@ -159,7 +157,7 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
         vec![at, moment.what.clone(), moment.detail.clone()]
     };
     let mut rows: Vec<Vec<String>> = view.timeline.iter().map(row).collect();
-    if let (Status::Processing, Some(until)) = (view.status, view.claimed_until)
+    if let (State::Processing, Some(until)) = (view.status, view.claimed_until)
         && until <= now_millis
     {
         let ago = duration((now_millis - until) / 1000);
@@ -196,7 +194,6 @@ fn short_hash(hash: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::Status;
     use super::super::view::tests::{NOW, example};
     use super::*;
     use crate::output::safe::tests::{corpus, is_inert};
@@ -218,7 +215,7 @@ mod tests {
     #[test]
     fn a_live_lease_says_what_is_left_and_no_lease_is_a_dash() {
         let mut view = example();
-        view.status = Status::Processing;
+        view.status = State::Processing;
         view.claimed_until = Some(NOW + 117_000);
         view.last_error = None;
         let text = seven_lines(&view, NOW);
@@ -251,7 +248,7 @@ mod tests {
     #[test]
     fn a_lease_that_is_over_ends_the_timeline() {
         let mut view = example();
-        view.status = Status::Processing;
+        view.status = State::Processing;
         let text = with_timeline(&view, NOW);
         assert!(text.starts_with(&seven_lines(&view, NOW)));
         let last =

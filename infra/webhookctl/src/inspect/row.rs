@@ -1,8 +1,9 @@
 //! An event as one row of `inbox list`.
 
 use serde::Serialize;
+use shared::inbox::ledger::State;
 
-use super::view::{EventView, Status};
+use super::view::{EventView, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::Column;
 use crate::output::time::rfc3339;
@@ -13,7 +14,8 @@ pub struct EventRow {
     pub source: String,
     #[serde(rename = "type")]
     pub event_type: String,
-    pub status: Status,
+    #[serde(serialize_with = "as_word")]
+    pub status: State,
     pub attempt_count: u32,
     pub dedupe_key: String,
     pub via: String,
@@ -61,7 +63,9 @@ pub fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
 #[cfg(test)]
 mod tests {
     use super::super::view::tests::{NOW, example};
-    use super::super::view::{Effect, EffectState};
+    use shared::inbox::ledger::EffectState;
+
+    use super::super::view::Effect;
     use super::*;
     use crate::output::{Format, List};
 
@@ -84,28 +88,24 @@ mod tests {
                 ..view(
                     "evt_01M7W76WNHE stripe-main payment_intent.succeeded",
                     3,
-                    Status::Processing,
+                    State::Processing,
                 )
             },
             EventView {
                 due: Some(NOW + 130_000),
-                ..view(
-                    "evt_01M7W76PT2F github-org issues.opened",
-                    9,
-                    Status::Failed,
-                )
+                ..view("evt_01M7W76PT2F github-org issues.opened", 9, State::Failed)
             },
             view(
                 "evt_01M7W76B33M stripe-main charge.updated",
                 21,
-                Status::Done,
+                State::Done,
             ),
             EventView {
                 attempt_count: 10,
                 ..view(
                     "evt_01M7W54EPFH github-org pull_request.closed",
                     2180,
-                    Status::DeadLetter,
+                    State::DeadLetter,
                 )
             },
             EventView {
@@ -114,12 +114,12 @@ mod tests {
                     key: "k".into(),
                     state: EffectState::Unknown,
                     keyed: false,
-                    at: None,
+                    at: NOW,
                 }],
                 ..view(
                     "evt_01M7W53FEG8 acme job.completed",
                     2212,
-                    Status::DeadLetter,
+                    State::DeadLetter,
                 )
             },
         ]

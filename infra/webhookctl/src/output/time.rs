@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
+use serde::Serializer;
 
 use super::error::CliError;
 
@@ -55,6 +56,11 @@ pub fn duration(seconds: impl TryInto<i64>) -> String {
 /// `2026-11-20T09:12:04.118Z`; without a fraction if it is zero.
 pub fn rfc3339(millis: i64) -> String {
     timestamp(millis).to_string()
+}
+
+/// Serializes a time as [`rfc3339`] writes it.
+pub fn as_rfc3339<S: Serializer>(millis: &i64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&rfc3339(*millis))
 }
 
 /// The time that [`rfc3339`] wrote.

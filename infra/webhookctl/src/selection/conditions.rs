@@ -116,9 +116,9 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use shared::base::json_path::JsonPath;
+    use shared::inbox::ledger::State;
 
     use super::*;
-    use crate::inspect::Status;
     use crate::inspect::tests::NOW;
     use crate::selection::Field;
 
@@ -143,7 +143,7 @@ mod tests {
     fn outage() -> Selection {
         Selection {
             asked_sources: vec!["github-org".to_owned()],
-            statuses: vec![Status::Failed, Status::DeadLetter],
+            statuses: vec![State::Failed, State::DeadLetter],
             since: Some(NOW - 3_881_000),
             fields: vec![Field {
                 name: "user.email".to_owned(),
@@ -187,14 +187,14 @@ mod tests {
 
     #[test]
     fn only_what_may_be_settled_is_bounded_to_a_day() {
-        let of = |statuses: &[Status]| Selection {
+        let of = |statuses: &[State]| Selection {
             statuses: statuses.to_vec(),
             ..nothing()
         };
         let day_ago = NOW - 24 * 3_600_000;
         assert_eq!(nothing().span().0, day_ago);
-        assert_eq!(of(&[Status::Failed, Status::DeadLetter]).span().0, 0);
-        assert_eq!(of(&[Status::Failed, Status::Done]).span().0, day_ago);
-        assert_eq!(of(&[Status::Quarantined]).span().0, day_ago);
+        assert_eq!(of(&[State::Failed, State::DeadLetter]).span().0, 0);
+        assert_eq!(of(&[State::Failed, State::Done]).span().0, day_ago);
+        assert_eq!(of(&[State::Quarantined]).span().0, day_ago);
     }
 }

@@ -5,12 +5,11 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Cost, Listed, RecentEvents, Stored, Waiting};
+use shared::inbox::ledger::{Cost, Listed, RecentEvents, State, Stored, Waiting};
 use shared::webhook::event::EventKey;
 
 use super::time_scan::Walk;
 use super::{DAY_MS, Found, Position, Selection, Want};
-use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::aws::{SoFar, is_throttled};
 use crate::output::count::thousands;
@@ -65,11 +64,11 @@ impl Selection {
         inbox: &Deployment,
         cost: &mut Cost,
     ) -> anyhow::Result<Option<Vec<EventKey>>> {
-        let dead = self.statuses.contains(&Status::DeadLetter);
+        let dead = self.statuses.contains(&State::DeadLetter);
         let open = self
             .statuses
             .iter()
-            .any(|status| *status != Status::DeadLetter);
+            .any(|status| *status != State::DeadLetter);
         let whats = [(open, Waiting::Open), (dead, Waiting::Dead)];
         let parts = whats.into_iter().filter(|(wanted, _)| *wanted);
         let parts =

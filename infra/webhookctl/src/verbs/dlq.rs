@@ -12,10 +12,9 @@ mod native;
 mod redrive;
 mod replay_safety;
 
-use shared::inbox::ledger::Row;
+use shared::inbox::ledger::{Row, State};
 
 use crate::cli::{DlqCommand, Global, SelectionArgs};
-use crate::inspect::Status;
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Found, Position, Selection, Want};
 use crate::target::Deployment;
@@ -41,7 +40,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
     if args
         .status
         .iter()
-        .any(|status| *status != Status::DeadLetter)
+        .any(|status| *status != State::DeadLetter)
     {
         return Err(CliError::usage(
             "dlq.status",
@@ -50,7 +49,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
         .tip("leave out --status, or use `webhookctl inbox list`"));
     }
     Ok(SelectionArgs {
-        status: vec![Status::DeadLetter],
+        status: vec![State::DeadLetter],
         ..args.clone()
     })
 }

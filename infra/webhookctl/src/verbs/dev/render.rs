@@ -6,7 +6,7 @@ use local::Stack;
 use serde::Serialize;
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Ledger;
+use shared::inbox::ledger::{Ledger, State};
 use shared::sources::Config;
 
 use super::chaos;
@@ -252,7 +252,7 @@ impl Teller<'_> {
         );
         let example = items
             .iter()
-            .find(|item| item.status == crate::inspect::Status::DeadLetter)
+            .find(|item| item.status == State::DeadLetter)
             .map(|item| item.id.clone());
         if self.out.format.is_json() {
             self.out

@@ -2,12 +2,11 @@
 
 use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
-use shared::inbox::ledger::{Listed, Row};
+use shared::inbox::ledger::{Listed, Row, State};
 use shared::sources::Config;
 
 use crate::cli::ListenArgs;
 use crate::glob;
-use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
@@ -21,7 +20,7 @@ pub(super) struct Wanted {
     pub(super) sources: Vec<String>,
     all_sources: bool,
     types: Vec<String>,
-    status: Vec<Status>,
+    status: Vec<State>,
     error: Option<String>,
     via: Vec<String>,
     attempts: Option<u32>,
@@ -107,7 +106,7 @@ impl Wanted {
         let error = shown.last_error.as_ref().map(|error| &error.fingerprint);
         // Quarantined events are not processed, so they are forwarded only on request.
         let status = if self.status.is_empty() {
-            shown.status != Status::Quarantined
+            shown.status != State::Quarantined
         } else {
             self.status.contains(&shown.status)
         };
