@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::output::error::anchor;
 pub use checks::{ALL, END_TO_END};
 pub use facts::{
-    Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
-    Queues, Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
+    Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
+    Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
 };
 pub(crate) use render::heading;
 pub use render::page;

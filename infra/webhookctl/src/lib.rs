@@ -6,6 +6,7 @@ pub mod completion_cache;
 mod confirm;
 pub mod demo;
 pub mod doctor;
+mod files;
 pub mod fingerprint;
 mod forward;
 mod glob;

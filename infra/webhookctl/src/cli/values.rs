@@ -1,14 +1,18 @@
 //! Option values that need a parser of their own.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 
+use shared::base::env::env_var;
 use shared::inbox::ledger::State;
 
+use crate::files;
 use crate::output::CliError;
 use crate::output::time::When;
 
@@ -102,6 +106,31 @@ pub enum SecretFrom {
     Stdin,
     File(PathBuf),
     Env(String),
+}
+
+impl SecretFrom {
+    /// Reads `what`, which errors name.
+    pub(crate) fn read(&self, what: &str) -> anyhow::Result<String> {
+        match self {
+            Self::Stdin => text(files::read_stdin(what)?, what),
+            Self::File(path) => text(files::read(path, what)?, what),
+            Self::Env(name) => env_var(name).with_context(|| format!("{name} is not set")),
+        }
+    }
+}
+
+fn text(bytes: Vec<u8>, what: &str) -> anyhow::Result<String> {
+    String::from_utf8(bytes).with_context(|| format!("read {what} as text"))
+}
+
+impl fmt::Display for SecretFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("stdin"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Env(name) => write!(f, "env:{name}"),
+        }
+    }
 }
 
 /// `--rate 20/s`, as the interval between two requests.

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Serialize;
 use shared::base::clock::UnixMillis;
 
 use super::Finding;
 use crate::outage_tolerance::Outage;
+use crate::output::count::Count;
 use crate::target::Names;
 
 /// A fact, or why it is unknown.
@@ -139,13 +139,6 @@ pub struct Stored {
     pub name: String,
     pub slot: String,
     pub age: Duration,
-}
-
-/// A count, or a lower bound of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
-    pub count: usize,
-    pub or_more: bool,
 }
 
 /// A secret that a source needs.

@@ -1,6 +1,23 @@
 //! Counts for people.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+
+/// An exact count, or a minimum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    pub count: u64,
+    /// Whether the real count can be higher.
+    pub or_more: bool,
+}
+
+impl Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plus = if self.or_more { "+" } else { "" };
+        write!(f, "{}{plus}", thousands(self.count))
+    }
+}
 
 /// `27,038`
 pub fn thousands(count: impl Display) -> String {
@@ -31,6 +48,15 @@ mod tests {
         assert_eq!(
             [0, 999, 1000, 27_038].map(thousands),
             ["0", "999", "1,000", "27,038"]
+        );
+    }
+
+    #[test]
+    fn a_minimum_says_so() {
+        let count = |count, or_more| Count { count, or_more }.to_string();
+        assert_eq!(
+            (count(388, false), count(1000, true)),
+            ("388".into(), "1,000+".into())
         );
     }
 

@@ -1,5 +1,7 @@
 //! The clients that commands need besides the ledger, created on demand.
 
+use std::sync::LazyLock;
+
 use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
 use local::Clients;
@@ -199,21 +201,7 @@ impl Local {
     }
 }
 
-static NO_NAMES: Names = Names {
-    url: None,
-    table: None,
-    bucket: None,
-    queue_url: None,
-    backlog_queue_url: None,
-    work_dead_letters_url: None,
-    spill_queue_url: None,
-    ops_dead_letters_url: None,
-    secrets_path: None,
-    secrets_manager_prefix: None,
-    catcher: None,
-    processor: None,
-    backup_sync: None,
-};
+static NO_NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
 impl Contexts {
     /// The AWS configuration for the context of this name, which may be new.

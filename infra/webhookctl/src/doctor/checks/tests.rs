@@ -7,8 +7,8 @@ use shared::base::clock::UnixMillis;
 
 use super::ALL;
 use crate::doctor::{
-    Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
-    Queues, Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
+    Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
+    Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
 };
 use crate::outage_tolerance::Outage;
 use crate::target::Names;
@@ -147,7 +147,7 @@ fn healthy() -> Facts {
             age: DAY * 30,
         }]),
         heartbeats: Ok(tasks.map(|task| (task.to_owned(), NOW)).into()),
-        dead_letters: Ok(Count::default()),
+        dead_letters: Ok(crate::output::count::Count::default()),
         sources: Ok(vec![healthy_source()]),
         may_write: Ok(()),
     }

@@ -1,7 +1,6 @@
 //! `context add`: stores the names of a deployment under a context name.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -9,8 +8,9 @@ use aws_sdk_ssm::operation::get_parameter::GetParameterError;
 use serde_json::Value;
 use shared::aws::Aws;
 
-use super::{read, write};
+use super::read;
 use crate::cli::{ContextAddArgs, Global};
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Context, Contexts, Names, with_context, with_default};
 
@@ -61,7 +61,7 @@ pub(super) async fn add(
     if first {
         text = with_default(&text, &args.name)?;
     }
-    write(file, &text)?;
+    files::replace(file, &text, None)?;
     let table = context.names.table.as_deref().unwrap_or_default();
     out.say(&format!(
         "{}: table {table}, written to {}",
@@ -123,20 +123,12 @@ async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names
 }
 
 fn outputs(file: &Path) -> anyhow::Result<Names> {
-    let mut text = String::new();
-    if file.as_os_str() == "-" {
-        let read = std::io::stdin().read_to_string(&mut text);
-        read.context("read the outputs from stdin")?;
-    } else {
-        let read = std::fs::read_to_string(file);
-        text = read.with_context(|| format!("read the outputs {}", file.display()))?;
-    }
-    parsed(&text)
+    parsed(&files::read(file, "the outputs")?)
 }
 
 /// Collects all pairs of `OutputKey` and `OutputValue`, at any depth of the document.
-fn parsed(text: &str) -> anyhow::Result<Names> {
-    let document: Value = serde_json::from_str(text).context("the outputs are not JSON")?;
+fn parsed(text: &[u8]) -> anyhow::Result<Names> {
+    let document: Value = serde_json::from_slice(text).context("the outputs are not JSON")?;
     let mut outputs = BTreeMap::new();
     let mut left = vec![&document];
     while let Some(value) = left.pop() {
@@ -196,11 +188,11 @@ mod tests {
             list.to_owned(),
             format!("{{\"Stacks\":[{{\"StackName\":\"a\",\"Outputs\":{list}}}]}}"),
         ] {
-            let names = parsed(&text).unwrap();
+            let names = parsed(text.as_bytes()).unwrap();
             assert_eq!(names.table.as_deref(), Some("t"));
             assert_eq!(names.queue_url.as_deref(), Some("https://q"));
         }
-        assert!(parsed("[]").is_err());
-        assert!(parsed("TableName t").is_err());
+        assert!(parsed(b"[]").is_err());
+        assert!(parsed(b"TableName t").is_err());
     }
 }

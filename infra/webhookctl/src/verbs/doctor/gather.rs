@@ -14,9 +14,10 @@ use shared::inbox::ledger::Waiting;
 
 use super::probe::{asked, told};
 use super::sources;
-use crate::doctor::{Caller, Count, Facts, Known, Table, Unknown};
+use crate::doctor::{Caller, Facts, Known, Table, Unknown};
 use crate::output::Exit;
 use crate::output::aws::rewrite;
+use crate::output::count::Count;
 use crate::target::Deployment;
 
 /// At most this many dead letters are counted in one shard of the index.
@@ -148,7 +149,7 @@ async fn dead_letters(inbox: &Deployment) -> Known<Count> {
     let mut count = Count::default();
     for shard in join_all(shards).await {
         let (keys, more) = told("dynamodb:Query", shard)?;
-        count.count += keys.len();
+        count.count += keys.len() as u64;
         count.or_more |= more;
     }
     Ok(count)

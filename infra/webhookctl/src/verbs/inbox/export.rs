@@ -2,9 +2,8 @@
 
 mod record;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -16,6 +15,7 @@ use shared::inbox::ledger::Row;
 use self::record::{Record, Redaction};
 use crate::audit::Change;
 use crate::cli::{ExportArgs, Global};
+use crate::files;
 use crate::inspect::view;
 use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Format, Printer, Progress};
@@ -248,11 +248,7 @@ impl NewFile {
         let mut part = path.to_owned().into_os_string();
         part.push(".part");
         let part = PathBuf::from(part);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&part);
+        let file = files::create_private(&part);
         let file = file.with_context(|| format!("create {}", part.display()))?;
         Ok(Self {
             part,

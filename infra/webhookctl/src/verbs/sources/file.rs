@@ -7,6 +7,7 @@ use shared::base::toml_error::refusal;
 use shared::sources::Config;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, value};
 
+use crate::files;
 use crate::output::{CliError, Exit};
 use crate::target::Local;
 
@@ -92,16 +93,9 @@ impl SourcesFile {
         Ok(text)
     }
 
-    /// Replaces the file by a rename, so that a failed write leaves the old file intact.
     pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {
         let path = self.path.canonicalize().unwrap_or(self.path.clone());
-        let draft = path.with_extension("toml.draft");
-        let put = || {
-            std::fs::write(&draft, text)?;
-            std::fs::set_permissions(&draft, std::fs::metadata(&path)?.permissions())?;
-            std::fs::rename(&draft, &path)
-        };
-        put().with_context(|| format!("write {}", path.display()))
+        files::replace(&path, text, None)
     }
 
     fn checked(&self, text: &str) -> Result<Config, CliError> {

@@ -51,7 +51,7 @@ impl Checked {
         inbox: &Deployment,
         source: &Source,
         secrets: Option<usize>,
-        dead: usize,
+        dead: u64,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let ledger = &inbox.ledger;

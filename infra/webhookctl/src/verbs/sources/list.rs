@@ -10,9 +10,10 @@ use shared::sources::{Config, Source};
 use super::health::{Checked, Health};
 use super::pause::Pause;
 use super::rotation::{Rotation, Told};
-use super::traffic::{self, Count, MOST};
+use super::traffic::{self, MOST};
 use super::{Known, secrets};
 use crate::cli::{Global, SourcesListArgs};
+use crate::output::count::Count;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -132,7 +133,7 @@ async fn see(
         row.seen = Some(Seen {
             last_event_at: last.map(rfc3339),
             last_24h: Count {
-                count: events.len(),
+                count: events.len() as u64,
                 or_more: more,
             },
             open: traffic::of(&open, &row.source),

@@ -14,12 +14,12 @@ use super::health::{Checked, Health};
 use super::pause::Pause;
 use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
-use super::traffic::{self, Count, MOST};
+use super::traffic::{self, MOST};
 use super::upkeep::Upkeep;
 use super::{Known, find, list, reveal};
 use crate::cli::{Global, SourcesShowArgs};
 use crate::outage_tolerance::Outage;
-use crate::output::count::thousands;
+use crate::output::count::{Count, thousands};
 use crate::output::table::{Facts, aligned};
 use crate::output::time::{age, duration};
 use crate::output::{Exit, Printer};
@@ -187,7 +187,7 @@ async fn see(
                 .map(|local| format!("{}/in/{name}", local.url)),
             looked_at: rows.len(),
             last_24h: Count {
-                count: events.len(),
+                count: events.len() as u64,
                 or_more: more,
             },
             open: traffic::of(&open, name),

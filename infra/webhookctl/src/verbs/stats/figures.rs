@@ -1,26 +1,8 @@
-//! Counts and durations, and their text forms.
+//! Durations, and their text forms.
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::output::count::thousands;
 use crate::output::time::duration;
-
-/// An exact count, or a minimum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Count {
-    pub(super) count: u64,
-    /// Whether the real count is higher.
-    pub(super) or_more: bool,
-}
-
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let plus = if self.or_more { "+" } else { "" };
-        write!(f, "{}{plus}", thousands(self.count))
-    }
-}
 
 /// The durations from receipt to done.
 pub(super) struct Lags(Vec<Duration>);
