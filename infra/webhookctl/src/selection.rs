@@ -12,7 +12,7 @@ use std::io::BufRead as _;
 
 use anyhow::Context as _;
 use shared::base::json_path::JsonPath;
-pub use shared::inbox::ledger::Cost;
+pub(crate) use shared::inbox::ledger::Cost;
 use shared::inbox::ledger::{Row, State};
 use shared::webhook::event::Via;
 
@@ -24,10 +24,10 @@ use crate::output::CliError;
 use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 
-pub use body::no_bucket;
-pub use find::newest;
-pub use ids::find as find_one;
-pub use position::Position;
+pub(crate) use body::no_bucket;
+pub(crate) use find::newest;
+pub(crate) use ids::find as find_one;
+pub(crate) use position::Position;
 
 /// The conditions of a selection, validated.
 #[derive(Debug, Clone)]
@@ -199,7 +199,7 @@ pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String
 }
 
 /// The names, if all of them are configured sources.
-pub fn known_sources<'i>(
+pub(crate) fn known_sources<'i>(
     inbox: &Deployment,
     asked: &'i [String],
 ) -> Result<Vec<&'i str>, CliError> {

@@ -8,10 +8,10 @@ use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
 /// The command's name in the schema.
-pub const SCHEMA: &str = "inbox.event";
+pub(crate) const SCHEMA: &str = "inbox.event";
 
 /// The event, with its fields in order. Later versions only add fields.
-pub fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_ {
+pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_ {
     Document {
         id: &view.id,
         provider: &view.provider,

@@ -13,7 +13,7 @@ use crate::output::time::{age, clock, duration, rfc3339};
 const LINE_CAP: usize = 1000;
 
 /// Exactly seven lines: identity, state, and what to do next.
-pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
+pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
     let claimed_until = match view.claimed_until {
         None => "-".to_owned(),
         Some(until) if until > now_millis => {
@@ -42,7 +42,7 @@ pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
 }
 
 /// The seven lines, then arrival, side effects, lineage (if there is any) and timeline.
-pub fn full(view: &EventView, now_millis: i64) -> String {
+pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     let lineage = match lineage(view, now_millis).as_str() {
         "" => String::new(),
         lines => format!("\nLineage\n{lines}"),
@@ -57,7 +57,7 @@ pub fn full(view: &EventView, now_millis: i64) -> String {
 }
 
 /// The seven lines, then the timeline.
-pub fn with_timeline(view: &EventView, now_millis: i64) -> String {
+pub(crate) fn with_timeline(view: &EventView, now_millis: i64) -> String {
     let (lines, timeline) = (seven_lines(view, now_millis), timeline(view, now_millis));
     format!("{lines}\nTimeline\n{timeline}")
 }
@@ -174,7 +174,7 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
 }
 
 /// `12m later`, or `3s earlier`.
-pub fn later(at_millis: i64, than_millis: i64) -> String {
+pub(crate) fn later(at_millis: i64, than_millis: i64) -> String {
     let apart = at_millis.saturating_sub(than_millis) / 1000;
     let word = if apart < 0 { "earlier" } else { "later" };
     format!("{} {word}", duration(apart.saturating_abs()))

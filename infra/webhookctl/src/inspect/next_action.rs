@@ -7,7 +7,7 @@ use crate::inspect::{Effect, EventView};
 use crate::output::time::duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NextAction {
+pub(crate) struct NextAction {
     pub code: Code,
     pub text: String,
     /// The command for the action, if there is one.
@@ -17,7 +17,7 @@ pub struct NextAction {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub(crate) enum Code {
     None,
     Wait,
     AutoRetry,
@@ -32,7 +32,7 @@ pub enum Code {
 }
 
 /// The first matching rule applies. Automatic progress comes before actions of an operator.
-pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
+pub(crate) fn next_action(view: &EventView, now_millis: i64) -> NextAction {
     let live = view.claimed_until.is_some_and(|until| until > now_millis);
     let due_in = view
         .due

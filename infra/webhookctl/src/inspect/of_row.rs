@@ -10,7 +10,7 @@ use crate::inspect::{Body, Effect, EventView, LastError, Moment, Replay, later};
 const SKIPPED_STALE: &str = "skipped_stale";
 
 /// The view of an event. The configuration has the maximum number of attempts of its source.
-pub fn view(row: &Row, config: &Config) -> EventView {
+pub(crate) fn view(row: &Row, config: &Config) -> EventView {
     let source = config.source(row.key.source());
     let last = row.history.iter().rfind(|stage| !is_a_humans(stage));
     EventView {

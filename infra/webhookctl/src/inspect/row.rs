@@ -9,7 +9,7 @@ use crate::output::Column;
 use crate::output::time::rfc3339;
 
 #[derive(Debug, Clone, Serialize)]
-pub struct EventRow {
+pub(crate) struct EventRow {
     pub id: String,
     pub source: String,
     #[serde(rename = "type")]
@@ -25,7 +25,7 @@ pub struct EventRow {
 }
 
 impl EventRow {
-    pub fn new(view: &EventView, now_millis: i64) -> Self {
+    pub(crate) fn new(view: &EventView, now_millis: i64) -> Self {
         Self {
             id: view.id.clone(),
             source: view.source.clone(),
@@ -45,7 +45,7 @@ impl EventRow {
 }
 
 /// The columns of a list of events, in their order.
-pub fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
+pub(crate) fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
     vec![
         Column::age("AGE", "received_at", now_millis),
         Column::id("id"),

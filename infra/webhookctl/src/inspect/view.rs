@@ -6,7 +6,7 @@ use shared::inbox::ledger::{EffectState, State};
 use crate::output::time::as_rfc3339;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventView {
+pub(crate) struct EventView {
     /// `evt_` and a ULID.
     pub id: String,
     pub provider: String,
@@ -44,7 +44,7 @@ pub struct EventView {
 
 /// A plan that ran an event again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Replay {
+pub(crate) struct Replay {
     pub plan: String,
     #[serde(serialize_with = "as_rfc3339")]
     pub at: i64,
@@ -54,7 +54,7 @@ pub struct Replay {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LastError {
+pub(crate) struct LastError {
     pub text: String,
     /// Equal for errors that differ only in their variable parts, such as ids.
     pub fingerprint: String,
@@ -62,7 +62,7 @@ pub struct LastError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Effect {
+pub(crate) struct Effect {
     pub name: String,
     /// The idempotency key that is sent downstream.
     pub key: String,
@@ -75,7 +75,7 @@ pub struct Effect {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Body {
+pub(crate) struct Body {
     pub bytes: u64,
     pub content_type: String,
     pub sha256: String,
@@ -83,7 +83,7 @@ pub struct Body {
 
 /// One entry of the timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Moment {
+pub(crate) struct Moment {
     #[serde(serialize_with = "as_rfc3339")]
     pub at: i64,
     pub what: String,
@@ -92,7 +92,7 @@ pub struct Moment {
 
 impl Effect {
     /// The text for people.
-    pub fn text(&self) -> &'static str {
+    pub(crate) fn text(&self) -> &'static str {
         match self.state {
             EffectState::Not | EffectState::Refused => "not committed",
             EffectState::Intent => "started, not confirmed",
@@ -103,7 +103,11 @@ impl Effect {
 }
 
 /// Serializes the status of an event as its word.
-pub fn as_word<S: Serializer>(status: &State, to: S) -> Result<S::Ok, S::Error> {
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn as_word<S: Serializer>(status: &State, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(status.as_str())
 }
 

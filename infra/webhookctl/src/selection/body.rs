@@ -76,7 +76,7 @@ impl Selection {
 }
 
 /// The error for a body in the bucket, if the bucket name is unknown.
-pub fn no_bucket() -> CliError {
+pub(crate) fn no_bucket() -> CliError {
     let message = "a body is in the bucket for large bodies, but the bucket name is unknown";
     CliError::usage("inbox.no_bucket", message)
         .tip("--body-bucket NAME, the output BodyBucket of the stack")

@@ -320,7 +320,7 @@ impl Seen {
 }
 
 /// The newest event of the last 24 hours.
-pub async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
+pub(crate) async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
     let sources = inbox.sources().into_iter().map(str::to_owned).collect();
     let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
     let mut walk = Walk::new(&inbox.ledger, sources, span, false, 1);

@@ -27,7 +27,7 @@ const WORTH_AN_HOUR: usize = 5;
 const AT_ONCE: usize = 16;
 
 /// Finds an event by its id, a unique prefix of it, `source:event-id`, or the provider's event id.
-pub async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
+pub(crate) async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
     if let Some((source, id)) = wanted.split_once(':') {

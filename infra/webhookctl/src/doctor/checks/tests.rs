@@ -60,7 +60,7 @@ fn names() -> Names {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "same type as the gathered fact")]
-fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
+fn function(timeout_s: u64, kind: &str) -> Known<Function> {
     let environment = [
         ("MITT_TABLE", "mitt-Inbox-1".to_owned()),
         ("MITT_QUEUE_URL", url("work")),
@@ -69,7 +69,6 @@ fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
         ("MITT_SECRETS_PATH", format!("/mitt/{kind}")),
     ];
     Ok(Function {
-        name: format!("mitt-{name}"),
         timeout_s,
         state: Some("Active".to_owned()),
         last_update: Some("Successful".to_owned()),
@@ -113,9 +112,9 @@ fn healthy() -> Facts {
             arn: "arn:aws:sts::123456789012:assumed-role/Oncall/alice".to_owned(),
         }),
         functions: Functions {
-            catcher: function("catcher", 10, "ingress"),
-            processor: function("processor", 60, "egress"),
-            backup_sync: function("backup-sync", 300, "provider-api"),
+            catcher: function(10, "ingress"),
+            processor: function(60, "egress"),
+            backup_sync: function(300, "provider-api"),
         },
         mappings: Ok(vec![mapping("work")]),
         queues: Queues {
@@ -156,7 +155,6 @@ fn healthy() -> Facts {
 fn healthy_source() -> SourceFacts {
     SourceFacts {
         name: "stripe-main".to_owned(),
-        preset: "stripe".to_owned(),
         secrets: vec![Wanted {
             kind: "ingress",
             name: "stripe-main".to_owned(),

@@ -154,7 +154,6 @@ async fn function(inbox: &Deployment, name: Option<String>, what: &'static str) 
     let answer = asked(ACTION, answer.send().await)?;
     let variables = answer.environment.and_then(|it| it.variables);
     Ok(Function {
-        name,
         timeout_s: u64::try_from(answer.timeout.unwrap_or_default()).unwrap_or_default(),
         state: answer.state.map(|state| state.to_string()),
         last_update: answer.last_update_status.map(|status| status.to_string()),
