@@ -31,7 +31,7 @@ pub(crate) use position::Position;
 
 /// The conditions of a selection, validated.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// The names and patterns of the arguments; empty: any source.
     asked_sources: Vec<String>,
     /// The configured sources that they match.
@@ -60,7 +60,7 @@ pub(crate) struct Field {
 
 /// Which part of the matching events to return.
 #[derive(Debug, Clone)]
-pub struct Want {
+pub(crate) struct Want {
     pub limit: usize,
     /// Oldest first.
     pub reverse: bool,
@@ -70,7 +70,7 @@ pub struct Want {
 
 /// The matching events.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub(crate) struct Found {
     /// Newest first, unless `reverse` is set.
     pub rows: Vec<Row>,
     /// Whether more events match.
@@ -80,7 +80,7 @@ pub struct Found {
 
 impl Selection {
     /// Validates the arguments. Reads ids from stdin for `--id -`.
-    pub fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
+    pub(crate) fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
         let fields = args.where_.iter().map(field);
         let received = &args.received;
         Ok(Self {
@@ -102,7 +102,7 @@ impl Selection {
 
     /// The same selection without limits on reads.
     #[must_use]
-    pub fn thorough(mut self) -> Self {
+    pub(crate) fn thorough(mut self) -> Self {
         self.thorough = true;
         self
     }

@@ -156,7 +156,7 @@ impl<'a, T> Column<'a, T> {
 }
 
 /// `evt_01M7W76WNHE`: the prefix and 11 characters, which are unique for years.
-pub fn short_id(id: &str) -> &str {
+pub(crate) fn short_id(id: &str) -> &str {
     let (Some(at), true) = (id.find('_'), id.is_ascii()) else {
         return id;
     };

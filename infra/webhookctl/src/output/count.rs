@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// An exact count, or a minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
+pub(crate) struct Count {
     pub count: u64,
     /// Whether the real count can be higher.
     pub or_more: bool,
@@ -20,7 +20,7 @@ impl Display for Count {
 }
 
 /// `27,038`
-pub fn thousands(count: impl Display) -> String {
+pub(crate) fn thousands(count: impl Display) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -33,7 +33,7 @@ pub fn thousands(count: impl Display) -> String {
 }
 
 /// `1 event`, `27,038 events`
-pub fn plural(count: impl Display, noun: &str) -> String {
+pub(crate) fn plural(count: impl Display, noun: &str) -> String {
     let count = thousands(count);
     let s = if count == "1" { "" } else { "s" };
     format!("{count} {noun}{s}")

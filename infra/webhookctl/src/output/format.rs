@@ -173,17 +173,17 @@ impl<T: Serialize> List<'_, T> {
 }
 
 /// `webhookctl/inbox.list/v1`. A version can only gain fields.
-pub fn schema(command: &str) -> String {
+pub(crate) fn schema(command: &str) -> String {
     format!("webhookctl/{command}/v1")
 }
 
 /// An indented document with its line end, with hostile characters escaped.
-pub fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string_pretty(document)?) + "\n")
 }
 
 /// One object on one line.
-pub fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string(item)?) + "\n")
 }
 

@@ -14,7 +14,7 @@ const CELL_CAP: usize = 1000;
 
 /// How a column is laid out.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub(crate) struct Head {
     pub name: &'static str,
     pub align: Align,
     pub room: Room,
@@ -22,13 +22,13 @@ pub struct Head {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub(crate) enum Room {
     /// Never shortened.
     Whole,
     /// Never shortened, and coloured by its status.
@@ -39,7 +39,7 @@ pub enum Room {
 
 /// The order in which columns are shortened or dropped; among equals the rightmost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub(crate) enum Weight {
     /// Shown by `-o wide` only.
     Extra,
     /// Dropped before important text is shortened.
@@ -52,7 +52,7 @@ pub enum Weight {
 
 /// The space for the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Canvas {
+pub(crate) struct Canvas {
     /// `None`: unlimited.
     pub width: Option<usize>,
     /// Every column, also the extra ones.
@@ -61,7 +61,7 @@ pub struct Canvas {
 }
 
 /// The table with its head row. Cells are made safe here.
-pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
+pub(crate) fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
     let rows = safe_cells(rows);
     let layout = Layout::fit(heads, &rows, canvas);
     let names: Vec<String> = heads.iter().map(|head| head.name.to_owned()).collect();
@@ -83,7 +83,7 @@ pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
 }
 
 /// Rows without a head and without a width limit, for the sections of one event.
-pub fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let rows = safe_cells(rows);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let head = Head {
@@ -101,28 +101,28 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
 
 /// The facts of one thing: a name and a value on each line.
 #[derive(Default)]
-pub struct Facts(Vec<Vec<String>>);
+pub(crate) struct Facts(Vec<Vec<String>>);
 
 impl Facts {
-    pub fn add(&mut self, name: &str, value: impl Into<String>) {
+    pub(crate) fn add(&mut self, name: &str, value: impl Into<String>) {
         self.0.push(vec![format!("  {name}"), value.into()]);
     }
 
     /// Adds a line if there is a value.
-    pub fn maybe(&mut self, name: &str, value: Option<impl Into<String>>) {
+    pub(crate) fn maybe(&mut self, name: &str, value: Option<impl Into<String>>) {
         if let Some(value) = value {
             self.add(name, value);
         }
     }
 
     /// Adds a line for each value. Only the first has the name.
-    pub fn all(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
+    pub(crate) fn all(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
         for (index, value) in values.into_iter().enumerate() {
             self.add(if index == 0 { name } else { "" }, value);
         }
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         aligned(&self.0)
     }
 }

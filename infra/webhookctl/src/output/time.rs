@@ -19,7 +19,7 @@ const DAY: i64 = 86_400;
 static SHOWN: OnceLock<TimeZone> = OnceLock::new();
 
 /// Switches to the time zone of this machine. JSON stays in UTC.
-pub fn show_local() {
+pub(crate) fn show_local() {
     let _ = SHOWN.set(TimeZone::system());
 }
 
@@ -28,7 +28,7 @@ fn zone() -> TimeZone {
 }
 
 /// The age: `3s`, `2m10s`, `1h02m`, and after a day the date.
-pub fn age(then_millis: i64, now_millis: i64) -> String {
+pub(crate) fn age(then_millis: i64, now_millis: i64) -> String {
     let seconds = now_millis.saturating_sub(then_millis) / 1000;
     if seconds >= DAY {
         return shown(then_millis).strftime("%Y-%m-%d").to_string();
@@ -38,7 +38,7 @@ pub fn age(then_millis: i64, now_millis: i64) -> String {
 }
 
 /// A span in its two largest units: `41s`, `1m57s`, `6m`, `1h02m`, `3d04h`.
-pub fn duration(seconds: impl TryInto<i64>) -> String {
+pub(crate) fn duration(seconds: impl TryInto<i64>) -> String {
     let seconds = seconds.try_into().unwrap_or(i64::MAX);
     let (whole, large, part, small) = match seconds {
         ..60 => return format!("{seconds}s"),
@@ -54,12 +54,16 @@ pub fn duration(seconds: impl TryInto<i64>) -> String {
 }
 
 /// `2026-11-20T09:12:04.118Z`; without a fraction if it is zero.
-pub fn rfc3339(millis: i64) -> String {
+pub(crate) fn rfc3339(millis: i64) -> String {
     timestamp(millis).to_string()
 }
 
 /// Serializes a time as [`rfc3339`] writes it.
-pub fn as_rfc3339<S: Serializer>(millis: &i64, to: S) -> Result<S::Ok, S::Error> {
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn as_rfc3339<S: Serializer>(millis: &i64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&rfc3339(*millis))
 }
 
@@ -70,7 +74,7 @@ pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
 }
 
 /// `09:12:04.118` on the day of `now`, and with its date on any other.
-pub fn clock(millis: i64, now_millis: i64) -> String {
+pub(crate) fn clock(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
         "%H:%M:%S.%3f"
@@ -81,7 +85,7 @@ pub fn clock(millis: i64, now_millis: i64) -> String {
 }
 
 /// `09:10` on the day of `now`, and with its date on any other: for times of arguments.
-pub fn short(millis: i64, now_millis: i64) -> String {
+pub(crate) fn short(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
         "%H:%M"

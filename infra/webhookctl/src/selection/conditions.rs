@@ -11,7 +11,7 @@ const FEW_IDS: usize = 20;
 
 impl Selection {
     /// Such as `github-org failed,dead_letter since 09:10`; `everything` without conditions.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
         let mut words = vec![
@@ -45,7 +45,7 @@ impl Selection {
     }
 
     /// The conditions for records: only those that are set, with full times.
-    pub fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
         let all = [
@@ -68,7 +68,7 @@ impl Selection {
     }
 
     /// For an empty list: `source=any, status=received, since=24h`.
-    pub fn asked(&self) -> String {
+    pub(crate) fn asked(&self) -> String {
         let any = |words: Vec<String>| match words.as_slice() {
             [] => "any".to_owned(),
             words => words.join(","),
@@ -98,7 +98,7 @@ impl Selection {
     }
 
     /// The start time as text: `since 09:10`; empty without a start time.
-    pub fn since_words(&self) -> String {
+    pub(crate) fn since_words(&self) -> String {
         match self.span().0 {
             0 => String::new(),
             since => format!("since {}", short(since, self.now)),

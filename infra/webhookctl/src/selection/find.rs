@@ -33,12 +33,12 @@ const CLOCKS_APART_MS: i64 = 60_000;
 
 impl Selection {
     /// The matching events, up to the limit.
-    pub async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
+    pub(crate) async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
         self.find_saying(inbox, want, &mut |_| ()).await
     }
 
     /// The same. Calls `say` before it reads bodies.
-    pub async fn find_saying(
+    pub(crate) async fn find_saying(
         &self,
         inbox: &Deployment,
         want: Want,

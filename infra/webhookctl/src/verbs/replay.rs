@@ -5,7 +5,7 @@
 
 mod apply;
 mod confirm;
-pub mod decision;
+pub(crate) mod decision;
 mod document;
 mod executor;
 mod interrupt;
@@ -57,7 +57,7 @@ pub(super) async fn run(
 
 /// Makes and applies a plan in one step: prints the plan, asks for its count unless `confirm`
 /// equals it, and replays the events whose effects are known not to have happened.
-pub async fn plan_and_apply(
+pub(crate) async fn plan_and_apply(
     selection: Selection,
     reason: &str,
     confirm: Option<u64>,
