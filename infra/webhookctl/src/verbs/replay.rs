@@ -5,7 +5,7 @@
 
 mod apply;
 mod confirm;
-pub(crate) mod decision;
+mod decision;
 mod document;
 mod executor;
 mod interrupt;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::{World, document, id, refused, told};
+use super::world::{World, document, id, refused, replay_apply, told};
 
 #[tokio::test]
 async fn the_record_says_who_when_why_what_and_what_came_of_it() {
@@ -99,7 +99,7 @@ async fn a_plan_whose_events_were_exchanged_is_not_applied() {
     let put = world.stack.clients().dynamodb.put_item();
     let put = put.table_name(world.stack.table().unwrap());
     put.set_item(Some(chunk)).send().await.unwrap();
-    let apply = ["replay", "apply", &plan, "--confirm", "3"];
+    let apply = replay_apply(&plan, "--confirm 3");
     refused(&world.webhookctl(&apply).await, 7, "replay.changed");
     assert_eq!(world.downstream.heard(), (0, 0));
     world.end().await;
