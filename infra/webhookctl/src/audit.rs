@@ -38,7 +38,7 @@ impl Change<'_> {
 }
 
 /// The reason of a change, which must not be empty. `code` is the code of the error.
-pub(crate) fn reason<'r>(text: &'r str, code: &'static str) -> Result<&'r str, CliError> {
+pub(crate) fn reason<'r>(code: &'static str, text: &'r str) -> Result<&'r str, CliError> {
     match text.trim() {
         "" => Err(CliError::usage(code, "a reason is missing: -m WHY")),
         reason => Ok(reason),

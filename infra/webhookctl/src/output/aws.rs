@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::count::{plural, thousands};
 use super::error::{CliError, Exit};
-use answer::{Answer, from_answer};
+use answer::{Answer, THROTTLED, from_answer};
 use cause::{Cause, cause_of};
 
 /// The target of the request, as far as it is known.
@@ -88,8 +88,6 @@ pub fn rewrite(error: &anyhow::Error, place: &Place) -> CliError {
 pub fn is_throttled(error: &anyhow::Error) -> bool {
     rewrite(error, &Place::default()).code == THROTTLED
 }
-
-const THROTTLED: &str = "aws.throttled";
 
 fn slowed_down(error: CliError, so_far: &SoFar) -> CliError {
     let error = error.note(format!("{so_far}; nothing was changed"));
@@ -329,7 +327,7 @@ mod tests {
 
     #[test]
     fn our_own_errors_pass_as_they_are() {
-        let ours = CliError::new("inbox.not_found", Exit::NotFound, "no event 'x'");
+        let ours = CliError::not_found("inbox.not_found", "no event 'x'");
         let error: anyhow::Error = Err::<(), _>(ours.clone()).context("inspect").unwrap_err();
         assert_eq!(rewrite(&error, &place()), ours);
         let error = anyhow!("no such row").context(ours.clone());

@@ -15,7 +15,7 @@ use shared::inbox::queue::Queue;
 
 use super::file::{Context, Contexts};
 use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
-use crate::output::{CliError, Exit};
+use crate::output::CliError;
 
 /// The AWS configuration for the inbox that the options select.
 pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> {
@@ -158,7 +158,7 @@ impl Deployment {
             "{} is read-only: cannot {what}; nothing was changed",
             self.name
         );
-        let error = CliError::new("context.read_only", Exit::Refused, message).note(why);
+        let error = CliError::refused("context.read_only", message).note(why);
         Err(if by_environment {
             error.tip("unset WEBHOOKCTL_READ_ONLY")
         } else {

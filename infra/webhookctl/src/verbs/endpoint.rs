@@ -9,7 +9,7 @@ use shared::base::clock::UnixMillis;
 use shared::monitoring::endpoint::{Health, Status};
 use shared::sources::Source;
 
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
@@ -137,16 +137,13 @@ async fn enable(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "endpoint.reason")?;
+    let reason = audit::reason("endpoint.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;
     if args.confirm.as_deref() != Some(name) {
-        return Err(CliError::new(
-            "endpoint.confirm",
-            Exit::Refused,
-            format!(
+        return Err(CliError::refused("endpoint.confirm", format!(
             "this changes the subscription at the provider; confirm the source: --confirm {name}"
             ),
         )
@@ -221,9 +218,8 @@ fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Sour
         |source: &&Source| source.endpoint.is_some() && only.is_none_or(|name| name == source.name);
     let found: Vec<_> = all.filter(fits).collect();
     match only {
-        Some(name) if found.is_empty() => Err(CliError::new(
+        Some(name) if found.is_empty() => Err(CliError::not_found(
             "endpoint.unknown",
-            Exit::NotFound,
             format!("the endpoint of source '{name}' is not monitored"),
         )
         .note("only sources with [source.endpoint] are monitored")

@@ -5,7 +5,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, Erased, Row};
 
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
@@ -29,7 +29,7 @@ pub(super) async fn erase(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "erase.reason")?;
+    let reason = audit::reason("erase.reason", &args.reason)?;
     if args.id.is_empty() && args.matching.is_empty() {
         let error = CliError::usage(
             "erase.nothing",
@@ -131,9 +131,8 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
     }
     match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
         Confirmation::Given => Ok(()),
-        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::refused(
             "erase.confirm",
-            Exit::Refused,
             format!(
                 "{} would be erased; confirm the number: --confirm {count}",
                 plural(count, "event")
@@ -141,9 +140,8 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
         )
         .note("this cannot be undone; backups keep the payloads for up to 35 days")
         .details(details)),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "erase.confirm_mismatch",
-            Exit::Refused,
             format!(
                 "{} are selected, but {how} {number}; nothing was erased",
                 plural(count, "event")

@@ -89,7 +89,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
     if fitting.len() > 1 {
         let message = format!("'{wanted}' matches {} plans", fitting.len());
         fitting.truncate(10);
-        let error = CliError::new("replay.ambiguous_id", Exit::NotFound, message);
+        let error = CliError::not_found("replay.ambiguous_id", message);
         return Err(error.details(fitting).into());
     }
     if let [id] = fitting.as_slice()
@@ -98,7 +98,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
         return Ok(plan);
     }
     let message = format!("no plan '{wanted}' in {}", inbox.name);
-    let error = CliError::new("replay.not_found", Exit::NotFound, message);
+    let error = CliError::not_found("replay.not_found", message);
     Err(error
         .note("plans are kept for 90 days")
         .tip("webhookctl replay log")

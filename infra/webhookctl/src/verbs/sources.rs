@@ -100,7 +100,7 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
             .map(|source| source.name.as_str())
             .collect();
         let message = format!("unknown source '{name}'");
-        CliError::new("sources.not_found", Exit::NotFound, message).one_of(name, &names)
+        CliError::not_found("sources.not_found", message).one_of(name, &names)
     })
 }
 

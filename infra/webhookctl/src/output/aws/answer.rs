@@ -1,6 +1,6 @@
 //! Converts the error answer of a service.
 
-use super::{Place, THROTTLED, spot};
+use super::{Place, spot};
 use crate::output::policies;
 use crate::output::{CliError, Exit};
 
@@ -12,6 +12,8 @@ pub(super) struct Answer<'a> {
     pub(super) code: &'a str,
     pub(super) message: &'a str,
 }
+
+pub(super) const THROTTLED: &str = "aws.throttled";
 
 const TAKE_NEW: &str = "log in again with `aws sso login`, or set new keys in the environment";
 

@@ -106,9 +106,8 @@ fn named<'g, 'r>(
             age(last, now)
         )
     });
-    Err(CliError::new(
+    Err(CliError::not_found(
         "dlq.ambiguous_error",
-        Exit::NotFound,
         format!("'{what}' matches {} errors", found.len()),
     )
     .details(details.collect()))
@@ -130,9 +129,8 @@ async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> any
         }
     };
     if row.state != State::DeadLetter {
-        return Err(CliError::new(
+        return Err(CliError::not_found(
             "dlq.not_dead",
-            Exit::NotFound,
             format!("{what} is not a dead letter; its status is {}", row.state),
         )
         .tip(format!("webhookctl inbox inspect {}", row.id()))
@@ -145,9 +143,8 @@ async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> any
 }
 
 fn nothing(inbox: &Deployment, what: &str) -> CliError {
-    CliError::new(
+    CliError::not_found(
         "dlq.not_found",
-        Exit::NotFound,
         format!("no dead letter '{what}' in {}", inbox.name),
     )
     .note("expected at least 4 digits of an error's fingerprint, or the id of an event")

@@ -9,7 +9,7 @@ use shared::base::clock::UnixMillis;
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
 use super::{MOST, dead_letters};
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::plural;
@@ -39,7 +39,7 @@ pub(super) async fn redrive(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "dlq.reason")?;
+    let reason = audit::reason("dlq.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("move dead letters")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
@@ -132,9 +132,8 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
 async fn confirmed(inbox: &Deployment, confirm: Option<u64>, messages: u64) -> anyhow::Result<()> {
     match Confirmation::of(confirm, messages) {
         Confirmation::Given => Ok(()),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "dlq.confirm_mismatch",
-            Exit::Refused,
             format!("the queue has {messages} messages, but {how} {number}; nothing was moved"),
         )
         .into()),
@@ -150,15 +149,14 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
     let groups = Group::all(&found.rows);
     if groups.len() < 2 {
         let message = format!("confirm the number of messages: --confirm {messages}");
-        return Ok(CliError::new("dlq.confirm", Exit::Refused, message));
+        return Ok(CliError::refused("dlq.confirm", message));
     }
     let digits = Group::digits(&groups);
     let first = groups
         .first()
         .map_or("FP", |group| group.error.first(digits));
-    Ok(CliError::new(
+    Ok(CliError::refused(
         "dlq.native_mixed",
-        Exit::Refused,
         format!("{} error groups would be moved together", groups.len()),
     )
     .tip(format!(

@@ -3,7 +3,7 @@
 use shared::base::clock::UnixMillis;
 
 use super::of_the_dead;
-use crate::audit::reason;
+use crate::audit;
 use crate::cli::{DlqRedriveArgs, Global};
 use crate::output::{Exit, Printer};
 use crate::selection::Selection;
@@ -15,7 +15,7 @@ pub(super) async fn redrive(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "dlq.reason")?;
+    let reason = audit::reason("dlq.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;

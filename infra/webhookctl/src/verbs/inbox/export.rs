@@ -174,7 +174,7 @@ async fn rows(
         .await?;
     if found.more {
         let message = format!("more than {} events match", thousands(MOST_EVENTS));
-        return Err(CliError::new("export.too_many", Exit::Refused, message)
+        return Err(CliError::refused("export.too_many", message)
             .note("nothing was written")
             .tip("export them in parts: --since and --until")
             .into());
@@ -241,7 +241,7 @@ impl NewFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
         if path.exists() {
             let message = format!("{} already exists", path.display());
-            return Err(CliError::new("export.exists", Exit::Refused, message)
+            return Err(CliError::refused("export.exists", message)
                 .tip("use another file name; existing files are not overwritten")
                 .into());
         }

@@ -10,7 +10,7 @@ use shared::inbox::ledger::{By, Decided, Row, State};
 
 use super::inspect;
 use super::reach::door;
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{DiscardArgs, Global, ReleaseArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -32,7 +32,7 @@ pub(super) async fn release(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "quarantine.reason")?;
+    let reason = audit::reason("quarantine.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
@@ -51,7 +51,7 @@ pub(super) async fn discard(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "quarantine.reason")?;
+    let reason = audit::reason("quarantine.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
@@ -84,9 +84,8 @@ async fn apart(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
 }
 
 fn unproven(id: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "quarantine.unproven",
-        Exit::Refused,
         format!("{id} was never verified and cannot be released"),
     )
     .tip(format!(
@@ -95,9 +94,8 @@ fn unproven(id: &str) -> CliError {
 }
 
 fn not_apart(row: &Row, state: State) -> CliError {
-    CliError::new(
+    CliError::refused(
         "quarantine.not_apart",
-        Exit::Refused,
         format!("{} is not quarantined; its state is {state}", row.key),
     )
     .tip(format!("webhookctl inbox inspect {} --full", row.id()))
@@ -131,7 +129,7 @@ fn told(
         Decided::MissingBody => return Err(no_body(row).into()),
         Decided::Missing => {
             let message = format!("{} no longer exists", row.key);
-            return Err(CliError::new("inbox.not_found", Exit::NotFound, message).into());
+            return Err(CliError::not_found("inbox.not_found", message).into());
         }
     };
     let report = Report {
@@ -151,9 +149,8 @@ fn told(
 }
 
 fn no_body(row: &Row) -> CliError {
-    CliError::new(
+    CliError::refused(
         "quarantine.no_body",
-        Exit::Refused,
         format!(
             "the body of {} is not available, so it cannot be processed",
             row.key

@@ -7,7 +7,7 @@ use shared::inbox::rejected::RejectedRequest;
 
 use super::group::addresses;
 use super::{asked, chosen};
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{Global, PurgeArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
@@ -50,7 +50,7 @@ pub(super) async fn purge(
         addresses(&all)
     );
     confirmed(count, &what, args.confirm)?;
-    let reason = reason(args.why.as_deref().unwrap_or_default(), "quarantine.reason")?;
+    let reason = audit::reason("quarantine.reason", args.why.as_deref().unwrap_or_default())?;
     let by = Change {
         what: "quarantine.purge",
         why: reason,
@@ -79,15 +79,13 @@ pub(super) async fn purge(
 fn confirmed(count: usize, what: &str, confirm: Option<usize>) -> Result<(), CliError> {
     match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
         Confirmation::Given => Ok(()),
-        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::refused(
             "quarantine.confirm",
-            Exit::Refused,
             format!("confirm the count: --confirm {count}"),
         )
         .note(format!("{what}; this cannot be undone"))),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "quarantine.confirm_mismatch",
-            Exit::Refused,
             format!(
                 "the selection has {}, but {how} {number}; nothing was deleted",
                 plural(count, "request")

@@ -13,7 +13,7 @@ use super::confirm::let_in;
 use super::finding::{Found, added};
 use super::reach::{Keys, door};
 use super::{asked, chosen};
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{Global, ReverifyArgs};
 use crate::output::column::short_id;
 use crate::output::count::plural;
@@ -152,7 +152,7 @@ async fn noted(
     if count == 0 {
         return Ok(None);
     }
-    let why = reason(args.why.as_deref().unwrap_or_default(), "quarantine.reason")?;
+    let why = audit::reason("quarantine.reason", args.why.as_deref().unwrap_or_default())?;
     let who = Change {
         what: "quarantine.reverify",
         why,

@@ -9,7 +9,7 @@ use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
 use super::find;
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
 use crate::confirm::Confirmation;
 use crate::output::count::{plural, thousands};
@@ -38,7 +38,7 @@ pub(super) async fn repair(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "reconcile.reason")?;
+    let reason = audit::reason("reconcile.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;
@@ -154,9 +154,8 @@ fn configured<'i>(
     let mut all = inbox.config.reconciles();
     all.find(|(source, reconcile)| source.name == report.source && reconcile.name == report.name)
         .ok_or_else(|| {
-            CliError::new(
+            CliError::not_found(
                 "reconcile.unknown",
-                Exit::NotFound,
                 format!("{}/{} is no longer configured", report.source, report.name),
             )
         })
@@ -164,7 +163,7 @@ fn configured<'i>(
 
 fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(), CliError> {
     let refused = |message: String| {
-        CliError::new("reconcile.old_report", Exit::Refused, message)
+        CliError::refused("reconcile.old_report", message)
             .note("the drift may have been repaired since; nothing was changed")
             .tip("webhookctl reconcile run")
     };
@@ -186,9 +185,8 @@ fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<
     if over_cap || percent <= reconcile.cap {
         return Ok(());
     }
-    Err(CliError::new(
+    Err(CliError::refused(
         "reconcile.over_cap",
-        Exit::Refused,
         format!(
             "{percent:.1}% of {} drifted, which is more than the cap of {}%; nothing was changed",
             plural(report.counts.compared, "object"),
@@ -207,18 +205,16 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
         .collect();
     match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
         Confirmation::Given => Ok(()),
-        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::refused(
             "reconcile.confirm",
-            Exit::Refused,
             format!(
                 "{} would be put into the inbox; confirm the count: --confirm {count}",
                 plural(count, "event")
             ),
         )
         .details(details)),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "reconcile.confirm_mismatch",
-            Exit::Refused,
             format!(
                 "the report has {}, but {how} {number}; nothing was changed",
                 plural(count, "drifted object")

@@ -98,7 +98,7 @@ fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
         PlanState::Expired => {
             let ago = duration((now.0 - plan.good_until.0) / 1000);
             let message = format!("plan {} expired {ago} ago", plan.id);
-            Err(CliError::new("replay.expired", Exit::Refused, message)
+            Err(CliError::refused("replay.expired", message)
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
         }
         PlanState::Cancelled => {
@@ -107,7 +107,7 @@ fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
                 .as_deref()
                 .map_or("another operator", short);
             let message = format!("plan {} was cancelled by {by}", plan.id);
-            Err(CliError::new("replay.cancelled", Exit::Refused, message)
+            Err(CliError::refused("replay.cancelled", message)
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
         }
         _ if plan.is_held(now) => Err(locked(plan, now)),
@@ -141,7 +141,7 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
         "the stored events of plan {} have changed since it was made",
         plan.id
     );
-    Err(CliError::new("replay.changed", Exit::Refused, message)
+    Err(CliError::refused("replay.changed", message)
         .note("nothing was replayed")
         .tip(format!("webhookctl replay plan --like {}", plan.id)))
 }

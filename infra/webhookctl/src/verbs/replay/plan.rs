@@ -113,7 +113,7 @@ pub(super) async fn made(
             plural(committed, "event"),
             judged.events.len()
         );
-        return Err(CliError::new("replay.force", Exit::Refused, message).into());
+        return Err(CliError::refused("replay.force", message).into());
     }
     let by = who(inbox).await?;
     let mut plan = Plan {
@@ -182,7 +182,7 @@ async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>>
         )
     };
     let message = format!("{said}, but --max is {}", asked.max);
-    let error = CliError::new("replay.too_many", Exit::Refused, message);
+    let error = CliError::refused("replay.too_many", message);
     Err(error.tip(tip).into())
 }
 
@@ -283,8 +283,7 @@ async fn like_that(
     let plan = named(inbox, like, now).await?;
     let unclear = |what: &str| {
         let message = format!("the selection of {} cannot be repeated: {what}", plan.id);
-        CliError::new("replay.like", Exit::Refused, message)
-            .tip("pass the selection again, without --like")
+        CliError::refused("replay.like", message).tip("pass the selection again, without --like")
     };
     let mut line = vec!["selection".to_owned()];
     for (name, value) in plan.facts.selection.as_object().into_iter().flatten() {

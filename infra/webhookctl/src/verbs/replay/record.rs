@@ -101,7 +101,7 @@ pub(super) async fn cancel(
             "plan {} is {}; nothing is left to cancel",
             plan.id, plan.state
         );
-        return Err(CliError::new("replay.ended", Exit::Refused, message).into());
+        return Err(CliError::refused("replay.ended", message).into());
     }
     let text = format!(
         "{} is cancelled: {} of {} were handled; queued events still run\n",

@@ -77,9 +77,8 @@ impl SourcesFile {
         let index = names
             .position(|its| its.and_then(toml::Value::as_str) == Some(name))
             .ok_or_else(|| {
-                CliError::new(
+                CliError::not_found(
                     "sources.not_found",
-                    Exit::NotFound,
                     format!("{} has no source '{name}'", self.path.display()),
                 )
             })?;
@@ -110,9 +109,8 @@ impl SourcesFile {
     }
 
     fn by_hand(&self) -> CliError {
-        CliError::new(
+        CliError::refused(
             "sources.by_hand",
-            Exit::Refused,
             format!(
                 "the CLI cannot edit {} without losing content; nothing was written",
                 self.path.display()

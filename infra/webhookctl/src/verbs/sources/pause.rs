@@ -6,7 +6,7 @@ use shared::delivery::pause::{REREAD, call_up};
 use shared::inbox::ledger::{FlagKind, FlagResult, OperatorFlag};
 
 use super::find;
-use crate::audit::{Change, reason, who};
+use crate::audit::{self, Change, who};
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
 use crate::output::count::thousands;
 use crate::output::time::{age, rfc3339};
@@ -68,7 +68,7 @@ pub(super) async fn pause(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args.reason, "sources.reason")?;
+    let reason = audit::reason("sources.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
@@ -81,14 +81,12 @@ pub(super) async fn pause(
         .set_flag(FlagKind::Pause(source), &notice)
         .await?
     {
-        return Err(CliError::new(
-            "sources.paused",
-            Exit::Refused,
-            format!("{source} is already paused"),
-        )
-        .note(format!("by {} {}: {}", up.who, rfc3339(up.at.0), up.why))
-        .tip(format!("webhookctl sources resume {source}"))
-        .into());
+        return Err(
+            CliError::refused("sources.paused", format!("{source} is already paused"))
+                .note(format!("by {} {}: {}", up.who, rfc3339(up.at.0), up.why))
+                .tip(format!("webhookctl sources resume {source}"))
+                .into(),
+        );
     }
     let text = format!(
         "{source} is paused: after {} s, no worker starts its events. Webhooks still arrive.\n",

@@ -61,7 +61,7 @@ pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::R
 fn known(name: &str) -> anyhow::Result<Preset> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
         let message = format!("unknown preset '{name}'");
-        let error = CliError::new("sources.no_preset", Exit::NotFound, message);
+        let error = CliError::not_found("sources.no_preset", message);
         let error = error.tip("webhookctl sources presets");
         error.did_you_mean(name, Preset::ids()).into()
     })

@@ -75,14 +75,12 @@ fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
     let name = &args.source;
     let refused = match &args.confirm {
         Some(confirm) if confirm == name => return Ok(()),
-        Some(confirm) => CliError::new(
+        Some(confirm) => CliError::refused(
             "sources.confirm_mismatch",
-            Exit::Refused,
             format!("the source is {name}, but --confirm is {confirm}; nothing was changed"),
         ),
-        None => CliError::new(
+        None => CliError::refused(
             "sources.confirm",
-            Exit::Refused,
             format!("{name} would be removed; its webhooks would then be answered with 404"),
         ),
     };

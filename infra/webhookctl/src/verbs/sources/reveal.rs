@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
 
-use crate::audit::{Change, reason};
+use crate::audit::{self, Change};
 use crate::target::Deployment;
 
 /// The secrets by their labels. The audit log records the operator before the secrets are returned.
@@ -14,7 +14,7 @@ pub(super) async fn secrets(
     live: &[Secret],
     why: &str,
 ) -> anyhow::Result<BTreeMap<String, String>> {
-    let why = reason(why, "sources.reason")?;
+    let why = audit::reason("sources.reason", why)?;
     inbox.may_write("record the access to a secret")?;
     let change = Change {
         what: "secret.reveal",

@@ -76,9 +76,8 @@ pub(super) async fn rotate(
     }
     let under_way = Rotation::under_way(&inbox.ledger, &source.secret).await?;
     let Some((rotation, notice)) = under_way else {
-        return Err(CliError::new(
+        return Err(CliError::refused(
             "sources.no_rotation",
-            Exit::Refused,
             format!("no rotation of {} is in progress", source.name),
         )
         .tip(format!("webhookctl sources rotate-secret {}", source.name))

@@ -91,9 +91,8 @@ fn ask() -> anyhow::Result<String> {
 /// Generates a secret and writes it to a file that only the owner can read. It is never printed.
 fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String> {
     if !can_be_ours(preset, scheme) {
-        return Err(CliError::new(
+        return Err(CliError::refused(
             "sources.not_ours",
-            Exit::Refused,
             format!(
                 "{} creates the secret and does not accept yours",
                 preset.name

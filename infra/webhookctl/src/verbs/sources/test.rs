@@ -328,9 +328,8 @@ async fn key_pair(
 }
 
 fn cannot(source: &Source, why: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.cannot_sign",
-        Exit::Refused,
         format!("cannot sign a test webhook of {}: {why}", source.name),
     )
     .tip("let the provider send a test webhook; most have a button for it")

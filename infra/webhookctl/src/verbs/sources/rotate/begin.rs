@@ -78,9 +78,8 @@ impl Work<'_> {
             return Ok(());
         }
         let name = &self.source.name;
-        Err(CliError::new(
+        Err(CliError::refused(
             "sources.same_secret",
-            Exit::Refused,
             format!("{name} already accepts this secret"),
         )
         .tip(format!("webhookctl sources show {name}")))
@@ -158,9 +157,8 @@ fn scheme(source: &Source) -> anyhow::Result<&Scheme> {
     if scheme.needs_secret() {
         return Ok(scheme);
     }
-    Err(CliError::new(
+    Err(CliError::refused(
         "sources.needs_no_secret",
-        Exit::Refused,
         format!("webhooks of {} are not verified with a secret", source.name),
     )
     .tip(format!(

@@ -32,9 +32,8 @@ impl Work<'_> {
         let (gone, stay): (Vec<&Secret>, Vec<&Secret>) =
             self.live.iter().partition(|secret| goes(secret.slot()));
         if stay.is_empty() {
-            return Err(CliError::new(
+            return Err(CliError::refused(
                 "sources.last_secret",
-                Exit::Refused,
                 format!(
                     "{} would have no secret left; nothing was changed",
                     source.name
@@ -97,9 +96,8 @@ impl Work<'_> {
         }
         let since = self.evidence(notice.at).await?;
         if since.of([&rotation.new]) == 0 {
-            return Err(CliError::new(
+            return Err(CliError::refused(
                 "sources.rotate_unproved",
-                Exit::Refused,
                 format!("no webhook has been signed with {} yet", rotation.new),
             )
             .note("without the old secret, webhooks may be rejected: the provider may still use it")

@@ -6,9 +6,9 @@ use shared::sources::Source;
 
 use super::super::rotation::{LATELY, Rotation};
 use super::{Rotated, Told};
+use crate::output::CliError;
 use crate::output::count::{plural, thousands};
 use crate::output::time::{duration, rfc3339};
-use crate::output::{CliError, Exit};
 
 fn names(secrets: &[Told]) -> String {
     let name = |one: &Told| format!("{} {}", one.slot, one.fingerprint);
@@ -56,24 +56,22 @@ pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64)
 }
 
 pub(super) fn early(said: String, tip: &str) -> CliError {
-    CliError::new("sources.rotate_early", Exit::Refused, said)
+    CliError::refused("sources.rotate_early", said)
         .note("ending the overlap now would reject such requests")
         .tip(tip)
 }
 
 pub(super) fn mismatch(name: &str, confirmed: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.confirm_mismatch",
-        Exit::Refused,
         format!("the source is {name}, but --confirm is {confirmed}; nothing was changed"),
     )
 }
 
 /// The rotation in Secrets Manager will move the labels.
 pub(super) fn pending(source: &Source) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.pending",
-        Exit::Refused,
         format!(
             "Secrets Manager is rotating the secret of {}: a version is AWSPENDING",
             source.name
@@ -91,9 +89,8 @@ pub(super) fn under_way_already(
     rotation: &Rotation,
     notice: &OperatorFlag,
 ) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.rotating",
-        Exit::Refused,
         format!(
             "a rotation of {} is in progress: {} started it {}",
             source.name,
