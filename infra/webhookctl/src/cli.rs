@@ -4,6 +4,7 @@ mod args;
 mod bodies;
 mod completions;
 mod context;
+mod dev;
 mod dlq;
 mod doctor;
 mod endpoint;
@@ -17,6 +18,7 @@ mod reconcile;
 mod replay;
 mod run;
 mod selection;
+mod send;
 mod sources;
 mod stats;
 mod sync;
@@ -24,15 +26,16 @@ mod tree;
 mod values;
 mod verify;
 
-pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
+pub use args::{Cli, Command, Global};
 pub use bodies::BodiesAt;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
+pub use dev::DevArgs;
 pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
-pub use inbox::{BodyArgs, DiffArgs, ExportArgs, TailArgs};
+pub use inbox::{BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs};
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use quarantine::{
@@ -49,6 +52,7 @@ pub use replay::{
 };
 pub use run::{Stop, parse, run_with};
 pub use selection::{Received, SelectionArgs};
+pub use send::SendArgs;
 pub use sources::{
     ApiAt, NewSecretArgs, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,

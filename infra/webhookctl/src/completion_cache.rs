@@ -13,7 +13,7 @@ const MOST: usize = 50;
 /// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Fingerprint of an error.
     Error,
     /// Id of a replay plan.
@@ -24,14 +24,14 @@ pub enum Kind {
 type Names = BTreeMap<String, BTreeMap<Kind, Vec<String>>>;
 
 /// Stores names that a command prints. Ignores errors, because the cache is only a convenience.
-pub fn keep(context: &str, kind: Kind, shown: &[String]) {
+pub(crate) fn keep(context: &str, kind: Kind, shown: &[String]) {
     if let Some(file) = file() {
         let _ = keep_in(&file, context, kind, shown);
     }
 }
 
 /// The stored names, the newest first.
-pub fn names(context: &str, kind: Kind) -> Vec<String> {
+pub(crate) fn names(context: &str, kind: Kind) -> Vec<String> {
     let kept = file().map(|file| read(&file)).unwrap_or_default();
     let of_context = kept.get(context).and_then(|kinds| kinds.get(&kind));
     of_context.cloned().unwrap_or_default()

@@ -8,17 +8,17 @@ mod render;
 use serde::Serialize;
 
 use crate::output::error::anchor;
-pub use checks::{ALL, END_TO_END};
-pub use facts::{
-    Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
-    Queues, Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
+pub(crate) use checks::{ALL, END_TO_END};
+pub(crate) use facts::{
+    Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
+    Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
 };
 pub(crate) use render::heading;
-pub use render::page;
+pub(crate) use render::page;
 
 /// One check.
 #[derive(Debug)]
-pub struct Check {
+pub(crate) struct Check {
     /// Such as `queue.dlq_retention`. A released name never changes.
     pub name: &'static str,
     /// The condition that holds when the check passes.
@@ -32,7 +32,7 @@ pub struct Check {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Pass,
     /// The check could not run.
     NotChecked,
@@ -42,7 +42,7 @@ pub enum Verdict {
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     pub verdict: Verdict,
     pub found: String,
     pub want: Option<String>,
@@ -53,7 +53,7 @@ pub struct Finding {
 
 /// A check and its finding, as printed in JSON.
 #[derive(Debug, Clone, Serialize)]
-pub struct Checked {
+pub(crate) struct Checked {
     pub check: &'static str,
     pub result: Verdict,
     pub found: String,
@@ -69,23 +69,23 @@ pub struct Checked {
 }
 
 /// Runs these checks on the facts.
-pub fn judge(facts: &Facts, checks: &[&'static Check]) -> Vec<Checked> {
+pub(crate) fn judge(facts: &Facts, checks: &[&'static Check]) -> Vec<Checked> {
     checks.iter().map(|check| check.of(facts)).collect()
 }
 
 impl Check {
     /// The first part of the name, such as `queue`.
-    pub fn group(&self) -> &'static str {
+    pub(crate) fn group(&self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
     }
 
-    pub fn of(&'static self, facts: &Facts) -> Checked {
+    pub(crate) fn of(&'static self, facts: &Facts) -> Checked {
         let finding = (self.judge)(facts).unwrap_or_else(|unknown| unknown.finding(facts));
         self.with(finding)
     }
 
     /// Combines the check with a finding.
-    pub fn with(&'static self, finding: Finding) -> Checked {
+    pub(crate) fn with(&'static self, finding: Finding) -> Checked {
         let bad = matches!(finding.verdict, Verdict::Warn | Verdict::Fail);
         let fix = finding.fix.or_else(|| bad.then(|| self.fix.to_owned()));
         Checked {

@@ -11,7 +11,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use shared::inbox::ledger::Row;
 
-pub use template::template;
+pub(crate) use template::template;
 use template::{Piece, pieces};
 
 /// The number of hex digits that name an error, if no other error has the same prefix.
@@ -23,10 +23,10 @@ const COUNTED: usize = 160;
 
 /// Names an error: equal for texts that differ only in numbers, ids, hashes, quotes and times.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint(String);
+pub(crate) struct Fingerprint(String);
 
 impl Fingerprint {
-    pub fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let counted: String = pieces(text)
             .iter()
             .map(|piece| match piece {
@@ -40,25 +40,25 @@ impl Fingerprint {
     }
 
     /// The fingerprint of a row: of its last error, or of the reason for its state.
-    pub fn of_row(row: &Row) -> Option<Self> {
+    pub(crate) fn of_row(row: &Row) -> Option<Self> {
         error_text(row).map(Self::of)
     }
 
-    pub fn short(&self) -> &str {
+    pub(crate) fn short(&self) -> &str {
         self.first(SHORT)
     }
 
-    pub fn first(&self, digits: usize) -> &str {
+    pub(crate) fn first(&self, digits: usize) -> &str {
         self.0.get(..digits).unwrap_or(&self.0)
     }
 
     /// Whether the text is a prefix of the fingerprint, with at least four digits.
-    pub fn is_named_by(&self, text: &str) -> bool {
+    pub(crate) fn is_named_by(&self, text: &str) -> bool {
         is_a_name(text) && self.0.starts_with(&text.to_ascii_lowercase())
     }
 
     /// The number of digits that distinguishes these fingerprints.
-    pub fn digits<'f>(all: impl IntoIterator<Item = &'f Self>) -> usize {
+    pub(crate) fn digits<'f>(all: impl IntoIterator<Item = &'f Self>) -> usize {
         let mut all: Vec<&str> = all.into_iter().map(|one| one.0.as_str()).collect();
         all.sort_unstable();
         all.dedup();
@@ -78,12 +78,12 @@ impl fmt::Debug for Fingerprint {
 }
 
 /// Whether the text could be a fingerprint.
-pub fn is_a_name(text: &str) -> bool {
+pub(crate) fn is_a_name(text: &str) -> bool {
     (4..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// The error of an event; otherwise the reason for its state.
-pub fn error_text(row: &Row) -> Option<&str> {
+pub(crate) fn error_text(row: &Row) -> Option<&str> {
     row.error.as_deref().or(row.reason.as_deref())
 }
 

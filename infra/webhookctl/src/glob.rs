@@ -1,10 +1,5 @@
 //! Patterns of names: `*` matches any text, `?` one character, and other characters themselves.
 
-/// Whether the pattern has wildcards.
-pub(crate) fn is_glob(pattern: &str) -> bool {
-    pattern.contains(['*', '?'])
-}
-
 /// Whether the whole name matches. Backtracks only to the last `*`, so no pattern is slow.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =

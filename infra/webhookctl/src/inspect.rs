@@ -3,17 +3,17 @@
 mod change;
 mod document;
 mod lines;
-pub mod next_action;
+pub(crate) mod next_action;
 mod of_row;
 mod row;
 mod view;
 
-pub use change::Change;
-pub use document::{SCHEMA, document};
-pub use lines::{full, later, seven_lines, with_timeline};
+pub(crate) use change::Change;
+pub(crate) use document::{SCHEMA, document};
+pub(crate) use lines::{full, later, seven_lines, with_timeline};
 pub(crate) use of_row::is_superseded;
-pub use of_row::view;
-pub use row::{EventRow, columns};
+pub(crate) use of_row::view;
+pub(crate) use row::{EventRow, columns};
 #[cfg(test)]
 pub(crate) use view::tests;
-pub use view::{Body, Effect, EffectState, EventView, LastError, Moment, Replay, STATUSES, Status};
+pub(crate) use view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};

@@ -1,22 +1,24 @@
 //! The CLI of Mitt and its local stack.
 
+mod audit;
 pub mod cli;
-pub mod completion_cache;
+mod completion_cache;
 mod confirm;
 pub mod demo;
-pub mod doctor;
-pub mod fingerprint;
+mod doctor;
+mod files;
+mod fingerprint;
 mod forward;
 mod glob;
-mod identity;
-pub mod inspect;
-pub mod outage_tolerance;
+mod inspect;
+mod outage_tolerance;
 pub mod output;
-pub mod preset_text;
-pub mod raw_json;
+mod poll;
+mod preset_text;
+mod raw_json;
 mod run_task;
-pub mod samples;
-pub mod selection;
+mod samples;
+mod selection;
 pub mod target;
-pub mod test_keys;
+mod test_keys;
 pub mod verbs;

@@ -14,7 +14,7 @@ const DAY: u64 = 24 * 3600;
 
 /// The longest outage that loses no events, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Outage {
+pub(crate) struct Outage {
     /// In seconds; 0 if any outage loses events, `None` if there is no limit or it is unknown.
     pub longest_s: Option<u64>,
     /// No outage loses events. If this is false and `longest_s` is `None`, the limit is unknown.
@@ -34,7 +34,7 @@ enum Retries {
 impl Outage {
     /// The outage that a source survives: the longer of the provider's retries and the reach of the
     /// sync.
-    pub fn of(source: &Source) -> Self {
+    pub(crate) fn of(source: &Source) -> Self {
         let preset = &source.verifier.preset;
         let retries = Retries::read(preset.retry.horizon.as_deref());
         let mut why = vec![match retries {
@@ -64,7 +64,7 @@ impl Outage {
     }
 
     /// A short description.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self.longest_s {
             None if self.any => "no outage loses events".to_owned(),
             None => "the longest safe outage is unknown".to_owned(),
@@ -135,7 +135,7 @@ impl Retries {
 }
 
 fn said(span: Duration) -> String {
-    duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
+    duration(span.as_secs())
 }
 
 #[cfg(test)]

@@ -3,23 +3,26 @@
 //! stdout carries data; stderr carries messages. Every string from outside passes through
 //! [`safe::safe`] before it can reach a terminal.
 
-pub mod safe;
-pub mod time;
+pub(crate) mod count;
+pub(crate) mod safe;
+pub(crate) mod time;
 
-pub mod style;
-pub mod table;
+pub(crate) mod style;
+pub(crate) mod table;
 
-pub mod format;
-pub mod print;
+pub(crate) mod column;
+pub(crate) mod format;
+pub(crate) mod print;
 pub(crate) mod progress;
-pub mod query;
+pub(crate) mod query;
 
 pub mod aws;
 pub mod error;
 mod policies;
 
+pub use column::Column;
 pub use error::{CliError, Exit};
-pub use format::{Column, Format, List};
+pub use format::{Format, List};
 pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
 pub(crate) use progress::Progress;
 pub use query::Query;

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 const DEEPEST: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Json {
+pub(crate) enum Json {
     /// `null`, `true`, `false`, a number or a string, in its original notation.
     Plain(String),
     List(Vec<Json>),
@@ -21,7 +21,7 @@ pub enum Json {
 
 /// A key of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub(crate) struct Key {
     pub name: String,
     /// The original notation, with its quotes.
     written: String,
@@ -29,13 +29,13 @@ pub struct Key {
 
 impl Json {
     /// `None` if the bytes are not valid JSON, or deeper than 128 levels.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
         Self::read(raw.get(), DEEPEST)
     }
 
     /// A string value.
-    pub fn text(text: &str) -> Self {
+    pub(crate) fn text(text: &str) -> Self {
         Self::Plain(serde_json::Value::from(text).to_string())
     }
 
@@ -74,14 +74,14 @@ impl Json {
     }
 
     /// On one line, without spaces.
-    pub fn compact(&self) -> String {
+    pub(crate) fn compact(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, None);
         text
     }
 
     /// A line for each value, indented by two.
-    pub fn pretty(&self) -> String {
+    pub(crate) fn pretty(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, Some(0));
         text + "\n"
@@ -108,7 +108,7 @@ impl Json {
     }
 
     /// The member with that name. The last of several wins, as in most parsers.
-    pub fn get(&self, name: &str) -> Option<&Self> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         let Self::Map(members) = self else {
             return None;
         };
@@ -118,7 +118,7 @@ impl Json {
 
     /// Replaces the value at this path by `value`, also in each element of the lists on the path.
     /// Returns the number of replacements.
-    pub fn replace(&mut self, path: &[Cow<'_, str>], value: &Self) -> usize {
+    pub(crate) fn replace(&mut self, path: &[Cow<'_, str>], value: &Self) -> usize {
         let Some((name, rest)) = path.split_first() else {
             self.clone_from(value);
             return 1;

@@ -40,9 +40,8 @@ pub(crate) async fn run_task(
     if let Err(error) = &answer
         && error.as_service_error().is_some_and(unknown)
     {
-        return Err(CliError::new(
+        return Err(CliError::not_found(
             "backup_sync.unknown",
-            Exit::NotFound,
             format!("function '{function}' does not exist"),
         )
         .note("use the output BackupSyncFunction of the stack, and the Region of the stack")

@@ -14,13 +14,13 @@ use bytes::Bytes;
 use shared::base::clock::UnixMillis;
 use shared::webhook::preset::{Preset, Scheme};
 
-pub use draft::{Draft, Signed, Signer};
+pub(crate) use draft::{Draft, Signed, Signer};
 use fill::Filler;
-pub use fill::random_hex;
+pub(crate) use fill::random_hex;
 
 /// One kind of event of one provider.
 #[derive(Debug)]
-pub struct Sample {
+pub(crate) struct Sample {
     pub preset: &'static str,
     /// The provider's event type.
     pub kind: &'static str,
@@ -47,7 +47,7 @@ macro_rules! sample {
 }
 
 /// The first sample of a preset is the default.
-pub static SAMPLES: &[Sample] = &[
+pub(crate) static SAMPLES: &[Sample] = &[
     sample!("stripe", "payment_intent.succeeded", "stripe.payment_intent.succeeded.json", "evt_{hex24}", ["content-type": JSON, "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)"]),
     sample!("stripe", "charge.refunded", "stripe.charge.refunded.json", "evt_{hex24}", ["content-type": JSON, "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)"]),
     sample!("github", "issues", "github.issues.json", "{uuid}", ["content-type": JSON, "user-agent": "GitHub-Hookshot/044aadd", "x-github-event": "issues", "x-github-delivery": "{id}", "x-github-hook-id": "292430182"]),
@@ -62,14 +62,14 @@ pub static SAMPLES: &[Sample] = &[
 
 impl Sample {
     /// The sample of a preset and a type; without a type, the first of the preset.
-    pub fn find(preset: &str, kind: Option<&str>) -> Option<&'static Self> {
+    pub(crate) fn find(preset: &str, kind: Option<&str>) -> Option<&'static Self> {
         SAMPLES
             .iter()
             .find(|sample| sample.preset == preset && kind.is_none_or(|kind| kind == sample.kind))
     }
 
     /// The event types of a preset with samples.
-    pub fn kinds(preset: &str) -> Vec<&'static str> {
+    pub(crate) fn kinds(preset: &str) -> Vec<&'static str> {
         SAMPLES
             .iter()
             .filter(|sample| sample.preset == preset)
@@ -78,7 +78,7 @@ impl Sample {
     }
 
     /// Fills in the sample, with `id` or a new id.
-    pub fn draft(&self, id: Option<&str>, now: UnixMillis) -> anyhow::Result<Draft> {
+    pub(crate) fn draft(&self, id: Option<&str>, now: UnixMillis) -> anyhow::Result<Draft> {
         let id = match id {
             Some(id) => id.to_owned(),
             None => Filler::new(now)?.fill(self.id),
@@ -103,7 +103,7 @@ impl Sample {
 }
 
 /// A draft of any preset: from its sample, otherwise from its preset file.
-pub fn draft(
+pub(crate) fn draft(
     preset: &Preset,
     variant: &str,
     kind: Option<&str>,
@@ -143,7 +143,7 @@ fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
 }
 
 /// The event types of a preset's samples; otherwise its default type.
-pub fn types(preset: &Preset) -> anyhow::Result<Vec<String>> {
+pub(crate) fn types(preset: &Preset) -> anyhow::Result<Vec<String>> {
     let kinds = Sample::kinds(&preset.id);
     if kinds.is_empty() {
         return Ok(build::usual_type(preset)?.into_iter().collect());

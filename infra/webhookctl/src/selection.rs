@@ -12,35 +12,32 @@ use std::io::BufRead as _;
 
 use anyhow::Context as _;
 use shared::base::json_path::JsonPath;
-pub use shared::inbox::ledger::Cost;
-use shared::inbox::ledger::Row;
+pub(crate) use shared::inbox::ledger::Cost;
+use shared::inbox::ledger::{Row, State};
 use shared::webhook::event::Via;
 
 use crate::cli::{Assignment, SelectionArgs};
 use crate::fingerprint::Fingerprint;
 use crate::glob;
-use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
-use crate::output::error::nearest;
+use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 
-pub use body::no_bucket;
-pub use find::newest;
-pub use ids::find as find_one;
-pub use position::Position;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
+pub(crate) use body::no_bucket;
+pub(crate) use find::newest;
+pub(crate) use ids::find as find_one;
+pub(crate) use position::Position;
 
 /// The conditions of a selection, validated.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// The names and patterns of the arguments; empty: any source.
     asked_sources: Vec<String>,
     /// The configured sources that they match.
     sources: Vec<String>,
     kinds: Vec<String>,
-    statuses: Vec<Status>,
+    statuses: Vec<State>,
     since: Option<i64>,
     until: Option<i64>,
     error: Option<String>,
@@ -55,15 +52,15 @@ pub struct Selection {
 
 /// A field of the body, and its required value.
 #[derive(Debug, Clone)]
-struct Field {
+pub(crate) struct Field {
     name: String,
-    path: JsonPath,
-    value: String,
+    pub(crate) path: JsonPath,
+    pub(crate) value: String,
 }
 
 /// Which part of the matching events to return.
 #[derive(Debug, Clone)]
-pub struct Want {
+pub(crate) struct Want {
     pub limit: usize,
     /// Oldest first.
     pub reverse: bool,
@@ -73,7 +70,7 @@ pub struct Want {
 
 /// The matching events.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub(crate) struct Found {
     /// Newest first, unless `reverse` is set.
     pub rows: Vec<Row>,
     /// Whether more events match.
@@ -83,7 +80,7 @@ pub struct Found {
 
 impl Selection {
     /// Validates the arguments. Reads ids from stdin for `--id -`.
-    pub fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
+    pub(crate) fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
         let fields = args.where_.iter().map(field);
         let received = &args.received;
         Ok(Self {
@@ -105,7 +102,7 @@ impl Selection {
 
     /// The same selection without limits on reads.
     #[must_use]
-    pub fn thorough(mut self) -> Self {
+    pub(crate) fn thorough(mut self) -> Self {
         self.thorough = true;
         self
     }
@@ -130,8 +127,8 @@ impl Selection {
     /// Whether all selected events are in the `work` index: open events and dead letters.
     fn waits(&self) -> bool {
         !self.statuses.is_empty()
-            && !self.statuses.contains(&Status::Done)
-            && !self.statuses.contains(&Status::Quarantined)
+            && !self.statuses.contains(&State::Done)
+            && !self.statuses.contains(&State::Quarantined)
     }
 
     fn has_source(&self, source: &str) -> bool {
@@ -171,7 +168,8 @@ impl Selection {
     }
 }
 
-fn field(wanted: &Assignment) -> Result<Field, CliError> {
+/// A condition on the body.
+pub(crate) fn field(wanted: &Assignment) -> Result<Field, CliError> {
     let path = JsonPath::parse(&wanted.path).ok_or_else(|| {
         CliError::usage("usage.where", format!("invalid path '{}'", wanted.path))
             .tip("separate keys with dots, such as data.object.customer")
@@ -189,17 +187,11 @@ pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String
     if asked.is_empty() {
         return Ok(known.into_iter().map(str::to_owned).collect());
     }
-    for pattern in asked.iter().filter(|asked| glob::is_glob(asked)) {
+    for pattern in asked {
         if !known.iter().any(|name| glob::fits(pattern, name)) {
             return Err(no_source(inbox, pattern));
         }
     }
-    let names: Vec<String> = asked
-        .iter()
-        .filter(|asked| !glob::is_glob(asked))
-        .cloned()
-        .collect();
-    known_sources(inbox, &names)?;
     let meant = known
         .into_iter()
         .filter(|name| asked.iter().any(|asked| glob::fits(asked, name)));
@@ -207,7 +199,7 @@ pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String
 }
 
 /// The names, if all of them are configured sources.
-pub fn known_sources<'i>(
+pub(crate) fn known_sources<'i>(
     inbox: &Deployment,
     asked: &'i [String],
 ) -> Result<Vec<&'i str>, CliError> {
@@ -221,11 +213,7 @@ pub fn known_sources<'i>(
 fn no_source(inbox: &Deployment, name: &str) -> CliError {
     let known = inbox.sources();
     let message = format!("unknown source '{name}' in {}", inbox.name);
-    let error = CliError::usage("usage.source", message);
-    match nearest(name, known.iter().copied()) {
-        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-        None => error.tip(format!("one of: {}", known.join(", "))),
-    }
+    CliError::usage("usage.source", message).one_of(name, &known)
 }
 
 /// The ids of the arguments. An empty list is an error if `--id` was given.

@@ -12,7 +12,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::Context as _;
 use local::Endpoints;
 use serde::{Deserialize, Serialize};
 use shared::aws::secrets::Secrets;
@@ -23,12 +23,12 @@ use shared::sources::{Config, EMBEDDED};
 
 pub use clients::aws;
 pub use credentials::Profile;
-pub use file::Contexts;
+pub use file::{Context, Contexts};
 pub use managed::{Labelled, ManagedSecret};
 pub use names::Names;
 pub use options::TargetOptions;
 pub use resolve::{Chosen, Deployed};
-pub(crate) use write::{Entry, added, chosen_by_default};
+pub(crate) use write::{with_context, with_default};
 
 /// The file in which `dev` describes itself to other commands, below its working folder.
 const FILE: &str = ".mitt/local.json";

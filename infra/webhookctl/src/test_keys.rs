@@ -7,14 +7,14 @@ use shared::sources::Source;
 use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 
 /// The path of the private keys, next to the secrets of the catcher.
-pub fn path(secrets_path: &str) -> String {
+pub(crate) fn path(secrets_path: &str) -> String {
     let (stack, _) = secrets_path.rsplit_once('/').unwrap_or_default();
     format!("{stack}/test-keys")
 }
 
 /// A new key pair for a source whose provider publishes a key: the stored secret, and the private
 /// key in PEM. This function cannot create RSA keys.
-pub fn make(source: &Source) -> anyhow::Result<Option<(String, String)>> {
+pub(crate) fn make(source: &Source) -> anyhow::Result<Option<(String, String)>> {
     let verifier = &source.verifier;
     let Some(scheme) = verifier.preset.scheme(&verifier.variant) else {
         return Ok(None);

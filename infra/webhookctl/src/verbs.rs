@@ -13,7 +13,7 @@ mod listen;
 mod log;
 mod quarantine;
 mod reconcile;
-pub mod replay;
+pub(crate) mod replay;
 mod send;
 mod sources;
 mod stats;

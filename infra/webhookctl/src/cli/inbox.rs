@@ -1,12 +1,81 @@
-//! Arguments of `inbox body`, `diff`, `tail` and `export`.
+//! The arguments of `inbox`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::bodies::BodiesAt;
 use super::selection::SelectionArgs;
+use super::stats::StatsArgs;
 use crate::inspect::Change;
+
+#[derive(Debug, Subcommand)]
+pub enum InboxCommand {
+    /// List stored events, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Explain one event: its status, the cause, and what to do next
+    #[command(visible_alias = "show")]
+    Inspect(InspectArgs),
+    /// Print the exact body of an event
+    ///
+    /// On a terminal it prints plain text only. For other bytes, pass --raw or redirect to a file.
+    Body(BodyArgs),
+    /// Compare the bodies of two events; exit 1 if they differ
+    ///
+    /// Reports different values separately from different notation: key order, white space, and the
+    /// notation of numbers and strings.
+    Diff(DiffArgs),
+    /// Follow events as they arrive and change, until Ctrl-C
+    ///
+    /// Reads the table once a second, and changes nothing. Events that were already open are read
+    /// every five seconds.
+    Tail(TailArgs),
+    /// Write events to a file; the audit log records who exported them
+    Export(ExportArgs),
+    /// Count events: received, waiting, failed, and how long they take
+    ///
+    /// Failed events, dead letters and the oldest waiting event are current values, whatever the
+    /// time range. Duplicates are not counted: only metrics and logs record them.
+    Stats(StatsArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Maximum number of events
+    #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Continue where a list stopped: the value of `next_cursor`
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<String>,
+    /// Columns of the table or the CSV, such as `id,status,next_action.text`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Oldest first
+    #[arg(long)]
+    pub reverse: bool,
+
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
+}
+
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Event id, a unique prefix of it, the provider's event id, or `source:event-id`
+    pub id: String,
+    /// Also show arrival, side effects, timeline, replays, and the event that superseded it
+    #[arg(long)]
+    pub full: bool,
+    /// Also show the timeline
+    #[arg(long, conflicts_with = "full")]
+    pub timeline: bool,
+    /// Update the output until the event is settled; exit 6 if its status is not `done`
+    #[arg(long)]
+    pub watch: bool,
+}
 
 #[derive(Debug, Args)]
 pub struct BodyArgs {

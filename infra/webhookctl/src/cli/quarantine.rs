@@ -6,7 +6,6 @@ use shared::webhook::verify::Reason;
 use super::bodies::BodiesAt;
 use super::selection::Received;
 use crate::output::CliError;
-use crate::output::error::nearest;
 
 #[derive(Debug, Subcommand)]
 pub enum QuarantineCommand {
@@ -155,11 +154,7 @@ pub struct DiscardArgs {
 fn reason(text: &str) -> Result<Reason, CliError> {
     Reason::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
-        let error = CliError::usage("usage.reason", format!("unknown reason '{text}'"));
-        match nearest(text, known.iter().copied()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!("one of: {}", known.join(", "))),
-        }
+        CliError::usage("usage.reason", format!("unknown reason '{text}'")).one_of(text, &known)
     })
 }
 

@@ -1,12 +1,11 @@
 //! Flags that select events or rejected requests. All commands share them.
 
 use clap::Args;
+use shared::inbox::ledger::State;
 use shared::webhook::event::Via;
 
 use super::values::{self, Assignment};
-use crate::inspect::Status;
 use crate::output::CliError;
-use crate::output::error::nearest;
 use crate::output::time::When;
 
 /// Selects by source, time of receipt or id, for events and for rejected requests. `display_order`
@@ -54,7 +53,7 @@ pub struct SelectionArgs {
         help = "received, processing, done, failed, dead_letter or quarantined (repeatable)",
         display_order = 3
     )]
-    pub status: Vec<Status>,
+    pub status: Vec<State>,
     /// Fingerprint of the last error, or the reason for the quarantine
     #[arg(long, value_name = "FP", display_order = 6)]
     pub error: Option<String>,
@@ -82,11 +81,7 @@ pub struct SelectionArgs {
 fn via(text: &str) -> Result<Via, CliError> {
     Via::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Via::ALL.iter().map(|via| via.as_str()).collect();
-        let error = CliError::usage("usage.via", format!("unknown --via value '{text}'"));
-        match nearest(text, known.iter().copied()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!("one of: {}", known.join(", "))),
-        }
+        CliError::usage("usage.via", format!("unknown --via value '{text}'")).one_of(text, &known)
     })
 }
 

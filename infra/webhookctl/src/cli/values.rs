@@ -1,13 +1,18 @@
 //! Option values that need a parser of their own.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 
-use crate::inspect::{STATUSES, Status};
+use shared::base::env::env_var;
+use shared::inbox::ledger::State;
+
+use crate::files;
 use crate::output::CliError;
 use crate::output::time::When;
 
@@ -33,22 +38,29 @@ pub enum Zone {
 pub(super) struct StatusWord;
 
 impl TypedValueParser for StatusWord {
-    type Value = Status;
+    type Value = State;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&clap::Arg>,
         value: &OsStr,
-    ) -> Result<Status, clap::Error> {
-        let words = StringValueParser::new().try_map(|text| text.parse::<Status>());
+    ) -> Result<State, clap::Error> {
+        let words = StringValueParser::new().try_map(|text| status(&text));
         words.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let words = STATUSES.iter().map(|status| status.as_str());
+        let words = State::ALL.iter().map(|status| status.as_str());
         Some(Box::new(words.map(PossibleValue::new)))
     }
+}
+
+fn status(text: &str) -> Result<State, CliError> {
+    State::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = State::ALL.iter().map(|status| status.as_str()).collect();
+        CliError::usage("usage.status", format!("unknown status '{text}'")).one_of(text, &known)
+    })
 }
 
 /// How to make a request invalid.
@@ -94,6 +106,31 @@ pub enum SecretFrom {
     Stdin,
     File(PathBuf),
     Env(String),
+}
+
+impl SecretFrom {
+    /// Reads `what`, which errors name.
+    pub(crate) fn read(&self, what: &str) -> anyhow::Result<String> {
+        match self {
+            Self::Stdin => text(files::read_stdin(what)?, what),
+            Self::File(path) => text(files::read(path, what)?, what),
+            Self::Env(name) => env_var(name).with_context(|| format!("{name} is not set")),
+        }
+    }
+}
+
+fn text(bytes: Vec<u8>, what: &str) -> anyhow::Result<String> {
+    String::from_utf8(bytes).with_context(|| format!("read {what} as text"))
+}
+
+impl fmt::Display for SecretFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("stdin"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Env(name) => write!(f, "env:{name}"),
+        }
+    }
 }
 
 /// `--rate 20/s`, as the interval between two requests.

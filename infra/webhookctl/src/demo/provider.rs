@@ -150,42 +150,38 @@ async fn events(
         Some(Failure::BadPage) => return r#"{"object":"list","data":[{"id":"evt_"#.into_response(),
         None => {}
     }
-    let limit: usize = query
-        .get("limit")
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(10)
-        .clamp(1, 100);
-    let since: i64 = query
-        .get("created[gte]")
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0);
-    let mut matching: Vec<_> = log
-        .events
-        .iter()
-        .filter(|(created, ..)| *created >= since)
-        .collect();
-    matching.reverse();
-    if let Some(after) = query.get("starting_after") {
-        let Some(position) = matching.iter().position(|(_, id, _)| id == after) else {
-            return (
-                StatusCode::BAD_REQUEST,
-                r#"{"error":{"code":"resource_missing"}}"#,
-            )
-                .into_response();
-        };
-        matching.drain(..=position);
+    match log.page(&query) {
+        Some(page) => ([(header::CONTENT_TYPE, "application/json")], page).into_response(),
+        None => (
+            StatusCode::BAD_REQUEST,
+            r#"{"error":{"code":"resource_missing"}}"#,
+        )
+            .into_response(),
     }
-    let more = matching.len() > limit;
-    let page: Vec<String> = matching
-        .into_iter()
-        .take(limit)
-        .map(|(_, _, json)| String::from_utf8_lossy(json).into_owned())
-        .collect();
-    let body = format!(
-        r#"{{"object":"list","url":"/v1/events","has_more":{more},"data":[{}]}}"#,
-        page.join(",")
-    );
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+impl Log {
+    /// The page that the query asks for. `None`: it starts after an unknown event.
+    fn page(&self, query: &HashMap<String, String>) -> Option<String> {
+        let number = |name: &str| query.get(name).and_then(|n| n.parse::<i64>().ok());
+        let limit = number("limit").unwrap_or(10).clamp(1, 100);
+        let since = number("created[gte]").unwrap_or(0);
+        let events = self.events.iter();
+        let mut matching: Vec<_> = events.filter(|(created, ..)| *created >= since).collect();
+        matching.reverse();
+        if let Some(after) = query.get("starting_after") {
+            let position = matching.iter().position(|(_, id, _)| id == after)?;
+            matching.drain(..=position);
+        }
+        let limit = usize::try_from(limit).unwrap_or(100);
+        let more = matching.len() > limit;
+        let page = matching.into_iter().take(limit);
+        let page = page.map(|(_, _, json)| String::from_utf8_lossy(json).into_owned());
+        Some(format!(
+            r#"{{"object":"list","url":"/v1/events","has_more":{more},"data":[{}]}}"#,
+            page.collect::<Vec<_>>().join(",")
+        ))
+    }
 }
 
 /// All subscriptions on one page.

@@ -17,7 +17,7 @@ mod timing;
 use super::Check;
 
 /// All checks, in display order.
-pub static ALL: &[&Check] = &[
+pub(crate) static ALL: &[&Check] = &[
     &context::ACCOUNT,
     &context::NAMES,
     &timing::CHAIN,
@@ -63,7 +63,7 @@ pub static ALL: &[&Check] = &[
 ];
 
 /// Runs only with `--end-to-end`, because it sends a webhook.
-pub static END_TO_END: Check = Check {
+pub(crate) static END_TO_END: Check = Check {
     name: "end_to_end.canary",
     title: "A webhook goes through the public URL and is processed",
     why: "Only a complete delivery shows that URL, API, catcher, secret, ledger, queue and \

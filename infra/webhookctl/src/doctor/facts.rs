@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Serialize;
 use shared::base::clock::UnixMillis;
 
 use super::Finding;
 use crate::outage_tolerance::Outage;
+use crate::output::count::Count;
 use crate::target::Names;
 
 /// A fact, or why it is unknown.
-pub type Known<T> = Result<T, Unknown>;
+pub(crate) type Known<T> = Result<T, Unknown>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unknown {
+pub(crate) enum Unknown {
     /// The local stack does not have this resource.
     NotHere,
     /// The context does not name this resource.
@@ -28,7 +28,7 @@ pub enum Unknown {
 }
 
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub now: UnixMillis,
     pub context: String,
     pub names: Names,
@@ -55,21 +55,20 @@ pub struct Facts {
 }
 
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub(crate) struct Caller {
     pub account: String,
     pub arn: String,
 }
 
 #[derive(Debug, Clone)]
-pub struct Functions {
+pub(crate) struct Functions {
     pub catcher: Known<Function>,
     pub processor: Known<Function>,
     pub backup_sync: Known<Function>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Function {
-    pub name: String,
+pub(crate) struct Function {
     pub timeout_s: u64,
     pub state: Option<String>,
     pub last_update: Option<String>,
@@ -78,7 +77,7 @@ pub struct Function {
 
 /// The event source mapping of a queue that triggers the processor.
 #[derive(Debug, Clone, Default)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     /// The ARN of the queue.
     pub queue_arn: String,
     pub state: String,
@@ -87,7 +86,7 @@ pub struct Mapping {
 }
 
 #[derive(Debug, Clone)]
-pub struct Queues {
+pub(crate) struct Queues {
     pub work_queue: Known<Queue>,
     pub backlog: Known<Queue>,
     pub work_dead_letters: Known<Queue>,
@@ -96,7 +95,7 @@ pub struct Queues {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     pub url: String,
     pub arn: String,
     pub visibility_s: u64,
@@ -107,13 +106,13 @@ pub struct Queue {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redrive {
+pub(crate) struct Redrive {
     pub target_arn: String,
     pub max_receives: u64,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub(crate) struct Table {
     pub status: String,
     pub created: Option<UnixMillis>,
     /// Each index and its status.
@@ -122,7 +121,7 @@ pub struct Table {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Alarm {
+pub(crate) struct Alarm {
     pub name: String,
     pub metric: String,
     /// The values of its dimensions.
@@ -133,7 +132,7 @@ pub struct Alarm {
 
 /// A stored secret. Its value is not read.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// `ingress`, `egress` or `provider-api`.
     pub kind: String,
     pub name: String,
@@ -141,24 +140,16 @@ pub struct Stored {
     pub age: Duration,
 }
 
-/// A count, or a lower bound of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
-    pub count: usize,
-    pub or_more: bool,
-}
-
 /// A secret that a source needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub kind: &'static str,
     pub name: String,
 }
 
 #[derive(Debug, Clone)]
-pub struct SourceFacts {
+pub(crate) struct SourceFacts {
     pub name: String,
-    pub preset: String,
     pub secrets: Vec<Wanted>,
     pub outage: Outage,
     /// The state of its sync, if it has one.
@@ -179,13 +170,13 @@ pub struct SourceFacts {
 }
 
 #[derive(Debug, Clone)]
-pub struct Dark {
+pub(crate) struct Dark {
     pub health: String,
     pub note: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-pub struct OpenBreaker {
+pub(crate) struct OpenBreaker {
     pub destination: String,
     pub until: Option<UnixMillis>,
 }
@@ -248,7 +239,7 @@ impl Facts {
 
 impl Queues {
     /// Each queue with its name in the template.
-    pub fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
+    pub(crate) fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
         [
             ("WorkQueue", &self.work_queue),
             ("BacklogQueue", &self.backlog),

@@ -18,7 +18,7 @@ This page is written by `make docs` from the checks themselves.
 ";
 
 /// The whole page.
-pub fn page() -> String {
+pub(crate) fn page() -> String {
     let mut page = BEGIN.to_owned();
     let mut group = "";
     for check in ALL {

@@ -4,7 +4,7 @@
 const LONG: usize = 8;
 
 /// The text with its variable parts replaced: `timeout after <n>s calling billing.internal`.
-pub fn template(text: &str) -> String {
+pub(crate) fn template(text: &str) -> String {
     pieces(text)
         .iter()
         .map(|piece| match piece {

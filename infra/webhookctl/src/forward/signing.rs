@@ -3,7 +3,6 @@
 //! The program verifies signatures as usual, but the stored signatures may be too old, and the
 //! provider's secret does not leave the deployment.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -15,6 +14,7 @@ use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 use shared::webhook::verify::Verifier;
 
 use super::Stored;
+use crate::files;
 use crate::samples::{Draft, Signed, Signer};
 
 /// The header for the original signature.
@@ -139,18 +139,6 @@ fn kept(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::R
     Ok(text.trim_end().to_owned())
 }
 
-/// Writes a file atomically, readable only by its owner.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    let draft = path.with_extension(format!("draft-{}", std::process::id()));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(&draft)
-        .and_then(|mut file| file.write_all(format!("{}\n", text.trim_end()).as_bytes()))
-        .and_then(|()| std::fs::rename(&draft, path));
-    written.with_context(|| format!("write {}", path.display()))
+    files::replace(path, &format!("{}\n", text.trim_end()), Some(0o600))
 }

@@ -4,9 +4,9 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::Status;
+use shared::inbox::ledger::State;
+
 use crate::output::CliError;
-use crate::output::error::nearest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,14 +47,14 @@ impl Change {
     }
 
     /// The change that results in a status.
-    pub fn to(status: Status) -> Self {
+    pub fn to(status: State) -> Self {
         match status {
-            Status::Received => Self::Again,
-            Status::Processing => Self::Processing,
-            Status::Done => Self::Done,
-            Status::Failed => Self::Failed,
-            Status::DeadLetter => Self::DeadLetter,
-            Status::Quarantined => Self::Quarantined,
+            State::Received => Self::Again,
+            State::Processing => Self::Processing,
+            State::Done => Self::Done,
+            State::Failed => Self::Failed,
+            State::DeadLetter => Self::DeadLetter,
+            State::Quarantined => Self::Quarantined,
         }
     }
 }
@@ -66,11 +66,7 @@ impl FromStr for Change {
         let names = CHANGES.map(Self::as_str);
         let found = CHANGES.into_iter().find(|change| change.as_str() == text);
         found.ok_or_else(|| {
-            let error = CliError::usage("usage.only", format!("unknown change '{text}'"));
-            match nearest(text, names) {
-                Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-                None => error.tip(format!("one of: {}", names.join(", "))),
-            }
+            CliError::usage("usage.only", format!("unknown change '{text}'")).one_of(text, &names)
         })
     }
 }

@@ -1,80 +1,74 @@
 //! An event as JSON, `webhookctl/inbox.event/v1`.
 
 use serde::Serialize;
+use shared::inbox::ledger::State;
 
-use super::view::{Body, Effect, EffectState, EventView, LastError, Replay, Status};
+use super::view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
 /// The command's name in the schema.
-pub const SCHEMA: &str = "inbox.event";
+pub(crate) const SCHEMA: &str = "inbox.event";
 
 /// The event, with its fields in order. Later versions only add fields.
-pub fn document(view: &EventView, now_millis: i64) -> impl Serialize {
+pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_ {
     Document {
-        id: view.id.clone(),
-        provider: view.provider.clone(),
-        source: view.source.clone(),
-        event_type: view.event_type.clone(),
+        id: &view.id,
+        provider: &view.provider,
+        source: &view.source,
+        event_type: &view.event_type,
         status: view.status,
         attempt_count: view.attempt_count,
         max_attempts: view.max_attempts,
-        dedupe_key: view.dedupe_key.clone(),
+        dedupe_key: &view.dedupe_key,
         claimed_until: view.claimed_until.map(rfc3339),
         lease: view
             .claimed_until
             .map(|until| lease(view, until, now_millis)),
         due: view.due.map(rfc3339),
-        last_error: view.last_error.clone(),
-        side_effects: view.effects.iter().map(side_effect).collect(),
+        last_error: view.last_error.as_ref(),
+        side_effects: &view.effects,
         received_at: rfc3339(view.received_at),
-        via: view.via.clone(),
+        via: &view.via,
         also_seen: view.also.iter().map(|also| also_seen(view, also)).collect(),
-        body: view.body.clone(),
-        proven: view.proven.clone(),
-        secret: view.secret.clone(),
-        replays: view.replays.iter().map(replayed).collect(),
+        body: &view.body,
+        proven: &view.proven,
+        secret: view.secret.as_deref(),
+        replays: &view.replays,
         superseded: view.superseded,
-        superseded_by: view.superseded_by.clone(),
-        timeline: view
-            .timeline
-            .iter()
-            .map(|moment| TimelineEntry {
-                at: rfc3339(moment.at),
-                what: moment.what.clone(),
-                detail: moment.detail.clone(),
-            })
-            .collect(),
+        superseded_by: view.superseded_by.as_deref(),
+        timeline: &view.timeline,
         next_action: next_action(view, now_millis),
     }
 }
 
 #[derive(Serialize)]
-struct Document {
-    id: String,
-    provider: String,
-    source: String,
+struct Document<'v> {
+    id: &'v str,
+    provider: &'v str,
+    source: &'v str,
     #[serde(rename = "type")]
-    event_type: String,
-    status: Status,
+    event_type: &'v str,
+    #[serde(serialize_with = "as_word")]
+    status: State,
     attempt_count: u32,
     max_attempts: u32,
-    dedupe_key: String,
+    dedupe_key: &'v str,
     claimed_until: Option<String>,
     lease: Option<Lease>,
     due: Option<String>,
-    last_error: Option<LastError>,
-    side_effects: Vec<SideEffect>,
+    last_error: Option<&'v LastError>,
+    side_effects: &'v [Effect],
     received_at: String,
-    via: String,
+    via: &'v str,
     also_seen: Vec<AlsoSeen>,
-    body: Body,
-    proven: String,
-    secret: Option<String>,
-    replays: Vec<Replayed>,
+    body: &'v Body,
+    proven: &'v str,
+    secret: Option<&'v str>,
+    replays: &'v [Replay],
     superseded: bool,
-    superseded_by: Option<String>,
-    timeline: Vec<TimelineEntry>,
+    superseded_by: Option<&'v str>,
+    timeline: &'v [Moment],
     next_action: NextAction,
 }
 
@@ -97,31 +91,6 @@ struct AlsoSeen {
     later_s: i64,
 }
 
-#[derive(Serialize)]
-struct SideEffect {
-    name: String,
-    key: String,
-    state: EffectState,
-    keyed: bool,
-    checked_at: Option<String>,
-}
-
-/// A plan that ran the event again. `by` and `reason` are set if the plan was read and exists.
-#[derive(Serialize)]
-struct Replayed {
-    plan: String,
-    at: String,
-    by: Option<String>,
-    reason: Option<String>,
-}
-
-#[derive(Serialize)]
-struct TimelineEntry {
-    at: String,
-    what: String,
-    detail: String,
-}
-
 fn lease(view: &EventView, until: i64, now_millis: i64) -> Lease {
     let expired = until <= now_millis;
     let seconds = now_millis.abs_diff(until).cast_signed() / 1000;
@@ -138,25 +107,6 @@ fn also_seen(view: &EventView, (via, at): &(String, i64)) -> AlsoSeen {
         via: via.clone(),
         at: rfc3339(*at),
         later_s: at.saturating_sub(view.received_at) / 1000,
-    }
-}
-
-fn side_effect(effect: &Effect) -> SideEffect {
-    SideEffect {
-        name: effect.name.clone(),
-        key: effect.key.clone(),
-        state: effect.state,
-        keyed: effect.keyed,
-        checked_at: effect.at.map(rfc3339),
-    }
-}
-
-fn replayed(replay: &Replay) -> Replayed {
-    Replayed {
-        plan: replay.plan.clone(),
-        at: rfc3339(replay.at),
-        by: replay.by.clone(),
-        reason: replay.reason.clone(),
     }
 }
 

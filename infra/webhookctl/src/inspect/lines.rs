@@ -1,16 +1,19 @@
 //! An event as text: the seven lines, and all details.
 
-use super::view::{EventView, Status};
+use shared::inbox::ledger::State;
+
+use super::view::EventView;
 use crate::inspect::next_action::next_action;
+use crate::output::count::thousands;
 use crate::output::safe::capped;
-use crate::output::table::{aligned, thousands};
+use crate::output::table::aligned;
 use crate::output::time::{age, clock, duration, rfc3339};
 
 /// A line fits on one or two screens, because a sender can choose the length of a value.
 const LINE_CAP: usize = 1000;
 
 /// Exactly seven lines: identity, state, and what to do next.
-pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
+pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
     let claimed_until = match view.claimed_until {
         None => "-".to_owned(),
         Some(until) if until > now_millis => {
@@ -39,7 +42,7 @@ pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
 }
 
 /// The seven lines, then arrival, side effects, lineage (if there is any) and timeline.
-pub fn full(view: &EventView, now_millis: i64) -> String {
+pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     let lineage = match lineage(view, now_millis).as_str() {
         "" => String::new(),
         lines => format!("\nLineage\n{lines}"),
@@ -54,7 +57,7 @@ pub fn full(view: &EventView, now_millis: i64) -> String {
 }
 
 /// The seven lines, then the timeline.
-pub fn with_timeline(view: &EventView, now_millis: i64) -> String {
+pub(crate) fn with_timeline(view: &EventView, now_millis: i64) -> String {
     let (lines, timeline) = (seven_lines(view, now_millis), timeline(view, now_millis));
     format!("{lines}\nTimeline\n{timeline}")
 }
@@ -105,15 +108,11 @@ fn ways(view: &EventView) -> String {
 
 fn effects(view: &EventView, now_millis: i64) -> String {
     let row = |effect: &super::Effect| {
-        let looked = effect
-            .at
-            .map(|at| format!("last checked {}", clock(at, now_millis)));
-        let indented = format!("  {}", effect.name);
         vec![
-            indented,
+            format!("  {}", effect.name),
             effect.key.clone(),
-            effect.state.text().to_owned(),
-            looked.unwrap_or_default(),
+            effect.text().to_owned(),
+            format!("last checked {}", clock(effect.at, now_millis)),
         ]
     };
     if view.effects.is_empty() {
@@ -158,7 +157,7 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
         vec![at, moment.what.clone(), moment.detail.clone()]
     };
     let mut rows: Vec<Vec<String>> = view.timeline.iter().map(row).collect();
-    if let (Status::Processing, Some(until)) = (view.status, view.claimed_until)
+    if let (State::Processing, Some(until)) = (view.status, view.claimed_until)
         && until <= now_millis
     {
         let ago = duration((now_millis - until) / 1000);
@@ -175,7 +174,7 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
 }
 
 /// `12m later`, or `3s earlier`.
-pub fn later(at_millis: i64, than_millis: i64) -> String {
+pub(crate) fn later(at_millis: i64, than_millis: i64) -> String {
     let apart = at_millis.saturating_sub(than_millis) / 1000;
     let word = if apart < 0 { "earlier" } else { "later" };
     format!("{} {word}", duration(apart.saturating_abs()))
@@ -195,7 +194,6 @@ fn short_hash(hash: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::Status;
     use super::super::view::tests::{NOW, example};
     use super::*;
     use crate::output::safe::tests::{corpus, is_inert};
@@ -217,7 +215,7 @@ mod tests {
     #[test]
     fn a_live_lease_says_what_is_left_and_no_lease_is_a_dash() {
         let mut view = example();
-        view.status = Status::Processing;
+        view.status = State::Processing;
         view.claimed_until = Some(NOW + 117_000);
         view.last_error = None;
         let text = seven_lines(&view, NOW);
@@ -250,7 +248,7 @@ mod tests {
     #[test]
     fn a_lease_that_is_over_ends_the_timeline() {
         let mut view = example();
-        view.status = Status::Processing;
+        view.status = State::Processing;
         let text = with_timeline(&view, NOW);
         assert!(text.starts_with(&seven_lines(&view, NOW)));
         let last =

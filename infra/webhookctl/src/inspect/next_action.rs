@@ -1,12 +1,13 @@
 //! What an operator should do next about an event. Only this module computes it.
 
 use serde::Serialize;
+use shared::inbox::ledger::{EffectState, State};
 
-use crate::inspect::{Effect, EffectState, EventView, Status};
+use crate::inspect::{Effect, EventView};
 use crate::output::time::duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NextAction {
+pub(crate) struct NextAction {
     pub code: Code,
     pub text: String,
     /// The command for the action, if there is one.
@@ -16,7 +17,7 @@ pub struct NextAction {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub(crate) enum Code {
     None,
     Wait,
     AutoRetry,
@@ -27,41 +28,39 @@ pub enum Code {
     Replay,
     FixSecret,
     Decide,
-    Fetch,
     Paused,
 }
 
 /// The first matching rule applies. Automatic progress comes before actions of an operator.
-pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
+pub(crate) fn next_action(view: &EventView, now_millis: i64) -> NextAction {
     let live = view.claimed_until.is_some_and(|until| until > now_millis);
     let due_in = view
         .due
         .map(|due| due.saturating_sub(now_millis))
         .filter(|millis| *millis > 0);
     let (code, text) = match view.status {
-        Status::Done => (Code::None, "none".to_owned()),
-        Status::Quarantined => quarantined(view),
-        Status::Processing if live => {
+        State::Done => (Code::None, "none".to_owned()),
+        State::Quarantined => quarantined(view),
+        State::Processing if live => {
             let left = view.claimed_until.map_or(0, |until| until - now_millis);
             (
                 Code::Wait,
                 format!("wait, lease {}", duration(seconds_up(left))),
             )
         }
-        Status::Received | Status::Processing | Status::Failed if view.source_paused => {
+        State::Received | State::Processing | State::Failed if view.source_paused => {
             (Code::Paused, "resume the source".to_owned())
         }
-        Status::Processing => (
+        State::Processing => (
             Code::Reclaim,
             "none, lease expired; SQS delivers the message again within 6m".to_owned(),
         ),
-        Status::Received if view.thin => (Code::Fetch, "none, sync will fetch the body".to_owned()),
-        Status::Received => (Code::Wait, "wait, no attempt yet".to_owned()),
-        Status::Failed => match due_in {
+        State::Received => (Code::Wait, "wait, no attempt yet".to_owned()),
+        State::Failed => match due_in {
             Some(millis) => (Code::AutoRetry, auto_retry(view, millis)),
             None => by_effects(view),
         },
-        Status::DeadLetter => by_effects(view),
+        State::DeadLetter => by_effects(view),
     };
     NextAction {
         code,
@@ -109,7 +108,7 @@ fn by_effects(view: &EventView) -> (Code, String) {
         };
     }
     // A dead letter needs a fix first if its attempts are exhausted or its error is permanent.
-    let dead = view.status == Status::DeadLetter;
+    let dead = view.status == State::DeadLetter;
     let worth_a_try = view
         .last_error
         .as_ref()
@@ -118,10 +117,7 @@ fn by_effects(view: &EventView) -> (Code, String) {
     if dead && !worth_a_try {
         return (Code::Replay, "replay after fix".to_owned());
     }
-    let any_committed = view
-        .effects
-        .iter()
-        .any(|e| e.state == EffectState::Committed);
+    let any_committed = view.effects.iter().any(|e| e.state == EffectState::Done);
     let text = if any_committed {
         "retry-safe, committed side effects are skipped"
     } else {
@@ -182,18 +178,18 @@ mod tests {
 
     #[test]
     fn none_when_done() {
-        assert_eq!(view(|v| v.status = Status::Done), is(Code::None, "none"));
+        assert_eq!(view(|v| v.status = State::Done), is(Code::None, "none"));
     }
 
     #[test]
     fn wait_while_the_lease_lives_or_nobody_has_begun() {
         let live = view(|v| {
-            v.status = Status::Processing;
+            v.status = State::Processing;
             v.claimed_until = Some(NOW + 117_000);
             v.source_paused = true;
         });
         assert_eq!(live, is(Code::Wait, "wait, lease 1m57s"));
-        let new = view(|v| v.status = Status::Received);
+        let new = view(|v| v.status = State::Received);
         assert_eq!(new, is(Code::Wait, "wait, no attempt yet"));
     }
 
@@ -217,7 +213,7 @@ mod tests {
         let text = "none, lease expired; SQS delivers the message again within 6m";
         let gone = |until| {
             move |v: &mut EventView| {
-                v.status = Status::Processing;
+                v.status = State::Processing;
                 v.claimed_until = until;
             }
         };
@@ -232,10 +228,10 @@ mod tests {
         assert_eq!(view(|v| v.due = None), is(Code::RetrySafe, text));
         assert_eq!(view(|v| v.effects.clear()), is(Code::RetrySafe, text));
         assert_eq!(
-            view(|v| v.status = Status::DeadLetter),
+            view(|v| v.status = State::DeadLetter),
             is(Code::RetrySafe, text)
         );
-        let some = view(|v| v.effects[0].state = EffectState::Committed);
+        let some = view(|v| v.effects[0].state = EffectState::Done);
         assert_eq!(
             some,
             is(
@@ -249,7 +245,7 @@ mod tests {
     fn retry_guarded_when_a_key_protects_what_is_unknown() {
         let text = "retry with the same idempotency key, effect may have happened";
         for state in [EffectState::Unknown, EffectState::Intent] {
-            for status in [Status::Failed, Status::DeadLetter] {
+            for status in [State::Failed, State::DeadLetter] {
                 let keyed = view(|v| (v.effects[0].state, v.status) = (state, status));
                 assert_eq!(keyed, is(Code::RetryGuarded, text));
             }
@@ -274,10 +270,10 @@ mod tests {
 
     #[test]
     fn replay_after_fix_when_more_attempts_would_not_help() {
-        let spent = view(|v| (v.status, v.attempt_count) = (Status::DeadLetter, 10));
+        let spent = view(|v| (v.status, v.attempt_count) = (State::DeadLetter, 10));
         assert_eq!(spent, is(Code::Replay, "replay after fix"));
         let permanent = view(|v| {
-            v.status = Status::DeadLetter;
+            v.status = State::DeadLetter;
             v.last_error.as_mut().unwrap().retryable = false;
         });
         assert_eq!(permanent, is(Code::Replay, "replay after fix"));
@@ -286,22 +282,16 @@ mod tests {
     #[test]
     fn fix_secret_when_none_matched() {
         let forged = view(|v| {
-            (v.status, v.proven) = (Status::Quarantined, "nothing".into());
+            (v.status, v.proven) = (State::Quarantined, "nothing".into());
         });
         assert_eq!(forged, is(Code::FixSecret, "fix the secret, then reverify"));
     }
 
     #[test]
     fn decide_when_it_is_genuine_and_kept_apart() {
-        let apart = view(|v| v.status = Status::Quarantined);
+        let apart = view(|v| v.status = State::Quarantined);
         let text = "release or discard it; last_error says why it is quarantined";
         assert_eq!(apart, is(Code::Decide, text));
-    }
-
-    #[test]
-    fn fetch_when_the_body_is_still_at_the_provider() {
-        let thin = view(|v| (v.status, v.thin) = (Status::Received, true));
-        assert_eq!(thin, is(Code::Fetch, "none, sync will fetch the body"));
     }
 
     #[test]
@@ -324,7 +314,6 @@ mod tests {
             Replay,
             FixSecret,
             Decide,
-            Fetch,
             Paused,
         ];
         let mut commands = 0;

@@ -1,18 +1,16 @@
 //! Converts a row of the ledger to an `EventView`.
 
-use shared::inbox::ledger::{EffectState as Stored, Moment as Stage, Row, State};
+use shared::inbox::ledger::{Moment as Stage, Row, State};
 use shared::sources::Config;
 
 use crate::fingerprint::{Fingerprint, error_text};
-use crate::inspect::{
-    Body, Effect, EffectState, EventView, LastError, Moment, Replay, Status, later,
-};
+use crate::inspect::{Body, Effect, EventView, LastError, Moment, Replay, later};
 
 /// The processor's note for an event that a newer event of the same entity superseded.
 const SKIPPED_STALE: &str = "skipped_stale";
 
 /// The view of an event. The configuration has the maximum number of attempts of its source.
-pub fn view(row: &Row, config: &Config) -> EventView {
+pub(crate) fn view(row: &Row, config: &Config) -> EventView {
     let source = config.source(row.key.source());
     let last = row.history.iter().rfind(|stage| !is_a_humans(stage));
     EventView {
@@ -20,7 +18,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
         provider: row.provider.clone(),
         source: row.key.source().to_owned(),
         event_type: row.kind.clone(),
-        status: status(row.state),
+        status: row.state,
         attempt_count: row.attempts,
         max_attempts: source
             .map_or_else(shared::base::backoff::Backoff::default, |source| {
@@ -44,22 +42,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
             retryable: row.state == State::Failed
                 || row.reason.as_deref() == Some("attempts_exhausted"),
         }),
-        effects: row
-            .effects
-            .iter()
-            .map(|(name, effect)| Effect {
-                name: name.clone(),
-                key: effect.key.clone(),
-                state: match effect.state {
-                    Stored::Intent => EffectState::Intent,
-                    Stored::Done => EffectState::Committed,
-                    Stored::Not | Stored::Refused => EffectState::NotCommitted,
-                    Stored::Unknown => EffectState::Unknown,
-                },
-                keyed: effect.keyed,
-                at: Some(effect.at.0),
-            })
-            .collect(),
+        effects: effects(row),
         received_at: row.received_at.0,
         via: row.via.as_str().to_owned(),
         also: row
@@ -74,13 +57,23 @@ pub fn view(row: &Row, config: &Config) -> EventView {
         },
         proven: row.proven.as_str().to_owned(),
         secret: row.secret.clone(),
-        thin: false,
         source_paused: false,
         replays: replays(row),
         superseded: is_superseded(row),
         superseded_by: None,
         timeline: timeline(row),
     }
+}
+
+fn effects(row: &Row) -> Vec<Effect> {
+    let effects = row.effects.iter().map(|(name, effect)| Effect {
+        name: name.clone(),
+        key: effect.key.clone(),
+        state: effect.state,
+        keyed: effect.keyed,
+        at: effect.at.0,
+    });
+    effects.collect()
 }
 
 /// The plans that ran the event again. The plans themselves record the operator and the reason.
@@ -160,17 +153,6 @@ fn is_a_humans(stage: &Stage) -> bool {
         what,
         "kept_apart" | "released" | "discarded" | "erased" | "replayed"
     )
-}
-
-fn status(state: State) -> Status {
-    match state {
-        State::Received => Status::Received,
-        State::Processing => Status::Processing,
-        State::Done => Status::Done,
-        State::Failed => Status::Failed,
-        State::DeadLetter => Status::DeadLetter,
-        State::Quarantined => Status::Quarantined,
-    }
 }
 
 /// Whether the event is done without its actions, because a newer event of its entity was

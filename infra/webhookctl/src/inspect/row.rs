@@ -1,32 +1,31 @@
 //! An event as one row of `inbox list`.
 
 use serde::Serialize;
+use shared::inbox::ledger::State;
 
-use super::view::{EventView, Status};
+use super::view::{EventView, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::Column;
-use crate::output::table::Weight;
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 
 #[derive(Debug, Clone, Serialize)]
-pub struct EventRow {
+pub(crate) struct EventRow {
     pub id: String,
     pub source: String,
     #[serde(rename = "type")]
     pub event_type: String,
-    pub status: Status,
+    #[serde(serialize_with = "as_word")]
+    pub status: State,
     pub attempt_count: u32,
     pub dedupe_key: String,
     pub via: String,
     pub received_at: String,
     pub error_fingerprint: Option<String>,
     pub next_action: NextAction,
-    #[serde(skip)]
-    received_millis: i64,
 }
 
 impl EventRow {
-    pub fn new(view: &EventView, now_millis: i64) -> Self {
+    pub(crate) fn new(view: &EventView, now_millis: i64) -> Self {
         Self {
             id: view.id.clone(),
             source: view.source.clone(),
@@ -41,84 +40,72 @@ impl EventRow {
                 .as_ref()
                 .map(|error| error.fingerprint.clone()),
             next_action: next_action(view, now_millis),
-            received_millis: view.received_at,
         }
     }
 }
 
 /// The columns of a list of events, in their order.
-pub fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
+pub(crate) fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
     vec![
-        Column::whole("AGE", "received_at")
-            .right()
-            .shown(move |row: &EventRow| age(row.received_millis, now_millis)),
+        Column::age("AGE", "received_at", now_millis),
         Column::id("id"),
         Column::whole("SOURCE", "source"),
         Column::text("TYPE", "type", 16),
         Column::status("status"),
-        Column::whole("TRIES", "attempt_count")
-            .right()
-            .weight(Weight::Extra),
-        Column::text("VIA", "via", 8).weight(Weight::Extra),
-        Column::text("DEDUPE KEY", "dedupe_key", 12).weight(Weight::Extra),
-        Column::whole("ERROR", "error_fingerprint").weight(Weight::Extra),
-        Column::text("NEXT ACTION", "next_action.text", 16).weight(Weight::Essential),
+        Column::whole("TRIES", "attempt_count").right().extra(),
+        Column::text("VIA", "via", 8).extra(),
+        Column::text("DEDUPE KEY", "dedupe_key", 12).extra(),
+        Column::whole("ERROR", "error_fingerprint").extra(),
+        Column::text("NEXT ACTION", "next_action.text", 16).essential(),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::view::tests::{NOW, example};
-    use super::super::view::{Effect, EffectState};
+    use shared::inbox::ledger::EffectState;
+
+    use super::super::view::Effect;
     use super::*;
     use crate::output::{Format, List};
 
     fn views() -> Vec<EventView> {
-        let view = |id: &str, ago: i64, source: &str, event_type: &str, status| EventView {
-            id: format!("{id}AAAAAAAAAAAAAAA"),
-            source: source.into(),
-            event_type: event_type.into(),
-            status,
-            received_at: NOW - ago * 1000,
-            effects: Vec::new(),
-            ..example()
+        let view = |words: &str, ago: i64, status| {
+            let words: Vec<&str> = words.split(' ').collect();
+            EventView {
+                id: format!("{}AAAAAAAAAAAAAAA", words[0]),
+                source: words[1].into(),
+                event_type: words[2].into(),
+                status,
+                received_at: NOW - ago * 1000,
+                effects: Vec::new(),
+                ..example()
+            }
         };
         vec![
             EventView {
                 claimed_until: Some(NOW + 117_000),
                 ..view(
-                    "evt_01M7W76WNHE",
+                    "evt_01M7W76WNHE stripe-main payment_intent.succeeded",
                     3,
-                    "stripe-main",
-                    "payment_intent.succeeded",
-                    Status::Processing,
+                    State::Processing,
                 )
             },
             EventView {
                 due: Some(NOW + 130_000),
-                ..view(
-                    "evt_01M7W76PT2F",
-                    9,
-                    "github-org",
-                    "issues.opened",
-                    Status::Failed,
-                )
+                ..view("evt_01M7W76PT2F github-org issues.opened", 9, State::Failed)
             },
             view(
-                "evt_01M7W76B33M",
+                "evt_01M7W76B33M stripe-main charge.updated",
                 21,
-                "stripe-main",
-                "charge.updated",
-                Status::Done,
+                State::Done,
             ),
             EventView {
                 attempt_count: 10,
                 ..view(
-                    "evt_01M7W54EPFH",
+                    "evt_01M7W54EPFH github-org pull_request.closed",
                     2180,
-                    "github-org",
-                    "pull_request.closed",
-                    Status::DeadLetter,
+                    State::DeadLetter,
                 )
             },
             EventView {
@@ -127,14 +114,12 @@ mod tests {
                     key: "k".into(),
                     state: EffectState::Unknown,
                     keyed: false,
-                    at: None,
+                    at: NOW,
                 }],
                 ..view(
-                    "evt_01M7W53FEG8",
+                    "evt_01M7W53FEG8 acme job.completed",
                     2212,
-                    "acme",
-                    "job.completed",
-                    Status::DeadLetter,
+                    State::DeadLetter,
                 )
             },
         ]
@@ -143,20 +128,17 @@ mod tests {
     #[test]
     fn the_list_at_a_hundred_columns() {
         let list = List {
-            command: "inbox.list",
-            context: "prod",
-            as_of: rfc3339(NOW),
-            columns: columns(NOW),
-            id: "id",
-            items: views()
-                .iter()
-                .map(|view| EventRow::new(view, NOW))
-                .collect(),
-            next_cursor: None,
             truncated: true,
-            footer: None,
-            empty: String::new(),
-            tip: None,
+            ..List::new(
+                "inbox.list",
+                "prod",
+                shared::base::clock::UnixMillis(NOW),
+                columns(NOW),
+                views()
+                    .iter()
+                    .map(|view| EventRow::new(view, NOW))
+                    .collect(),
+            )
         };
         assert_eq!(
             list.data(Format::Table, Some(100), false).unwrap(),

@@ -1,21 +1,18 @@
 //! One event as plain data. Times are milliseconds since the epoch.
 
-use std::fmt;
-use std::str::FromStr;
+use serde::{Serialize, Serializer};
+use shared::inbox::ledger::{EffectState, State};
 
-use serde::Serialize;
-
-use crate::output::CliError;
-use crate::output::error::nearest;
+use crate::output::time::as_rfc3339;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventView {
+pub(crate) struct EventView {
     /// `evt_` and a ULID.
     pub id: String,
     pub provider: String,
     pub source: String,
     pub event_type: String,
-    pub status: Status,
+    pub status: State,
     pub attempt_count: u32,
     pub max_attempts: u32,
     pub dedupe_key: String,
@@ -34,8 +31,6 @@ pub struct EventView {
     pub proven: String,
     /// The secret that matched, by its id.
     pub secret: Option<String>,
-    /// The body must still be fetched from the provider.
-    pub thin: bool,
     pub source_paused: bool,
     /// The replays by operators, oldest first.
     pub replays: Vec<Replay>,
@@ -48,130 +43,85 @@ pub struct EventView {
 }
 
 /// A plan that ran an event again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replay {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Replay {
     pub plan: String,
+    #[serde(serialize_with = "as_rfc3339")]
     pub at: i64,
     /// Who applied the plan and why, if the plan was read and still exists.
     pub by: Option<String>,
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    Received,
-    Processing,
-    Done,
-    Failed,
-    DeadLetter,
-    Quarantined,
-}
-
-/// Every status, in the order in which an event can take them.
-pub const STATUSES: [Status; 6] = [
-    Status::Received,
-    Status::Processing,
-    Status::Done,
-    Status::Failed,
-    Status::DeadLetter,
-    Status::Quarantined,
-];
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LastError {
+pub(crate) struct LastError {
     pub text: String,
     /// Equal for errors that differ only in their variable parts, such as ids.
     pub fingerprint: String,
     pub retryable: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effect {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Effect {
     pub name: String,
     /// The idempotency key that is sent downstream.
     pub key: String,
+    #[serde(serialize_with = "effect_word")]
     pub state: EffectState,
     /// Whether the destination honours keys, so that a repeated call changes nothing.
     pub keyed: bool,
-    pub at: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EffectState {
-    /// Known not to have happened.
-    NotCommitted,
-    /// Started, but no result was recorded: it may have happened.
-    Intent,
-    /// The answer of the destination did not say.
-    Unknown,
-    /// Known to have happened.
-    Committed,
+    #[serde(rename = "checked_at", serialize_with = "as_rfc3339")]
+    pub at: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Body {
+pub(crate) struct Body {
     pub bytes: u64,
     pub content_type: String,
     pub sha256: String,
 }
 
 /// One entry of the timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moment {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Moment {
+    #[serde(serialize_with = "as_rfc3339")]
     pub at: i64,
     pub what: String,
     pub detail: String,
 }
 
-impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Received => "received",
-            Self::Processing => "processing",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::DeadLetter => "dead_letter",
-            Self::Quarantined => "quarantined",
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Status {
-    type Err = CliError;
-
-    fn from_str(text: &str) -> Result<Self, CliError> {
-        let names = STATUSES.map(Self::as_str);
-        STATUSES
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| {
-                let error = CliError::usage("usage.status", format!("unknown status '{text}'"));
-                match nearest(text, names) {
-                    Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-                    None => error.tip(format!("one of: {}", names.join(", "))),
-                }
-            })
-    }
-}
-
-impl EffectState {
+impl Effect {
     /// The text for people.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::NotCommitted => "not committed",
-            Self::Intent => "started, not confirmed",
-            Self::Unknown => "unknown",
-            Self::Committed => "committed",
+    pub(crate) fn text(&self) -> &'static str {
+        match self.state {
+            EffectState::Not | EffectState::Refused => "not committed",
+            EffectState::Intent => "started, not confirmed",
+            EffectState::Unknown => "unknown",
+            EffectState::Done => "committed",
         }
     }
+}
+
+/// Serializes the status of an event as its word.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn as_word<S: Serializer>(status: &State, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(status.as_str())
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn effect_word<S: Serializer>(state: &EffectState, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match state {
+        EffectState::Not | EffectState::Refused => "not_committed",
+        EffectState::Intent => "intent",
+        EffectState::Unknown => "unknown",
+        EffectState::Done => "committed",
+    })
 }
 
 #[cfg(test)]
@@ -188,7 +138,7 @@ pub(crate) mod tests {
             provider: "example-provider".into(),
             source: "example-provider".into(),
             event_type: "job.completed".into(),
-            status: Status::Failed,
+            status: State::Failed,
             attempt_count: 3,
             max_attempts: 10,
             dedupe_key: "evt_01JX9M9M7S7".into(),
@@ -203,9 +153,9 @@ pub(crate) mod tests {
             effects: vec![Effect {
                 name: "open-issue".into(),
                 key: "issue:evt_01JX9M9M7S7".into(),
-                state: EffectState::NotCommitted,
+                state: EffectState::Not,
                 keyed: true,
-                at: Some(NOW - 43_000),
+                at: NOW - 43_000,
             }],
             received_at: NOW - 3_756_882,
             via: "webhook".into(),
@@ -217,7 +167,6 @@ pub(crate) mod tests {
             },
             proven: "body".into(),
             secret: Some("v3".into()),
-            thin: false,
             source_paused: false,
             replays: Vec::new(),
             superseded: false,
@@ -235,15 +184,5 @@ pub(crate) mod tests {
                 },
             ],
         }
-    }
-
-    #[test]
-    fn a_status_is_read_back_and_a_wrong_one_is_answered() {
-        for status in STATUSES {
-            assert_eq!(status.as_str().parse::<Status>().unwrap(), status);
-        }
-        let error = "dead".parse::<Status>().unwrap_err();
-        assert_eq!(error.message, "unknown status 'dead'");
-        assert_eq!(error.tip.as_deref(), Some("did you mean 'dead_letter'?"));
     }
 }

@@ -3,13 +3,14 @@
 //! Reads only codes, messages and our own contexts. The debug form of an SDK error can contain a
 //! stored row, so it is never printed.
 
+mod answer;
 mod cause;
 
 use std::fmt;
 
+use super::count::{plural, thousands};
 use super::error::{CliError, Exit};
-use super::policies;
-use super::table::thousands;
+use answer::{Answer, THROTTLED, from_answer};
 use cause::{Cause, cause_of};
 
 /// The target of the request, as far as it is known.
@@ -21,15 +22,6 @@ pub struct Place {
     pub endpoint_url: Option<String>,
     /// The Region of the context, if another Region overrides it.
     pub other_region: Option<String>,
-}
-
-/// The error answer of a service.
-#[derive(Debug, Clone, Default)]
-pub struct Answer<'a> {
-    pub service: &'a str,
-    pub operation: &'a str,
-    pub code: &'a str,
-    pub message: &'a str,
 }
 
 /// The progress of a search before AWS throttled it.
@@ -45,14 +37,13 @@ pub struct SoFar {
 
 impl fmt::Display for SoFar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let looked_at = thousands(self.looked_at as u64);
-        let s = if self.looked_at == 1 { "" } else { "s" };
+        let looked_at = plural(self.looked_at, "event");
         let fit = match self.fit {
             0 => "none matches".to_owned(),
             1 => "1 matches".to_owned(),
-            fit => format!("{} match", thousands(fit as u64)),
+            fit => format!("{} match", thousands(fit)),
         };
-        write!(f, "{looked_at} event{s} scanned, {fit}")
+        write!(f, "{looked_at} scanned, {fit}")
     }
 }
 
@@ -98,8 +89,6 @@ pub fn is_throttled(error: &anyhow::Error) -> bool {
     rewrite(error, &Place::default()).code == THROTTLED
 }
 
-const THROTTLED: &str = "aws.throttled";
-
 fn slowed_down(error: CliError, so_far: &SoFar) -> CliError {
     let error = error.note(format!("{so_far}; nothing was changed"));
     match &so_far.after {
@@ -108,106 +97,6 @@ fn slowed_down(error: CliError, so_far: &SoFar) -> CliError {
         )),
         _ => error,
     }
-}
-
-/// The same for an answer with known parts. `None` if there is no better message.
-pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
-    let error = match answer.code {
-        "AccessDeniedException"
-        | "AccessDenied"
-        | "NotAuthorized"
-        | "AuthorizationError"
-        | "UnauthorizedOperation" => denied(answer),
-        "ExpiredTokenException" | "ExpiredToken" | "RequestExpired" => CliError::new(
-            "auth.expired",
-            Exit::Denied,
-            "the AWS credentials have expired",
-        )
-        .tip(TAKE_NEW),
-        "UnrecognizedClientException"
-        | "InvalidClientTokenId"
-        | "InvalidAccessKeyId"
-        | "SignatureDoesNotMatch"
-        | "InvalidSignatureException"
-        | "IncompleteSignature"
-        | "MissingAuthenticationToken"
-        | "MissingAuthenticationTokenException" => CliError::new(
-            "auth.invalid",
-            Exit::Denied,
-            "AWS does not accept these credentials",
-        )
-        .note("access key, secret key and session token must come from the same login")
-        .tip(TAKE_NEW),
-        "ResourceNotFoundException" => no_table(answer, place),
-        "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => {
-            missing("queue", "context.no_queue", place)
-        }
-        "NoSuchBucket" => missing("bucket", "context.no_bucket", place),
-        "ProvisionedThroughputExceededException"
-        | "ThrottlingException"
-        | "Throttling"
-        | "RequestLimitExceeded"
-        | "TooManyRequestsException"
-        | "SlowDown"
-        | "RequestThrottled"
-        | "LimitExceededException" => CliError::failed(
-            THROTTLED,
-            format!(
-                "{} throttled the requests, and all retries failed",
-                name(answer)
-            ),
-        )
-        .tip("try again in a minute, or narrow with --since"),
-        "InternalServerError" | "InternalFailure" | "InternalError" | "ServiceUnavailable" => {
-            CliError::failed(
-                "aws.unwell",
-                format!("{} answered {}", name(answer), answer.code),
-            )
-            .tip("try again; https://health.aws.amazon.com/health/status shows outages")
-        }
-        _ => return None,
-    };
-    Some(error)
-}
-
-const TAKE_NEW: &str = "log in again with `aws sso login`, or set new keys in the environment";
-
-fn denied(answer: &Answer<'_>) -> CliError {
-    // "User: ARN is not authorized to perform: ACTION on resource: ARN because …"
-    let after = |mark: &str| {
-        let (_, rest) = answer.message.split_once(mark)?;
-        rest.split_whitespace().next()
-    };
-    let action = after("not authorized to perform: ")
-        .map(str::to_owned)
-        .or_else(|| {
-            let known = !answer.service.is_empty() && !answer.operation.is_empty();
-            known.then(|| format!("{}:{}", answer.service, answer.operation))
-        });
-    let mut message = format!(
-        "not allowed: {}",
-        action.as_deref().unwrap_or("the request")
-    );
-    if let Some(resource) = after("on resource: ") {
-        message += " on ";
-        // `arn:aws:dynamodb:region:account:table/x/index/y`: the last part is enough.
-        message += resource.splitn(6, ':').last().unwrap_or(resource);
-    }
-    let error = CliError::new("auth.denied", Exit::Denied, message);
-    let error = match after("User: ") {
-        Some(user) => error.note(format!("you are {user}")),
-        None => error,
-    };
-    let resource = after("on resource: ");
-    let allowing = action.map_or_else(Vec::new, |action| policies::allowing(&action, resource));
-    let allow = match allowing.as_slice() {
-        [] => "add this action to your IAM policy".to_owned(),
-        files => format!("attach {}", files.join(" or ")),
-    };
-    error.tip(format!(
-        "{allow}, or use credentials that have it; `webhookctl doctor --only iam` lists all that are \
-         missing"
-    ))
 }
 
 fn no_credentials(place: &Place) -> CliError {
@@ -223,37 +112,6 @@ fn no_credentials(place: &Place) -> CliError {
 
 fn no_region() -> CliError {
     CliError::usage("usage.region", "no AWS Region").tip("--region REGION, or AWS_REGION")
-}
-
-fn no_table(answer: &Answer<'_>, place: &Place) -> CliError {
-    // DynamoDB returns this code for tables and indexes, without their name.
-    if !answer.service.is_empty() && answer.service != "dynamodb" {
-        return missing("resource", "context.not_found", place);
-    }
-    let table = place
-        .table
-        .as_deref()
-        .map_or("the table".into(), |table| format!("table {table}"));
-    let message = format!("{table} does not exist in {}", spot(place));
-    if let (Some(said), Some(won), None) = (&place.other_region, &place.region, &place.endpoint_url)
-    {
-        let context = place.context.as_deref().unwrap_or_default();
-        return CliError::failed("context.wrong_region", message)
-            .note(format!(
-                "context {context} has {said}, but --region or AWS_REGION is {won} and overrides it"
-            ))
-            .tip(format!("unset AWS_REGION, or pass --region {said}"));
-    }
-    CliError::failed("context.no_table", message)
-        .tip("check the Region and the stack: --region REGION, --table NAME")
-}
-
-fn missing(what: &str, code: &'static str, place: &Place) -> CliError {
-    CliError::failed(
-        code,
-        format!("the {what} does not exist in {}", spot(place)),
-    )
-    .tip("check the Region and the stack: --region REGION")
 }
 
 fn unreachable(place: &Place) -> CliError {
@@ -288,14 +146,6 @@ fn without_login(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
         _ => url.to_owned(),
-    }
-}
-
-fn name<'a>(answer: &Answer<'a>) -> &'a str {
-    match answer.service {
-        "dynamodb" => "DynamoDB",
-        "" => "AWS",
-        service => service,
     }
 }
 
@@ -477,7 +327,7 @@ mod tests {
 
     #[test]
     fn our_own_errors_pass_as_they_are() {
-        let ours = CliError::new("inbox.not_found", Exit::NotFound, "no event 'x'");
+        let ours = CliError::not_found("inbox.not_found", "no event 'x'");
         let error: anyhow::Error = Err::<(), _>(ours.clone()).context("inspect").unwrap_err();
         assert_eq!(rewrite(&error, &place()), ours);
         let error = anyhow!("no such row").context(ours.clone());

@@ -90,6 +90,14 @@ impl CliError {
         Self::new(code, Exit::Usage, message)
     }
 
+    pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Exit::NotFound, message)
+    }
+
+    pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Exit::Refused, message)
+    }
+
     #[must_use]
     pub fn details(mut self, details: Vec<String>) -> Self {
         self.details = details;
@@ -106,6 +114,22 @@ impl CliError {
     pub fn tip(mut self, tip: impl Into<Box<str>>) -> Self {
         self.tip = Some(tip.into());
         self
+    }
+
+    /// Suggests the most similar known word. Without one, the tip stays as it is.
+    #[must_use]
+    pub fn did_you_mean<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match nearest(word, known) {
+            Some(meant) => self.tip(format!("did you mean '{meant}'?")),
+            None => self,
+        }
+    }
+
+    /// Suggests the most similar known word, or lists all of them.
+    #[must_use]
+    pub fn one_of(self, word: &str, known: &[&str]) -> Self {
+        self.tip(format!("one of: {}", known.join(", ")))
+            .did_you_mean(word, known.iter().copied())
     }
 
     #[must_use]
@@ -225,9 +249,8 @@ mod tests {
     use super::*;
 
     fn not_found() -> CliError {
-        CliError::new(
+        CliError::not_found(
             "inbox.not_found",
-            Exit::NotFound,
             "no event 'evt_01KZ99999999' in prod (eu-west-1)",
         )
         .note("searched: inbox, quarantine, dead letters; kept for 90 days")
@@ -261,16 +284,12 @@ mod tests {
 
     #[test]
     fn matches_of_an_ambiguous_id_stand_below_the_error() {
-        let error = CliError::new(
-            "inbox.ambiguous_id",
-            Exit::NotFound,
-            "'evt_01M7' matches 2 events",
-        )
-        .details(vec![
-            "evt_01M7W76WNHE  stripe-main".into(),
-            "evt_01M7W76WP20".into(),
-        ])
-        .docs("https://example.com");
+        let error = CliError::not_found("inbox.ambiguous_id", "'evt_01M7' matches 2 events")
+            .details(vec![
+                "evt_01M7W76WNHE  stripe-main".into(),
+                "evt_01M7W76WP20".into(),
+            ])
+            .docs("https://example.com");
         assert_eq!(
             error.render(Format::Table, false),
             "error: 'evt_01M7' matches 2 events [inbox.ambiguous_id]\n\

@@ -3,9 +3,12 @@
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
+use shared::base::clock::UnixMillis;
 
+use super::column::{Column, field, plain};
 use super::safe::{defused, inert_json, safe};
-use super::table::{self, Align, Canvas, Head, Room, Weight};
+use super::table::{self, Canvas, Head};
+use super::time::rfc3339;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
@@ -34,93 +37,6 @@ impl Format {
     }
 }
 
-type Shown<'a, T> = Box<dyn Fn(&T) -> String + 'a>;
-
-/// One column: its display in tables, and its field for scripts.
-pub struct Column<'a, T> {
-    head: Head,
-    /// Path of the field in the item's JSON, such as `next_action.text`; also its name in CSV.
-    field: &'static str,
-    shown: Option<Shown<'a, T>>,
-    short: bool,
-}
-
-impl<'a, T> Column<'a, T> {
-    /// Never shortened.
-    pub fn whole(name: &'static str, field: &'static str) -> Self {
-        Self::new(name, field, Room::Whole)
-    }
-
-    /// Can be shortened to `least` columns of the terminal.
-    pub fn text(name: &'static str, field: &'static str, least: usize) -> Self {
-        Self::new(name, field, Room::Text(least))
-    }
-
-    /// A status: never shortened, never dropped.
-    pub fn status(field: &'static str) -> Self {
-        Self::new("STATUS", field, Room::Status).weight(Weight::Essential)
-    }
-
-    /// A short id: its first 11 characters in a table, whole in every other format.
-    pub fn id(field: &'static str) -> Self {
-        Self {
-            short: true,
-            ..Self::whole("ID", field).weight(Weight::Essential)
-        }
-    }
-
-    /// The name of the column in scripts and in `--columns`.
-    pub fn field(&self) -> &'static str {
-        self.field
-    }
-
-    #[must_use]
-    pub fn weight(mut self, weight: Weight) -> Self {
-        self.head.weight = weight;
-        self
-    }
-
-    #[must_use]
-    pub fn right(mut self) -> Self {
-        self.head.align = Align::Right;
-        self
-    }
-
-    /// Shows a different text than the field in tables, such as an age instead of a time.
-    #[must_use]
-    pub fn shown(mut self, shown: impl Fn(&T) -> String + 'a) -> Self {
-        self.shown = Some(Box::new(shown));
-        self
-    }
-
-    fn new(name: &'static str, field: &'static str, room: Room) -> Self {
-        let head = Head {
-            name,
-            align: Align::Left,
-            room,
-            weight: Weight::Main,
-        };
-        Self {
-            head,
-            field,
-            shown: None,
-            short: false,
-        }
-    }
-
-    fn cell(&self, item: &T, json: &Value, wide: bool) -> String {
-        let cell = match &self.shown {
-            Some(shown) => shown(item),
-            None => plain(field(json, self.field)),
-        };
-        if self.short && !wide {
-            short_id(&cell).to_owned()
-        } else {
-            cell
-        }
-    }
-}
-
 /// A list of rows, with its metadata and messages.
 pub struct List<'a, T> {
     /// Name of the schema, such as `inbox.list`.
@@ -141,6 +57,31 @@ pub struct List<'a, T> {
     pub empty: String,
     /// What to run next; printed only at a terminal.
     pub tip: Option<String>,
+}
+
+impl<'a, T> List<'a, T> {
+    /// A complete list with the id in the field `id`, and without messages.
+    pub fn new(
+        command: &'static str,
+        context: &'a str,
+        as_of: UnixMillis,
+        columns: Vec<Column<'a, T>>,
+        items: Vec<T>,
+    ) -> Self {
+        Self {
+            command,
+            context,
+            as_of: rfc3339(as_of.0),
+            columns,
+            id: "id",
+            items,
+            next_cursor: None,
+            truncated: false,
+            footer: None,
+            empty: String::new(),
+            tip: None,
+        }
+    }
 }
 
 impl<T: Serialize> List<'_, T> {
@@ -180,7 +121,7 @@ impl<T: Serialize> List<'_, T> {
         let heads: Vec<Head> = self
             .columns
             .iter()
-            .map(|column| column.head.clone())
+            .map(|column| column.head().clone())
             .collect();
         Ok(table::render(&heads, &rows, canvas))
     }
@@ -207,14 +148,14 @@ impl<T: Serialize> List<'_, T> {
     }
 
     fn csv(&self) -> anyhow::Result<String> {
-        let heads: Vec<String> = self.columns.iter().map(|c| c.field.to_owned()).collect();
+        let heads: Vec<String> = self.columns.iter().map(|c| c.field().to_owned()).collect();
         let mut text = csv_line(heads);
         for item in &self.items {
             let json = serde_json::to_value(item)?;
             let cells = self
                 .columns
                 .iter()
-                .map(|column| csv_text(field(&json, column.field)));
+                .map(|column| csv_text(field(&json, column.field())));
             text += &csv_line(cells.collect());
         }
         Ok(text)
@@ -232,39 +173,18 @@ impl<T: Serialize> List<'_, T> {
 }
 
 /// `webhookctl/inbox.list/v1`. A version can only gain fields.
-pub fn schema(command: &str) -> String {
+pub(crate) fn schema(command: &str) -> String {
     format!("webhookctl/{command}/v1")
 }
 
 /// An indented document with its line end, with hostile characters escaped.
-pub fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string_pretty(document)?) + "\n")
 }
 
 /// One object on one line.
-pub fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string(item)?) + "\n")
-}
-
-/// `evt_01M7W76WNHE`: the prefix and 11 characters, which are unique for years.
-pub fn short_id(id: &str) -> &str {
-    let (Some(at), true) = (id.find('_'), id.is_ascii()) else {
-        return id;
-    };
-    let ulid = id.len() - at - 1 == 26;
-    if ulid { &id[..at + 1 + 11] } else { id }
-}
-
-fn field<'a>(json: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(json, |value, name| &value[name])
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// Only text can be a formula. A negative number is not escaped.
@@ -329,7 +249,7 @@ mod tests {
                 Column::status("status"),
                 Column::whole("N", "count").right(),
                 Column::text("TEXT", "text", 8).shown(|row: &Row| row.text.clone()),
-                Column::text("NEXT", "next.text", 8).weight(Weight::Extra),
+                Column::text("NEXT", "next.text", 8).extra(),
             ],
             id: "id",
             items: texts.into_iter().map(row).collect(),
@@ -440,15 +360,5 @@ mod tests {
                 lines
             );
         }
-    }
-
-    #[test]
-    fn short_ids_are_for_our_ids_only() {
-        assert_eq!(
-            short_id("evt_01M7W54EPFH8XFYM19RW4Y21MY"),
-            "evt_01M7W54EPFH"
-        );
-        assert_eq!(short_id("github:8c1e77aa_cc75"), "github:8c1e77aa_cc75");
-        assert_eq!(short_id("evt_日本語"), "evt_日本語");
     }
 }

@@ -24,7 +24,7 @@ pub fn safe(text: &str) -> Cow<'_, str> {
 }
 
 /// Like [`safe`], for bytes that may not be UTF-8: invalid bytes become `<0x9B>`.
-pub fn safe_bytes(bytes: &[u8]) -> String {
+pub(crate) fn safe_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         shown.push_str(&safe(chunk.valid()));
@@ -38,7 +38,7 @@ pub fn safe_bytes(bytes: &[u8]) -> String {
 /// Like [`safe`], with at most about `max` characters, and the count of omitted characters.
 ///
 /// The width of a text does not limit its length: a million combining marks have no width.
-pub fn capped(text: &str, max: usize) -> Cow<'_, str> {
+pub(crate) fn capped(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
         None => safe(text),
         Some((end, _)) => {
@@ -49,7 +49,7 @@ pub fn capped(text: &str, max: usize) -> Cow<'_, str> {
 }
 
 /// A CSV cell that no spreadsheet runs as a formula: a cell that looks like one gets a `'`.
-pub fn defused(cell: &str) -> Cow<'_, str> {
+pub(crate) fn defused(cell: &str) -> Cow<'_, str> {
     let starts = |c| {
         matches!(
             c,
@@ -69,7 +69,7 @@ pub fn defused(cell: &str) -> Cow<'_, str> {
 ///
 /// JSON itself escapes only C0. Other hostile characters can only occur in strings, so `\uXXXX`
 /// can replace them without a change of meaning.
-pub fn inert_json(json: String) -> String {
+pub(crate) fn inert_json(json: String) -> String {
     let hostile = |c: char| !c.is_ascii_control() && is_hostile(c) || c == '\x7f';
     if !json.contains(hostile) {
         return json;

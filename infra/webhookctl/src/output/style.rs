@@ -2,13 +2,13 @@
 
 use anstyle::{AnsiColor, Style};
 
-pub const ERROR: Style = AnsiColor::Red.on_default().bold();
-pub const TIP: Style = AnsiColor::Green.on_default();
-pub const DIM: Style = Style::new().dimmed();
-pub const HEAD: Style = Style::new().bold();
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const TIP: Style = AnsiColor::Green.on_default();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const HEAD: Style = Style::new().bold();
 
 /// The colour of a status. The word stays, so no information is in the colour alone.
-pub fn of_status(status: &str) -> Style {
+pub(crate) fn of_status(status: &str) -> Style {
     match status.trim() {
         "done" => AnsiColor::Green.on_default(),
         "processing" => AnsiColor::Cyan.on_default(),
@@ -19,7 +19,7 @@ pub fn of_status(status: &str) -> Style {
 }
 
 /// The text in a style, or unchanged. Text from outside must already be safe.
-pub fn paint(colour: bool, style: Style, text: &str) -> String {
+pub(crate) fn paint(colour: bool, style: Style, text: &str) -> String {
     if colour {
         format!("{style}{text}{style:#}")
     } else {

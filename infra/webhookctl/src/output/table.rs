@@ -3,18 +3,18 @@
 //! In a narrow terminal, the layout first shortens lesser text, then drops the least important
 //! columns, and only then shortens important text. Ids, statuses and counts stay whole.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+mod layout;
 
 use super::safe::capped;
 use super::style;
+use layout::Layout;
 
 /// The maximum length of a cell, because a sender can choose its text.
 const CELL_CAP: usize = 1000;
-const GAP: usize = 2;
 
 /// How a column is laid out.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub(crate) struct Head {
     pub name: &'static str,
     pub align: Align,
     pub room: Room,
@@ -22,13 +22,13 @@ pub struct Head {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub(crate) enum Room {
     /// Never shortened.
     Whole,
     /// Never shortened, and coloured by its status.
@@ -39,7 +39,7 @@ pub enum Room {
 
 /// The order in which columns are shortened or dropped; among equals the rightmost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub(crate) enum Weight {
     /// Shown by `-o wide` only.
     Extra,
     /// Dropped before important text is shortened.
@@ -52,7 +52,7 @@ pub enum Weight {
 
 /// The space for the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Canvas {
+pub(crate) struct Canvas {
     /// `None`: unlimited.
     pub width: Option<usize>,
     /// Every column, also the extra ones.
@@ -61,15 +61,8 @@ pub struct Canvas {
 }
 
 /// The table with its head row. Cells are made safe here.
-pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .map(|cell| capped(cell, CELL_CAP).into_owned())
-                .collect()
-        })
-        .collect();
+pub(crate) fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
+    let rows = safe_cells(rows);
     let layout = Layout::fit(heads, &rows, canvas);
     let names: Vec<String> = heads.iter().map(|head| head.name.to_owned()).collect();
 
@@ -90,15 +83,8 @@ pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
 }
 
 /// Rows without a head and without a width limit, for the sections of one event.
-pub fn aligned(rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .map(|cell| capped(cell, CELL_CAP).into_owned())
-                .collect()
-        })
-        .collect();
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let rows = safe_cells(rows);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let head = Head {
         name: "",
@@ -107,155 +93,44 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
         weight: Weight::Essential,
     };
     let heads = vec![head; columns];
-    let widths = natural(&heads, &rows);
-    let columns = heads.iter().zip(widths).enumerate();
-    let layout = Layout {
-        columns: columns
-            .map(|(index, (head, width))| (index, head, width))
-            .collect(),
-    };
+    let layout = Layout::whole(&heads, &rows);
     rows.iter()
         .map(|row| layout.line(row, |_, cell| cell) + "\n")
         .collect()
 }
 
-/// `27,038`
-pub fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+/// The facts of one thing: a name and a value on each line.
+#[derive(Default)]
+pub(crate) struct Facts(Vec<Vec<String>>);
+
+impl Facts {
+    pub(crate) fn add(&mut self, name: &str, value: impl Into<String>) {
+        self.0.push(vec![format!("  {name}"), value.into()]);
     }
-    text
-}
 
-/// The visible columns: index, head, width.
-struct Layout<'a> {
-    columns: Vec<(usize, &'a Head, usize)>,
-}
-
-impl<'a> Layout<'a> {
-    fn fit(heads: &'a [Head], rows: &[Vec<String>], canvas: Canvas) -> Self {
-        let natural = natural(heads, rows);
-        let mut columns: Vec<_> = heads
-            .iter()
-            .enumerate()
-            .filter(|(_, head)| canvas.wide || head.weight > Weight::Extra)
-            .map(|(index, head)| (index, head, natural[index]))
-            .collect();
-        let Some(width) = canvas.width.filter(|_| !canvas.wide) else {
-            return Self { columns };
-        };
-        for (shorten, drop) in [
-            (Weight::Main, Weight::Lesser),
-            (Weight::Essential, Weight::Main),
-        ] {
-            loop {
-                let fitted = shortened(&columns, width, shorten);
-                if total(&fitted) <= width {
-                    return Self { columns: fitted };
-                }
-                // A dropped column frees space for text that was shortened.
-                let Some(goes) = lightest(&columns, drop) else {
-                    break;
-                };
-                columns.remove(goes);
-            }
-        }
-        // Too narrow for the columns that must stay whole: the terminal wraps the lines.
-        Self {
-            columns: shortened(&columns, width, Weight::Essential),
+    /// Adds a line if there is a value.
+    pub(crate) fn maybe(&mut self, name: &str, value: Option<impl Into<String>>) {
+        if let Some(value) = value {
+            self.add(name, value);
         }
     }
 
-    fn line(&self, row: &[String], finish: impl Fn(&Head, String) -> String) -> String {
-        let mut line = String::new();
-        for (place, (index, head, width)) in self.columns.iter().enumerate() {
-            if place > 0 {
-                line += &" ".repeat(GAP);
-            }
-            let cell = fit_cell(row.get(*index).map_or("", String::as_str), *width);
-            let pad = " ".repeat(width - cell.width().min(*width));
-            let last = place + 1 == self.columns.len();
-            line += &match head.align {
-                Align::Right => pad + &finish(head, cell),
-                Align::Left if last => finish(head, cell),
-                Align::Left => finish(head, cell) + &pad,
-            };
-        }
-        line.truncate(line.trim_end_matches(' ').len());
-        line
-    }
-}
-
-fn natural(heads: &[Head], rows: &[Vec<String>]) -> Vec<usize> {
-    let cell_width =
-        |row: &Vec<String>, index: usize| row.get(index).map_or(0, |cell| cell.width());
-    heads
-        .iter()
-        .enumerate()
-        .map(|(index, head)| {
-            let cells = rows.iter().map(|row| cell_width(row, index));
-            cells.chain([head.name.width()]).max().unwrap_or(0)
-        })
-        .collect()
-}
-
-fn total(columns: &[(usize, &Head, usize)]) -> usize {
-    let widths: usize = columns.iter().map(|(_, _, width)| width).sum();
-    widths + GAP * columns.len().saturating_sub(1)
-}
-
-/// Shortens text columns up to this weight by the excess, the lightest and rightmost first.
-fn shortened<'a>(
-    columns: &[(usize, &'a Head, usize)],
-    width: usize,
-    upto: Weight,
-) -> Vec<(usize, &'a Head, usize)> {
-    let mut columns = columns.to_vec();
-    let mut excess = total(&columns).saturating_sub(width);
-    let mut order: Vec<usize> = (0..columns.len()).rev().collect();
-    order.sort_by_key(|place| columns[*place].1.weight);
-    for place in order {
-        let (_, head, width) = &mut columns[place];
-        if let Room::Text(least) = head.room
-            && head.weight <= upto
-        {
-            let cut = excess.min(width.saturating_sub(least.max(head.name.width())));
-            *width -= cut;
-            excess -= cut;
+    /// Adds a line for each value. Only the first has the name.
+    pub(crate) fn all(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
+        for (index, value) in values.into_iter().enumerate() {
+            self.add(if index == 0 { name } else { "" }, value);
         }
     }
-    columns
-}
 
-fn lightest(columns: &[(usize, &Head, usize)], upto: Weight) -> Option<usize> {
-    let candidates = columns.iter().enumerate().rev();
-    candidates
-        .filter(|(_, (_, head, _))| head.weight <= upto)
-        .min_by_key(|(_, (_, head, _))| head.weight)
-        .map(|(place, _)| place)
-}
-
-fn fit_cell(cell: &str, width: usize) -> String {
-    if cell.width() <= width {
-        return cell.to_owned();
+    pub(crate) fn text(&self) -> String {
+        aligned(&self.0)
     }
-    let mut room = width.saturating_sub(1);
-    let mut short: String = cell
-        .chars()
-        .take_while(|c| {
-            let wide = c.width().unwrap_or(0);
-            let fits = wide <= room;
-            room = room.saturating_sub(wide);
-            fits
-        })
-        .collect();
-    short.push('…');
-    short
+}
+
+fn safe_cells(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let safe = |cell: &String| capped(cell, CELL_CAP).into_owned();
+    let rows = rows.iter().map(|row| row.iter().map(safe).collect());
+    rows.collect()
 }
 
 #[cfg(test)]
@@ -360,7 +235,11 @@ mod tests {
                 text.contains("evt_01M7W76WNHE") && text.contains("processing"),
                 "{width}"
             );
-            let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
+            let widest = text
+                .lines()
+                .map(unicode_width::UnicodeWidthStr::width)
+                .max()
+                .unwrap();
             assert!(widest <= width.max(41), "{widest} at {width}:\n{text}");
         }
     }
@@ -405,14 +284,6 @@ mod tests {
         assert!(
             text.contains("\x1b[36mprocessing\x1b[0m  check"),
             "{text:?}"
-        );
-    }
-
-    #[test]
-    fn counts_are_grouped() {
-        assert_eq!(
-            [0, 999, 1000, 27_038].map(thousands),
-            ["0", "999", "1,000", "27,038"]
         );
     }
 }

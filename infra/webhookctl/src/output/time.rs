@@ -5,8 +5,13 @@ use std::sync::OnceLock;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
+use serde::Serializer;
 
 use super::error::CliError;
+
+pub(crate) const MINUTE_MS: i64 = 60_000;
+pub(crate) const HOUR_MS: i64 = 60 * MINUTE_MS;
+pub(crate) const DAY_MS: i64 = 24 * HOUR_MS;
 
 const DAY: i64 = 86_400;
 
@@ -14,7 +19,7 @@ const DAY: i64 = 86_400;
 static SHOWN: OnceLock<TimeZone> = OnceLock::new();
 
 /// Switches to the time zone of this machine. JSON stays in UTC.
-pub fn show_local() {
+pub(crate) fn show_local() {
     let _ = SHOWN.set(TimeZone::system());
 }
 
@@ -23,7 +28,7 @@ fn zone() -> TimeZone {
 }
 
 /// The age: `3s`, `2m10s`, `1h02m`, and after a day the date.
-pub fn age(then_millis: i64, now_millis: i64) -> String {
+pub(crate) fn age(then_millis: i64, now_millis: i64) -> String {
     let seconds = now_millis.saturating_sub(then_millis) / 1000;
     if seconds >= DAY {
         return shown(then_millis).strftime("%Y-%m-%d").to_string();
@@ -33,7 +38,8 @@ pub fn age(then_millis: i64, now_millis: i64) -> String {
 }
 
 /// A span in its two largest units: `41s`, `1m57s`, `6m`, `1h02m`, `3d04h`.
-pub fn duration(seconds: i64) -> String {
+pub(crate) fn duration(seconds: impl TryInto<i64>) -> String {
+    let seconds = seconds.try_into().unwrap_or(i64::MAX);
     let (whole, large, part, small) = match seconds {
         ..60 => return format!("{seconds}s"),
         60..3600 => (seconds / 60, 'm', seconds % 60, 's'),
@@ -48,12 +54,27 @@ pub fn duration(seconds: i64) -> String {
 }
 
 /// `2026-11-20T09:12:04.118Z`; without a fraction if it is zero.
-pub fn rfc3339(millis: i64) -> String {
+pub(crate) fn rfc3339(millis: i64) -> String {
     timestamp(millis).to_string()
 }
 
+/// Serializes a time as [`rfc3339`] writes it.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn as_rfc3339<S: Serializer>(millis: &i64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&rfc3339(*millis))
+}
+
+/// The time that [`rfc3339`] wrote.
+pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
+    let time: Timestamp = text.parse().ok()?;
+    Some(time.as_millisecond())
+}
+
 /// `09:12:04.118` on the day of `now`, and with its date on any other.
-pub fn clock(millis: i64, now_millis: i64) -> String {
+pub(crate) fn clock(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
         "%H:%M:%S.%3f"
@@ -64,7 +85,7 @@ pub fn clock(millis: i64, now_millis: i64) -> String {
 }
 
 /// `09:10` on the day of `now`, and with its date on any other: for times of arguments.
-pub fn short(millis: i64, now_millis: i64) -> String {
+pub(crate) fn short(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
         "%H:%M"

@@ -16,7 +16,7 @@ use super::fill::{random, random_hex};
 
 /// A webhook before signing.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     /// The id of a preset.
     pub preset: String,
     /// The provider's event type; empty if there is none.
@@ -31,7 +31,7 @@ pub struct Draft {
 
 /// A webhook as the provider would send it.
 #[derive(Clone, Debug)]
-pub struct Signed {
+pub(crate) struct Signed {
     /// The URL with its query. If the scheme signs the URL, this URL was signed.
     pub url: String,
     pub headers: Vec<(String, String)>,
@@ -40,7 +40,7 @@ pub struct Signed {
 
 /// The secret or key that signs a webhook.
 #[derive(Clone, Debug)]
-pub enum Signer {
+pub(crate) enum Signer {
     Secret(Secret),
     KeyPair(KeyPair),
     /// The scheme has no signature.
@@ -49,7 +49,7 @@ pub enum Signer {
 
 impl Draft {
     /// Signs as the provider does, at the given time.
-    pub fn sign(
+    pub(crate) fn sign(
         &self,
         preset: &Preset,
         variant: &str,
@@ -60,17 +60,12 @@ impl Draft {
         let scheme = preset
             .scheme(variant)
             .with_context(|| format!("no variant {variant:?}"))?;
-        let envelope = Envelope {
-            method: "POST".to_owned(),
+        let unsigned = Signed {
             url: self.url(url),
-            headers: self
-                .headers
-                .iter()
-                .map(|(name, value)| (name, value.as_str()))
-                .collect(),
+            headers: self.headers.clone(),
             body: self.body.clone(),
-            received_at: at,
         };
+        let envelope = unsigned.envelope(at);
         let envelope = match signer {
             Signer::Secret(secret) => signed(scheme, secret, envelope, at)?,
             Signer::KeyPair(pair) => signed_by(scheme, pair, envelope, at)?,
@@ -99,7 +94,7 @@ impl Draft {
 
 impl Signed {
     /// The request as the receiver gets it.
-    pub fn envelope(&self, at: UnixMillis) -> Envelope {
+    pub(crate) fn envelope(&self, at: UnixMillis) -> Envelope {
         Envelope {
             method: "POST".to_owned(),
             url: self.url.clone(),
@@ -116,7 +111,7 @@ impl Signed {
 
 impl Signer {
     /// A new random secret in the form of the scheme, or a new key pair.
-    pub fn random(scheme: &Scheme) -> anyhow::Result<Self> {
+    pub(crate) fn random(scheme: &Scheme) -> anyhow::Result<Self> {
         Ok(match means(scheme) {
             Means::Secret => Self::Secret(Secret::new("random", random_secret(scheme)?)),
             Means::KeyPair(algorithm) => Self::KeyPair(KeyPair::generate(algorithm)?),
@@ -126,7 +121,7 @@ impl Signer {
     }
 
     /// The secret that the receiver stores, if any.
-    pub fn stored(&self, scheme: &Scheme) -> anyhow::Result<Vec<Secret>> {
+    pub(crate) fn stored(&self, scheme: &Scheme) -> anyhow::Result<Vec<Secret>> {
         Ok(match self {
             Self::Secret(secret) => vec![secret.clone()],
             Self::KeyPair(pair) if scheme.needs_secret() => {
@@ -137,7 +132,7 @@ impl Signer {
     }
 
     /// What the receiver trusts in addition to the secret.
-    pub fn trusted(&self, scheme: &Scheme) -> anyhow::Result<Trust> {
+    pub(crate) fn trusted(&self, scheme: &Scheme) -> anyhow::Result<Trust> {
         let jwks = match self {
             Self::KeyPair(pair) if !scheme.needs_secret() => Some(Jwks::parse(&pair.jwks()?)?),
             _ => None,

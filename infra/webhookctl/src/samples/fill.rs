@@ -40,7 +40,7 @@ impl Filler {
 }
 
 /// Random bytes in hex.
-pub fn random_hex(bytes: usize) -> anyhow::Result<String> {
+pub(crate) fn random_hex(bytes: usize) -> anyhow::Result<String> {
     Ok(hex::encode(random(bytes)?))
 }
 

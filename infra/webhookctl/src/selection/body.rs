@@ -6,7 +6,7 @@ use shared::inbox::ledger::{BodyAt, Cost, Stored};
 
 use super::{Field, Selection};
 use crate::output::CliError;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::target::Deployment;
 
 /// The maximum number of bodies that a command reads, unless its selection is thorough.
@@ -34,19 +34,13 @@ impl Selection {
     pub(super) fn will_read(&self, count: usize) -> Result<String, CliError> {
         let most = self.most_bodies();
         if count > most {
-            let message = format!(
-                "--where would read more than {} bodies",
-                thousands(most as u64)
-            );
+            let message = format!("--where would read more than {} bodies", thousands(most));
             return Err(CliError::usage("inbox.too_many_bodies", message)
                 .note("no bodies were read")
                 .tip("narrow it with --source, --type, --status, --since or --until"));
         }
         let (s, since) = (if count == 1 { "y" } else { "ies" }, self.since_words());
-        let text = format!(
-            "--where reads up to {} bod{s} {since}",
-            thousands(count as u64)
-        );
+        let text = format!("--where reads up to {} bod{s} {since}", thousands(count));
         Ok(text.trim_end().to_owned())
     }
 
@@ -82,7 +76,7 @@ impl Selection {
 }
 
 /// The error for a body in the bucket, if the bucket name is unknown.
-pub fn no_bucket() -> CliError {
+pub(crate) fn no_bucket() -> CliError {
     let message = "a body is in the bucket for large bodies, but the bucket name is unknown";
     CliError::usage("inbox.no_bucket", message)
         .tip("--body-bucket NAME, the output BodyBucket of the stack")

@@ -11,7 +11,7 @@ const FEW_IDS: usize = 20;
 
 impl Selection {
     /// Such as `github-org failed,dead_letter since 09:10`; `everything` without conditions.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
         let mut words = vec![
@@ -45,7 +45,7 @@ impl Selection {
     }
 
     /// The conditions for records: only those that are set, with full times.
-    pub fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
         let all = [
@@ -68,7 +68,7 @@ impl Selection {
     }
 
     /// For an empty list: `source=any, status=received, since=24h`.
-    pub fn asked(&self) -> String {
+    pub(crate) fn asked(&self) -> String {
         let any = |words: Vec<String>| match words.as_slice() {
             [] => "any".to_owned(),
             words => words.join(","),
@@ -98,7 +98,7 @@ impl Selection {
     }
 
     /// The start time as text: `since 09:10`; empty without a start time.
-    pub fn since_words(&self) -> String {
+    pub(crate) fn since_words(&self) -> String {
         match self.span().0 {
             0 => String::new(),
             since => format!("since {}", short(since, self.now)),
@@ -116,9 +116,9 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use shared::base::json_path::JsonPath;
+    use shared::inbox::ledger::State;
 
     use super::*;
-    use crate::inspect::Status;
     use crate::inspect::tests::NOW;
     use crate::selection::Field;
 
@@ -143,7 +143,7 @@ mod tests {
     fn outage() -> Selection {
         Selection {
             asked_sources: vec!["github-org".to_owned()],
-            statuses: vec![Status::Failed, Status::DeadLetter],
+            statuses: vec![State::Failed, State::DeadLetter],
             since: Some(NOW - 3_881_000),
             fields: vec![Field {
                 name: "user.email".to_owned(),
@@ -187,14 +187,14 @@ mod tests {
 
     #[test]
     fn only_what_may_be_settled_is_bounded_to_a_day() {
-        let of = |statuses: &[Status]| Selection {
+        let of = |statuses: &[State]| Selection {
             statuses: statuses.to_vec(),
             ..nothing()
         };
         let day_ago = NOW - 24 * 3_600_000;
         assert_eq!(nothing().span().0, day_ago);
-        assert_eq!(of(&[Status::Failed, Status::DeadLetter]).span().0, 0);
-        assert_eq!(of(&[Status::Failed, Status::Done]).span().0, day_ago);
-        assert_eq!(of(&[Status::Quarantined]).span().0, day_ago);
+        assert_eq!(of(&[State::Failed, State::DeadLetter]).span().0, 0);
+        assert_eq!(of(&[State::Failed, State::Done]).span().0, day_ago);
+        assert_eq!(of(&[State::Quarantined]).span().0, day_ago);
     }
 }

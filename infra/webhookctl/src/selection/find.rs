@@ -5,15 +5,15 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Cost, Listed, RecentEvents, Stored, Waiting};
+use shared::inbox::ledger::{Cost, Listed, RecentEvents, State, Stored, Waiting};
 use shared::webhook::event::EventKey;
 
 use super::time_scan::Walk;
 use super::{DAY_MS, Found, Position, Selection, Want};
-use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::aws::{SoFar, is_throttled};
-use crate::output::table::thousands;
+use crate::output::count::thousands;
+use crate::output::time::HOUR_MS;
 use crate::target::Deployment;
 
 /// The number of rows that one request reads.
@@ -28,19 +28,17 @@ const MOST_HOURS: i64 = 31 * 24;
 /// If more events wait, the search uses the `time` index.
 const MOST_WAITING: usize = 50_000;
 
-const HOUR_MS: i64 = 3_600_000;
-
 /// The clock of a function may be ahead of the clock of this machine.
 const CLOCKS_APART_MS: i64 = 60_000;
 
 impl Selection {
     /// The matching events, up to the limit.
-    pub async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
+    pub(crate) async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
         self.find_saying(inbox, want, &mut |_| ()).await
     }
 
     /// The same. Calls `say` before it reads bodies.
-    pub async fn find_saying(
+    pub(crate) async fn find_saying(
         &self,
         inbox: &Deployment,
         want: Want,
@@ -66,11 +64,11 @@ impl Selection {
         inbox: &Deployment,
         cost: &mut Cost,
     ) -> anyhow::Result<Option<Vec<EventKey>>> {
-        let dead = self.statuses.contains(&Status::DeadLetter);
+        let dead = self.statuses.contains(&State::DeadLetter);
         let open = self
             .statuses
             .iter()
-            .any(|status| *status != Status::DeadLetter);
+            .any(|status| *status != State::DeadLetter);
         let whats = [(open, Waiting::Open), (dead, Waiting::Dead)];
         let parts = whats.into_iter().filter(|(wanted, _)| *wanted);
         let parts =
@@ -99,10 +97,7 @@ impl Selection {
             return Ok(Some(keys));
         }
         if self.since.is_none() {
-            let message = format!(
-                "more than {} events are waiting",
-                thousands(MOST_WAITING as u64)
-            );
+            let message = format!("more than {} events are waiting", thousands(MOST_WAITING));
             return Err(CliError::usage("inbox.too_many", message)
                 .tip("narrow it with --since 1h")
                 .into());
@@ -325,7 +320,7 @@ impl Seen {
 }
 
 /// The newest event of the last 24 hours.
-pub async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
+pub(crate) async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
     let sources = inbox.sources().into_iter().map(str::to_owned).collect();
     let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
     let mut walk = Walk::new(&inbox.ledger, sources, span, false, 1);

@@ -12,12 +12,12 @@ use crate::target::Deployment;
 
 impl Selection {
     /// The start time for following.
-    pub fn followed_since(&self) -> i64 {
+    pub(crate) fn followed_since(&self) -> i64 {
         self.since.unwrap_or(self.now)
     }
 
     /// The events received in this time, oldest first, as far as the `time` index can tell.
-    pub async fn arrivals(
+    pub(crate) async fn arrivals(
         &self,
         inbox: &Deployment,
         from: i64,
@@ -38,7 +38,7 @@ impl Selection {
     }
 
     /// Open events of any age, at most `of_each` of each shard of the index.
-    pub async fn open_events(
+    pub(crate) async fn open_events(
         &self,
         inbox: &Deployment,
         of_each: i32,
@@ -68,7 +68,11 @@ impl Selection {
     }
 
     /// The current rows, in the order of receipt.
-    pub async fn now(&self, inbox: &Deployment, keys: &[EventKey]) -> anyhow::Result<Vec<Stored>> {
+    pub(crate) async fn now(
+        &self,
+        inbox: &Deployment,
+        keys: &[EventKey],
+    ) -> anyhow::Result<Vec<Stored>> {
         let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
         let read: Vec<_> = futures::stream::iter(read)
             .buffered(AT_ONCE)
@@ -80,7 +84,7 @@ impl Selection {
     }
 
     /// The rows whose body matches.
-    pub async fn by_body(
+    pub(crate) async fn by_body(
         &self,
         inbox: &Deployment,
         rows: Vec<Stored>,
@@ -89,7 +93,7 @@ impl Selection {
     }
 
     /// Whether a row matches, whatever its time of receipt and its status.
-    pub fn follows(&self, row: &Row, inbox: &Deployment) -> bool {
+    pub(crate) fn follows(&self, row: &Row, inbox: &Deployment) -> bool {
         let anywhere = Self {
             statuses: Vec::new(),
             since: Some(0),

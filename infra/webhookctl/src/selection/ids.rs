@@ -10,8 +10,8 @@ use shared::webhook::event::{EventId, EventKey};
 
 use super::time_scan::Walk;
 use super::{DAY_MS, Selection};
-use crate::output::time::age;
-use crate::output::{CliError, Exit};
+use crate::output::CliError;
+use crate::output::time::{HOUR_MS, age};
 use crate::target::Deployment;
 
 /// The longest time range of an id prefix. A search of a longer range takes too long.
@@ -23,13 +23,11 @@ const WHOLE: usize = 30;
 /// From this many whole ids of one hour, the search reads the hour instead of each id.
 const WORTH_AN_HOUR: usize = 5;
 
-const HOUR_MS: i64 = 3_600_000;
-
 /// The number of ids to look up in parallel.
 const AT_ONCE: usize = 16;
 
 /// Finds an event by its id, a unique prefix of it, `source:event-id`, or the provider's event id.
-pub async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
+pub(crate) async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
     if let Some((source, id)) = wanted.split_once(':') {
@@ -73,7 +71,7 @@ fn missing(inbox: &Deployment, wanted: &str) -> CliError {
         others => format!("is it in another deployment? contexts: {others} (-c NAME)"),
     };
     let message = format!("no event '{wanted}' in {place}");
-    CliError::new("inbox.not_found", Exit::NotFound, message)
+    CliError::not_found("inbox.not_found", message)
         .note(
             "searched for: an id, an id prefix that covers at most a day, a provider's event id, \
              source:event-id; events are kept for 90 days",
@@ -92,8 +90,7 @@ fn ambiguous(wanted: &str, found: &[Row]) -> CliError {
         )
     };
     let message = format!("'{wanted}' matches {} events", found.len());
-    CliError::new("inbox.ambiguous_id", Exit::NotFound, message)
-        .details(found.iter().map(line).collect())
+    CliError::not_found("inbox.ambiguous_id", message).details(found.iter().map(line).collect())
 }
 
 impl Selection {

@@ -5,13 +5,13 @@ use shared::inbox::ledger::Row;
 use crate::output::CliError;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub(crate) struct Position {
     pub(super) at: i64,
     id: String,
 }
 
 impl Position {
-    pub fn of(row: &Row) -> Self {
+    pub(crate) fn of(row: &Row) -> Self {
         Self::new(row.received_at.0, row.id().as_str())
     }
 
@@ -23,7 +23,7 @@ impl Position {
     }
 
     /// Parses the value of `--after`.
-    pub fn parse(text: &str) -> Result<Self, CliError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, CliError> {
         let bad = || CliError::usage("usage.after", format!("invalid cursor '{text}'"));
         let (at, id) = text.split_once('.').ok_or_else(bad)?;
         let at = at.parse().map_err(|_| bad())?;
@@ -31,7 +31,7 @@ impl Position {
     }
 
     /// The cursor for `--after`.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{}.{}", self.at, self.id)
     }
 

@@ -10,8 +10,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cost, HourPart, Ledger, Listed, Next};
 
 use super::position::Position;
-
-const HOUR_MS: i64 = 3_600_000;
+use crate::output::time::HOUR_MS;
 
 /// The maximum number of hours to read together. The scan starts with one hour and doubles. A busy
 /// inbox reads only its newest hour, and a quiet week does not need a request for each hour.

@@ -1,5 +1,7 @@
 //! The clients that commands need besides the ledger, created on demand.
 
+use std::sync::LazyLock;
+
 use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
 use local::Clients;
@@ -13,7 +15,7 @@ use shared::inbox::queue::Queue;
 
 use super::file::{Context, Contexts};
 use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
-use crate::output::{CliError, Exit};
+use crate::output::CliError;
 
 /// The AWS configuration for the inbox that the options select.
 pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> {
@@ -156,7 +158,7 @@ impl Deployment {
             "{} is read-only: cannot {what}; nothing was changed",
             self.name
         );
-        let error = CliError::new("context.read_only", Exit::Refused, message).note(why);
+        let error = CliError::refused("context.read_only", message).note(why);
         Err(if by_environment {
             error.tip("unset WEBHOOKCTL_READ_ONLY")
         } else {
@@ -199,21 +201,7 @@ impl Local {
     }
 }
 
-static NO_NAMES: Names = Names {
-    url: None,
-    table: None,
-    bucket: None,
-    queue_url: None,
-    backlog_queue_url: None,
-    work_dead_letters_url: None,
-    spill_queue_url: None,
-    ops_dead_letters_url: None,
-    secrets_path: None,
-    secrets_manager_prefix: None,
-    catcher: None,
-    processor: None,
-    backup_sync: None,
-};
+static NO_NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
 impl Contexts {
     /// The AWS configuration for the context of this name, which may be new.

@@ -12,7 +12,6 @@ use shared::base::toml_error::refusal;
 
 use super::Names;
 use crate::output::CliError;
-use crate::output::error::nearest;
 
 /// The name of the context file in the folder of a project.
 const PROJECT: &str = ".webhookctl.toml";
@@ -162,14 +161,12 @@ impl Contexts {
                 .tip("webhookctl context use NAME");
         }
         let message = format!("unknown context '{name}'");
-        let error = CliError::usage("context.unknown", message)
-            .note(format!("contexts: {}", known.join(", ")));
-        match nearest(name, known) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!(
+        CliError::usage("context.unknown", message)
+            .note(format!("contexts: {}", known.join(", ")))
+            .tip(format!(
                 "webhookctl context add {name} --stack STACK --region REGION"
-            )),
-        }
+            ))
+            .did_you_mean(name, known)
     }
 
     /// Whether the table belongs to a protected context, also if it is selected by other means.
@@ -267,10 +264,7 @@ fn refused(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
     // "unknown field `regoin`, expected one of `stack`, `region`, …"
     let mut quoted = said.split('`').skip(1).step_by(2);
     match (said.starts_with("unknown field"), quoted.next()) {
-        (true, Some(wrong)) => match nearest(wrong, quoted) {
-            Some(meant) => ours.tip(format!("did you mean '{meant}'?")),
-            None => ours,
-        },
+        (true, Some(wrong)) => ours.did_you_mean(wrong, quoted),
         _ => ours,
     }
 }

@@ -34,11 +34,6 @@ impl ManagedSecret {
         }
     }
 
-    /// The name in Secrets Manager.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Stores a new current version; the old current version becomes the previous one. Creates the
     /// secret if it does not exist. `false` means that another process has created the secret or
     /// the version in the meantime.

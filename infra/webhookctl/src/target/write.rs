@@ -1,147 +1,120 @@
-//! Changes to the user's context file. All other lines, including comments, stay unchanged.
+//! Changes to the user's context file. All other settings, and the comments, stay unchanged.
 
-use std::fmt::Write as _;
+use anyhow::Context as _;
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use super::Names;
+use super::file::Context;
 
-/// A context as stored in the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) stack: Option<String>,
-    pub(crate) region: Option<String>,
-    pub(crate) profile: Option<String>,
-    pub(crate) account: Option<String>,
-    pub(crate) sources: Option<String>,
-    pub(crate) protected: bool,
-    pub(crate) read_only: bool,
-    pub(crate) names: Names,
-}
+/// The file with this context, which replaces the settings of a context of the same name.
+pub(crate) fn with_context(text: &str, name: &str, context: &Context) -> anyhow::Result<String> {
+    let mut document: DocumentMut = text.parse().context("read the context file")?;
+    let mut parent = Table::new();
+    parent.set_implicit(true);
+    let parent = document.entry("context").or_insert(Item::Table(parent));
+    let all = parent
+        .as_table_like_mut()
+        .context("`context` is not a table")?;
+    let own = all.entry(name).or_insert(toml_edit::table());
+    let own = own
+        .as_table_like_mut()
+        .context("the context is not a table")?;
 
-/// The file with this context, which replaces a context of the same name.
-pub(crate) fn added(text: &str, name: &str, entry: &Entry) -> String {
-    let mut kept = without(text, name).trim_end().to_owned();
-    if !kept.is_empty() {
-        kept.push_str("\n\n");
+    let sources = context
+        .sources
+        .as_ref()
+        .map(|file| file.display().to_string());
+    for (key, said) in [
+        ("stack", &context.stack),
+        ("region", &context.region),
+        ("profile", &context.profile),
+        ("account", &context.account),
+        ("sources", &sources),
+    ] {
+        set(own, key, said.as_ref());
     }
-    kept + &section(name, entry)
+    for (key, _, said) in context.names.clone().fields() {
+        set(own, key, said.as_ref());
+    }
+    set(own, "protected", context.protected.then_some(true));
+    set(own, "read_only", context.read_only.then_some(true));
+    Ok(document.to_string())
 }
 
 /// The file with another default.
-pub(crate) fn chosen_by_default(text: &str, name: &str) -> String {
-    let line = format!("default = {}\n", quoted(name));
-    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let before_tables = lines
-        .iter()
-        .position(|line| line.trim_start().starts_with('['))
-        .unwrap_or(lines.len());
-    let is_default = |text: &&str| {
-        let key = text.split('=').next().unwrap_or_default();
-        text.contains('=') && key.trim() == "default"
+pub(crate) fn with_default(text: &str, name: &str) -> anyhow::Result<String> {
+    let mut document: DocumentMut = text.parse().context("read the context file")?;
+    set(document.as_table_mut(), "default", Some(name));
+    Ok(document.to_string())
+}
+
+/// Sets or removes a key. The comments of a key that stays are kept.
+fn set(table: &mut dyn TableLike, key: &str, value: Option<impl Into<Value>>) {
+    let Some(value) = value else {
+        table.remove(key);
+        return;
     };
-    let at = lines.iter().take(before_tables).position(is_default);
-    match at {
-        Some(at) => {
-            lines.splice(at..=at, [line.as_str()]);
+    let mut value = value.into();
+    match table.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
         }
-        None => lines.insert(0, &line),
-    }
-    lines.concat()
-}
-
-fn section(name: &str, entry: &Entry) -> String {
-    let mut text = format!("[context.{name}]\n");
-    let mut line = |key: &str, value: &Option<String>| {
-        if let Some(value) = value {
-            let _ = writeln!(text, "{key} = {}", quoted(value));
-        }
-    };
-    line("stack", &entry.stack);
-    line("region", &entry.region);
-    line("profile", &entry.profile);
-    line("account", &entry.account);
-    line("sources", &entry.sources);
-    for (key, _, value) in entry.names.clone().fields() {
-        line(key, value);
-    }
-    for (key, said) in [
-        ("protected", entry.protected),
-        ("read_only", entry.read_only),
-    ] {
-        if said {
-            let _ = writeln!(text, "{key} = true");
+        None => {
+            table.insert(key, Item::Value(value));
         }
     }
-    text
-}
-
-/// The text without the section of a context.
-fn without(text: &str, name: &str) -> String {
-    let mut within = false;
-    let mut kept = String::new();
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim();
-        if let Some(head) = trimmed.strip_prefix('[') {
-            let head = head.split(']').next().unwrap_or_default();
-            let head: String = head.chars().filter(|c| !" \"'".contains(*c)).collect();
-            within = head == format!("context.{name}");
-        }
-        if !within {
-            kept.push_str(line);
-        }
-    }
-    kept
-}
-
-/// A TOML string. JSON strings use escapes that TOML basic strings accept.
-/// <https://toml.io/en/v1.0.0#string>
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Names;
 
     const FILE: &str = "# mine\ndefault = \"prod\"\n\n[context.prod]\nstack = \"a\"\n# why\n\
                         protected = true\n\n[context.staging]\nstack = \"b\"\n";
 
-    fn entry() -> Entry {
-        Entry {
+    fn context() -> Context {
+        Context {
             stack: Some("c \"quoted\"".to_owned()),
             protected: true,
             names: Names {
                 table: Some("c-Inbox-1".to_owned()),
                 ..Names::default()
             },
-            ..Entry::default()
+            ..Context::default()
         }
     }
 
     #[test]
     fn a_context_is_added_and_the_rest_stays() {
-        let text = added(FILE, "new", &entry());
+        let text = with_context(FILE, "new", &context()).unwrap();
         assert!(text.starts_with(FILE), "{text}");
-        let end = "\n[context.new]\nstack = \"c \\\"quoted\\\"\"\ntable = \"c-Inbox-1\"\nprotected = true\n";
+        let end =
+            "\n[context.new]\nstack = 'c \"quoted\"'\ntable = \"c-Inbox-1\"\nprotected = true\n";
         assert!(text.ends_with(end), "{text}");
-        assert_eq!(added("", "new", &entry()), end.trim_start());
+        assert_eq!(
+            with_context("", "new", &context()).unwrap(),
+            end.trim_start()
+        );
     }
 
     #[test]
     fn a_context_takes_the_place_of_its_elder() {
-        let text = added(FILE, "prod", &entry());
+        let text = with_context(FILE, "prod", &context()).unwrap();
         assert_eq!(text.matches("[context.prod]").count(), 1);
         assert!(text.contains("# mine\n") && text.contains("stack = \"b\"\n"));
+        assert!(text.contains("# why\nprotected = true\n"), "{text}");
         assert!(!text.contains("stack = \"a\""), "{text}");
     }
 
     #[test]
     fn the_default_stands_above_the_tables() {
-        let text = chosen_by_default(FILE, "staging");
+        let text = with_default(FILE, "staging").unwrap();
         assert_eq!(
             text,
             FILE.replace("default = \"prod\"", "default = \"staging\"")
         );
-        let text = chosen_by_default("[context.a]\ndefault_x = 1\n", "a");
+        let text = with_default("[context.a]\ndefault_x = 1\n", "a").unwrap();
         assert!(text.starts_with("default = \"a\"\n[context.a]\n"), "{text}");
     }
 }

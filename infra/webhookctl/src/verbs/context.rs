@@ -9,8 +9,9 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::cli::{ContextCommand, ContextUseArgs, Global};
+use crate::files;
 use crate::output::{Exit, Printer};
-use crate::target::{Contexts, chosen_by_default};
+use crate::target::{Contexts, with_default};
 
 pub(super) async fn run(
     command: ContextCommand,
@@ -31,7 +32,7 @@ fn choose(args: &ContextUseArgs, out: &mut Printer) -> anyhow::Result<Exit> {
         contexts.get(&args.name)?;
     }
     let file = contexts.user_file()?;
-    write(file, &chosen_by_default(&read(file)?, &args.name))?;
+    files::replace(file, &with_default(&read(file)?, &args.name)?, None)?;
     let now = Contexts::read()?;
     out.say(&format!("{} is now the default context.", args.name));
     if let Some(other) = now.default.filter(|it| *it != args.name) {
@@ -48,14 +49,4 @@ fn read(file: &Path) -> anyhow::Result<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         text => text.with_context(|| format!("read {}", file.display())),
     }
-}
-
-/// Replaces the file by a rename, so that a failed write leaves the old file intact.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("create the folder {}", folder.display()))?;
-    let draft = file.with_extension("toml.new");
-    let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, file));
-    written.with_context(|| format!("write {}", file.display()))
 }

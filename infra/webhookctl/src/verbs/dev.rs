@@ -33,6 +33,54 @@ const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
 pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let began = Instant::now();
+    check(&args)?;
+    if let (true, Some(folder)) = (args.reset, &args.state) {
+        reset::reset(folder, out)?;
+    }
+    let secrets = DemoSecrets::random()?;
+    let stand_ins = match args.chaos {
+        Some(_) => StandIns::in_trouble(&secrets)?,
+        None => StandIns::start(&secrets, 0, 0)?,
+    };
+    let downstream = &stand_ins.downstream;
+    let broken = args.chaos.map(|what| Broken::new(what, downstream));
+    let broken = broken.transpose()?;
+    let files = Files::write(&args, &stand_ins)?;
+    let stack = start(&args, &files, broken.as_ref()).await?;
+    let config = config(&files.sources)?;
+    secrets::put(&stack, &secrets, &config, args.sources.is_some()).await?;
+    let local = Local::of(&stack, &files.sources)?;
+    let announced = local.announce()?;
+    let mut told = Teller {
+        out,
+        took: began.elapsed(),
+    };
+    told.ready(&local, &args, &stack)?;
+
+    let mut exit = Exit::Done;
+    if args.demo {
+        let demo = demonstrate(&stack, &secrets, &stand_ins, &config, &mut told);
+        exit = Box::pin(demo).await?;
+    }
+    if !args.once {
+        match args.chaos {
+            Some(what) => told.chaos(what)?,
+            None => told.staying()?,
+        }
+        let stay = Stay {
+            stack: &stack,
+            local: &local,
+            config: &config,
+            downstream,
+        };
+        Box::pin(stay.until_stopped(broken, &mut told)).await?;
+    }
+    drop(announced);
+    stack.stop().await;
+    Ok(exit)
+}
+
+fn check(args: &DevArgs) -> anyhow::Result<()> {
     if let Some(other) = Local::find()? {
         return Err(CliError::failed(
             "dev.running",
@@ -51,18 +99,10 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
                 .into(),
         );
     }
-    if let (true, Some(folder)) = (args.reset, &args.state) {
-        reset::reset(folder, out)?;
-    }
-    let secrets = DemoSecrets::random()?;
-    let stand_ins = match args.chaos {
-        Some(_) => StandIns::in_trouble(&secrets)?,
-        None => StandIns::start(&secrets, 0, 0)?,
-    };
-    let downstream = &stand_ins.downstream;
-    let broken = args.chaos.map(|what| Broken::new(what, downstream));
-    let broken = broken.transpose()?;
-    let files = Files::write(&args, &stand_ins)?;
+    Ok(())
+}
+
+async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow::Result<Stack> {
     let stack = Stack::start(Options {
         state: args.state.clone(),
         port: args.port,
@@ -75,58 +115,24 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         ]
         .into(),
         schedules: !args.once,
-        function_env: broken
-            .as_ref()
-            .map(Broken::function_env)
-            .unwrap_or_default(),
-        ..Options::new(&files.template, binaries(&args)?)
+        function_env: broken.map(Broken::function_env).unwrap_or_default(),
+        ..Options::new(&files.template, binaries(args)?)
     })
     .await
     .map_err(|error| port_taken(error, args.port))?;
-    if let Some(broken) = &broken {
+    if let Some(broken) = broken {
         broken.stand_before(&stack);
     }
-    let text = std::fs::read_to_string(&files.sources)
-        .with_context(|| format!("read {}", files.sources.display()))?;
-    let config = Config::parse(&text).map_err(|error| {
-        CliError::new(
-            "sources.invalid",
-            Exit::No,
-            format!("{} is invalid: {error:#}", files.sources.display()),
-        )
-    })?;
-    secrets::put(&stack, &secrets, &config, args.sources.is_some()).await?;
-    let local = Local::of(&stack, &files.sources)?;
-    let announced = local.announce()?;
-    let mut told = Teller {
-        out,
-        took: began.elapsed(),
-    };
-    told.ready(&local, &args, &stack)?;
+    Ok(stack)
+}
 
-    let mut exit = Exit::Done;
-    if args.demo {
-        exit = Box::pin(demonstrate(
-            &stack, &secrets, &stand_ins, &config, &mut told,
-        ))
-        .await?;
-    }
-    if !args.once {
-        match args.chaos {
-            Some(what) => told.chaos(what)?,
-            None => told.staying()?,
-        }
-        let stay = Stay {
-            stack: &stack,
-            local: &local,
-            config: &config,
-            downstream,
-        };
-        Box::pin(stay.until_stopped(broken, &mut told)).await?;
-    }
-    drop(announced);
-    stack.stop().await;
-    Ok(exit)
+fn config(sources: &Path) -> anyhow::Result<Config> {
+    let file = sources.display();
+    let text = std::fs::read_to_string(sources).with_context(|| format!("read {file}"))?;
+    Ok(Config::parse(&text).map_err(|error| {
+        let message = format!("{file} is invalid: {error:#}");
+        CliError::new("sources.invalid", Exit::No, message)
+    })?)
 }
 
 /// Adds a tip if the cause is that another program uses the port.

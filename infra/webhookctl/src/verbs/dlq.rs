@@ -12,10 +12,9 @@ mod native;
 mod redrive;
 mod replay_safety;
 
-use shared::inbox::ledger::Row;
+use shared::inbox::ledger::{Row, State};
 
 use crate::cli::{DlqCommand, Global, SelectionArgs};
-use crate::inspect::Status;
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Found, Position, Selection, Want};
 use crate::target::Deployment;
@@ -41,7 +40,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
     if args
         .status
         .iter()
-        .any(|status| *status != Status::DeadLetter)
+        .any(|status| *status != State::DeadLetter)
     {
         return Err(CliError::usage(
             "dlq.status",
@@ -50,7 +49,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
         .tip("leave out --status, or use `webhookctl inbox list`"));
     }
     Ok(SelectionArgs {
-        status: vec![Status::DeadLetter],
+        status: vec![State::DeadLetter],
         ..args.clone()
     })
 }
@@ -74,10 +73,4 @@ async fn dead_letters(
 /// When the event became a dead letter. Rows without this time use the time of receipt.
 fn died_at(row: &Row) -> i64 {
     row.dead_at.unwrap_or(row.received_at).0
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    let count = crate::output::table::thousands(count as u64);
-    format!("{count} {noun}{s}")
 }

@@ -11,7 +11,6 @@ use shared::base::clock::UnixMillis;
 
 use crate::cli::{DoctorArgs, Global};
 use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};
-use crate::output::error::nearest;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
@@ -61,12 +60,10 @@ fn wanted(args: &DoctorArgs) -> Result<Vec<&'static Check>, CliError> {
 }
 
 fn unknown(name: &str) -> CliError {
-    let error = CliError::usage("doctor.unknown", format!("unknown check '{name}'"));
     let names = ALL.iter().flat_map(|check| [check.name, check.group()]);
-    match nearest(name, names) {
-        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-        None => error.tip("infra/docs/doctor.md lists them"),
-    }
+    CliError::usage("doctor.unknown", format!("unknown check '{name}'"))
+        .tip("infra/docs/doctor.md lists them")
+        .did_you_mean(name, names)
 }
 
 fn exit(checked: &[Checked], strict: bool) -> Exit {

@@ -6,14 +6,12 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::monitoring::endpoint::{Health, Status};
 use shared::sources::Source;
 
+use crate::audit::{self, Change};
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
-use crate::identity::who;
-use crate::output::table::Weight;
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::run_task::run_task;
 use crate::target::Deployment;
@@ -29,8 +27,6 @@ struct Row {
     subscription: Option<String>,
     missing_events: Vec<String>,
     note: Option<String>,
-    #[serde(skip)]
-    at: Option<(UnixMillis, UnixMillis)>,
 }
 
 /// The answer of backup-sync to a request to enable an endpoint.
@@ -81,23 +77,16 @@ async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> any
     }
     let bad = rows
         .iter()
-        .find(|row| row.health != Health::Good.as_str() && row.at.is_some());
+        .find(|row| row.health != Health::Good.as_str() && row.checked_at.is_some());
     let bad = bad.map(|row| row.source.clone());
     out.list(&List {
-        command: "endpoint.show",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
         id: "source",
-        items: rows,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: "No endpoint is monitored; add [source.endpoint] to a source in infra/sources.toml."
             .to_owned(),
         tip: bad
             .as_ref()
             .map(|source| format!("webhookctl endpoint enable {source} --confirm {source} -m WHY")),
+        ..List::new("endpoint.show", &inbox.name, now, columns(now.0), rows)
     })?;
     Ok(if bad.is_some() { Exit::No } else { Exit::Done })
 }
@@ -113,7 +102,6 @@ fn row(source: &str, status: Option<Status>) -> Row {
             subscription: None,
             missing_events: Vec::new(),
             note: None,
-            at: None,
         };
     };
     Row {
@@ -125,23 +113,16 @@ fn row(source: &str, status: Option<Status>) -> Row {
         subscription: status.finding.subscription,
         missing_events: status.finding.missing_events,
         note: status.finding.note,
-        at: Some((status.since, status.checked_at)),
     }
 }
 
 fn columns(now: i64) -> Vec<Column<'static, Row>> {
-    let ago = move |at: Option<UnixMillis>| at.map_or("-".to_owned(), |at| age(at.0, now));
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("HEALTH", "health").weight(Weight::Essential),
-        Column::whole("SINCE", "since")
-            .right()
-            .shown(move |row: &Row| ago(row.at.map(|(since, _)| since))),
-        Column::whole("CHECKED", "checked_at")
-            .right()
-            .shown(move |row: &Row| ago(row.at.map(|(_, checked)| checked))),
-        Column::text("SUBSCRIPTION", "subscription", 10)
-            .shown(|row: &Row| row.subscription.clone().unwrap_or_else(|| "-".to_owned())),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("HEALTH", "health").essential(),
+        Column::age("SINCE", "since", now),
+        Column::age("CHECKED", "checked_at", now),
+        Column::text("SUBSCRIPTION", "subscription", 10).dash(),
         Column::text("NOTE", "note", 12).shown(|row: &Row| {
             let missing = (!row.missing_events.is_empty())
                 .then(|| format!("not subscribed: {}", row.missing_events.join(", ")));
@@ -156,38 +137,30 @@ async fn enable(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("endpoint.reason", "a reason is missing: -m WHY").into());
-    }
+    let reason = audit::reason("endpoint.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;
     if args.confirm.as_deref() != Some(name) {
-        return Err(CliError::new(
-            "endpoint.confirm",
-            Exit::Refused,
-            format!(
+        return Err(CliError::refused("endpoint.confirm", format!(
             "this changes the subscription at the provider; confirm the source: --confirm {name}"
             ),
         )
         .into());
     }
-    let who = who(&inbox).await?;
-    let now = UnixMillis::now();
-    let deed = AuditAction {
+    let who = Change {
         what: "endpoint.enable",
-        who: who.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: if args.add_types {
             format!("{name}, with --add-types")
         } else {
             name.to_owned()
         },
         count: 1,
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(&inbox)
+    .await?;
     let task = json!({"task": "enable", "source": name, "add_types": args.add_types});
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
     let enabled: Enabled =
@@ -245,9 +218,8 @@ fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Sour
         |source: &&Source| source.endpoint.is_some() && only.is_none_or(|name| name == source.name);
     let found: Vec<_> = all.filter(fits).collect();
     match only {
-        Some(name) if found.is_empty() => Err(CliError::new(
+        Some(name) if found.is_empty() => Err(CliError::not_found(
             "endpoint.unknown",
-            Exit::NotFound,
             format!("the endpoint of source '{name}' is not monitored"),
         )
         .note("only sources with [source.endpoint] are monitored")

@@ -3,12 +3,12 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, By, Erased, Row};
+use shared::inbox::ledger::{By, Erased, Row};
 
+use crate::audit::{self, Change};
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::time::When;
 use crate::output::{CliError, Exit, Printer, Progress};
 use crate::selection::{Selection, Want};
@@ -29,10 +29,7 @@ pub(super) async fn erase(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("erase.reason", "a reason is missing: -m WHY").into());
-    }
+    let reason = audit::reason("erase.reason", &args.reason)?;
     if args.id.is_empty() && args.matching.is_empty() {
         let error = CliError::usage(
             "erase.nothing",
@@ -59,23 +56,35 @@ pub(super) async fn erase(
     }
     confirmed(&rows, args.confirm)?;
 
-    let who = who(&inbox).await?;
-    let deed = AuditAction {
+    let who = Change {
         what: "erase",
-        who: who.clone(),
-        why: reason.to_owned(),
+        why: reason,
         // The audit log must not contain the searched values, because they are to be erased.
         selection: selection.words(),
         count: rows.len(),
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
-    let by = By {
-        who: &who,
-        why: reason,
-    };
+    }
+    .record(&inbox)
+    .await?;
+    let report = erase_all(&rows, &who, reason, &inbox, out).await?;
+    out.document("erase", &report, "", &text(&report))?;
+    Ok(if report.processing.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Refused
+    })
+}
+
+async fn erase_all(
+    rows: &[Row],
+    who: &str,
+    why: &str,
+    inbox: &Deployment,
+    out: &Printer,
+) -> anyhow::Result<Report> {
+    let by = By { who, why };
     let (mut events, mut processing) = (Vec::new(), Vec::new());
     let mut progress = Progress::new(out, "erased", rows.len());
-    for row in &rows {
+    for row in rows {
         let id = row.id().to_string();
         let erased = inbox.ledger.erase(&row.key, by, UnixMillis::now()).await;
         match erased.with_context(|| format!("erase {id}; run the command again"))? {
@@ -85,28 +94,29 @@ pub(super) async fn erase(
         progress.step();
     }
     progress.end();
-    let mut text = format!("{} erased by {who}\n", plural(events.len()));
-    if !processing.is_empty() {
-        text = format!(
-            "{text}{} not erased, because a worker is processing them: {}; try again in a minute\n",
-            plural(processing.len()),
-            processing.join(", ")
-        );
-    }
-    let exit = if processing.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Refused
-    };
-    let report = Report {
+    Ok(Report {
         erased: events.len(),
         processing,
         events,
-        by: who,
-        reason: reason.to_owned(),
-    };
-    out.document("erase", &report, "", &text)?;
-    Ok(exit)
+        by: who.to_owned(),
+        reason: why.to_owned(),
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!(
+        "{} erased by {}\n",
+        plural(report.erased, "event"),
+        report.by
+    );
+    if !report.processing.is_empty() {
+        text = format!(
+            "{text}{} not erased, because a worker is processing them: {}; try again in a minute\n",
+            plural(report.processing.len(), "event"),
+            report.processing.join(", ")
+        );
+    }
+    text
 }
 
 fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
@@ -117,29 +127,24 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
     });
     let mut details: Vec<String> = shown.collect();
     if count > details.len() {
-        details.push(format!(
-            "and {} more",
-            thousands((count - details.len()) as u64)
-        ));
+        details.push(format!("and {} more", thousands(count - details.len())));
     }
     match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
         Confirmation::Given => Ok(()),
-        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::refused(
             "erase.confirm",
-            Exit::Refused,
             format!(
                 "{} would be erased; confirm the number: --confirm {count}",
-                plural(count)
+                plural(count, "event")
             ),
         )
         .note("this cannot be undone; backups keep the payloads for up to 35 days")
         .details(details)),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "erase.confirm_mismatch",
-            Exit::Refused,
             format!(
                 "{} are selected, but {how} {number}; nothing was erased",
-                plural(count)
+                plural(count, "event")
             ),
         )
         .details(details)),
@@ -162,9 +167,4 @@ fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Re
         ..SelectionArgs::default()
     };
     Ok(Selection::new(&asked, inbox, now.0)?.thorough())
-}
-
-fn plural(count: usize) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} event{s}", thousands(count as u64))
 }

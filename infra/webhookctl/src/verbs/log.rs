@@ -5,13 +5,12 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
-use crate::output::table::{Weight, thousands};
-use crate::output::time::rfc3339;
+use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
 /// The default of `--since`: 90 days.
-const QUARTER_MS: i64 = 90 * 24 * 3_600_000;
+const QUARTER_MS: i64 = 90 * DAY_MS;
 
 #[derive(Serialize)]
 struct Entry {
@@ -58,17 +57,10 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
         );
     }
     out.list(&List {
-        command: "log",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(),
-        id: "id",
-        items,
-        next_cursor: None,
         truncated: deeds.more,
         footer: Some(footer),
         empty: format!("The audit log has no matching entries since {since}."),
-        tip: None,
+        ..List::new("log", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)
 }
@@ -94,16 +86,14 @@ fn name(arn: &str) -> String {
 
 fn columns() -> Vec<Column<'static, Entry>> {
     vec![
-        Column::whole("WHEN", "at").weight(Weight::Essential),
+        Column::whole("WHEN", "at").essential(),
         Column::whole("WHO", "by")
             .shown(|entry: &Entry| name(&entry.by))
-            .weight(Weight::Essential),
-        Column::whole("WHAT", "what").weight(Weight::Essential),
-        Column::whole("EVENTS", "events")
-            .right()
-            .shown(|entry: &Entry| thousands(entry.events)),
+            .essential(),
+        Column::whole("WHAT", "what").essential(),
+        Column::count("EVENTS", "events"),
         Column::text("SELECTION", "selection", 16),
-        Column::text("REASON", "reason", 16).weight(Weight::Essential),
+        Column::text("REASON", "reason", 16).essential(),
     ]
 }
 

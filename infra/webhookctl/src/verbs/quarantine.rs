@@ -16,7 +16,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::rejected::RejectedRequest;
 
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
-use crate::output::time::rfc3339;
+use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Exit, Printer};
 use crate::selection::{named, sources};
 use crate::target::Deployment;
@@ -24,7 +24,7 @@ pub(super) use reach::Keys;
 
 /// How far back the default selection reaches. It is longer than the retention of a week because
 /// DynamoDB deletes expired items late.
-const WEEK_MS: i64 = 8 * 24 * 3600 * 1000;
+const WEEK_MS: i64 = 8 * DAY_MS;
 
 pub(super) async fn run(
     command: QuarantineCommand,
@@ -109,9 +109,4 @@ fn asked(selection: &HeldSelection) -> String {
         [id] => format!("{asked}, id={id}"),
         ids => format!("{asked}, {} ids", ids.len()),
     }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{s}")
 }

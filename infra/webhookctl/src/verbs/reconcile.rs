@@ -44,9 +44,8 @@ fn selected<'i>(
         let known: Vec<_> = known
             .map(|(source, reconcile)| format!("{}/{}", source.name, reconcile.name))
             .collect();
-        let error = CliError::new(
+        let error = CliError::not_found(
             "reconcile.unknown",
-            Exit::NotFound,
             "no comparison matches --source and --name",
         );
         return Err(match known.as_slice() {
@@ -74,20 +73,14 @@ async fn find(inbox: &Deployment, id: &str, now: UnixMillis) -> anyhow::Result<R
     }
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(CliError::new(
-            "reconcile.no_report",
-            Exit::NotFound,
-            format!("no report '{id}'"),
+        0 => Err(CliError::not_found("reconcile.no_report", format!("no report '{id}'"),
         )
         .note(format!(
             "searched the last {RECENT} reports of each comparison; reports are kept for 30 days"
         ))
         .tip("webhookctl reconcile list")
         .into()),
-        count => Err(CliError::new(
-            "reconcile.ambiguous_report",
-            Exit::NotFound,
-            format!("'{id}' matches {count} reports"),
+        count => Err(CliError::not_found("reconcile.ambiguous_report", format!("'{id}' matches {count} reports"),
         )
         .details(found.into_iter().map(|report| report.id).collect())
         .into()),

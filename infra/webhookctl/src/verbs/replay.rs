@@ -5,7 +5,7 @@
 
 mod apply;
 mod confirm;
-pub mod decision;
+mod decision;
 mod document;
 mod executor;
 mod interrupt;
@@ -21,6 +21,7 @@ use shared::inbox::ledger::Plan;
 use shared::inbox::queue::Queue;
 
 use crate::cli::{Global, QueueAt, ReplayCommand};
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
@@ -56,7 +57,7 @@ pub(super) async fn run(
 
 /// Makes and applies a plan in one step: prints the plan, asks for its count unless `confirm`
 /// equals it, and replays the events whose effects are known not to have happened.
-pub async fn plan_and_apply(
+pub(crate) async fn plan_and_apply(
     selection: Selection,
     reason: &str,
     confirm: Option<u64>,
@@ -88,7 +89,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
     if fitting.len() > 1 {
         let message = format!("'{wanted}' matches {} plans", fitting.len());
         fitting.truncate(10);
-        let error = CliError::new("replay.ambiguous_id", Exit::NotFound, message);
+        let error = CliError::not_found("replay.ambiguous_id", message);
         return Err(error.details(fitting).into());
     }
     if let [id] = fitting.as_slice()
@@ -97,7 +98,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
         return Ok(plan);
     }
     let message = format!("no plan '{wanted}' in {}", inbox.name);
-    let error = CliError::new("replay.not_found", Exit::NotFound, message);
+    let error = CliError::not_found("replay.not_found", message);
     Err(error
         .note("plans are kept for 90 days")
         .tip("webhookctl replay log")
@@ -115,13 +116,7 @@ fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
 /// `1 event was not touched`
 fn untouched(count: usize) -> String {
     let were = if count == 1 { "was" } else { "were" };
-    format!("{} {were} not touched", events(count as u64))
-}
-
-/// `1 event`, `252 events`
-fn events(count: u64) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} event{s}", crate::output::table::thousands(count))
+    format!("{} {were} not touched", plural(count, "event"))
 }
 
 /// The last part of an ARN, as a short name of an operator.

@@ -138,13 +138,6 @@ fn sign(target: &Target, draft: &Draft, tamper: Option<Tamper>) -> anyhow::Resul
         }
         _ => &target.signer,
     };
-    let verifier = &target.verifier;
-    let signed = draft.sign(
-        &verifier.preset,
-        &verifier.variant,
-        signer,
-        &target.signed_url,
-        at,
-    )?;
+    let signed = target.sign(draft, signer, at)?;
     tamper::falsified(signed, tamper, scheme)
 }

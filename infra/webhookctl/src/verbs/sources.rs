@@ -7,17 +7,14 @@ mod file;
 mod health;
 mod list;
 mod pause;
-mod preset;
 mod presets;
 mod remove;
-mod render;
 mod reveal;
 mod rotate;
 mod rotation;
 mod secret_input;
 mod secrets;
 mod show;
-mod synced;
 mod test;
 mod traffic;
 mod upkeep;
@@ -28,7 +25,6 @@ use anyhow::Context;
 use shared::sources::{Config, EMBEDDED, Source};
 
 use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
-use crate::output::error::nearest;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 
@@ -103,15 +99,8 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
             .sources()
             .map(|source| source.name.as_str())
             .collect();
-        let error = CliError::new(
-            "sources.not_found",
-            Exit::NotFound,
-            format!("unknown source '{name}'"),
-        );
-        match nearest(name, names.iter().copied()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!("one of: {}", names.join(", "))),
-        }
+        let message = format!("unknown source '{name}'");
+        CliError::not_found("sources.not_found", message).one_of(name, &names)
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use shared::base::clock::UnixMillis;
 
 use crate::cli::{By, Global, StatsArgs};
-use crate::output::time::{duration, rfc3339};
+use crate::output::time::duration;
 use crate::output::{CliError, Exit, List, Printer};
 use crate::target::Deployment;
 use chosen::Chosen;
@@ -61,21 +61,21 @@ fn print(
         format!("webhookctl inbox list --status failed --status dead_letter{source}")
     });
     out.list(&List {
-        command: "inbox.stats",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: rows::columns(by, now.0),
         id: match by {
             By::Source => "source",
             By::Type => "type",
             By::Hour => "hour",
         },
-        items,
-        next_cursor: None,
-        truncated: false,
         footer: Some(footer(inbox, chosen, gathered, now)),
         empty: format!("No events match ({}).", chosen.said(now)),
         tip: Some(tip),
+        ..List::new(
+            "inbox.stats",
+            &inbox.name,
+            now,
+            rows::columns(by, now.0),
+            items,
+        )
     })
 }
 
@@ -119,7 +119,7 @@ fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option
         }
     }
     late.sort_by_key(|(_, waits)| std::cmp::Reverse(*waits));
-    let said = |waits: &Duration| duration(i64::try_from(waits.as_secs()).unwrap_or(i64::MAX));
+    let said = |waits: &Duration| duration(waits.as_secs());
     let (source, waits) = late.first()?;
     let message = format!(
         "{source}: oldest waiting event is {} old, limit {}",

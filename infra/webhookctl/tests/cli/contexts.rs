@@ -1,6 +1,7 @@
 //! Contexts as a user has them: files, flags and the environment, the source of credentials, and
 //! protected contexts.
 
+use crate::support::folder::words;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -141,16 +142,7 @@ fn flags_come_first_then_the_environment_the_project_and_the_user() -> anyhow::R
     assert_eq!(environment["context"], "staging");
     assert_eq!(environment["region"], "eu-central-1");
 
-    let mut command = home.webhookctl(&[
-        "context",
-        "show",
-        "-o",
-        "json",
-        "-c",
-        "prod",
-        "--region",
-        "sa-east-1",
-    ]);
+    let mut command = home.webhookctl(&words("context show -o json -c prod --region sa-east-1"));
     command
         .env("WEBHOOKCTL_CONTEXT", "staging")
         .env("AWS_REGION", "eu-central-1");
@@ -223,16 +215,7 @@ fn outputs_of_a_stack_become_a_context() -> anyhow::Result<()> {
         {"OutputKey":"TableName","OutputValue":"mitt-Inbox-9"},
         {"OutputKey":"BackupSyncFunction","OutputValue":"mitt-BackupSync-9"}]}]}"#;
     home.write("outputs.json", outputs)?;
-    let add = [
-        "context",
-        "add",
-        "prod",
-        "--outputs",
-        "../outputs.json",
-        "--region",
-        "eu-west-1",
-        "--protected",
-    ];
+    let add = words("context add prod --outputs ../outputs.json --region eu-west-1 --protected");
     let output = home.run(&add)?;
     assert!(output.status.success(), "{}", stderr(&output));
     let shown = home.shown(&[])?;
@@ -242,15 +225,7 @@ fn outputs_of_a_stack_become_a_context() -> anyhow::Result<()> {
     assert_eq!(shown["protected"], true);
     // The same name again is an error, and another name does not become the default.
     assert_eq!(home.run(&add)?.status.code(), Some(2));
-    let other = [
-        "context",
-        "add",
-        "other",
-        "--outputs",
-        "../outputs.json",
-        "--region",
-        "eu-west-1",
-    ];
+    let other = words("context add other --outputs ../outputs.json --region eu-west-1");
     assert!(home.run(&other)?.status.success());
     assert_eq!(home.shown(&[])?["context"], "prod");
     assert!(home.run(&["context", "use", "other"])?.status.success());
@@ -313,15 +288,7 @@ async fn a_stack_is_asked_once() -> anyhow::Result<()> {
     put(json!({"table": table, "secrets_path": "/mitt-prod", "later": "unknown"}).to_string())
         .await?;
     let run = |arguments: &[&str]| with_keys(at(&emulators, home.webhookctl(arguments))).output();
-    let add = [
-        "context",
-        "add",
-        "prod",
-        "--stack",
-        "mitt-prod",
-        "--region",
-        "eu-west-1",
-    ];
+    let add = words("context add prod --stack mitt-prod --region eu-west-1");
     let output = run(&add)?;
     assert!(output.status.success(), "{}", stderr(&output));
     let listed = run(&["inbox", "list", "-o", "json"])?;
@@ -342,15 +309,7 @@ async fn a_stack_is_asked_once() -> anyhow::Result<()> {
         (&json!("mitt-prod"), &json!("eu-west-1"))
     );
 
-    let output = run(&[
-        "context",
-        "add",
-        "x",
-        "--stack",
-        "mitt-none",
-        "--region",
-        "eu-west-1",
-    ])?;
+    let output = run(&words("context add x --stack mitt-none --region eu-west-1"))?;
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("[context.no_stack]"),

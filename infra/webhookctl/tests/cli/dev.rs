@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::folder::Folder;
+use crate::support::folder::{Folder, words};
 use crate::support::world::Dev;
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -188,21 +188,7 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
     assert!(String::from_utf8_lossy(&none.stderr).contains("[context.none]"));
 
     let dev = start(&folder)?;
-    let sent = folder.run(&[
-        "send",
-        "stripe",
-        "--set",
-        "data.object.amount=4200",
-        "--wait",
-        "-o",
-        "json",
-    ])?;
-    ensure!(
-        sent.status.success(),
-        "{}",
-        String::from_utf8_lossy(&sent.stderr)
-    );
-    let told: Value = serde_json::from_slice(&sent.stdout)?;
+    let told = folder.json(&words("send stripe --set data.object.amount=4200 --wait"))?;
     assert_eq!(
         (told["status"].as_u64(), told["outcome"].as_str()),
         (Some(200), Some("done"))
@@ -226,13 +212,7 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
     let provider_id = told["provider_id"].as_str().context("the event has one")?;
     let exact = format!("stripe-main:{provider_id}");
     for name in [id, &id[..20], provider_id, exact.as_str()] {
-        let inspected = folder.run(&["inbox", "inspect", name, "-o", "json"])?;
-        ensure!(
-            inspected.status.success(),
-            "{name}: {}",
-            String::from_utf8_lossy(&inspected.stderr)
-        );
-        let event: Value = serde_json::from_slice(&inspected.stdout)?;
+        let event = folder.json(&["inbox", "inspect", name])?;
         assert_eq!(
             (event["id"].as_str(), event["next_action"]["code"].as_str()),
             (Some(id), Some("none")),
@@ -258,37 +238,33 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
         ]
     );
 
-    // Page by page, each event once, newest first.
-    let mut seen = Vec::new();
-    let mut after = None;
-    loop {
-        let mut arguments = vec!["inbox", "list", "-n", "1", "-o", "json"];
-        arguments.extend(
-            after
-                .iter()
-                .flat_map(|cursor: &String| ["--after", cursor.as_str()]),
-        );
-        let page: Value = serde_json::from_slice(&folder.run(&arguments)?.stdout)?;
-        seen.extend(
-            page["items"]
-                .as_array()
-                .context("items")?
-                .iter()
-                .map(|item| item["id"].to_string()),
-        );
-        match page["next_cursor"].as_str() {
-            Some(cursor) => after = Some(cursor.to_owned()),
-            None => break,
-        }
-    }
+    let seen = page_by_page(&folder)?;
     let mut sorted = seen.clone();
     sorted.sort();
     sorted.reverse();
-    assert_eq!((seen.len(), &seen), (2, &sorted));
+    assert_eq!((seen.len(), &seen), (2, &sorted), "once, newest first");
 
     let missing = folder.run(&["inbox", "inspect", "evt_01KZ99999999"])?;
     assert_eq!(missing.status.code(), Some(3));
     dev.kill()
+}
+
+/// The ids of all events, from pages of one event.
+fn page_by_page(folder: &Folder) -> anyhow::Result<Vec<String>> {
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let mut line = vec!["inbox", "list", "-n", "1"];
+        let cursor = after.iter();
+        line.extend(cursor.flat_map(|cursor: &String| ["--after", cursor.as_str()]));
+        let page = folder.json(&line)?;
+        let items = page["items"].as_array().context("items")?;
+        seen.extend(items.iter().map(|item| item["id"].to_string()));
+        match page["next_cursor"].as_str() {
+            Some(cursor) => after = Some(cursor.to_owned()),
+            None => return Ok(seen),
+        }
+    }
 }
 
 #[test]

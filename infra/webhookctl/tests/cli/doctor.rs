@@ -198,29 +198,29 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
     world.finds("timing.chain", "fail")?;
     world.set(backlog, visibility, "360").await?;
 
+    let redrive = Attribute::RedrivePolicy;
     let arn = "arn:aws:sqs:us-east-1:000000000000:elsewhere";
     let policy = json!({"deadLetterTargetArn": arn, "maxReceiveCount": 10}).to_string();
     let before = world.clients().sqs.get_queue_attributes();
-    let before = before
-        .queue_url(backlog.context("named")?)
-        .attribute_names(Attribute::All);
-    let before = before
-        .send()
-        .await?
-        .attributes
-        .context("the queue has attributes")?;
-    world
-        .set(backlog, Attribute::RedrivePolicy, &policy)
-        .await?;
+    let before = before.queue_url(backlog.context("named")?);
+    let before = before.attribute_names(Attribute::All).send().await?;
+    let before = before.attributes.context("the queue has attributes")?;
+    world.set(backlog, redrive.clone(), &policy).await?;
     world.finds("queue.redrive", "fail")?;
     world
-        .set(
-            backlog,
-            Attribute::RedrivePolicy,
-            &before[&Attribute::RedrivePolicy],
-        )
+        .set(backlog, redrive.clone(), &before[&redrive])
         .await?;
 
+    let sqs = world.clients().sqs;
+    let message = sqs.send_message().queue_url(dead.context("named")?);
+    message.message_body("who knows").send().await?;
+    world.finds("queue.work_dead_letters", "warn")?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_secret_and_a_disabled_endpoint_are_found() -> anyhow::Result<()> {
+    let world = World::of("doctor-sources", TEMPLATE).await?;
     let ssm = world.clients().ssm;
     ssm.delete_parameter()
         .name("/mitt/ingress/acme/current")
@@ -241,27 +241,9 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
         note: None,
     };
     let status = Status::after("code", None, finding, UnixMillis::now());
-    world
-        .ledger
-        .provider_reports()
-        .note_endpoint(&status)
-        .await?;
+    let reports = world.ledger.provider_reports();
+    reports.note_endpoint(&status).await?;
     world.finds("source.subscription", "fail")?;
-    let well = Finding {
-        health: Health::Good,
-        ..status.finding
-    };
-    let status = Status::after("code", None, well, UnixMillis::now());
-    world
-        .ledger
-        .provider_reports()
-        .note_endpoint(&status)
-        .await?;
-
-    let sqs = world.clients().sqs;
-    let message = sqs.send_message().queue_url(dead.context("named")?);
-    message.message_body("who knows").send().await?;
-    world.finds("queue.work_dead_letters", "warn")?;
     Ok(())
 }
 

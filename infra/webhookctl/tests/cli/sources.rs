@@ -1,6 +1,6 @@
 //! `webhookctl sources` and `webhookctl send` as a user runs them, with and without a stack.
 
-use crate::support::folder::{Folder, stderr};
+use crate::support::folder::{Folder, stderr, words};
 use crate::support::world::Dev;
 use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
@@ -112,23 +112,11 @@ fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> 
     let made = folder.run(&["send", "telnyx", "--new-key", "key.pem"])?;
     assert!(made.status.success(), "{}", stderr(&made));
     let public = String::from_utf8(made.stdout)?;
-    let shown = [
-        "send",
-        "telnyx",
-        "--key-from",
-        "file:key.pem",
-        "--public-key",
-    ];
+    let shown = words("send telnyx --key-from file:key.pem --public-key");
     assert_eq!(String::from_utf8(folder.run(&shown)?.stdout)?, public);
     let again = folder.run(&["send", "telnyx", "--new-key", "key.pem"])?;
     assert!(!again.status.success(), "a key is never overwritten");
-    let other = [
-        "send",
-        "sendgrid",
-        "--key-from",
-        "file:key.pem",
-        "--public-key",
-    ];
+    let other = words("send sendgrid --key-from file:key.pem --public-key");
     let other = folder.run(&other)?;
     assert!(
         stderr(&other).contains("the key is for Ed25519"),
@@ -249,28 +237,15 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
             .send()
             .await?;
     }
-    let old = ssm
+    let current = ssm
         .get_parameter()
-        .name(format!("{}/shop/current", local.secrets_path))
-        .with_decryption(true)
-        .send()
-        .await?;
-    let old = old
-        .parameter
-        .and_then(|p| p.value)
-        .context("dev made one")?;
+        .name(format!("{}/shop/current", local.secrets_path));
+    let old = current.with_decryption(true).send().await?.parameter;
+    let old = old.and_then(|p| p.value).context("dev made one")?;
     folder.write("old", &old)?;
     folder.write("new", "a secret that is new")?;
     folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
-    folder.run(&[
-        "send",
-        "shop",
-        "-n",
-        "2",
-        "--wait",
-        "--secret-from",
-        "file:new",
-    ])?;
+    folder.run(&words("send shop -n 2 --wait --secret-from file:new"))?;
 
     let shown = folder.json(&["sources", "show", "shop"])?;
     let secrets = shown["secrets"].as_array().context("secrets")?;
@@ -281,9 +256,7 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
     assert_eq!(proved("current.1"), Some((true, Some(1))), "{shown}");
     assert_eq!(proved("new.1"), Some((true, Some(2))), "{shown}");
     assert_eq!(proved("unused.1"), Some((true, Some(0))), "{shown}");
-    let advice = shown["advice"][0]
-        .as_str()
-        .context("the unused secret is named")?;
+    let advice = shown["advice"][0].as_str().unwrap_or_default();
     assert!(
         advice.starts_with("unused.1 verified none of the last 3"),
         "{advice}"

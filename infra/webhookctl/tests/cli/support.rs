@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test needs a part of it")]
 
 pub(crate) mod folder;
+pub(crate) mod forward;
 pub(crate) mod log;
 pub(crate) mod stack;
 pub(crate) mod world;

@@ -84,7 +84,14 @@ fn without_tests(text: &str) -> &str {
 fn made_in(text: &str) -> BTreeSet<&str> {
     let mut codes = BTreeSet::new();
     let mut by_name = false;
-    for call in ["CliError::new(", "CliError::failed(", "CliError::usage("] {
+    for call in [
+        "CliError::new(",
+        "CliError::failed(",
+        "CliError::usage(",
+        "CliError::not_found(",
+        "CliError::refused(",
+        "audit::reason(",
+    ] {
         for (at, _) in text.match_indices(call) {
             match literal(text[at + call.len()..].trim_start()) {
                 Some(code) => {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::base::backoff::CRASHES;
 use shared::base::clock::UnixMillis;
 
@@ -50,7 +50,6 @@ impl Run {
             load: &load,
             canaries: &canaries,
         };
-
         let calm_at = Cell::new(UnixMillis::now());
         let story = async {
             // A stopped process continues while the faults last, and before the run is judged.
@@ -58,13 +57,14 @@ impl Run {
                 if sky.weather.cells {
                     cells::visit(&sky, &load, &inbox).await;
                 } else if let Some(previous) = &sky.weather.previous {
-                    let deployer = Deployer {
+                    Deployer {
                         previous,
                         sky: &sky,
                         inbox: &inbox,
                         history: &history,
-                    };
-                    deployer.take_turns(&load).await;
+                    }
+                    .take_turns(&load)
+                    .await;
                 } else {
                     tokio::join!(load.deliver_all(), stranger.disturb());
                 }
@@ -79,33 +79,36 @@ impl Run {
             let mut rest = inbox.comes_to_rest(sky.weather.patience).await;
             stranger.post_again().await;
             rest &= inbox.comes_to_rest(sky.weather.patience).await;
-            eprintln!(
-                "{name}: at rest: {rest}, after {} s",
-                began.elapsed().as_secs()
-            );
+            let took = began.elapsed().as_secs();
+            eprintln!("{name}: at rest: {rest}, after {took} s");
         };
         let schedules = async {
             if sky.is_without(Protection::Sweep) {
                 std::future::pending::<()>().await;
             }
-            let every = Duration::from_millis(if sky.weather.cells { 100 } else { 1_000 });
-            inbox.keep_schedules(every).await;
+            let every = if sky.weather.cells { 100 } else { 1_000 };
+            inbox.keep_schedules(Duration::from_millis(every)).await;
         };
         tokio::select! {
             () = story => {}
             () = schedules => unreachable!("schedules do not end"),
         }
+        let run = Self::summary(&sky, &canaries, began.elapsed(), calm_at.get());
+        history.end(&inbox.stack, &run).await
+    }
+    /// What the judge has to know, apart from the history.
+    fn summary(sky: &Sky, canaries: &Canaries, took: Duration, calm_at: UnixMillis) -> Value {
         let mut secret = canaries.all().to_vec();
         if sky.is_without(Protection::Silence) {
             secret.push("github-main");
         }
-        let run = json!({
+        json!({
             "seed": sky.weather.seed,
-            "took_s": began.elapsed().as_secs(),
+            "took_s": took.as_secs(),
             "attempts": ATTEMPTS,
             "crashes": CRASHES,
             "answer_ms": ANSWER.as_millis(),
-            "calm_at": calm_at.get().0,
+            "calm_at": calm_at.0,
             "recover_ms": RECOVERY.as_millis(),
             "actions": {
                 "github-main": ["http"], "stripe-main": ["http"], "standard-main": ["http", "open-issue"],
@@ -114,7 +117,6 @@ impl Run {
             "canaries": secret,
             "must_be_empty": ["SpillQueue"],
             "done_to_it": sky.counted(),
-        });
-        history.end(&inbox.stack, &run).await
+        })
     }
 }

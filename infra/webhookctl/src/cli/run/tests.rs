@@ -272,7 +272,7 @@ fn a_broken_connection_is_no_closed_stdout() {
 #[test]
 fn an_error_of_ours_ends_with_its_code() {
     let (mut printer, err) = printer(Format::Json, false);
-    let error = CliError::new("inbox.not_found", Exit::NotFound, "no event 'x'");
+    let error = CliError::not_found("inbox.not_found", "no event 'x'");
     let exit = finish(Err(error.into()), &mut printer, Place::default);
     assert_eq!(exit, Exit::NotFound);
     assert_eq!(

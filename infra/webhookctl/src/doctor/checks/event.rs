@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 
 pub(super) static DEAD_LETTERS: Check = Check {
     name: "event.dead_letters",
@@ -21,6 +21,6 @@ fn dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
     let more = if dead.or_more { "+" } else { "" };
     Ok(Finding::warn(format!(
         "{}{more} dead letters",
-        thousands(dead.count as u64)
+        thousands(dead.count)
     )))
 }

@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Queue, Unknown, Verdict};
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::duration;
 
 /// One throttled poll must not move a message to the dead-letter queue.
@@ -237,7 +237,7 @@ fn short(arn: &str) -> &str {
 }
 
 fn span(seconds: u64) -> String {
-    duration(i64::try_from(seconds).unwrap_or(i64::MAX))
+    duration(seconds)
 }
 
 impl Finding {

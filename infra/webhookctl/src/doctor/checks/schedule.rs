@@ -72,7 +72,7 @@ fn ran(
     }
     let grace = every * 3;
     let last = known(&facts.heartbeats)?.get(task);
-    let said = |span: Duration| duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX));
+    let said = |span: Duration| duration(span.as_secs());
     let want = format!("in the last {}", said(grace));
     match last {
         Some(last) if facts.now.since(*last) <= grace => {

@@ -7,8 +7,8 @@ use shared::base::clock::UnixMillis;
 
 use super::ALL;
 use crate::doctor::{
-    Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
-    Queues, Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
+    Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
+    Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
 };
 use crate::outage_tolerance::Outage;
 use crate::target::Names;
@@ -60,7 +60,7 @@ fn names() -> Names {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "same type as the gathered fact")]
-fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
+fn function(timeout_s: u64, kind: &str) -> Known<Function> {
     let environment = [
         ("MITT_TABLE", "mitt-Inbox-1".to_owned()),
         ("MITT_QUEUE_URL", url("work")),
@@ -69,7 +69,6 @@ fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
         ("MITT_SECRETS_PATH", format!("/mitt/{kind}")),
     ];
     Ok(Function {
-        name: format!("mitt-{name}"),
         timeout_s,
         state: Some("Active".to_owned()),
         last_update: Some("Successful".to_owned()),
@@ -113,9 +112,9 @@ fn healthy() -> Facts {
             arn: "arn:aws:sts::123456789012:assumed-role/Oncall/alice".to_owned(),
         }),
         functions: Functions {
-            catcher: function("catcher", 10, "ingress"),
-            processor: function("processor", 60, "egress"),
-            backup_sync: function("backup-sync", 300, "provider-api"),
+            catcher: function(10, "ingress"),
+            processor: function(60, "egress"),
+            backup_sync: function(300, "provider-api"),
         },
         mappings: Ok(vec![mapping("work")]),
         queues: Queues {
@@ -147,29 +146,32 @@ fn healthy() -> Facts {
             age: DAY * 30,
         }]),
         heartbeats: Ok(tasks.map(|task| (task.to_owned(), NOW)).into()),
-        dead_letters: Ok(Count::default()),
-        sources: Ok(vec![SourceFacts {
-            name: "stripe-main".to_owned(),
-            preset: "stripe".to_owned(),
-            secrets: vec![Wanted {
-                kind: "ingress",
-                name: "stripe-main".to_owned(),
-            }],
-            outage: Outage {
-                longest_s: Some(3 * 24 * 3600),
-                any: false,
-                why: Vec::new(),
-            },
-            sync: Some("ok"),
-            silent: None,
-            watched: true,
-            reconciled: true,
-            dark: None,
-            paused: None,
-            overdue: None,
-            breakers: Vec::new(),
-        }]),
+        dead_letters: Ok(crate::output::count::Count::default()),
+        sources: Ok(vec![healthy_source()]),
         may_write: Ok(()),
+    }
+}
+
+fn healthy_source() -> SourceFacts {
+    SourceFacts {
+        name: "stripe-main".to_owned(),
+        secrets: vec![Wanted {
+            kind: "ingress",
+            name: "stripe-main".to_owned(),
+        }],
+        outage: Outage {
+            longest_s: Some(3 * 24 * 3600),
+            any: false,
+            why: Vec::new(),
+        },
+        sync: Some("ok"),
+        silent: None,
+        watched: true,
+        reconciled: true,
+        dark: None,
+        paused: None,
+        overdue: None,
+        breakers: Vec::new(),
     }
 }
 

@@ -1,18 +1,18 @@
 //! `context add`: stores the names of a deployment under a context name.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use aws_sdk_ssm::operation::get_parameter::GetParameterError;
 use serde_json::Value;
 use shared::aws::Aws;
 
-use super::{read, write};
+use super::read;
 use crate::cli::{ContextAddArgs, Global};
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
-use crate::target::{Contexts, Entry, Names, added, chosen_by_default};
+use crate::target::{Context, Contexts, Names, with_context, with_default};
 
 pub(super) async fn add(
     args: ContextAddArgs,
@@ -45,7 +45,7 @@ pub(super) async fn add(
         Some(_) => global.target.region.clone().or(elder.region),
         None => Some(aws()?.region().to_owned()),
     };
-    let entry = Entry {
+    let context = Context {
         stack,
         region,
         profile: global.target.profile.clone().or(elder.profile),
@@ -56,13 +56,13 @@ pub(super) async fn add(
         names,
     };
     let file = contexts.user_file()?;
-    let mut text = added(&read(file)?, &args.name, &entry);
+    let mut text = with_context(&read(file)?, &args.name, &context)?;
     let first = contexts.default.is_none() && contexts.all.is_empty();
     if first {
-        text = chosen_by_default(&text, &args.name);
+        text = with_default(&text, &args.name)?;
     }
-    write(file, &text)?;
-    let table = entry.names.table.as_deref().unwrap_or_default();
+    files::replace(file, &text, None)?;
+    let table = context.names.table.as_deref().unwrap_or_default();
     out.say(&format!(
         "{}: table {table}, written to {}",
         args.name,
@@ -75,31 +75,22 @@ pub(super) async fn add(
     Ok(Exit::Done)
 }
 
-/// The stored entry of this name, or an empty one. Without `--refresh`, an existing context is an
+/// The stored context of this name, or an empty one. Without `--refresh`, an existing context is an
 /// error, so that `add` does not overwrite it by mistake.
-fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> {
+fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Context, CliError> {
     Contexts::check_new_name(&args.name)?;
     if args.refresh {
         contexts.get(&args.name)?;
     }
     let Some(elder) = contexts.all.get(&args.name) else {
-        return Ok(Entry::default());
+        return Ok(Context::default());
     };
     if !args.refresh {
         let message = format!("context '{}' already exists", args.name);
         return Err(CliError::usage("context.exists", message)
             .tip(format!("webhookctl context add {} --refresh", args.name)));
     }
-    Ok(Entry {
-        stack: elder.stack.clone(),
-        region: elder.region.clone(),
-        profile: elder.profile.clone(),
-        account: elder.account.clone(),
-        sources: elder.sources.as_ref().map(|it| it.display().to_string()),
-        protected: elder.protected,
-        read_only: elder.read_only,
-        names: elder.names.clone(),
-    })
+    Ok(elder.clone())
 }
 
 /// Reads the names that the stack publishes in one SSM parameter.
@@ -132,20 +123,12 @@ async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names
 }
 
 fn outputs(file: &Path) -> anyhow::Result<Names> {
-    let mut text = String::new();
-    if file.as_os_str() == "-" {
-        let read = std::io::stdin().read_to_string(&mut text);
-        read.context("read the outputs from stdin")?;
-    } else {
-        let read = std::fs::read_to_string(file);
-        text = read.with_context(|| format!("read the outputs {}", file.display()))?;
-    }
-    parsed(&text)
+    parsed(&files::read(file, "the outputs")?)
 }
 
 /// Collects all pairs of `OutputKey` and `OutputValue`, at any depth of the document.
-fn parsed(text: &str) -> anyhow::Result<Names> {
-    let document: Value = serde_json::from_str(text).context("the outputs are not JSON")?;
+fn parsed(text: &[u8]) -> anyhow::Result<Names> {
+    let document: Value = serde_json::from_slice(text).context("the outputs are not JSON")?;
     let mut outputs = BTreeMap::new();
     let mut left = vec![&document];
     while let Some(value) = left.pop() {
@@ -184,13 +167,13 @@ async fn account(aws: &Aws) -> Option<String> {
     sts.get_caller_identity().send().await.ok()?.account
 }
 
-fn source_file(args: &ContextAddArgs) -> anyhow::Result<Option<String>> {
+fn source_file(args: &ContextAddArgs) -> anyhow::Result<Option<PathBuf>> {
     let Some(file) = &args.sources else {
         return Ok(None);
     };
     let whole = file.canonicalize();
     let whole = whole.with_context(|| format!("find the sources {}", file.display()))?;
-    Ok(Some(whole.display().to_string()))
+    Ok(Some(whole))
 }
 
 #[cfg(test)]
@@ -205,11 +188,11 @@ mod tests {
             list.to_owned(),
             format!("{{\"Stacks\":[{{\"StackName\":\"a\",\"Outputs\":{list}}}]}}"),
         ] {
-            let names = parsed(&text).unwrap();
+            let names = parsed(text.as_bytes()).unwrap();
             assert_eq!(names.table.as_deref(), Some("t"));
             assert_eq!(names.queue_url.as_deref(), Some("https://q"));
         }
-        assert!(parsed("[]").is_err());
-        assert!(parsed("TableName t").is_err());
+        assert!(parsed(b"[]").is_err());
+        assert!(parsed(b"TableName t").is_err());
     }
 }

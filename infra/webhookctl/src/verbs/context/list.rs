@@ -4,10 +4,8 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 
 use crate::cli::Global;
-use crate::output::table::Weight;
-use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
-use crate::target::{Chosen, Contexts, Local};
+use crate::target::{Chosen, Context, Contexts, Local};
 
 #[derive(Serialize)]
 struct ContextRow {
@@ -28,29 +26,9 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
         Err(_) => global.target.context.clone().or(contexts.default.clone()),
     };
     let is_used = |name: &str| in_use.as_deref() == Some(name);
-    let mut items: Vec<ContextRow> = contexts
-        .all
-        .iter()
-        .map(|(name, context)| {
-            let mut notes = Vec::new();
-            if context.protected {
-                notes.push("protected");
-            }
-            if context.read_only {
-                notes.push("read-only");
-            }
-            if context.names.table.is_none() {
-                notes.push("resource names are missing: context add --refresh");
-            }
-            ContextRow {
-                in_use: is_used(name),
-                context: name.clone(),
-                account: context.account.clone(),
-                region: context.region.clone(),
-                stack: context.stack.clone().or(context.names.table.clone()),
-                note: (!notes.is_empty()).then(|| notes.join(", ")),
-            }
-        })
+    let all = contexts.all.iter();
+    let mut items: Vec<ContextRow> = all
+        .map(|(name, context)| ContextRow::new(name, context, is_used(name)))
         .collect();
     if let Some(local) = Local::find()? {
         items.push(ContextRow {
@@ -68,34 +46,54 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
         .map(|it| it.display().to_string())
         .collect();
     out.list(&List {
-        command: "context.list",
-        context: in_use.as_deref().unwrap_or_default(),
-        as_of: rfc3339(UnixMillis::now().0),
-        columns: columns(),
         id: "context",
-        items,
-        next_cursor: None,
-        truncated: false,
         footer: (!files.is_empty()).then(|| files.join(", ")),
         empty: "No context is configured, and no `webhookctl dev` is running in this folder."
             .to_owned(),
         tip: Some("webhookctl context add NAME --stack STACK --region REGION".to_owned()),
+        ..List::new(
+            "context.list",
+            in_use.as_deref().unwrap_or_default(),
+            UnixMillis::now(),
+            columns(),
+            items,
+        )
     })?;
     Ok(Exit::Done)
 }
 
+impl ContextRow {
+    fn new(name: &str, context: &Context, in_use: bool) -> Self {
+        let notes = [
+            (context.protected, "protected"),
+            (context.read_only, "read-only"),
+            (
+                context.names.table.is_none(),
+                "resource names are missing: context add --refresh",
+            ),
+        ];
+        let notes = notes.iter().filter(|(applies, _)| *applies);
+        let notes: Vec<&str> = notes.map(|(_, note)| *note).collect();
+        Self {
+            in_use,
+            context: name.to_owned(),
+            account: context.account.clone(),
+            region: context.region.clone(),
+            stack: context.stack.clone().or(context.names.table.clone()),
+            note: (!notes.is_empty()).then(|| notes.join(", ")),
+        }
+    }
+}
+
 fn columns() -> Vec<Column<'static, ContextRow>> {
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     vec![
         Column::whole("", "in_use")
-            .weight(Weight::Essential)
+            .essential()
             .shown(|row: &ContextRow| if row.in_use { "*" } else { "" }.to_owned()),
-        Column::whole("CONTEXT", "context").weight(Weight::Essential),
-        Column::whole("ACCOUNT", "account").shown(move |row: &ContextRow| or_none(&row.account)),
-        Column::whole("REGION", "region").shown(move |row: &ContextRow| or_none(&row.region)),
-        Column::text("STACK", "stack", 12).shown(move |row: &ContextRow| or_none(&row.stack)),
-        Column::text("NOTE", "note", 12)
-            .weight(Weight::Lesser)
-            .shown(|row: &ContextRow| row.note.clone().unwrap_or_default()),
+        Column::whole("CONTEXT", "context").essential(),
+        Column::whole("ACCOUNT", "account").dash(),
+        Column::whole("REGION", "region").dash(),
+        Column::text("STACK", "stack", 12).dash(),
+        Column::text("NOTE", "note", 12).lesser(),
     ]
 }

@@ -6,7 +6,7 @@ use local::Stack;
 use serde::Serialize;
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Ledger;
+use shared::inbox::ledger::{Ledger, State};
 use shared::sources::Config;
 
 use super::chaos;
@@ -15,7 +15,7 @@ use crate::demo::Fate;
 use crate::demo::downstream::Seen;
 use crate::inspect::view;
 use crate::inspect::{EventRow, columns};
-use crate::output::format::short_id;
+use crate::output::column::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::target::Local;
 use crate::verbs::send::Sent;
@@ -252,7 +252,7 @@ impl Teller<'_> {
         );
         let example = items
             .iter()
-            .find(|item| item.status == crate::inspect::Status::DeadLetter)
+            .find(|item| item.status == State::DeadLetter)
             .map(|item| item.id.clone());
         if self.out.format.is_json() {
             self.out
@@ -260,17 +260,9 @@ impl Teller<'_> {
         } else {
             self.out.painted("\n")?;
             self.out.list(&List {
-                command: "dev.demo",
-                context: "local",
-                as_of: time::rfc3339(now),
-                columns: columns(now),
-                id: "id",
-                items,
-                next_cursor: None,
-                truncated: false,
-                footer: None,
                 empty: "The ledger is empty.".to_owned(),
                 tip: example.map(|id| format!("webhookctl inbox inspect {}", short_id(&id))),
+                ..List::new("dev.demo", "local", UnixMillis(now), columns(now), items)
             })?;
             self.out.painted(&format!("\n  {summary}\n"))?;
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use local::{Kept, Part};
 
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::time::duration;
 use crate::output::{CliError, Printer};
 
@@ -33,9 +33,8 @@ pub(super) fn reset(folder: &Path, out: &mut Printer) -> anyhow::Result<()> {
 }
 
 fn words(part: &Part) -> String {
-    let plural = if part.files == 1 { "" } else { "s" };
-    let (files, bytes) = (thousands(part.files as u64), thousands(part.bytes));
-    format!("{} ({files} file{plural}, {bytes} bytes)", part.what)
+    let (files, bytes) = (plural(part.files, "file"), thousands(part.bytes));
+    format!("{} ({files}, {bytes} bytes)", part.what)
 }
 
 /// The time since the last write of any part.

@@ -18,6 +18,12 @@ use crate::test_keys;
 /// Prefix of the secrets in Secrets Manager.
 pub(super) const PREFIX: &str = "mitt/ingress";
 
+/// A secret in Parameter Store.
+struct Parameter {
+    name: String,
+    value: String,
+}
+
 /// Stores each secret where the functions read it. For the user's own sources, missing secrets are
 /// generated; secrets of a kept state are not replaced.
 pub(super) async fn put(
@@ -26,70 +32,76 @@ pub(super) async fn put(
     config: &Config,
     own: bool,
 ) -> anyhow::Result<()> {
-    let ssm = stack.clients().ssm;
-    let path = |kind: &str| {
-        stack.secrets_path(match kind {
-            "ingress" => "Catcher",
-            "egress" => "Processor",
-            _ => "BackupSync",
-        })
-    };
-    let mut wanted: Vec<(String, String, bool)> = Vec::new();
-    if own {
-        let ingress = path("ingress")?;
-        let kept = Secrets::new(ssm.clone(), ingress)
-            .with_managed(Managed::new(config.managed_secrets(), Some(PREFIX)))
-            .all()
-            .await?;
-        for source in config.sources() {
-            if !kept.contains_key(&source.secret) {
-                let mut secret = random_hex(20)?;
-                if let Some((public, private)) = test_keys::make(source)? {
-                    let keys = test_keys::path(ingress);
-                    wanted.push((format!("{keys}/{}", source.secret), private, false));
-                    secret = public;
-                }
-                match source.secret_store {
-                    SecretStore::ParameterStore => {
-                        wanted.push((format!("{ingress}/{}", source.secret), secret, false));
-                    }
-                    SecretStore::SecretsManager => make(stack, &source.secret, secret).await?,
-                }
-            }
-            for action in &source.actions {
-                if let ActionKind::Http { secret, .. } = &action.kind {
-                    wanted.push((
-                        format!("{}/{secret}", path("egress")?),
-                        format!("whsec_{}", random_hex(16)?),
-                        false,
-                    ));
-                }
-            }
-        }
+    let wanted = if own {
+        missing(stack, config).await?
     } else {
-        for (kind, name, value) in secrets.iter() {
-            wanted.push((format!("{}/{name}", path(kind)?), value.to_owned(), true));
-        }
-    }
-    for (name, value, replace) in wanted {
+        let all = secrets.iter().map(|(kind, name, value)| {
+            Ok(Parameter {
+                name: format!("{}/{name}", path(stack, kind)?),
+                value: value.to_owned(),
+            })
+        });
+        all.collect::<anyhow::Result<_>>()?
+    };
+    let ssm = stack.clients().ssm;
+    for Parameter { name, value } in wanted {
         let put = ssm
             .put_parameter()
             .name(format!("{name}/current"))
             .value(value)
             .r#type(ParameterType::SecureString)
-            .overwrite(replace)
-            .send()
-            .await;
-        match put {
-            Ok(_) => {}
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(PutParameterError::is_parameter_already_exists) => {}
-            Err(error) => return Err(error).with_context(|| format!("put the secret {name}")),
+            .overwrite(!own);
+        let exists = PutParameterError::is_parameter_already_exists;
+        match put.send().await {
+            Err(error) if !error.as_service_error().is_some_and(exists) => {
+                return Err(error).with_context(|| format!("put the secret {name}"));
+            }
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// New secrets for the sources and the destinations that have none. Those in Secrets Manager are
+/// created here.
+async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter>> {
+    let ingress = path(stack, "ingress")?;
+    let kept = Secrets::new(stack.clients().ssm, ingress)
+        .with_managed(Managed::new(config.managed_secrets(), Some(PREFIX)))
+        .all()
+        .await?;
+    let mut wanted = Vec::new();
+    let mut want = |name: String, value: String| wanted.push(Parameter { name, value });
+    for source in config.sources() {
+        let name = &source.secret;
+        if !kept.contains_key(name) {
+            let mut secret = random_hex(20)?;
+            if let Some((public, private)) = test_keys::make(source)? {
+                want(format!("{}/{name}", test_keys::path(ingress)), private);
+                secret = public;
+            }
+            match source.secret_store {
+                SecretStore::ParameterStore => want(format!("{ingress}/{name}"), secret),
+                SecretStore::SecretsManager => make(stack, name, secret).await?,
+            }
+        }
+        for action in &source.actions {
+            if let ActionKind::Http { secret, .. } = &action.kind {
+                let value = format!("whsec_{}", random_hex(16)?);
+                want(format!("{}/{secret}", path(stack, "egress")?), value);
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+/// The path of the secrets of one kind.
+fn path<'s>(stack: &'s Stack, kind: &str) -> anyhow::Result<&'s str> {
+    stack.secrets_path(match kind {
+        "ingress" => "Catcher",
+        "egress" => "Processor",
+        _ => "BackupSync",
+    })
 }
 
 /// Creates the secret in Secrets Manager. Sources can share a secret; the first one creates it.

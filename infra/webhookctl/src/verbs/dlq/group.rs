@@ -10,8 +10,7 @@ use super::died_at;
 use super::replay_safety::{ReplaySafety, Standings};
 use crate::fingerprint::{Fingerprint, error_text, template};
 use crate::output::Column;
-use crate::output::table::{Weight, thousands};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 
 /// The error text for rows without an error.
 const NONE: &str = "no error was recorded";
@@ -34,8 +33,6 @@ pub(super) struct GroupRow {
     replay: Standings,
     /// The id of the newest dead letter.
     id: String,
-    #[serde(skip)]
-    last: i64,
 }
 
 impl<'r> Group<'r> {
@@ -99,7 +96,6 @@ impl<'r> Group<'r> {
             last_at: rfc3339(died_at(newest)),
             replay: self.standings(config, now),
             id: newest.id().to_string(),
-            last: died_at(newest),
         })
     }
 }
@@ -134,20 +130,14 @@ pub(super) fn source_words(sources: &[String]) -> String {
 
 pub(super) fn columns(now: i64) -> Vec<Column<'static, GroupRow>> {
     vec![
-        Column::whole("ERROR", "error").weight(Weight::Essential),
-        Column::whole("EVENTS", "events")
-            .right()
-            .shown(|group: &GroupRow| thousands(group.events as u64))
-            .weight(Weight::Essential),
+        Column::whole("ERROR", "error").essential(),
+        Column::count("EVENTS", "events").essential(),
         Column::whole("SOURCE", "sources").shown(|group: &GroupRow| source_words(&group.sources)),
-        Column::text("MESSAGE", "message", 20).weight(Weight::Essential),
-        Column::whole("LAST", "last_at")
-            .right()
-            .shown(move |group: &GroupRow| age(group.last, now))
-            .weight(Weight::Lesser),
-        Column::whole("FIRST", "first_at").weight(Weight::Extra),
+        Column::text("MESSAGE", "message", 20).essential(),
+        Column::age("LAST", "last_at", now).lesser(),
+        Column::whole("FIRST", "first_at").extra(),
         Column::whole("REPLAY", "replay")
             .shown(|group: &GroupRow| group.replay.text())
-            .weight(Weight::Essential),
+            .essential(),
     ]
 }

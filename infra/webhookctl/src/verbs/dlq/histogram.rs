@@ -2,11 +2,7 @@
 
 use serde::Serialize;
 
-use crate::output::time::{clock, rfc3339};
-
-const MINUTE_MS: i64 = 60_000;
-const HOUR_MS: i64 = 60 * MINUTE_MS;
-const DAY_MS: i64 = 24 * HOUR_MS;
+use crate::output::time::{DAY_MS, HOUR_MS, MINUTE_MS, clock, rfc3339};
 
 /// The largest number of buckets.
 const MOST: i64 = 48;

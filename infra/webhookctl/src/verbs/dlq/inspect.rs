@@ -10,11 +10,12 @@ use shared::inbox::ledger::{Row, State};
 use super::group::{Group, source_words, text};
 use super::histogram::Histogram;
 use super::replay_safety::{Standings, effects};
-use super::{MOST, dead_letters, died_at, plural};
+use super::{MOST, dead_letters, died_at};
 use crate::cli::{DlqInspectArgs, Global, SelectionArgs};
 use crate::fingerprint::is_a_name;
 use crate::inspect::view;
 use crate::inspect::{SCHEMA, document, full};
+use crate::output::count::plural;
 use crate::output::safe::capped;
 use crate::output::time::{age, clock, rfc3339};
 use crate::output::{CliError, Exit, Printer};
@@ -105,9 +106,8 @@ fn named<'g, 'r>(
             age(last, now)
         )
     });
-    Err(CliError::new(
+    Err(CliError::not_found(
         "dlq.ambiguous_error",
-        Exit::NotFound,
         format!("'{what}' matches {} errors", found.len()),
     )
     .details(details.collect()))
@@ -129,9 +129,8 @@ async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> any
         }
     };
     if row.state != State::DeadLetter {
-        return Err(CliError::new(
+        return Err(CliError::not_found(
             "dlq.not_dead",
-            Exit::NotFound,
             format!("{what} is not a dead letter; its status is {}", row.state),
         )
         .tip(format!("webhookctl inbox inspect {}", row.id()))
@@ -144,9 +143,8 @@ async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> any
 }
 
 fn nothing(inbox: &Deployment, what: &str) -> CliError {
-    CliError::new(
+    CliError::not_found(
         "dlq.not_found",
-        Exit::NotFound,
         format!("no dead letter '{what}' in {}", inbox.name),
     )
     .note("expected at least 4 digits of an error's fingerprint, or the id of an event")
@@ -219,7 +217,7 @@ fn show(document: &Document, now: i64, out: &mut Printer) -> anyhow::Result<Exit
 }
 
 fn lines(document: &Document, now: i64) -> String {
-    let short = crate::output::format::short_id;
+    let short = crate::output::column::short_id;
     let (first, last) = (&document.first, &document.last);
     let mut text = format!(
         "{}  {}    {}, {}\n\n",

@@ -7,11 +7,11 @@ use shared::sources::Config;
 
 use super::group::{self, Group, GroupRow, fingerprint, text};
 use super::replay_safety::ReplaySafety;
-use super::{MOST, dead_letters, died_at, plural};
+use super::{MOST, dead_letters, died_at};
 use crate::cli::{DlqListArgs, Global};
 use crate::completion_cache::{self, Kind};
-use crate::output::table::{Weight, thousands};
-use crate::output::time::{age, rfc3339};
+use crate::output::count::{plural, thousands};
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::selection::Position;
 use crate::target::Deployment;
@@ -32,8 +32,6 @@ struct DeadRow {
     error_fingerprint: String,
     error: String,
     replay: ReplaySafety,
-    #[serde(skip)]
-    died: i64,
 }
 
 pub(super) async fn list(
@@ -81,7 +79,7 @@ async fn grouped(
         format!(
             "only the {} received last; narrow the list with --source, --since and --until to see \
              others · {}",
-            thousands(found.rows.len() as u64),
+            thousands(found.rows.len()),
             inbox.name
         )
     } else {
@@ -92,17 +90,17 @@ async fn grouped(
         )
     };
     out.list(&List {
-        command: "dlq.list",
-        context: &inbox.name,
-        as_of: rfc3339(now),
-        columns: group::columns(now),
-        id: "id",
-        items,
-        next_cursor: None,
         truncated: found.more,
         footer: Some(footer),
         empty: "No dead letters match.".to_owned(),
         tip,
+        ..List::new(
+            "dlq.list",
+            &inbox.name,
+            UnixMillis(now),
+            group::columns(now),
+            items,
+        )
     })
 }
 
@@ -130,17 +128,18 @@ async fn flat(
         .first()
         .map(|row| format!("webhookctl dlq inspect {}", row.id));
     out.list(&List {
-        command: "dlq.events",
-        context: &inbox.name,
-        as_of: rfc3339(now),
-        columns: columns(now),
-        id: "id",
-        items,
         truncated: found.more,
         next_cursor,
         footer: Some(footer),
         empty: "No dead letters match.".to_owned(),
         tip,
+        ..List::new(
+            "dlq.events",
+            &inbox.name,
+            UnixMillis(now),
+            columns(now),
+            items,
+        )
     })
 }
 
@@ -159,29 +158,22 @@ impl DeadRow {
             error_fingerprint: fingerprint(row).short().to_owned(),
             error: text(row).to_owned(),
             replay: ReplaySafety::of(row, config, now),
-            died: died_at(row),
         }
     }
 }
 
 fn columns(now: i64) -> Vec<Column<'static, DeadRow>> {
     vec![
-        Column::whole("DIED", "dead_at")
-            .right()
-            .shown(move |row: &DeadRow| age(row.died, now)),
+        Column::age("DIED", "dead_at", now),
         Column::id("id"),
         Column::whole("SOURCE", "source"),
-        Column::text("TYPE", "type", 12).weight(Weight::Lesser),
+        Column::text("TYPE", "type", 12).lesser(),
         Column::whole("ERROR", "error_fingerprint"),
-        Column::text("MESSAGE", "error", 16).weight(Weight::Essential),
-        Column::whole("REPLAY", "replay").weight(Weight::Essential),
-        Column::whole("TRIES", "attempt_count")
-            .right()
-            .weight(Weight::Extra),
-        Column::whole("REASON", "reason")
-            .shown(|row: &DeadRow| row.reason.clone().unwrap_or_else(|| "-".to_owned()))
-            .weight(Weight::Extra),
-        Column::whole("RECEIVED", "received_at").weight(Weight::Extra),
-        Column::text("DEDUPE KEY", "dedupe_key", 12).weight(Weight::Extra),
+        Column::text("MESSAGE", "error", 16).essential(),
+        Column::whole("REPLAY", "replay").essential(),
+        Column::whole("TRIES", "attempt_count").right().extra(),
+        Column::whole("REASON", "reason").dash().extra(),
+        Column::whole("RECEIVED", "received_at").extra(),
+        Column::text("DEDUPE KEY", "dedupe_key", 12).extra(),
     ]
 }

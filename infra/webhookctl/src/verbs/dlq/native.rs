@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use aws_sdk_sqs::types::ListMessageMoveTasksResultEntry;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
-use super::{MOST, dead_letters, plural};
+use super::{MOST, dead_letters};
+use crate::audit::{self, Change};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer};
+use crate::poll;
 use crate::target::Deployment;
 
 /// How long the command watches the move. SQS continues it afterwards.
@@ -37,7 +39,7 @@ pub(super) async fn redrive(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = super::redrive::reason(&args)?;
+    let reason = audit::reason("dlq.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("move dead letters")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
@@ -53,19 +55,14 @@ pub(super) async fn redrive(
     not_running(&queue).await?;
     confirmed(&inbox, args.confirm, messages).await?;
 
-    let by = who(&inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "dlq.native",
-        who: by.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: format!("all messages of {}", queue.name()),
         count: usize::try_from(messages).unwrap_or(usize::MAX),
-    };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    }
+    .record(&inbox)
+    .await?;
     queue.start_move().await?;
     let moved = watch(&queue, messages, by, reason).await?;
     let text = format!(
@@ -96,8 +93,8 @@ impl Moved {
 }
 
 fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
-    let messages = plural(usize::try_from(messages).unwrap_or(usize::MAX), "message");
-    let dead = plural(usize::try_from(dead).unwrap_or(usize::MAX), "dead letter");
+    let messages = plural(messages, "message");
+    let dead = plural(dead, "dead letter");
     [
         format!(
             "This moves all {messages} of {} back with SQS StartMessageMoveTask.",
@@ -135,9 +132,8 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
 async fn confirmed(inbox: &Deployment, confirm: Option<u64>, messages: u64) -> anyhow::Result<()> {
     match Confirmation::of(confirm, messages) {
         Confirmation::Given => Ok(()),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "dlq.confirm_mismatch",
-            Exit::Refused,
             format!("the queue has {messages} messages, but {how} {number}; nothing was moved"),
         )
         .into()),
@@ -153,15 +149,14 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
     let groups = Group::all(&found.rows);
     if groups.len() < 2 {
         let message = format!("confirm the number of messages: --confirm {messages}");
-        return Ok(CliError::new("dlq.confirm", Exit::Refused, message));
+        return Ok(CliError::refused("dlq.confirm", message));
     }
     let digits = Group::digits(&groups);
     let first = groups
         .first()
         .map_or("FP", |group| group.error.first(digits));
-    Ok(CliError::new(
+    Ok(CliError::refused(
         "dlq.native_mixed",
-        Exit::Refused,
         format!("{} error groups would be moved together", groups.len()),
     )
     .tip(format!(
@@ -176,21 +171,19 @@ async fn watch(
     by: String,
     reason: &str,
 ) -> anyhow::Result<Moved> {
-    let until = tokio::time::Instant::now() + WATCHED;
-    loop {
-        let task = queue.last_move().await?;
-        let status = task.as_ref().and_then(|task| task.status());
-        let status = status.unwrap_or("RUNNING").to_owned();
-        if status != "RUNNING" || tokio::time::Instant::now() > until {
-            return Ok(Moved {
-                queue: queue.name().to_owned(),
-                messages,
-                moved: task.map_or(0, |task| task.approximate_number_of_messages_moved()),
-                status,
-                by: Some(by),
-                reason: reason.to_owned(),
-            });
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    let status = |task: &Option<_>| {
+        let task: Option<&ListMessageMoveTasksResultEntry> = task.as_ref();
+        let status = task.and_then(|task| task.status());
+        status.unwrap_or("RUNNING").to_owned()
+    };
+    let ended = |task: &_| status(task) != "RUNNING";
+    let task = poll::until(LOOK_EVERY, WATCHED, async || queue.last_move().await, ended).await?;
+    Ok(Moved {
+        queue: queue.name().to_owned(),
+        messages,
+        status: status(&task),
+        moved: task.map_or(0, |task| task.approximate_number_of_messages_moved()),
+        by: Some(by),
+        reason: reason.to_owned(),
+    })
 }

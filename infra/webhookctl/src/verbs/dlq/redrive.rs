@@ -3,8 +3,9 @@
 use shared::base::clock::UnixMillis;
 
 use super::of_the_dead;
+use crate::audit;
 use crate::cli::{DlqRedriveArgs, Global};
-use crate::output::{CliError, Exit, Printer};
+use crate::output::{Exit, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 use crate::verbs::replay;
@@ -14,18 +15,10 @@ pub(super) async fn redrive(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = reason(&args)?;
+    let reason = audit::reason("dlq.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;
     let selection = Selection::new(&chosen, &inbox, UnixMillis::now().0)?;
     replay::plan_and_apply(selection, reason, args.confirm, &inbox, out).await
-}
-
-/// The reason of the redrive, which must not be empty.
-pub(super) fn reason(args: &DlqRedriveArgs) -> Result<&str, CliError> {
-    match args.reason.trim() {
-        "" => Err(CliError::usage("dlq.reason", "a reason is missing: -m WHY")),
-        reason => Ok(reason),
-    }
 }

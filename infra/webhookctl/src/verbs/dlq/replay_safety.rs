@@ -1,13 +1,13 @@
 //! What is known about the effects of a dead letter, and so what a replay would do.
 
 use serde::Serialize;
-use shared::inbox::ledger::Row;
 use shared::inbox::ledger::transition::DISCARDED;
+use shared::inbox::ledger::{EffectState, Row};
 use shared::sources::Config;
 
+use crate::inspect::EventView;
 use crate::inspect::next_action::{Code, next_action};
 use crate::inspect::view;
-use crate::inspect::{EffectState, EventView};
 
 /// Whether a replay is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -108,7 +108,7 @@ pub(super) fn effects(view: &EventView) -> &'static str {
     let some = |states: &[EffectState]| view.effects.iter().any(|e| states.contains(&e.state));
     if some(&[EffectState::Unknown, EffectState::Intent]) {
         "unknown"
-    } else if some(&[EffectState::Committed]) {
+    } else if some(&[EffectState::Done]) {
         "committed"
     } else {
         "not committed"

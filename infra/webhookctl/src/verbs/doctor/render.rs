@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::doctor::{Checked, Facts, Verdict, heading};
 use crate::output::safe::capped;
-use crate::output::time::rfc3339;
 use crate::output::{Column, Format, List, Printer, safe, style};
 use crate::target::Deployment;
 
@@ -43,22 +42,19 @@ fn list(
     }
     let items = checked.iter().map(|checked| Row { checked }).collect();
     out.list(&List {
-        command: "doctor",
-        context: &inbox.name,
-        as_of: rfc3339(facts.now.0),
-        columns: vec![
-            Column::whole("CHECK", "check"),
-            Column::whole("RESULT", "result"),
-            Column::text("FOUND", "found", 20),
-            Column::text("FIX", "fix", 20),
-        ],
         id: "check",
-        items,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
-        empty: String::new(),
-        tip: None,
+        ..List::new(
+            "doctor",
+            &inbox.name,
+            facts.now,
+            vec![
+                Column::whole("CHECK", "check"),
+                Column::whole("RESULT", "result"),
+                Column::text("FOUND", "found", 20),
+                Column::text("FIX", "fix", 20),
+            ],
+            items,
+        )
     })
 }
 

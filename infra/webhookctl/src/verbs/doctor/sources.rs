@@ -64,7 +64,6 @@ async fn of(
     let overdue = rotation.filter(|(rotation, _)| rotation.is_over(now));
     Ok(SourceFacts {
         name: source.name.clone(),
-        preset: source.verifier.preset.id.clone(),
         secrets: secrets(source),
         outage: Outage::of(source),
         sync: source

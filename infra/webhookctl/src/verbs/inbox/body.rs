@@ -80,7 +80,7 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
                 None => "its retention has ended",
             };
             let message = format!("the body of {id} no longer exists");
-            Err(CliError::new("inbox.no_body", Exit::NotFound, message)
+            Err(CliError::not_found("inbox.no_body", message)
                 .note(why)
                 .into())
         }
@@ -106,9 +106,8 @@ fn no_json(row: &Row) -> CliError {
 }
 
 fn control_bytes(id: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "inbox.control_bytes",
-        Exit::Refused,
         "the body contains control characters, which a terminal would interpret or hide",
     )
     .note("nothing was printed")

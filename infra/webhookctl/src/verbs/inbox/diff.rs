@@ -9,8 +9,9 @@ use self::compare::{Change, compare};
 use super::body::read_body;
 use super::find;
 use crate::cli::{DiffArgs, Global};
+use crate::output::count::thousands;
 use crate::output::safe::capped;
-use crate::output::table::{aligned, thousands};
+use crate::output::table::aligned;
 use crate::output::{Exit, Printer};
 use crate::raw_json::Json;
 
@@ -66,10 +67,10 @@ fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
         }
     } else if !document.same_bytes {
         let at = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
-        let (a, b) = (thousands(of_a.len() as u64), thousands(of_b.len() as u64));
+        let (a, b) = (thousands(of_a.len()), thousands(of_b.len()));
         document.also.push(format!(
             "a body is not JSON; {a} and {b} bytes, the first {} are equal",
-            thousands(at as u64)
+            thousands(at)
         ));
     }
     document

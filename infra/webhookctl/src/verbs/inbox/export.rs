@@ -2,22 +2,22 @@
 
 mod record;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Row};
+use shared::inbox::ledger::Row;
 
 use self::record::{Record, Redaction};
+use crate::audit::Change;
 use crate::cli::{ExportArgs, Global};
-use crate::identity::who;
+use crate::files;
 use crate::inspect::view;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
@@ -60,15 +60,14 @@ pub(in crate::verbs) async fn export(
         .transpose()?;
 
     // The audit log records the export before the first event is written.
-    let by = who(&inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "export",
-        who: by.clone(),
-        why: args.reason.clone(),
+        why: &args.reason,
         selection: selection.words(),
         count: rows.len(),
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(&inbox)
+    .await?;
 
     let mut report = Report {
         file: args.file.display().to_string(),
@@ -77,40 +76,12 @@ pub(in crate::verbs) async fn export(
         redacted: 0,
         by,
     };
-    let mut put = |text: &str, out: &mut Printer| {
-        report.bytes += text.len() as u64;
-        match &mut file {
-            Some(file) => file.write(text),
-            None => out.bytes(text.as_bytes()),
-        }
+    let how = How {
+        csv,
+        with_request: args.with_request,
+        redaction,
     };
-    if csv {
-        put(&record::csv_head(args.with_request), out)?;
-    }
-    let mut progress = if to_stdout && out.terminal.stdout.terminal {
-        // The exported lines already show the progress.
-        Progress::Quiet
-    } else {
-        Progress::new(out, "exported", rows.len())
-    };
-    let (inbox, redaction) = (&inbox, &redaction);
-    let records = rows
-        .iter()
-        .map(|row| record(row, inbox, redaction, args.with_request));
-    let mut records = futures::stream::iter(records).buffered(AT_ONCE);
-    let mut redacted = 0;
-    while let Some(record) = records.try_next().await? {
-        redacted += usize::from(record.redacted > 0);
-        let text = if csv {
-            record.csv(args.with_request)?
-        } else {
-            record.json_line()
-        };
-        put(&text, out)?;
-        progress.step();
-    }
-    progress.end();
-    report.redacted = redacted;
+    write(&rows, &how, &inbox, &mut file, &mut report, out).await?;
     if let Some(file) = file {
         file.keep()?;
     }
@@ -121,6 +92,55 @@ pub(in crate::verbs) async fn export(
         out.document("inbox.export", &report, "", &text)?;
     }
     Ok(Exit::Done)
+}
+
+/// How events are written.
+struct How {
+    csv: bool,
+    with_request: bool,
+    redaction: Redaction,
+}
+
+/// Writes the events to the file, or else to stdout.
+async fn write(
+    rows: &[Row],
+    how: &How,
+    inbox: &Deployment,
+    file: &mut Option<NewFile>,
+    report: &mut Report,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let mut progress = if file.is_none() && out.terminal.stdout.terminal {
+        // The exported lines already show the progress.
+        Progress::Quiet
+    } else {
+        Progress::new(out, "exported", rows.len())
+    };
+    let mut put = |text: &str| {
+        report.bytes += text.len() as u64;
+        match file {
+            Some(file) => file.write(text),
+            None => out.bytes(text.as_bytes()),
+        }
+    };
+    if how.csv {
+        put(&record::csv_head(how.with_request))?;
+    }
+    let records = rows
+        .iter()
+        .map(|row| record(row, inbox, &how.redaction, how.with_request));
+    let mut records = futures::stream::iter(records).buffered(AT_ONCE);
+    while let Some(record) = records.try_next().await? {
+        report.redacted += usize::from(record.redacted > 0);
+        put(&if how.csv {
+            record.csv(how.with_request)?
+        } else {
+            record.json_line()
+        })?;
+        progress.step();
+    }
+    progress.end();
+    Ok(())
 }
 
 /// Whether to write CSV: by the extension of the file, or by `-o` on stdout.
@@ -153,8 +173,8 @@ async fn rows(
         .find_saying(inbox, all, &mut |line| out.say(line))
         .await?;
     if found.more {
-        let message = format!("more than {} events match", thousands(MOST_EVENTS as u64));
-        return Err(CliError::new("export.too_many", Exit::Refused, message)
+        let message = format!("more than {} events match", thousands(MOST_EVENTS));
+        return Err(CliError::refused("export.too_many", message)
             .note("nothing was written")
             .tip("export them in parts: --since and --until")
             .into());
@@ -187,17 +207,16 @@ async fn record(
 
 /// `41 events, 212 KB → dead.jsonl   1 path redacted in 29 of them   recorded`
 fn told(report: &Report, paths: usize) -> String {
-    let s = |count: usize| if count == 1 { "" } else { "s" };
     let mut text = format!(
-        "{} event{}, {} → {}",
-        thousands(report.events as u64),
-        s(report.events),
+        "{}, {} → {}",
+        plural(report.events, "event"),
         size(report.bytes),
         report.file
     );
     if paths > 0 {
-        let of = thousands(report.redacted as u64);
-        text = format!("{text}   {paths} path{} redacted in {of} of them", s(paths));
+        let of = thousands(report.redacted);
+        let paths = plural(paths, "path");
+        text = format!("{text}   {paths} redacted in {of} of them");
     }
     format!("{text}   recorded, by {}\n", report.by)
 }
@@ -222,18 +241,14 @@ impl NewFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
         if path.exists() {
             let message = format!("{} already exists", path.display());
-            return Err(CliError::new("export.exists", Exit::Refused, message)
+            return Err(CliError::refused("export.exists", message)
                 .tip("use another file name; existing files are not overwritten")
                 .into());
         }
         let mut part = path.to_owned().into_os_string();
         part.push(".part");
         let part = PathBuf::from(part);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&part);
+        let file = files::create_private(&part);
         let file = file.with_context(|| format!("create {}", part.display()))?;
         Ok(Self {
             part,

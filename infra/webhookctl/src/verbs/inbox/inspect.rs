@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Row;
+use shared::inbox::ledger::{Row, State};
 use shared::webhook::event::EventKey;
 
 use super::{find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
-use crate::inspect::{EventView, SCHEMA, Status, document, full, seven_lines, with_timeline};
+use crate::inspect::{EventView, SCHEMA, document, full, seven_lines, with_timeline};
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::target::Deployment;
 
@@ -109,9 +109,9 @@ async fn watch(
         }
         first = false;
         match event.status {
-            Status::Done => return Ok(Exit::Done),
-            Status::DeadLetter | Status::Quarantined => return Ok(Exit::Partial),
-            Status::Received | Status::Processing | Status::Failed => {}
+            State::Done => return Ok(Exit::Done),
+            State::DeadLetter | State::Quarantined => return Ok(Exit::Partial),
+            State::Received | State::Processing | State::Failed => {}
         }
         event = loop {
             tokio::time::sleep(EACH).await;

@@ -9,7 +9,7 @@ use super::{is_paused, view};
 use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, columns};
 use crate::output::aws::SoFar;
-use crate::output::table::{Weight, thousands};
+use crate::output::count::thousands;
 use crate::output::{CliError, Column, Exit, List, Printer, time};
 use crate::selection::{Cost, Found, Position, Selection, Want, newest};
 use crate::target::Deployment;
@@ -121,14 +121,14 @@ fn chosen<'a>(
             let message = format!("unknown or repeated column '{name}'");
             CliError::usage("usage.columns", message).tip(format!("one of: {}", known.join(", ")))
         })?;
-        shown.push(all.remove(place).weight(Weight::Essential));
+        shown.push(all.remove(place).essential());
     }
     Ok(shown)
 }
 
 /// `8 newest since 09:10`, or `all 8` if no more events match.
 fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
-    let count = thousands(found.rows.len() as u64);
+    let count = thousands(found.rows.len());
     let what = match (found.more, &want.after, want.reverse) {
         (false, None, _) => format!("all {count}"),
         (false, Some(_), _) => format!("the last {count}"),

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::State;
 
 use self::follow::Follow;
 use crate::cli::{Global, TailArgs};
-use crate::inspect::{Change, Status};
-use crate::output::format::short_id;
+use crate::inspect::{Change, as_word};
+use crate::output::column::short_id;
+use crate::output::count::plural;
 use crate::output::safe::capped;
-use crate::output::time::{clock, duration, rfc3339};
+use crate::output::time::{as_rfc3339, clock, duration};
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
@@ -25,29 +27,19 @@ pub(in crate::verbs) const EACH: Duration = Duration::from_secs(1);
 const CELL_CAP: usize = 200;
 
 /// One change of one event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Line {
+    #[serde(serialize_with = "as_rfc3339")]
     at: i64,
     id: String,
     source: String,
+    #[serde(rename = "type")]
     kind: String,
     change: Change,
-    status: Status,
+    #[serde(serialize_with = "as_word")]
+    status: State,
     attempt: u32,
     detail: String,
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    at: String,
-    id: &'a str,
-    source: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    change: Change,
-    status: Status,
-    attempt: u32,
-    detail: &'a str,
 }
 
 pub(in crate::verbs) async fn tail(
@@ -146,16 +138,7 @@ impl Shown {
             _ => {}
         }
         match out.format {
-            Format::Json | Format::Jsonl => out.json_line(&Json {
-                at: rfc3339(line.at),
-                id: &line.id,
-                source: &line.source,
-                kind: &line.kind,
-                change: line.change,
-                status: line.status,
-                attempt: line.attempt,
-                detail: &line.detail,
-            }),
+            Format::Json | Format::Jsonl => out.json_line(line),
             Format::Ids => out.text(&format!("{}\n", line.id)),
             Format::Table | Format::Wide | Format::Csv => {
                 let text = self.line(line, out.format == Format::Wide);
@@ -181,8 +164,7 @@ impl Shown {
     }
 
     fn summary(&self, millis: i64) -> String {
-        let s = if self.events.len() == 1 { "" } else { "s" };
-        let mut words = vec![format!("{} event{s}", self.events.len())];
+        let mut words = vec![plural(self.events.len(), "event")];
         let counts = [
             (self.done, "done"),
             (self.failed, "failed"),
@@ -206,7 +188,7 @@ mod tests {
             source: "github-org".into(),
             kind: "issues.opened".into(),
             change: Change::Stored,
-            status: Status::Received,
+            status: State::Received,
             attempt: 0,
             detail: "by webhook".into(),
         }

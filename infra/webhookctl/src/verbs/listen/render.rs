@@ -10,10 +10,10 @@ use super::deliver::Item;
 use super::wanted::Wanted;
 use crate::forward::Answer;
 use crate::inspect::{EventView, seven_lines};
-use crate::output::format::short_id;
+use crate::output::column::short_id;
+use crate::output::count::plural;
 use crate::output::safe::{capped, safe};
 use crate::output::style::paint;
-use crate::output::table::thousands;
 use crate::output::{Format, Printer, time};
 
 /// Characters of a response body in the text output, and in the output for scripts.
@@ -77,12 +77,11 @@ impl Teller {
         self.phase = Some(true);
         let since = wanted.since.unwrap_or_default().0;
         let most = if wanted.looks_closer() { "up to " } else { "" };
-        let plural = if count == 1 { "" } else { "s" };
         let since = time::clock(since, UnixMillis::now().0);
         let since = since.split('.').next().unwrap_or_default();
-        let count = thousands(count as u64);
+        let count = plural(count, "event");
         out.say(&format!(
-            "  ── backfill: {most}{count} event{plural} since {since}, oldest first ──"
+            "  ── backfill: {most}{count} since {since}, oldest first ──"
         ));
     }
 

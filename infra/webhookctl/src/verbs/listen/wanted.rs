@@ -1,31 +1,30 @@
 //! Selects the events to forward.
 
-use anyhow::Context as _;
 use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
-use shared::inbox::ledger::{Listed, Row};
+use shared::inbox::ledger::{Listed, Row, State};
 use shared::sources::Config;
 
 use crate::cli::ListenArgs;
 use crate::glob;
-use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
-use crate::output::error::nearest;
+use crate::output::time::DAY_MS;
+use crate::selection::{Field, field, sources};
 use crate::target::Deployment;
 
 /// The longest backfill. Each hour of each source is a separate read.
-const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;
+const FURTHEST_MS: i64 = 31 * DAY_MS;
 
 pub(super) struct Wanted {
     pub(super) sources: Vec<String>,
     all_sources: bool,
     types: Vec<String>,
-    status: Vec<Status>,
+    status: Vec<State>,
     error: Option<String>,
     via: Vec<String>,
     attempts: Option<u32>,
-    fields: Vec<(JsonPath, String)>,
+    fields: Vec<Field>,
     /// The start of the backfill; without it, only new events are forwarded.
     pub(super) since: Option<UnixMillis>,
     pub(super) until: Option<UnixMillis>,
@@ -51,22 +50,15 @@ impl Wanted {
         if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
             return Err(CliError::usage("listen.span", "a backfill covers at most 31 days").into());
         }
-        let fields = asked.where_.iter().map(|wanted| {
-            let path = JsonPath::parse(&wanted.path).with_context(|| {
-                CliError::usage("usage.where", format!("invalid path '{}'", wanted.path))
-                    .tip("separate keys with dots, such as data.object.customer")
-            })?;
-            Ok((path, wanted.value.clone()))
-        });
         Ok(Self {
-            sources: chosen(inbox, &asked.received.source)?,
+            sources: sources(inbox, &asked.received.source)?,
             all_sources: asked.received.source.is_empty(),
             types: asked.event_type.clone(),
             status: asked.status.clone(),
             error: asked.error.clone(),
             via: asked.via.iter().map(ToString::to_string).collect(),
             attempts: asked.attempts,
-            fields: fields.collect::<anyhow::Result<_>>()?,
+            fields: asked.where_.iter().map(field).collect::<Result<_, _>>()?,
             since,
             until: asked
                 .received
@@ -114,7 +106,7 @@ impl Wanted {
         let error = shown.last_error.as_ref().map(|error| &error.fingerprint);
         // Quarantined events are not processed, so they are forwarded only on request.
         let status = if self.status.is_empty() {
-            shown.status != Status::Quarantined
+            shown.status != State::Quarantined
         } else {
             self.status.contains(&shown.status)
         };
@@ -125,7 +117,7 @@ impl Wanted {
             && self
                 .fields
                 .iter()
-                .all(|(path, value)| has(path, body, value))
+                .all(|field| has(&field.path, body, &field.value))
     }
 }
 
@@ -134,31 +126,4 @@ fn has(path: &JsonPath, body: &[u8], wanted: &str) -> bool {
     let found = path.all(body).unwrap_or_default().into_iter().flatten();
     let mut texts = found.filter_map(|raw| scalar(raw).ok().flatten());
     texts.any(|text| text == wanted)
-}
-
-/// The sources that match the patterns. A pattern without a match is an error.
-fn chosen(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError> {
-    let known = inbox.sources();
-    if asked.is_empty() {
-        return Ok(known.into_iter().map(str::to_owned).collect());
-    }
-    for pattern in asked {
-        if known.iter().any(|name| glob::fits(pattern, name)) {
-            continue;
-        }
-        let error = CliError::usage(
-            "usage.source",
-            format!("unknown source '{pattern}' in {}", inbox.name),
-        );
-        return Err(match nearest(pattern, known.iter().copied()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!("one of: {}", known.join(", "))),
-        });
-    }
-    let is_asked = |name: &&str| asked.iter().any(|pattern| glob::fits(pattern, name));
-    Ok(known
-        .into_iter()
-        .filter(is_asked)
-        .map(str::to_owned)
-        .collect())
 }

@@ -13,8 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::wanted::Wanted;
 use crate::output::aws::{Place, rewrite};
-
-const HOUR_MS: i64 = 3_600_000;
+use crate::output::time::HOUR_MS;
 
 /// The most events that are read for one hour of one source.
 const MOST_AN_HOUR: usize = 1_000_000;

@@ -1,8 +1,8 @@
 //! In a protected context, the operator confirms how many requests enter the inbox.
 
-use super::plural;
 use crate::confirm::Confirmation;
-use crate::output::{CliError, Exit, Printer};
+use crate::output::count::plural;
+use crate::output::{CliError, Printer};
 use crate::target::Deployment;
 
 /// Checks the count of `--confirm`, or asks for it in a protected context. Other contexts need no
@@ -21,15 +21,13 @@ pub(super) fn let_in(
     let confirm = confirm.map(|confirm| confirm as u64);
     let error = match Confirmation::ask(confirm, count as u64, &format!("{would}."), out)? {
         Confirmation::Given => return Ok(()),
-        Confirmation::Mismatch(number, how) => CliError::new(
+        Confirmation::Mismatch(number, how) => CliError::refused(
             "quarantine.confirm_mismatch",
-            Exit::Refused,
             format!("{requests} would enter, but {how} {number}; nothing was changed"),
         )
         .tip("review the selection with --dry-run"),
-        Confirmation::Invalid | Confirmation::Missing => CliError::new(
+        Confirmation::Invalid | Confirmation::Missing => CliError::refused(
             "quarantine.confirm",
-            Exit::Refused,
             format!("confirm the count: --confirm {count}"),
         )
         .note(format!("{would}; nothing was changed")),

@@ -6,12 +6,12 @@
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, By, Decided, Row, State};
+use shared::inbox::ledger::{By, Decided, Row, State};
 
 use super::inspect;
 use super::reach::door;
+use crate::audit::{self, Change};
 use crate::cli::{DiscardArgs, Global, ReleaseArgs};
-use crate::identity::who;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::inbox;
@@ -32,13 +32,12 @@ pub(super) async fn release(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = words(&args.reason)?;
+    let reason = audit::reason("quarantine.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
     let row = apart(&inbox, &args.id).await?;
-    let who = who(&inbox).await?;
-    log(&inbox, "quarantine.release", &row, &who, reason).await?;
+    let who = record(&inbox, "quarantine.release", &row, reason).await?;
     let by = By {
         who: &who,
         why: reason,
@@ -52,12 +51,11 @@ pub(super) async fn discard(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = words(&args.reason)?;
+    let reason = audit::reason("quarantine.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
-    let who = who(&inbox).await?;
-    log(&inbox, "quarantine.discard", &row, &who, reason).await?;
+    let who = record(&inbox, "quarantine.discard", &row, reason).await?;
     let by = By {
         who: &who,
         why: reason,
@@ -67,13 +65,6 @@ pub(super) async fn discard(
         .discard(&row.key, by, UnixMillis::now())
         .await?;
     told(&decided, &row, by, "discarded", out)
-}
-
-fn words(reason: &str) -> Result<&str, CliError> {
-    match reason.trim() {
-        "" => Err(CliError::usage("quarantine.reason", "say why: -m WHY")),
-        reason => Ok(reason),
-    }
 }
 
 /// Finds the event by id, and checks that it is quarantined.
@@ -93,9 +84,8 @@ async fn apart(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
 }
 
 fn unproven(id: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "quarantine.unproven",
-        Exit::Refused,
         format!("{id} was never verified and cannot be released"),
     )
     .tip(format!(
@@ -104,33 +94,26 @@ fn unproven(id: &str) -> CliError {
 }
 
 fn not_apart(row: &Row, state: State) -> CliError {
-    CliError::new(
+    CliError::refused(
         "quarantine.not_apart",
-        Exit::Refused,
         format!("{} is not quarantined; its state is {state}", row.key),
     )
     .tip(format!("webhookctl inbox inspect {} --full", row.id()))
 }
 
-async fn log(
+async fn record(
     inbox: &Deployment,
     what: &'static str,
     row: &Row,
-    who: &str,
     why: &str,
-) -> anyhow::Result<()> {
-    let deed = AuditAction {
+) -> anyhow::Result<String> {
+    let change = Change {
         what,
-        who: who.to_owned(),
-        why: why.to_owned(),
+        why,
         selection: row.key.to_string(),
         count: 1,
     };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await
+    change.record(inbox).await
 }
 
 fn told(
@@ -146,7 +129,7 @@ fn told(
         Decided::MissingBody => return Err(no_body(row).into()),
         Decided::Missing => {
             let message = format!("{} no longer exists", row.key);
-            return Err(CliError::new("inbox.not_found", Exit::NotFound, message).into());
+            return Err(CliError::not_found("inbox.not_found", message).into());
         }
     };
     let report = Report {
@@ -166,9 +149,8 @@ fn told(
 }
 
 fn no_body(row: &Row) -> CliError {
-    CliError::new(
+    CliError::refused(
         "quarantine.no_body",
-        Exit::Refused,
         format!(
             "the body of {} is not available, so it cannot be processed",
             row.key

@@ -8,8 +8,7 @@ use shared::inbox::rejected::{RejectedRequest, Verdict};
 use shared::webhook::verify::Reason;
 
 use super::finding::{Found, added, what};
-use crate::output::table::Weight;
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, safe};
 
 /// Minimum number of requests from one address that count as a scan.
@@ -31,8 +30,6 @@ pub(super) struct Group {
     oldest_at: String,
     /// The id of the newest request.
     id: String,
-    #[serde(skip)]
-    newest: i64,
 }
 
 impl Group {
@@ -68,7 +65,6 @@ impl Group {
             newest_at: rfc3339(newest.received_at.0),
             oldest_at: rfc3339(oldest.received_at.0),
             id: newest.id.to_string(),
-            newest: newest.received_at.0,
         })
     }
 
@@ -140,23 +136,14 @@ pub(super) fn addresses(held: &[&RejectedRequest]) -> String {
 
 pub(super) fn columns(now: i64) -> Vec<Column<'static, Group>> {
     vec![
-        Column::whole("REASON", "reason").weight(Weight::Essential),
-        Column::whole("REQUESTS", "requests")
-            .right()
-            .weight(Weight::Essential),
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("NEWEST", "newest_at")
-            .right()
-            .shown(move |group: &Group| age(group.newest, now))
-            .weight(Weight::Lesser),
-        Column::text("WHAT", "what", 20).weight(Weight::Lesser),
-        Column::text("FINDING", "finding", 24).weight(Weight::Main),
-        Column::whole("RELEASED", "released")
-            .right()
-            .weight(Weight::Extra),
-        Column::whole("BYTES", "bytes")
-            .right()
-            .weight(Weight::Extra),
-        Column::whole("OLDEST", "oldest_at").weight(Weight::Extra),
+        Column::whole("REASON", "reason").essential(),
+        Column::whole("REQUESTS", "requests").right().essential(),
+        Column::whole("SOURCE", "source").essential(),
+        Column::age("NEWEST", "newest_at", now).lesser(),
+        Column::text("WHAT", "what", 20).lesser(),
+        Column::text("FINDING", "finding", 24),
+        Column::whole("RELEASED", "released").right().extra(),
+        Column::whole("BYTES", "bytes").right().extra(),
+        Column::whole("OLDEST", "oldest_at").extra(),
     ]
 }

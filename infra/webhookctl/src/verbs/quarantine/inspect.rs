@@ -12,8 +12,8 @@ use super::finding::{Found, what};
 use super::list::status;
 use super::reach::Keys;
 use crate::cli::{Global, HeldInspectArgs};
+use crate::output::count::thousands;
 use crate::output::safe::{capped, safe_bytes};
-use crate::output::table::thousands;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -100,9 +100,8 @@ pub(in crate::verbs) async fn find(
         None => Vec::new(),
     };
     match found.len() {
-        0 => Err(CliError::new(
+        0 => Err(CliError::not_found(
             "quarantine.not_found",
-            Exit::NotFound,
             format!("no rejected request '{wanted}' in {}", inbox.name),
         )
         .note("searched the quarantine by id and id prefix; it keeps requests for 7 days")
@@ -114,9 +113,8 @@ pub(in crate::verbs) async fn find(
                 let age = age(held.received_at.0, now.0);
                 format!("{}  {}  {}  {age}", held.id, held.source, held.reason)
             });
-            Err(CliError::new(
+            Err(CliError::not_found(
                 "quarantine.ambiguous_id",
-                Exit::NotFound,
                 format!("'{wanted}' matches {count} requests"),
             )
             .details(details.collect())

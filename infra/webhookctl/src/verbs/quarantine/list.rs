@@ -9,12 +9,10 @@ use super::group::{self, Group};
 use super::reach::Keys;
 use super::{asked, chosen, sources};
 use crate::cli::{Global, HeldListArgs};
-use crate::output::table::{Weight, thousands};
-use crate::output::time::{age, rfc3339};
+use crate::output::count::thousands;
+use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::target::Deployment;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 pub(super) async fn list(
     args: HeldListArgs,
@@ -72,17 +70,15 @@ fn grouped(
         (None, None) => None,
     };
     out.list(&List {
-        command: "quarantine.list",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: group::columns(now.0),
-        id: "id",
-        items,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: empty(args),
         tip,
+        ..List::new(
+            "quarantine.list",
+            &inbox.name,
+            now,
+            group::columns(now.0),
+            items,
+        )
     })
 }
 
@@ -107,17 +103,17 @@ fn flat(
         )
     });
     out.list(&List {
-        command: "quarantine.requests",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
-        id: "id",
-        items,
-        next_cursor: None,
         truncated,
         footer,
         empty: empty(args),
         tip,
+        ..List::new(
+            "quarantine.requests",
+            &inbox.name,
+            now,
+            columns(now.0),
+            items,
+        )
     })
 }
 
@@ -186,8 +182,6 @@ pub(super) struct HeldRow {
     finding: String,
     secret: Option<String>,
     event: Option<String>,
-    #[serde(skip)]
-    received: i64,
 }
 
 impl HeldRow {
@@ -208,7 +202,6 @@ impl HeldRow {
                 .released
                 .as_ref()
                 .and_then(|released| released.key.clone()),
-            received: held.received_at.0,
         }
     }
 }
@@ -223,18 +216,14 @@ pub(super) fn status(held: &RejectedRequest) -> &'static str {
 
 fn columns(now: i64) -> Vec<Column<'static, HeldRow>> {
     vec![
-        Column::whole("AGE", "received_at")
-            .right()
-            .shown(move |row: &HeldRow| age(row.received, now)),
+        Column::age("AGE", "received_at", now),
         Column::id("id"),
         Column::whole("SOURCE", "source"),
         Column::whole("REASON", "reason"),
         Column::status("status"),
-        Column::text("FROM", "address", 12).weight(Weight::Lesser),
-        Column::whole("BYTES", "body_bytes")
-            .right()
-            .weight(Weight::Lesser),
-        Column::text("FINDING", "finding", 16).weight(Weight::Essential),
-        Column::whole("EVENT", "event").weight(Weight::Extra),
+        Column::text("FROM", "address", 12).lesser(),
+        Column::whole("BYTES", "body_bytes").right().lesser(),
+        Column::text("FINDING", "finding", 16).essential(),
+        Column::whole("EVENT", "event").extra(),
     ]
 }

@@ -3,15 +3,14 @@
 use futures::StreamExt;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::inbox::rejected::RejectedRequest;
 
 use super::group::addresses;
-use super::{asked, chosen, plural};
+use super::{asked, chosen};
+use crate::audit::{self, Change};
 use crate::cli::{Global, PurgeArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
@@ -50,45 +49,16 @@ pub(super) async fn purge(
         thousands(bytes),
         addresses(&all)
     );
-    match Confirmation::of(args.confirm.map(|it| it as u64), count as u64) {
-        Confirmation::Given => {}
-        Confirmation::Missing | Confirmation::Invalid => {
-            return Err(CliError::new(
-                "quarantine.confirm",
-                Exit::Refused,
-                format!("confirm the count: --confirm {count}"),
-            )
-            .note(format!("{what}; this cannot be undone"))
-            .into());
-        }
-        Confirmation::Mismatch(number, how) => {
-            return Err(CliError::new(
-                "quarantine.confirm_mismatch",
-                Exit::Refused,
-                format!(
-                    "the selection has {}, but {how} {number}; nothing was deleted",
-                    plural(count, "request")
-                ),
-            )
-            .note(what)
-            .tip("review the selection with `webhookctl quarantine list`")
-            .into());
-        }
-    }
-    let reason = why(&args)?;
-    let by = who(&inbox).await?;
-    let deed = AuditAction {
+    confirmed(count, &what, args.confirm)?;
+    let reason = audit::reason("quarantine.reason", args.why.as_deref().unwrap_or_default())?;
+    let by = Change {
         what: "quarantine.purge",
-        who: by.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: asked(&args.selection),
         count,
-    };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    }
+    .record(&inbox)
+    .await?;
     let mut deleted = futures::stream::iter(&held)
         .map(|held| inbox.quarantine.purge(held))
         .buffer_unordered(AT_ONCE);
@@ -106,11 +76,22 @@ pub(super) async fn purge(
     Ok(Exit::Done)
 }
 
-/// A permanent deletion requires a reason for the audit log.
-fn why(args: &PurgeArgs) -> Result<&str, CliError> {
-    let why = args.why.as_deref().map(str::trim).unwrap_or_default();
-    if why.is_empty() && args.confirm.is_some() {
-        return Err(CliError::usage("quarantine.reason", "say why: -m WHY"));
+fn confirmed(count: usize, what: &str, confirm: Option<usize>) -> Result<(), CliError> {
+    match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
+        Confirmation::Given => Ok(()),
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::refused(
+            "quarantine.confirm",
+            format!("confirm the count: --confirm {count}"),
+        )
+        .note(format!("{what}; this cannot be undone"))),
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
+            "quarantine.confirm_mismatch",
+            format!(
+                "the selection has {}, but {how} {number}; nothing was deleted",
+                plural(count, "request")
+            ),
+        )
+        .note(what)
+        .tip("review the selection with `webhookctl quarantine list`")),
     }
-    Ok(why)
 }

@@ -7,18 +7,18 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
-use shared::inbox::rejected::{Entered, Verdict};
+use shared::inbox::rejected::{Entered, RejectedRequest, Verdict};
 
 use super::confirm::let_in;
 use super::finding::{Found, added};
 use super::reach::{Keys, door};
-use super::{asked, chosen, plural};
+use super::{asked, chosen};
+use crate::audit::{self, Change};
 use crate::cli::{Global, ReverifyArgs};
-use crate::identity::who;
-use crate::output::format::short_id;
+use crate::output::column::short_id;
+use crate::output::count::plural;
 use crate::output::time::rfc3339;
-use crate::output::{CliError, Exit, Printer, Progress};
+use crate::output::{Exit, Printer, Progress};
 use crate::target::Deployment;
 
 /// What the command found and did.
@@ -89,25 +89,16 @@ pub(super) async fn reverify(
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await?;
     // Oldest first, in the order of receipt.
     held.reverse();
-    let mut sources: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
-    for held in &held {
-        let found = Found::new(held, &inbox.config, Some(&keys));
-        sources.entry(&held.source).or_default().push(found);
-    }
+    let sources = by_source(&held, &inbox, &keys);
     let mut report = Report {
         dry_run: args.dry_run,
         ..Report::default()
     };
     if !args.dry_run {
-        let enter = sources
-            .values()
-            .flatten()
-            .filter(|found| found.secret().is_some());
+        let all = || sources.values().flatten();
+        let enter = all().filter(|found| found.secret().is_some());
         let_in(enter.count(), args.confirm, &inbox, out)?;
-        let changes = sources
-            .values()
-            .flatten()
-            .filter(|found| found.is_genuine());
+        let changes = all().filter(|found| found.is_genuine());
         report.by = noted(&inbox, &args, changes.count()).await?;
     }
     // A dry run needs no progress display: all requests are already checked.
@@ -126,9 +117,8 @@ pub(super) async fn reverify(
         for found in all {
             source.note(&found);
             if let Some(door) = &door {
-                enter(&inbox, door, &found, &mut source, &mut report.events)
-                    .await
-                    .with_context(|| format!("put {} into the inbox", found.held.id))?;
+                let events = &mut report.events;
+                enter(&inbox, door, &found, &mut source, events).await?;
             }
             progress.step();
         }
@@ -140,6 +130,19 @@ pub(super) async fn reverify(
     Ok(Exit::Done)
 }
 
+fn by_source<'h>(
+    held: &'h [RejectedRequest],
+    inbox: &Deployment,
+    keys: &Keys,
+) -> BTreeMap<&'h str, Vec<Found<'h>>> {
+    let mut sources: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
+    for held in held {
+        let found = Found::new(held, &inbox.config, Some(keys));
+        sources.entry(&held.source).or_default().push(found);
+    }
+    sources
+}
+
 /// Writes the audit log entry before any request enters the inbox; none if no request does.
 async fn noted(
     inbox: &Deployment,
@@ -149,23 +152,15 @@ async fn noted(
     if count == 0 {
         return Ok(None);
     }
-    let why = args.why.as_deref().map(str::trim).unwrap_or_default();
-    if why.is_empty() {
-        return Err(CliError::usage("quarantine.reason", "say why: -m WHY").into());
-    }
-    let who = who(inbox).await?;
-    let deed = AuditAction {
+    let why = audit::reason("quarantine.reason", args.why.as_deref().unwrap_or_default())?;
+    let who = Change {
         what: "quarantine.reverify",
-        who: who.clone(),
-        why: why.to_owned(),
+        why,
         selection: asked(&args.selection),
         count,
-    };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    }
+    .record(inbox)
+    .await?;
     Ok(Some(who))
 }
 
@@ -180,7 +175,8 @@ async fn enter(
     match &found.verdict {
         Some(Verdict::Genuine(event)) => {
             let entered = inbox.quarantine.release(door, found.held, event, now);
-            match entered.await? {
+            let what = || format!("put {} into the inbox", found.held.id);
+            match entered.await.with_context(what)? {
                 Entered::New => source.new += 1,
                 Entered::Known => source.known += 1,
                 Entered::Apart => source.conflicting += 1,
@@ -188,10 +184,9 @@ async fn enter(
             events.push(event.key().to_string());
         }
         Some(Verdict::Handshake) => {
-            inbox
-                .quarantine
-                .mark_released(found.held, None, now)
-                .await?;
+            let released = inbox.quarantine.mark_released(found.held, None, now);
+            let what = || format!("put {} into the inbox", found.held.id);
+            released.await.with_context(what)?;
         }
         Some(Verdict::Refused(_) | Verdict::Damaged) | None => {}
     }
@@ -227,20 +222,16 @@ impl OfSource {
     }
 }
 
-fn text(report: &Report, now: UnixMillis) -> String {
-    let mut text = String::new();
-    let mut genuine = 0;
-    for source in &report.sources {
-        let _ = writeln!(
-            text,
-            "{} of {}, checked with {}",
-            plural(source.requests, "request"),
-            source.name,
-            plural(source.secrets, "secret")
+impl OfSource {
+    fn text(&self, now: UnixMillis) -> String {
+        let mut text = format!(
+            "{} of {}, checked with {}\n",
+            plural(self.requests, "request"),
+            self.name,
+            plural(self.secrets, "secret")
         );
-        for (secret, count) in &source.matches {
-            genuine += count;
-            let stored = source.added.get(secret);
+        for (secret, count) in &self.matches {
+            let stored = self.added.get(secret);
             let when = added(stored.map(|it| it.millis), now);
             let before = match stored {
                 Some(it) if it.after_receipt => "; received before it was",
@@ -248,21 +239,24 @@ fn text(report: &Report, now: UnixMillis) -> String {
             };
             let _ = writeln!(text, "  {count:>4}  match secret {secret}{when}{before}");
         }
-        if source.handshakes > 0 {
-            let _ = writeln!(
-                text,
-                "  {:>4}  are handshakes, not events",
-                source.handshakes
-            );
+        if self.handshakes > 0 {
+            let _ = writeln!(text, "  {:>4}  are handshakes, not events", self.handshakes);
         }
-        for (reason, count) in &source.stay {
+        for (reason, count) in &self.stay {
             let _ = writeln!(text, "  {count:>4}  stay: {reason}");
         }
-        if let Some(example) = &source.example {
+        if let Some(example) = &self.example {
             let example = short_id(example);
             let _ = writeln!(text, "        see: webhookctl quarantine inspect {example}");
         }
+        text
     }
+}
+
+fn text(report: &Report, now: UnixMillis) -> String {
+    let mut text: String = report.sources.iter().map(|it| it.text(now)).collect();
+    let sum = |count: fn(&OfSource) -> usize| report.sources.iter().map(count).sum::<usize>();
+    let genuine = sum(|source| source.matches.values().sum());
     if report.dry_run {
         let _ = writeln!(
             text,
@@ -271,7 +265,6 @@ fn text(report: &Report, now: UnixMillis) -> String {
         );
         return text;
     }
-    let sum = |count: fn(&OfSource) -> usize| report.sources.iter().map(count).sum::<usize>();
     let apart = match sum(|source| source.conflicting) {
         0 => String::new(),
         apart => format!(", {apart} quarantined because their id or body belongs to another event"),

@@ -6,8 +6,7 @@ use shared::sources::Local;
 
 use super::selected;
 use crate::cli::{Global, ReconcileSelection};
-use crate::output::table::Weight;
-use crate::output::time::{age, rfc3339};
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -23,8 +22,6 @@ struct Line {
     cap: f64,
     report: Option<String>,
     last_run_at: Option<String>,
-    #[serde(skip)]
-    last: Option<i64>,
     compared: Option<u64>,
     drifted: Option<u64>,
     repaired: bool,
@@ -55,7 +52,6 @@ pub(super) async fn list(
             },
             cap: reconcile.cap,
             last_run_at: last.as_ref().map(|report| rfc3339(report.started.0)),
-            last: last.as_ref().map(|report| report.started.0),
             compared: last.as_ref().map(|report| report.counts.compared),
             drifted: last.as_ref().map(|report| report.counts.drifted()),
             repaired: last
@@ -64,27 +60,7 @@ pub(super) async fn list(
             report: last.map(|report| report.id),
         });
     }
-    let number = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
     out.list(&List {
-        command: "reconcile.list",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: vec![
-            Column::whole("SOURCE", "source").weight(Weight::Essential),
-            Column::whole("NAME", "name").weight(Weight::Essential),
-            Column::text("AGAINST", "against", 12),
-            Column::whole("LAST", "last_run_at")
-                .right()
-                .shown(move |row: &Line| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
-            Column::whole("COMPARED", "compared")
-                .right()
-                .shown(move |row: &Line| number(row.compared)),
-            Column::whole("DRIFTED", "drifted")
-                .right()
-                .shown(move |row: &Line| number(row.drifted)),
-            Column::whole("REPORT", "report")
-                .shown(|row: &Line| row.report.clone().unwrap_or_else(|| "-".to_owned())),
-        ],
         id: "report",
         tip: rows
             .iter()
@@ -95,12 +71,23 @@ pub(super) async fn list(
                     row.report.as_ref()?
                 ))
             }),
-        items: rows,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: "No comparisons are configured; add a [[source.reconcile]] to infra/sources.toml."
             .to_owned(),
+        ..List::new(
+            "reconcile.list",
+            &inbox.name,
+            now,
+            vec![
+                Column::whole("SOURCE", "source").essential(),
+                Column::whole("NAME", "name").essential(),
+                Column::text("AGAINST", "against", 12),
+                Column::age("LAST", "last_run_at", now.0),
+                Column::whole("COMPARED", "compared").right().dash(),
+                Column::whole("DRIFTED", "drifted").right().dash(),
+                Column::whole("REPORT", "report").dash(),
+            ],
+            rows,
+        )
     })?;
     Ok(Exit::Done)
 }

@@ -3,21 +3,23 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Received};
+use shared::inbox::Inbox;
+use shared::inbox::ledger::Received;
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
 use super::find;
+use crate::audit::{self, Change};
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
 use crate::confirm::Confirmation;
-use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
+use crate::output::time::DAY_MS;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
 
 /// Maximum age of a report. An older report may no longer describe the current state.
-const OLDEST_MS: i64 = 24 * 3600 * 1000;
+const OLDEST_MS: i64 = DAY_MS;
 
 #[derive(Serialize)]
 struct Repaired<'r> {
@@ -36,10 +38,7 @@ pub(super) async fn repair(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
-    }
+    let reason = audit::reason("reconcile.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;
@@ -47,11 +46,9 @@ pub(super) async fn repair(
     let now = UnixMillis::now();
     let report = find(&inbox, &args.id, now).await?;
     let (source, reconcile) = configured(&inbox, &report)?;
-    let newest = inbox
-        .ledger
-        .provider_reports()
-        .reports(&report.source, &report.name, 1, now)
-        .await?;
+    let reports = inbox.ledger.provider_reports();
+    let newest = reports.reports(&report.source, &report.name, 1, now);
+    let newest = newest.await?;
     of_now(&report, newest.first(), now)?;
     let drift: Vec<&Drift> = report.repairable().collect();
     if drift.is_empty() {
@@ -61,51 +58,22 @@ pub(super) async fn repair(
     within_cap(&report, reconcile, args.over_cap)?;
     confirmed(&drift, args.confirm)?;
 
-    let who = who(&inbox).await?;
-    let deed = AuditAction {
+    let who = Change {
         what: "reconcile.repair",
-        who: who.clone(),
-        why: reason.to_owned(),
+        why: reason,
         selection: format!("{} of {}/{}", report.id, report.source, report.name),
         count: drift.len(),
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
-    let mut noted = Repair {
+    }
+    .record(&inbox)
+    .await?;
+    let noted = Repair {
         at: now,
         by: who.clone(),
         why: reason.to_owned(),
         events: 0,
         complete: false,
     };
-    inbox
-        .ledger
-        .provider_reports()
-        .note_repair(&report, &noted)
-        .await?;
-    let (mut new, mut events) = (0, Vec::new());
-    for drift in &drift {
-        let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
-        let kept = door.accept(&event, UnixMillis::now()).await;
-        let kept = kept.with_context(|| {
-            let put = events.len();
-            format!(
-                "put the event of {} into the inbox ({put} put so far; run the command again)",
-                drift.object
-            )
-        })?;
-        new += kept
-            .iter()
-            .filter(|kept| kept.received == Received::New)
-            .count();
-        events.push(event.key().to_string());
-    }
-    noted.events = events.len() as u64;
-    noted.complete = true;
-    inbox
-        .ledger
-        .provider_reports()
-        .note_repair(&report, &noted)
-        .await?;
+    let (new, events) = put(&report, &drift, source, noted, &inbox, &door).await?;
     let known = events.len() - new;
     let text = format!(
         "{} of {} put into the inbox by {who}: {new} new, {known} already stored\n",
@@ -128,6 +96,39 @@ pub(super) async fn repair(
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Puts an event for each drifted object into the inbox, and notes in the report before and after
+/// that it is repaired. Returns how many events are new, and their keys.
+async fn put(
+    report: &Report,
+    drift: &[&Drift],
+    source: &Source,
+    mut noted: Repair,
+    inbox: &Deployment,
+    door: &Inbox,
+) -> anyhow::Result<(usize, Vec<String>)> {
+    let reports = inbox.ledger.provider_reports();
+    reports.note_repair(report, &noted).await?;
+    let (mut new, mut events) = (0, Vec::new());
+    for drift in drift {
+        let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
+        let kept = door.accept(&event, UnixMillis::now()).await;
+        let kept = kept.with_context(|| {
+            let put = events.len();
+            format!(
+                "put the event of {} into the inbox ({put} put so far; run the command again)",
+                drift.object
+            )
+        })?;
+        let is_new = kept.iter().filter(|kept| kept.received == Received::New);
+        new += is_new.count();
+        events.push(event.key().to_string());
+    }
+    noted.events = events.len() as u64;
+    noted.complete = true;
+    reports.note_repair(report, &noted).await?;
+    Ok((new, events))
 }
 
 /// Fails before reading anything if the queue or the bucket is not named.
@@ -153,9 +154,8 @@ fn configured<'i>(
     let mut all = inbox.config.reconciles();
     all.find(|(source, reconcile)| source.name == report.source && reconcile.name == report.name)
         .ok_or_else(|| {
-            CliError::new(
+            CliError::not_found(
                 "reconcile.unknown",
-                Exit::NotFound,
                 format!("{}/{} is no longer configured", report.source, report.name),
             )
         })
@@ -163,7 +163,7 @@ fn configured<'i>(
 
 fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(), CliError> {
     let refused = |message: String| {
-        CliError::new("reconcile.old_report", Exit::Refused, message)
+        CliError::refused("reconcile.old_report", message)
             .note("the drift may have been repaired since; nothing was changed")
             .tip("webhookctl reconcile run")
     };
@@ -185,15 +185,11 @@ fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<
     if over_cap || percent <= reconcile.cap {
         return Ok(());
     }
-    Err(CliError::new(
+    Err(CliError::refused(
         "reconcile.over_cap",
-        Exit::Refused,
         format!(
             "{percent:.1}% of {} drifted, which is more than the cap of {}%; nothing was changed",
-            plural(
-                usize::try_from(report.counts.compared).unwrap_or(usize::MAX),
-                "object"
-            ),
+            plural(report.counts.compared, "object"),
             reconcile.cap
         ),
     )
@@ -209,18 +205,16 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
         .collect();
     match Confirmation::of(confirm.map(|it| it as u64), count as u64) {
         Confirmation::Given => Ok(()),
-        Confirmation::Missing | Confirmation::Invalid => Err(CliError::new(
+        Confirmation::Missing | Confirmation::Invalid => Err(CliError::refused(
             "reconcile.confirm",
-            Exit::Refused,
             format!(
                 "{} would be put into the inbox; confirm the count: --confirm {count}",
                 plural(count, "event")
             ),
         )
         .details(details)),
-        Confirmation::Mismatch(number, how) => Err(CliError::new(
+        Confirmation::Mismatch(number, how) => Err(CliError::refused(
             "reconcile.confirm_mismatch",
-            Exit::Refused,
             format!(
                 "the report has {}, but {how} {number}; nothing was changed",
                 plural(count, "drifted object")
@@ -228,9 +222,4 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
         )
         .details(details)),
     }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", thousands(count as u64))
 }

@@ -6,11 +6,12 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::monitoring::reconcile::{Drift, Report};
+use shared::monitoring::reconcile::{Counts, Drift, Report};
 
 use super::{find, selected};
 use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};
-use crate::output::table::{aligned, thousands};
+use crate::output::count::thousands;
+use crate::output::table::aligned;
 use crate::output::time::{duration, rfc3339};
 use crate::output::{Exit, Printer};
 use crate::run_task::run_task;
@@ -95,9 +96,43 @@ fn text(report: &Report) -> String {
         report.id,
         rfc3339(report.started.0),
         thousands(counts.compared),
-        duration(i64::try_from(report.took_ms / 1000).unwrap_or(i64::MAX)),
+        duration(report.took_ms / 1000),
     );
-    for (count, said) in [
+    for (count, said) in results(counts) {
+        if count > 0 || said == "agree" {
+            let _ = writeln!(text, "  {:>7} {said}", thousands(count));
+        }
+    }
+    if !report.drift.is_empty() {
+        let rows: Vec<_> = report.drift.iter().take(SHOWN).map(row).collect();
+        for line in aligned(&rows).lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+        if report.drift.len() > SHOWN {
+            let more = report.drift.len() - SHOWN;
+            let _ = writeln!(text, "    and {} more: -o json", thousands(more));
+        }
+    }
+    if let Some(repair) = &report.repair {
+        let state = if repair.complete {
+            "repaired"
+        } else {
+            "repair started"
+        };
+        let _ = writeln!(
+            text,
+            "  {state} by {} at {}, {} events: {}",
+            repair.by,
+            rfc3339(repair.at.0),
+            repair.events,
+            repair.why
+        );
+    }
+    text
+}
+
+fn results(counts: &Counts) -> [(u64, &'static str); 9] {
+    [
         (counts.agree, "agree"),
         (counts.missing, "missing locally"),
         (counts.gone, "deleted at the provider"),
@@ -119,37 +154,7 @@ fn text(report: &Report) -> String {
             counts.settled,
             "of the agreeing objects agreed only at the second check",
         ),
-    ] {
-        if count > 0 || said == "agree" {
-            let _ = writeln!(text, "  {:>7} {said}", thousands(count));
-        }
-    }
-    if !report.drift.is_empty() {
-        let rows: Vec<_> = report.drift.iter().take(SHOWN).map(row).collect();
-        for line in aligned(&rows).lines() {
-            let _ = writeln!(text, "    {line}");
-        }
-        if report.drift.len() > SHOWN {
-            let more = report.drift.len() - SHOWN;
-            let _ = writeln!(text, "    and {} more: -o json", thousands(more as u64));
-        }
-    }
-    if let Some(repair) = &report.repair {
-        let state = if repair.complete {
-            "repaired"
-        } else {
-            "repair started"
-        };
-        let _ = writeln!(
-            text,
-            "  {state} by {} at {}, {} events: {}",
-            repair.by,
-            rfc3339(repair.at.0),
-            repair.events,
-            repair.why
-        );
-    }
-    text
+    ]
 }
 
 fn row(drift: &Drift) -> Vec<String> {

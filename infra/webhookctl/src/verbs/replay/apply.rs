@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    AuditAction, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
+    Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
 };
 
 use super::confirm::confirmed;
@@ -15,8 +15,8 @@ use super::interrupt::Interrupt;
 use super::outcome::{signed, words};
 use super::progress::Watch;
 use super::{named, queue, record, short, untouched};
+use crate::audit::{Change, who};
 use crate::cli::{QueueAt, ReplayApplyArgs};
-use crate::identity::who;
 use crate::output::time::{clock, duration};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -98,7 +98,7 @@ fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
         PlanState::Expired => {
             let ago = duration((now.0 - plan.good_until.0) / 1000);
             let message = format!("plan {} expired {ago} ago", plan.id);
-            Err(CliError::new("replay.expired", Exit::Refused, message)
+            Err(CliError::refused("replay.expired", message)
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
         }
         PlanState::Cancelled => {
@@ -107,7 +107,7 @@ fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
                 .as_deref()
                 .map_or("another operator", short);
             let message = format!("plan {} was cancelled by {by}", plan.id);
-            Err(CliError::new("replay.cancelled", Exit::Refused, message)
+            Err(CliError::refused("replay.cancelled", message)
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
         }
         _ if plan.is_held(now) => Err(locked(plan, now)),
@@ -141,7 +141,7 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
         "the stored events of plan {} have changed since it was made",
         plan.id
     );
-    Err(CliError::new("replay.changed", Exit::Refused, message)
+    Err(CliError::refused("replay.changed", message)
         .note("nothing was replayed")
         .tip(format!("webhookctl replay plan --like {}", plan.id)))
 }
@@ -150,14 +150,13 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
 /// changes.
 async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow::Result<PlanLease> {
     let now = UnixMillis::now();
-    let deed = AuditAction {
+    let change = Change {
         what: "replay.apply",
-        who: by.to_owned(),
-        why: plan.facts.reason.clone(),
+        why: &plan.facts.reason,
         selection: format!("{} of {}", plan.id, plan.facts.words),
         count: plan.count,
     };
-    inbox.ledger.operations().log(&deed, now).await?;
+    change.record_as(by, inbox).await?;
     let run = PlanRun {
         by: by.to_owned(),
         from: now.0,
@@ -282,6 +281,20 @@ async fn finish(
     }
     let left = count - next;
     let took = duration((UnixMillis::now().0 - from) / 1000);
+    let plan = inbox.ledger.plans().plan(&id).await?;
+    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} no longer exists"))?;
+    let exit = exit_of(stop, outcome.failed);
+    let error = failures.first().map(|f| f.fingerprint.as_str());
+    let tip = tip(stop, left, &id, error);
+    let seen = record::Seen { outcome, failures };
+    let text = text(stop, left, limit, &id, &took, &seen);
+    let record = document(&plan, Some(seen), None, UnixMillis::now());
+    out.document("replay.run", &record, &id, &text)?;
+    out.tip(&tip);
+    Ok(exit)
+}
+
+fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record::Seen) -> String {
     let mut text = match stop {
         Stop::Failed { failed, of } => format!(
             "stopped: {failed} of {of} failed again (limit {limit}%); {}\n",
@@ -294,26 +307,13 @@ async fn finish(
             format!("stopped: another operator has taken plan {id}, or it was cancelled\n")
         }
         Stop::Finished | Stop::TimedOut | Stop::Interrupted => {
-            format!("{} in {took}\n", signed(&outcome))
+            format!("{} in {took}\n", signed(&seen.outcome))
         }
     };
-    for failure in &failures {
+    for failure in &seen.failures {
         let _ = writeln!(text, "{}", record::failed(failure));
     }
-    let plan = inbox.ledger.plans().plan(&id).await?;
-    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} no longer exists"))?;
-    let exit = exit_of(stop, outcome.failed);
-    let tip = tip(
-        stop,
-        left,
-        &id,
-        failures.first().map(|f| f.fingerprint.as_str()),
-    );
-    let seen = record::Seen { outcome, failures };
-    let record = document(&plan, Some(seen), None, UnixMillis::now());
-    out.document("replay.run", &record, &id, &text)?;
-    out.tip(&tip);
-    Ok(exit)
+    text
 }
 
 fn tip(stop: Stop, left: usize, id: &str, error: Option<&str>) -> String {

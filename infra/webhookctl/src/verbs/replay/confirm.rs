@@ -2,9 +2,10 @@
 
 use shared::inbox::ledger::Plan;
 
-use super::{events, short};
+use super::short;
 use crate::confirm::Confirmation;
-use crate::output::{CliError, Exit, Printer};
+use crate::output::count::plural;
+use crate::output::{CliError, Printer};
 use crate::target::Deployment;
 
 /// Checks that the given or typed count is the count of the plan.
@@ -20,9 +21,9 @@ pub(super) fn confirmed(
         let message = format!(
             "plan {} runs {} whose side effect is committed; that needs --confirm {count}",
             plan.id,
-            events(plan.facts.committed)
+            plural(plan.facts.committed, "event")
         );
-        return Err(CliError::new("replay.force", Exit::Refused, message).into());
+        return Err(CliError::refused("replay.force", message).into());
     }
     let place = if inbox.is_protected() {
         format!("{} (protected)", inbox.name)
@@ -31,36 +32,32 @@ pub(super) fn confirmed(
     };
     let question = format!(
         "This runs {} again in {place}, as {}.",
-        events(count),
+        plural(count, "event"),
         short(who)
     );
     let error = match Confirmation::ask(confirm, count, &question, out)? {
         Confirmation::Given => return Ok(()),
-        Confirmation::Mismatch(number, how) => CliError::new(
+        Confirmation::Mismatch(number, how) => CliError::refused(
             "replay.confirm_mismatch",
-            Exit::Refused,
             format!(
                 "plan {} has {}, but {how} {number}; nothing was replayed",
                 plan.id,
-                events(count)
+                plural(count, "event")
             ),
         )
         .tip(format!(
             "review it with `webhookctl replay show {}`, then pass the count it shows",
             plan.id
         )),
-        Confirmation::Invalid => CliError::new(
-            "replay.not_confirmed",
-            Exit::Refused,
-            "not a number; nothing was replayed",
-        ),
-        Confirmation::Missing => CliError::new(
+        Confirmation::Invalid => {
+            CliError::refused("replay.not_confirmed", "not a number; nothing was replayed")
+        }
+        Confirmation::Missing => CliError::refused(
             "replay.confirm_needed",
-            Exit::Refused,
             format!(
                 "plan {} replays {} in {place} and {}",
                 plan.id,
-                events(count),
+                plural(count, "event"),
                 out.terminal.why_it_asks_nothing()
             ),
         )

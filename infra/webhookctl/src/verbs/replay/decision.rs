@@ -13,14 +13,14 @@ use crate::inspect::is_superseded;
 /// How long after its receipt an event may be sent again under the same idempotency key.
 /// Destinations such as Stripe remember a key for 24 hours, and the attempts of a run use part of
 /// that time. <https://docs.stripe.com/api/idempotent_requests>
-pub const KEY_AGE: Duration = Duration::from_secs(20 * 3600);
+pub(crate) const KEY_AGE: Duration = Duration::from_secs(20 * 3600);
 
 /// Bodies are kept for at least one day after their event is settled.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What the operator allows a replay to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Policy {
+pub(crate) struct Policy {
     pub mode: ReplayMode,
     /// Effects that are known to have happened are repeated.
     pub new_effects: bool,
@@ -30,7 +30,7 @@ pub struct Policy {
 
 /// Facts about the source that are not in the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AtSource {
+pub(crate) struct AtSource {
     /// How long the source keeps bodies.
     pub bodies: Duration,
     /// A newer event of the same entity was processed, and the latest event wins: the processor
@@ -39,7 +39,7 @@ pub struct AtSource {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     Runs {
         why: Runs,
         /// The end of the time in which a replay is safe: destinations remember a key for a limited
@@ -51,7 +51,7 @@ pub enum Fate {
 
 /// What is known about the effects of an event that runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Runs {
+pub(crate) enum Runs {
     /// The open effects are known not to have happened.
     NotCommitted,
     /// The effects may have happened, and are repeated under the same key.
@@ -62,7 +62,7 @@ pub enum Runs {
 
 /// Why a selected event does not run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftOut {
+pub(crate) enum LeftOut {
     Done,
     EffectUnknown,
     NoKey,
@@ -79,7 +79,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    pub const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Done,
         Self::EffectUnknown,
         Self::NoKey,
@@ -96,7 +96,7 @@ impl LeftOut {
     ];
 
     /// The word in stored plans and in JSON output.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::EffectUnknown => "effect_unknown",
@@ -114,11 +114,11 @@ impl LeftOut {
         }
     }
 
-    pub fn parse(word: &str) -> Option<Self> {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|why| why.word() == word)
     }
 
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Done => "already done",
             Self::EffectUnknown => "side effect unknown",
@@ -139,7 +139,7 @@ impl LeftOut {
     }
 
     /// The option that includes the event, if the operator can include it.
-    pub fn advice(self) -> Option<&'static str> {
+    pub(crate) fn advice(self) -> Option<&'static str> {
         Some(match self {
             Self::EffectUnknown => "include with --mode guarded",
             Self::KeyTooOld => "include with --accept-duplicate-risk",
@@ -152,7 +152,7 @@ impl LeftOut {
 
 /// Decides whether a replay under this policy processes the event of a row now. `source` is `None`
 /// if its source is no longer configured.
-pub fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: UnixMillis) -> Fate {
+pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: UnixMillis) -> Fate {
     let Some(source) = source else {
         return Fate::LeftOut(LeftOut::NoSource);
     };

@@ -9,7 +9,6 @@ use super::outcome::words;
 use super::short;
 use crate::cli::ReplayLogArgs;
 use crate::completion_cache::{self, Kind};
-use crate::output::table::{Weight, thousands};
 use crate::output::time::{clock, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -66,17 +65,12 @@ pub(super) async fn log(
     let plans: Vec<String> = items.iter().map(|line| line.plan.clone()).collect();
     completion_cache::keep(&inbox.name, Kind::Plan, &plans);
     out.list(&List {
-        command: "replay.log",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
         id: "plan",
-        items,
-        next_cursor: None,
         truncated,
         footer: truncated.then(|| format!("the newest {limit} plans; show more with -n")),
         empty: "No plans; plans are kept for 90 days.".to_owned(),
         tip: Some("webhookctl replay show <PLAN>".to_owned()),
+        ..List::new("replay.log", &inbox.name, now, columns(now.0), items)
     })?;
     Ok(Exit::Done)
 }
@@ -104,14 +98,12 @@ fn line(plan: &Plan, now: UnixMillis) -> Line {
 
 fn columns(now: i64) -> Vec<Column<'static, Line>> {
     vec![
-        Column::whole("PLAN", "plan").weight(Weight::Essential),
+        Column::whole("PLAN", "plan").essential(),
         Column::whole("WHEN", "planned_at").shown(move |line: &Line| when(line.at, now)),
         Column::whole("WHO", "by").shown(|line: &Line| short(&line.by).to_owned()),
         Column::text("SELECTION", "selection", 16),
-        Column::whole("EVENTS", "events")
-            .right()
-            .shown(|line: &Line| thousands(line.events as u64)),
-        Column::text("OUTCOME", "outcome", 20).weight(Weight::Essential),
+        Column::count("EVENTS", "events"),
+        Column::text("OUTCOME", "outcome", 20).essential(),
         Column::text("REASON", "reason", 12),
     ]
 }

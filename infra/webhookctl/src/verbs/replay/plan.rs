@@ -13,11 +13,11 @@ use shared::inbox::ledger::{
 use shared::sources::ordering::{Mode, Order};
 
 use super::decision::{AtSource, Fate, LeftOut, Policy, Runs, fate};
-use super::{events, named, render};
+use super::{named, render};
+use crate::audit::who;
 use crate::cli::{ReplayMode, ReplayPlanArgs, SelectionArgs};
 use crate::completion_cache::{self, Kind};
-use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
@@ -110,10 +110,10 @@ pub(super) async fn made(
         let message = format!(
             "--mode force runs {} whose side effect is committed; this requires --reason and \
              --confirm {}",
-            events(committed),
+            plural(committed, "event"),
             judged.events.len()
         );
-        return Err(CliError::new("replay.force", Exit::Refused, message).into());
+        return Err(CliError::refused("replay.force", message).into());
     }
     let by = who(inbox).await?;
     let mut plan = Plan {
@@ -169,7 +169,7 @@ async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>>
     if count <= asked.max && !found.more {
         return Ok(found.rows);
     }
-    let counted = thousands(count as u64);
+    let counted = thousands(count);
     let (said, tip) = if found.more {
         (
             format!("more than {counted} events match"),
@@ -182,7 +182,7 @@ async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>>
         )
     };
     let message = format!("{said}, but --max is {}", asked.max);
-    let error = CliError::new("replay.too_many", Exit::Refused, message);
+    let error = CliError::refused("replay.too_many", message);
     Err(error.tip(tip).into())
 }
 
@@ -283,8 +283,7 @@ async fn like_that(
     let plan = named(inbox, like, now).await?;
     let unclear = |what: &str| {
         let message = format!("the selection of {} cannot be repeated: {what}", plan.id);
-        CliError::new("replay.like", Exit::Refused, message)
-            .tip("pass the selection again, without --like")
+        CliError::refused("replay.like", message).tip("pass the selection again, without --like")
     };
     let mut line = vec!["selection".to_owned()];
     for (name, value) in plan.facts.selection.as_object().into_iter().flatten() {

@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Plan, PlanOutcome, PlanState};
+use shared::inbox::ledger::{Plan, PlanOutcome, PlanState};
 use shared::webhook::event::EventId;
 
 use super::decision::LeftOut;
 use super::document::document;
 use super::outcome::{Became, Failure, count, failures, look, words};
-use super::{events, named, short};
+use super::{named, short};
+use crate::audit::Change;
 use crate::cli::ReplayShowArgs;
-use crate::identity::who;
-use crate::output::table::Weight;
+use crate::output::count::plural;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -86,15 +86,14 @@ pub(super) async fn cancel(
     inbox.may_write("cancel a plan")?;
     let now = UnixMillis::now();
     let plan = named(inbox, wanted, now).await?;
-    let by = who(inbox).await?;
-    let deed = AuditAction {
+    let by = Change {
         what: "replay.cancel",
-        who: by.clone(),
-        why: plan.facts.reason.clone(),
+        why: &plan.facts.reason,
         selection: plan.id.clone(),
         count: plan.count,
-    };
-    inbox.ledger.operations().log(&deed, now).await?;
+    }
+    .record(inbox)
+    .await?;
     let cancelled = inbox.ledger.plans().cancel_plan(&plan.id, &by, now).await?;
     let plan = cancelled.unwrap_or(plan);
     if plan.state != PlanState::Cancelled {
@@ -102,13 +101,13 @@ pub(super) async fn cancel(
             "plan {} is {}; nothing is left to cancel",
             plan.id, plan.state
         );
-        return Err(CliError::new("replay.ended", Exit::Refused, message).into());
+        return Err(CliError::refused("replay.ended", message).into());
     }
     let text = format!(
         "{} is cancelled: {} of {} were handled; queued events still run\n",
         plan.id,
         plan.next,
-        events(plan.count as u64)
+        plural(plan.count, "event")
     );
     out.document(
         "replay.cancel",
@@ -150,25 +149,22 @@ async fn left_out(
         }
     });
     out.list(&List {
-        command: "replay.left_out",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: vec![
-            Column::id("id"),
-            Column::whole("SOURCE", "source"),
-            Column::whole("RECEIVED", "received_at").weight(Weight::Lesser),
-            Column::text("WHY", "why", 20)
-                .weight(Weight::Essential)
-                .shown(|line: &Line| line.said.clone()),
-            Column::whole("KEY", "key").weight(Weight::Extra),
-        ],
-        id: "id",
-        items: items.collect(),
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: format!("{} leaves out no events.", plan.id),
-        tip: None,
+        ..List::new(
+            "replay.left_out",
+            &inbox.name,
+            now,
+            vec![
+                Column::id("id"),
+                Column::whole("SOURCE", "source"),
+                Column::whole("RECEIVED", "received_at").lesser(),
+                Column::text("WHY", "why", 20)
+                    .essential()
+                    .shown(|line: &Line| line.said.clone()),
+                Column::whole("KEY", "key").extra(),
+            ],
+            items.collect(),
+        )
     })?;
     Ok(Exit::Done)
 }

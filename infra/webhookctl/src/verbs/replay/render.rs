@@ -11,7 +11,8 @@ use super::document::document;
 use super::plan::Judged;
 use crate::inspect::view;
 use crate::output::Printer;
-use crate::output::table::{aligned, thousands};
+use crate::output::count::thousands;
+use crate::output::table::aligned;
 use crate::output::time::{age, duration, rfc3339};
 use crate::target::Deployment;
 

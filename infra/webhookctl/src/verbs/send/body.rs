@@ -1,9 +1,5 @@
 //! The content of a test webhook: a sample or a given body, changed by the arguments.
 
-use std::io::Read as _;
-use std::path::Path;
-
-use anyhow::Context;
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -11,6 +7,7 @@ use shared::base::clock::UnixMillis;
 
 use super::target::Target;
 use crate::cli::{Assignment, SendArgs};
+use crate::files;
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::samples::{self, Draft, Sample};
@@ -60,28 +57,12 @@ pub(super) fn change_all(draft: &mut Draft, args: &SendArgs, what: &str) -> anyh
 
 /// The body that replaces the sample's body, if given.
 pub(super) fn given(args: &SendArgs) -> anyhow::Result<Option<Bytes>> {
-    let is_stdin = |path: &Path| path.as_os_str() == "-";
     Ok(match (&args.data, &args.file) {
-        (Some(text), _) if text == "-" => Some(stdin()?),
+        (Some(text), _) if text == "-" => Some(files::read_stdin("the body")?.into()),
         (Some(text), _) => Some(text.clone().into()),
-        (None, Some(path)) if is_stdin(path) => Some(stdin()?),
-        (None, Some(path)) => {
-            let body = std::fs::read(path);
-            Some(
-                body.with_context(|| format!("read {}", path.display()))?
-                    .into(),
-            )
-        }
+        (None, Some(path)) => Some(files::read(path, "the body")?.into()),
         (None, None) => None,
     })
-}
-
-fn stdin() -> anyhow::Result<Bytes> {
-    let mut body = Vec::new();
-    std::io::stdin()
-        .read_to_end(&mut body)
-        .context("read the body from stdin")?;
-    Ok(body.into())
 }
 
 /// A type that is similar to a sample's type is a typo. Any other type is sent with a generic body.

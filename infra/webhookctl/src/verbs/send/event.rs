@@ -1,15 +1,14 @@
 //! `send --event`: sends a stored event again, to a program on this machine.
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 use shared::webhook::sign::{Means, means};
 
 use super::render::Words;
 use super::target::Target;
 use super::{body, curl, key, post};
+use crate::audit::Change;
 use crate::cli::{Global, SendArgs};
 use crate::forward::{Address, Signing, Stored, scheme_of};
-use crate::identity::who;
 use crate::output::time::age;
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{Signed, Signer};
@@ -166,18 +165,13 @@ async fn record(inbox: &Deployment, id: &str, url: &str, out: &mut Printer) -> a
     if inbox.local.is_some() {
         return Ok(());
     }
-    let deed = AuditAction {
+    let change = Change {
         what: "send.event",
-        who: who(inbox).await?,
-        why: format!("read to send it to {url}"),
+        why: &format!("read to send it to {url}"),
         selection: id.to_owned(),
         count: 1,
     };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await?;
+    change.record(inbox).await?;
     out.say(&format!(
         "recorded in the audit log of {} as a read",
         inbox.name

@@ -1,6 +1,6 @@
 //! Secrets and private keys: read from their location, or generated.
 
-use std::io::Read as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,6 +12,7 @@ use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 
 use super::target::chosen;
 use crate::cli::{SecretFrom, SendArgs};
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Local, ManagedSecret};
 
@@ -21,7 +22,7 @@ const MAKE_RSA: &str =
 
 /// Reads a shared secret.
 pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
-    let text = read(from, "the secret")?;
+    let text = from.read("the secret")?;
     let value = text.trim_end_matches(['\r', '\n']);
     if value.is_empty() {
         return Err(CliError::usage("send.no_secret", "the secret is empty").into());
@@ -32,7 +33,7 @@ pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
 /// Reads a private key and checks that its algorithm is the scheme's.
 pub(super) fn pair(from: &SecretFrom, scheme: &Scheme) -> anyhow::Result<KeyPair> {
     let wrong = |why: String| CliError::usage("send.key", format!("--key-from: {why}"));
-    let text = read(from, "the private key")?;
+    let text = from.read("the private key")?;
     let pair = KeyPair::from_pem(&text).map_err(|error| wrong(error.to_string()))?;
     match means(scheme) {
         Means::KeyPair(algorithm) if algorithm != pair.algorithm() => Err(wrong(format!(
@@ -82,7 +83,9 @@ pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::R
         );
     }
     let pair = KeyPair::generate(algorithm)?;
-    write_private(file, &pair.expose_pem())
+    let created = files::create_private(file);
+    created
+        .and_then(|mut created| created.write_all(pair.expose_pem().as_bytes()))
         .with_context(|| format!("write the private key to {}", file.display()))?;
     out.say(&format!("wrote the private key to {}", file.display()));
     print(&pair, scheme, out)
@@ -161,31 +164,4 @@ pub(super) async fn store_managed(
 fn is_live(live: &[Secret], public: &Secret) -> bool {
     let public = public.expose().trim_end();
     live.iter().any(|known| known.expose().trim_end() == public)
-}
-
-fn read(from: &SecretFrom, what: &str) -> anyhow::Result<String> {
-    match from {
-        SecretFrom::Stdin => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .with_context(|| format!("read {what} from stdin"))?;
-            Ok(text)
-        }
-        SecretFrom::File(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("read {what} from {}", path.display())),
-        SecretFrom::Env(name) => {
-            shared::base::env::env_var(name).with_context(|| format!("{name} is not set"))
-        }
-    }
-}
-
-/// Creates a file that only its owner can read.
-fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(file)?.write_all(text.as_bytes())
 }

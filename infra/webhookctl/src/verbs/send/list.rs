@@ -1,14 +1,10 @@
 //! `send --list`: whether and how a webhook of each preset can be sent.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::webhook::preset::Preset;
 use shared::webhook::sign::{Means, means};
 
-use crate::output::table::Weight;
-use crate::output::{Column, Exit, List, Printer, time};
+use crate::output::{Column, Exit, List, Printer};
 use crate::preset_text as words;
 use crate::samples;
 
@@ -27,8 +23,7 @@ struct PresetRow {
 
 pub(super) fn list(out: &mut Printer) -> anyhow::Result<Exit> {
     let mut items = Vec::new();
-    for id in Preset::ids() {
-        let preset = Preset::embedded(id, &BTreeMap::new())?;
+    for preset in words::all()? {
         for scheme in &preset.schemes {
             items.push(PresetRow {
                 preset: preset.id.clone(),
@@ -43,27 +38,23 @@ pub(super) fn list(out: &mut Printer) -> anyhow::Result<Exit> {
         }
     }
     out.list(&List {
-        command: "send.list",
-        context: "presets",
-        as_of: time::rfc3339(UnixMillis::now().0),
-        columns: vec![
-            Column::whole("PRESET", "preset").weight(Weight::Essential),
-            Column::text("VARIANT", "variant", 8),
-            Column::text("SIGNED WITH", "signed_with", 20).weight(Weight::Essential),
-            Column::text("HEADER", "header", 16),
-            Column::text("SIGNED STRING", "signed", 16).weight(Weight::Lesser),
-            Column::text("DEDUPE KEY", "key", 16).weight(Weight::Lesser),
-            Column::text("TYPES", "types", 16)
-                .shown(|row: &PresetRow| row.types.join(", "))
-                .weight(Weight::Lesser),
-        ],
         id: "preset",
-        items,
-        next_cursor: None,
-        truncated: false,
-        footer: None,
         empty: "No presets.".to_owned(),
-        tip: None,
+        ..List::new(
+            "send.list",
+            "presets",
+            UnixMillis::now(),
+            vec![
+                Column::whole("PRESET", "preset").essential(),
+                Column::text("VARIANT", "variant", 8),
+                Column::text("SIGNED WITH", "signed_with", 20).essential(),
+                Column::text("HEADER", "header", 16),
+                Column::text("SIGNED STRING", "signed", 16).lesser(),
+                Column::text("DEDUPE KEY", "key", 16).lesser(),
+                Column::text("TYPES", "types", 16).lesser(),
+            ],
+            items,
+        )
     })?;
     Ok(Exit::Done)
 }

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::webhook::event::{EventKey, Sha};
-use shared::webhook::verify::Arrival;
 
 use super::Told;
 use super::target::Target;
 use crate::forward::Address;
+use crate::output::time::HOUR_MS;
 use crate::output::{CliError, Exit};
+use crate::poll;
 use crate::samples::{Draft, Signed};
 use crate::target::Deployment;
 
@@ -19,8 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Maximum number of stored bytes of a response.
 const LARGEST_ANSWER: usize = 16 * 1024;
-
-const HOUR_MS: i64 = 3_600_000;
 
 pub(super) async fn post(
     http: &reqwest::Client,
@@ -32,7 +31,7 @@ pub(super) async fn post(
     let (since, began) = (UnixMillis::now(), Instant::now());
     let mut told = deliver(http, target, draft, signed).await?;
     if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
-        && let Some(key) = key(target, signed)
+        && let Some(key) = target.event_key(signed)
     {
         follow(inbox, &key, since, wait, &mut told).await?;
         told.outcome_ms = Some(began.elapsed().as_millis());
@@ -50,24 +49,15 @@ pub(super) async fn deliver(
     draft: &Draft,
     signed: &Signed,
 ) -> anyhow::Result<Told> {
-    let url = target.url_of(signed);
-    let mut request = http.post(&url).body(signed.body.clone());
-    for (name, value) in &signed.headers {
-        request = request.header(name, value);
-    }
     let began = Instant::now();
-    let response = request.send().await.map_err(|error| {
+    let response = request(http, target, signed).await.map_err(|error| {
         CliError::failed(
             "send.failed",
-            format!(
-                "cannot reach {}: {}",
-                target.url,
-                anyhow::Error::from(error.without_url()).root_cause()
-            ),
+            format!("cannot reach {}: {}", target.url, cause(error)),
         )
     })?;
     let mut told = Told {
-        url,
+        url: target.url_of(signed),
         preset: draft.preset.clone(),
         kind: draft.kind.clone(),
         provider_id: draft.id.clone(),
@@ -82,6 +72,25 @@ pub(super) async fn deliver(
         told.response = Some(String::from_utf8_lossy(shown).into_owned());
     }
     Ok(told)
+}
+
+/// Posts the webhook.
+pub(in crate::verbs) async fn request(
+    http: &reqwest::Client,
+    target: &Target,
+    signed: &Signed,
+) -> reqwest::Result<reqwest::Response> {
+    let mut request = http.post(target.url_of(signed)).body(signed.body.clone());
+    for (name, value) in &signed.headers {
+        request = request.header(name, value);
+    }
+    request.send().await
+}
+
+/// The cause of a failed request. The URL can contain a secret.
+pub(in crate::verbs) fn cause(error: reqwest::Error) -> String {
+    let error = anyhow::Error::from(error.without_url());
+    error.root_cause().to_string()
 }
 
 /// The HTTP client for this URL. It uses no proxy if the URL is on this machine.
@@ -110,15 +119,6 @@ pub(super) async fn quarantined(
     Ok(this.map(|held| held.id.as_str().to_owned()))
 }
 
-/// The event key that the catcher gives the event.
-fn key(target: &Target, signed: &Signed) -> Option<EventKey> {
-    let envelope = signed.envelope(UnixMillis::now());
-    match target.verifier.verify(&envelope, &target.stored) {
-        Ok(Arrival::Event(event)) => Some(event.key().clone()),
-        _ => None,
-    }
-}
-
 async fn follow(
     inbox: &Deployment,
     key: &EventKey,
@@ -126,36 +126,39 @@ async fn follow(
     wait: bool,
     told: &mut Told,
 ) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(row) = row(inbox, key, since).await? {
-            told.id = Some(row.id().as_str().to_owned());
-            told.outcome = Some(row.state.to_string());
-            told.attempts = Some(row.attempts);
-            if !wait || !row.is_open() {
-                return Ok(());
-            }
-        }
-        if Instant::now() > deadline {
-            return Err(CliError::new(
-                "send.timeout",
-                Exit::Partial,
-                format!("event {key} did not finish within {} s", PATIENCE.as_secs()),
-            )
-            .tip(format!("webhookctl inbox inspect {key}"))
-            .into());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let enough = |row: &Row| !wait || !row.is_open();
+    let row = reached(inbox, key, since, PATIENCE, enough).await?;
+    let Some(row) = row.filter(enough) else {
+        return Err(CliError::new(
+            "send.timeout",
+            Exit::Partial,
+            format!("event {key} did not finish within {} s", PATIENCE.as_secs()),
+        )
+        .tip(format!("webhookctl inbox inspect {key}"))
+        .into());
+    };
+    told.id = Some(row.id().as_str().to_owned());
+    told.outcome = Some(row.state.to_string());
+    told.attempts = Some(row.attempts);
+    Ok(())
+}
+
+/// The row of the event when it is as wanted, or its state after `patience`.
+pub(in crate::verbs) async fn reached(
+    inbox: &Deployment,
+    key: &EventKey,
+    since: UnixMillis,
+    patience: Duration,
+    enough: impl Fn(&Row) -> bool,
+) -> anyhow::Result<Option<Row>> {
+    let read = async || row(inbox, key, since).await;
+    let enough = |row: &Option<Row>| row.as_ref().is_some_and(&enough);
+    poll::until(Duration::from_millis(50), patience, read, enough).await
 }
 
 /// The row of the event. If its key contains the time of arrival, the row is searched among the
 /// recent events.
-pub(in crate::verbs) async fn row(
-    inbox: &Deployment,
-    key: &EventKey,
-    since: UnixMillis,
-) -> anyhow::Result<Option<Row>> {
+async fn row(inbox: &Deployment, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
     let Some((_, body)) = key
         .id()
         .strip_prefix("at:")

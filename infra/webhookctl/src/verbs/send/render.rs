@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::Told;
 use super::target::Target;
 use crate::cli::Tamper;
+use crate::output::count::{plural, thousands};
 use crate::output::safe::capped;
-use crate::output::table::{aligned, thousands};
+use crate::output::table::aligned;
 use crate::preset_text as words;
 use crate::samples::Signer;
 
@@ -53,7 +54,7 @@ impl Words {
             told.kind.clone(),
             format!("{}{}", told.provider_id, told.note),
         ]]);
-        let bytes = thousands(told.bytes as u64);
+        let bytes = thousands(told.bytes);
         let _ = writeln!(text, "  {}, {bytes} bytes", self.signed);
         let reason = reason(told.status);
         let mut answer = vec![format!("{}{reason} in {}ms", told.status, told.took_ms)];
@@ -65,7 +66,7 @@ impl Words {
         answer.extend(response.map(|text| capped(text, SHOWN).into_owned()));
         let _ = writeln!(text, "{}", answer.join("  ").trim_end());
         if let (Some(outcome), Some(attempts)) = (&told.outcome, told.attempts) {
-            let plural = if attempts == 1 { "" } else { "s" };
+            let attempts = plural(attempts, "attempt");
             let took = told.outcome_ms.unwrap_or_default();
             let mark = match outcome.as_str() {
                 "done" => "●",
@@ -73,10 +74,7 @@ impl Words {
                 "dead_letter" => "■",
                 _ => "◐",
             };
-            let _ = writeln!(
-                text,
-                "{mark} {outcome} in {took}ms, {attempts} attempt{plural}"
-            );
+            let _ = writeln!(text, "{mark} {outcome} in {took}ms, {attempts}");
         }
         text
     }

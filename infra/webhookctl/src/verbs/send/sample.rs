@@ -38,13 +38,7 @@ pub(in crate::verbs) async fn sample(
     let verifier = &target.verifier;
     let since = UnixMillis::now();
     let draft = samples::draft(&verifier.preset, &verifier.variant, None, None, since)?;
-    let signed = draft.sign(
-        &verifier.preset,
-        &verifier.variant,
-        &target.signer,
-        &target.signed_url,
-        since - behind,
-    )?;
+    let signed = target.sign(&draft, &target.signer, since - behind)?;
     let http = post::client(&target.url)?;
     let told = post::deliver(&http, &target, &draft, &signed).await?;
     let quarantined = match (&target.inbox, told.status) {

@@ -6,29 +6,30 @@ use anyhow::Context;
 use shared::aws::secrets::{Secret, Secrets};
 use shared::base::clock::UnixMillis;
 use shared::sources::{Config, Source};
+use shared::webhook::event::EventKey;
 use shared::webhook::preset::{Preset, Scheme};
 use shared::webhook::sign::{KeyPair, Means, means};
-use shared::webhook::verify::Verifier;
+use shared::webhook::verify::{Arrival, Verifier};
 
 use super::key;
 use crate::cli::{Global, SecretFrom, SendArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::samples::{Signed, Signer};
+use crate::samples::{Draft, Signed, Signer};
 use crate::target::{Deployment, Local, TargetOptions};
 use crate::test_keys;
 
-pub(super) struct Target {
+pub(in crate::verbs) struct Target {
     /// The URL to which the webhook is posted.
-    pub(super) url: String,
+    pub(in crate::verbs) url: String,
     /// The URL that the receiver sees. Some providers sign it.
-    pub(super) signed_url: String,
-    pub(super) verifier: Verifier,
-    pub(super) signer: Signer,
+    pub(in crate::verbs) signed_url: String,
+    pub(in crate::verbs) verifier: Verifier,
+    pub(in crate::verbs) signer: Signer,
     /// The secrets that the receiver has stored.
-    pub(super) stored: Vec<Secret>,
+    pub(in crate::verbs) stored: Vec<Secret>,
     /// The inbox behind the URL, if this program can read it.
-    pub(super) inbox: Option<Deployment>,
+    pub(in crate::verbs) inbox: Option<Deployment>,
 }
 
 impl Target {
@@ -177,6 +178,28 @@ impl Target {
         scheme.context("the preset of the target has no such variant")
     }
 
+    /// Signs a draft as the provider does.
+    pub(in crate::verbs) fn sign(
+        &self,
+        draft: &Draft,
+        signer: &Signer,
+        at: UnixMillis,
+    ) -> anyhow::Result<Signed> {
+        let Verifier {
+            preset, variant, ..
+        } = &self.verifier;
+        draft.sign(preset, variant, signer, &self.signed_url, at)
+    }
+
+    /// The event key that the catcher gives the event.
+    pub(in crate::verbs) fn event_key(&self, signed: &Signed) -> Option<EventKey> {
+        let envelope = signed.envelope(UnixMillis::now());
+        match self.verifier.verify(&envelope, &self.stored) {
+            Ok(Arrival::Event(event)) => Some(event.key().clone()),
+            _ => None,
+        }
+    }
+
     /// The URL to which a signed webhook is posted. Some providers add to the query.
     pub(super) fn url_of(&self, signed: &Signed) -> String {
         let added = signed.url.strip_prefix(&self.signed_url);
@@ -301,11 +324,9 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
 
 fn known_preset(name: &str) -> Result<Preset, CliError> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
-        let error = CliError::usage("send.no_preset", format!("unknown preset '{name}'"));
-        match nearest(name, Preset::ids()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip("webhookctl send --list"),
-        }
+        CliError::usage("send.no_preset", format!("unknown preset '{name}'"))
+            .tip("webhookctl send --list")
+            .did_you_mean(name, Preset::ids())
     })
 }
 

@@ -7,17 +7,16 @@ use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
-use shared::sources::Source;
-use shared::webhook::preset::Preset;
+use shared::sources::{Config, Source};
+use shared::webhook::preset::{Preset, Scheme};
 
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
 use super::{api_url, named};
+use crate::audit::Change;
 use crate::cli::{Global, SourcesAddArgs, Store};
-use crate::identity::who;
-use crate::output::error::nearest;
-use crate::output::table::aligned;
+use crate::forward::scheme_of;
+use crate::output::table::Facts;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 use crate::verbs::quarantine::reach;
@@ -50,57 +49,26 @@ pub(super) async fn add(
     check_preset(&args.preset)?;
     let local = running(global)?;
     let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
-    let params = args.param.iter();
-    let (text, config) = file.with(&Block {
-        name: &args.source,
-        preset: &args.preset,
-        variant: args.variant.as_deref(),
-        params: params
-            .map(|p| (p.path.as_str(), p.value.as_str()))
-            .collect(),
-        secret_store: args.secret_store.map(|store| match store {
-            Store::ParameterStore => "parameter-store",
-            Store::SecretsManager => "secrets-manager",
-        }),
-    })?;
+    let (text, config) = file.with(&block(&args))?;
     let source = config
         .source(&args.source)
         .context("find the added source")?;
-    let scheme = source.verifier.preset.scheme(&source.verifier.variant);
-    let needed =
-        !args.no_secret && scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret);
+    let scheme = scheme_of(source)?;
+    let needed = !args.no_secret && scheme.needs_secret();
     let place = match (needed, named(global)?) {
         (false, false) => None,
         (true, false) => return Err(nowhere().into()),
-        (_, true) => {
-            let inbox = Deployment::open(&global.target)?;
-            inbox.may_write("store a secret")?;
-            let prefix = inbox.names().secrets_manager_prefix.as_deref();
-            let managed = Managed::new(config.managed_secrets(), prefix);
-            let store = reach::store(&inbox, global, &args.secrets_at)?.with_managed(managed);
-            Some(Place { inbox, store })
-        }
+        (_, true) => Some(Place::open(&args, global, &config)?),
     };
-    let stored = match (&place, scheme) {
-        (Some(place), Some(scheme)) if needed => {
-            let live = place.store.live(&source.secret, UnixMillis::now()).await?;
-            Some(match live.first() {
-                Some(secret) => Stored::Before(secret.clone()),
-                None => Stored::Now(new_secret(
-                    &args.new_secret,
-                    &source.verifier.preset,
-                    scheme,
-                    out.terminal,
-                )?),
-            })
-        }
+    let stored = match &place {
+        Some(place) if needed => Some(place.secret(&args, source, scheme, out).await?),
         _ => None,
     };
     // The audit log comes first, so that every change names its operator. The secret is stored
     // before the source that needs it.
     if let Some(place) = &place {
         let what = format!("{} of preset {}", source.name, args.preset);
-        log(&place.inbox, "source.add", what).await?;
+        record(&place.inbox, "source.add", what).await?;
         if let Some(Stored::Now(secret)) = &stored {
             put(place, &source.secret, secret).await?;
         }
@@ -108,21 +76,13 @@ pub(super) async fn add(
     file.write(&text)?;
 
     let inbox = place.as_ref().map(|place| &place.inbox);
-    let slot = stored
-        .as_ref()
-        .map(|stored| stored.secret().slot().to_owned());
-    let parameter = place.as_ref().zip(slot.as_ref());
-    let parameter = parameter.map(|(place, slot)| match place.store.managed(&source.secret) {
-        Ok(Some(id)) => id,
-        _ if slot == "new" => place.store.parameter(&source.secret, FIRST),
-        _ => place.store.parameter(&source.secret, slot),
-    });
+    let both = place.as_ref().zip(stored.as_ref());
     let added = Added {
         source: source.name.clone(),
         preset: args.preset.clone(),
         file: file.path.display().to_string(),
         url: format!("{}/in/{}", api_url(inbox, &args.api_at), source.name),
-        secret: parameter,
+        secret: both.map(|(place, stored)| place.full_name(source, stored.secret().slot())),
         fingerprint: stored.as_ref().map(|stored| stored.secret().fingerprint()),
         next: next(local.is_some()),
     };
@@ -134,6 +94,58 @@ pub(super) async fn add(
         source.name
     ));
     Ok(Exit::Done)
+}
+
+fn block(args: &SourcesAddArgs) -> Block<'_> {
+    let params = args.param.iter();
+    Block {
+        name: &args.source,
+        preset: &args.preset,
+        variant: args.variant.as_deref(),
+        params: params
+            .map(|p| (p.path.as_str(), p.value.as_str()))
+            .collect(),
+        secret_store: args.secret_store.map(|store| match store {
+            Store::ParameterStore => "parameter-store",
+            Store::SecretsManager => "secrets-manager",
+        }),
+    }
+}
+
+impl Place {
+    fn open(args: &SourcesAddArgs, global: &Global, config: &Config) -> anyhow::Result<Self> {
+        let inbox = Deployment::open(&global.target)?;
+        inbox.may_write("store a secret")?;
+        let prefix = inbox.names().secrets_manager_prefix.as_deref();
+        let managed = Managed::new(config.managed_secrets(), prefix);
+        let store = reach::store(&inbox, global, &args.secrets_at)?.with_managed(managed);
+        Ok(Self { inbox, store })
+    }
+
+    /// The secret that the store has, or a new one.
+    async fn secret(
+        &self,
+        args: &SourcesAddArgs,
+        source: &Source,
+        scheme: &Scheme,
+        out: &Printer,
+    ) -> anyhow::Result<Stored> {
+        let live = self.store.live(&source.secret, UnixMillis::now()).await?;
+        if let Some(secret) = live.first() {
+            return Ok(Stored::Before(secret.clone()));
+        }
+        let preset = &source.verifier.preset;
+        let secret = new_secret(&args.new_secret, preset, scheme, out.terminal)?;
+        Ok(Stored::Now(secret))
+    }
+
+    fn full_name(&self, source: &Source, slot: &str) -> String {
+        match self.store.managed(&source.secret) {
+            Ok(Some(id)) => id,
+            _ if slot == "new" => self.store.parameter(&source.secret, FIRST),
+            _ => self.store.parameter(&source.secret, slot),
+        }
+    }
 }
 
 /// The slot of a source's first secret.
@@ -176,11 +188,11 @@ fn check_preset(name: &str) -> Result<(), CliError> {
     if Preset::ids().any(|id| id == name) {
         return Ok(());
     }
-    let error = CliError::usage("sources.no_preset", format!("unknown preset '{name}'"));
-    Err(match nearest(name, Preset::ids()) {
-        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-        None => error.tip("webhookctl sources presets"),
-    })
+    Err(
+        CliError::usage("sources.no_preset", format!("unknown preset '{name}'"))
+            .tip("webhookctl sources presets")
+            .did_you_mean(name, Preset::ids()),
+    )
 }
 
 pub(super) fn nowhere() -> CliError {
@@ -224,38 +236,28 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     let _ = write!(text, "  ✓ source written    {}\n\n", added.file);
     let preset = &source.verifier.preset;
     let _ = writeln!(text, "Paste these at {} ({})", preset.name, preset.docs);
-    let rows = [
-        ("URL", added.url.as_str()),
-        (
-            "Content type",
-            "application/json, if the provider lets you choose",
-        ),
-        ("Secret", "the stored secret"),
-    ];
-    let wanted = rows
-        .iter()
-        .filter(|(name, _)| *name != "Secret" || stored.is_some());
-    let rows: Vec<Vec<String>> = wanted
-        .map(|(name, value)| vec![format!("  {name}"), (*value).to_owned()])
-        .collect();
-    text + &aligned(&rows)
+    let mut facts = Facts::default();
+    facts.add("URL", &added.url);
+    facts.add(
+        "Content type",
+        "application/json, if the provider lets you choose",
+    );
+    facts.maybe("Secret", stored.map(|_| "the stored secret"));
+    text + &facts.text()
 }
 
-pub(super) async fn log(
+/// Records a change of the sources file.
+pub(super) async fn record(
     inbox: &Deployment,
     what: &'static str,
     selection: String,
 ) -> anyhow::Result<()> {
-    let deed = AuditAction {
+    let change = Change {
         what,
-        who: who(inbox).await?,
-        why: String::new(),
+        why: "",
         selection,
         count: 0,
     };
-    inbox
-        .ledger
-        .operations()
-        .log(&deed, UnixMillis::now())
-        .await
+    change.record(inbox).await?;
+    Ok(())
 }

@@ -1,16 +1,13 @@
-//! Adds a source to the sources file, or removes one, without other changes.
-//!
-//! The edit works on the text, so that comments and order stay. The result is parsed again: it must
-//! equal the old content plus or minus the one source.
+//! Adds a source to the sources file, or removes one. Everything else, including comments, stays.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow};
 use shared::base::toml_error::refusal;
 use shared::sources::Config;
-use toml::{Table, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, value};
 
+use crate::files;
 use crate::output::{CliError, Exit};
 use crate::target::Local;
 
@@ -51,53 +48,53 @@ impl SourcesFile {
         Ok(Self { path, text })
     }
 
-    /// The text with the added source, and its configuration.
+    /// The text with the added source at its end, and its configuration.
     pub(super) fn with(&self, block: &Block<'_>) -> anyhow::Result<(String, Config)> {
         let mut text = self.text.clone();
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         text.push('\n');
-        text += &block.text()?;
+        text += &block.document().to_string();
         let config = self.checked(&text)?;
-        let mut expected = self.table(&self.text)?;
-        sources(&mut expected)?.push(block.value());
-        self.same(&expected, &text)?;
         Ok((text, config))
     }
 
     /// The text without a source.
     pub(super) fn without(&self, name: &str) -> anyhow::Result<String> {
-        let mut expected = self.table(&self.text)?;
-        let all = sources(&mut expected)?;
-        let named = |source: &Value| source.get("name").and_then(Value::as_str) == Some(name);
-        let index = all.iter().position(named).ok_or_else(|| {
-            CliError::new(
-                "sources.not_found",
-                Exit::NotFound,
-                format!("{} has no source '{name}'", self.path.display()),
+        let listed: toml::Table = toml::from_str(&self.text).map_err(|error| {
+            anyhow!(
+                "read {}: {}",
+                self.path.display(),
+                refusal(&error, &self.text)
             )
         })?;
-        all.remove(index);
-        if all.is_empty() {
-            expected.remove("source");
-        }
-        let text = cut(&self.text, index).with_context(|| by_hand(&self.path))?;
+        let listed = listed.get("source").and_then(toml::Value::as_array);
+        let mut names = listed
+            .into_iter()
+            .flatten()
+            .map(|source| source.get("name"));
+        let index = names
+            .position(|its| its.and_then(toml::Value::as_str) == Some(name))
+            .ok_or_else(|| {
+                CliError::not_found(
+                    "sources.not_found",
+                    format!("{} has no source '{name}'", self.path.display()),
+                )
+            })?;
+        let mut document: DocumentMut = self.text.parse().context("read the sources file")?;
+        let sources = document.get_mut("source");
+        let sources = sources.and_then(Item::as_array_of_tables_mut);
+        let removed = sources.ok_or_else(|| self.by_hand())?.remove(index);
+        keep_comments_above(&removed, &mut document);
+        let text = document.to_string();
         self.checked(&text)?;
-        self.same(&expected, &text)?;
         Ok(text)
     }
 
-    /// Replaces the file by a rename, so that a failed write leaves the old file intact.
     pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {
         let path = self.path.canonicalize().unwrap_or(self.path.clone());
-        let draft = path.with_extension("toml.draft");
-        let put = || {
-            std::fs::write(&draft, text)?;
-            std::fs::set_permissions(&draft, std::fs::metadata(&path)?.permissions())?;
-            std::fs::rename(&draft, &path)
-        };
-        put().with_context(|| format!("write {}", path.display()))
+        files::replace(&path, text, None)
     }
 
     fn checked(&self, text: &str) -> Result<Config, CliError> {
@@ -111,129 +108,91 @@ impl SourcesFile {
         })
     }
 
-    fn table(&self, text: &str) -> anyhow::Result<Table> {
-        let table = toml::from_str(text);
-        table.map_err(|error| anyhow!("read {}: {}", self.path.display(), refusal(&error, text)))
-    }
-
-    fn same(&self, expected: &Table, text: &str) -> anyhow::Result<()> {
-        let said = self.table(text)?;
-        ensure!(said == *expected, by_hand(&self.path));
-        Ok(())
+    fn by_hand(&self) -> CliError {
+        CliError::refused(
+            "sources.by_hand",
+            format!(
+                "the CLI cannot edit {} without losing content; nothing was written",
+                self.path.display()
+            ),
+        )
+        .tip("edit the file by hand, then run `webhookctl sources check`")
     }
 }
 
 impl Block<'_> {
-    fn text(&self) -> anyhow::Result<String> {
-        let line = |name: &str, value: &str| {
-            Ok::<_, anyhow::Error>(format!("{name} = {}\n", quoted(value)?))
+    /// The source as a file of its own.
+    fn document(&self) -> DocumentMut {
+        let mut keep = Table::new();
+        keep["kind"] = value("keep");
+        keep.decor_mut().set_prefix("");
+        let mut source = Table::new();
+        source["name"] = value(self.name);
+        source["preset"] = value(self.preset);
+        if let Some(variant) = self.variant {
+            source["variant"] = value(variant);
+        }
+        if let Some(store) = self.secret_store {
+            source["secret_store"] = value(store);
+        }
+        if !self.params.is_empty() {
+            source["params"] = value(self.params.iter().copied().collect::<InlineTable>());
+        }
+        source["action"] = Item::ArrayOfTables([keep].into_iter().collect());
+        let mut document = DocumentMut::new();
+        document["source"] = Item::ArrayOfTables([source].into_iter().collect::<ArrayOfTables>());
+        document
+    }
+}
+
+/// Gives the comments above a removed table to what follows it, except those right above its
+/// header, which describe it. `toml_edit` stores all of them with the table.
+fn keep_comments_above(removed: &Table, document: &mut DocumentMut) {
+    let above = removed.decor().prefix().and_then(RawString::as_str);
+    let lines: Vec<&str> = above.unwrap_or("\n").split_inclusive('\n').collect();
+    let own = |line: &&str| line.trim_start().starts_with('#');
+    let others = lines.iter().rposition(|line| !own(line));
+    let others = lines.iter().take(others.map_or(0, |last| last + 1));
+    let kept: String = others.copied().collect();
+
+    let mut next = None;
+    for_each_table(document, &mut |table| {
+        let behind = table.position().filter(|at| Some(*at) > removed.position());
+        next = next.into_iter().chain(behind).min();
+    });
+    let Some(next) = next else {
+        let below = document.trailing().as_str().unwrap_or_default();
+        let trailing = match below {
+            "" => kept.strip_suffix('\n').unwrap_or_default().to_owned(),
+            _ => joined(&kept, below),
         };
-        let mut text = "[[source]]\n".to_owned();
-        text += &line("name", self.name)?;
-        text += &line("preset", self.preset)?;
-        if let Some(variant) = self.variant {
-            text += &line("variant", variant)?;
+        document.set_trailing(trailing);
+        return;
+    };
+    for_each_table(document, &mut |table| {
+        if table.position() == Some(next) {
+            let decor = table.decor_mut();
+            let below = decor.prefix().and_then(RawString::as_str);
+            decor.set_prefix(joined(&kept, below.unwrap_or_default()));
         }
-        if let Some(store) = self.secret_store {
-            text += &line("secret_store", store)?;
+    });
+}
+
+/// Two texts with one of the blank lines between them.
+fn joined(above: &str, below: &str) -> String {
+    let blank = if below.starts_with('\n') { "\n" } else { "" };
+    format!("{}{below}", above.strip_suffix(blank).unwrap_or(above))
+}
+
+fn for_each_table(table: &mut Table, visit: &mut dyn FnMut(&mut Table)) {
+    visit(table);
+    for (_, item) in table.iter_mut() {
+        match item {
+            Item::Table(below) => for_each_table(below, visit),
+            Item::ArrayOfTables(all) => all.iter_mut().for_each(|it| for_each_table(it, visit)),
+            Item::None | Item::Value(_) => {}
         }
-        if !self.params.is_empty() {
-            let params = self.params.iter();
-            let params =
-                params.map(|(name, value)| Ok(format!("{} = {}", quoted(name)?, quoted(value)?)));
-            let params: Vec<String> = params.collect::<anyhow::Result<_>>()?;
-            let _ = writeln!(text, "params = {{ {} }}", params.join(", "));
-        }
-        text += "[[source.action]]\nkind = \"keep\"\n";
-        Ok(text)
     }
-
-    fn value(&self) -> Value {
-        let text = |text: &str| Value::String(text.to_owned());
-        let keep: Table = [("kind".to_owned(), text("keep"))].into_iter().collect();
-        let mut source: Table = [
-            ("name".to_owned(), text(self.name)),
-            ("preset".to_owned(), text(self.preset)),
-            ("action".to_owned(), Value::Array(vec![Value::Table(keep)])),
-        ]
-        .into_iter()
-        .collect();
-        if let Some(variant) = self.variant {
-            source.insert("variant".to_owned(), text(variant));
-        }
-        if let Some(store) = self.secret_store {
-            source.insert("secret_store".to_owned(), text(store));
-        }
-        if !self.params.is_empty() {
-            let params = self.params.iter();
-            let params = params.map(|(name, value)| ((*name).to_owned(), text(value)));
-            source.insert("params".to_owned(), Value::Table(params.collect()));
-        }
-        Value::Table(source)
-    }
-}
-
-/// A TOML string. JSON escapes strings the same way, except for a character that no setting needs.
-/// <https://toml.io/en/v1.0.0#string>
-fn quoted(text: &str) -> anyhow::Result<String> {
-    serde_json::to_string(text).context("quote a string")
-}
-
-fn sources(table: &mut Table) -> anyhow::Result<&mut Vec<Value>> {
-    table
-        .entry("source")
-        .or_insert_with(|| Value::Array(Vec::new()))
-        .as_array_mut()
-        .context("`source` is not a list")
-}
-
-/// Removes the lines of a source: from the comment right above its header to its last line that is
-/// neither blank nor a comment. Later comments belong to the next block.
-fn cut(text: &str, index: usize) -> Option<String> {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut heads = lines.iter().enumerate().filter(|(_, line)| is_head(line));
-    let (head, _) = heads.nth(index)?;
-    let own = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    let below = lines.get(head + 1..)?;
-    let length = below.iter().position(|line| begins_other(line));
-    let block = below.get(..length.unwrap_or(below.len()))?;
-    let last = block.iter().rposition(own).map_or(head, |at| head + 1 + at);
-    let above = lines.get(..head)?;
-    let comments = above.iter().rev();
-    let comments = comments.take_while(|line| line.trim_start().starts_with('#'));
-    let mut first = head - comments.count();
-    // Keeps one of the blank lines around the source.
-    let blank = |at: usize| lines.get(at).is_none_or(|line| line.trim().is_empty());
-    if first > 0 && blank(first - 1) && blank(last + 1) {
-        first -= 1;
-    }
-    let rest = lines.get(..first)?.iter().chain(lines.get(last + 1..)?);
-    Some(rest.copied().collect())
-}
-
-fn is_head(line: &str) -> bool {
-    let line = line.split('#').next().unwrap_or_default();
-    let bare: String = line.chars().filter(|c| !c.is_whitespace()).collect();
-    bare == "[[source]]"
-}
-
-/// Whether a line begins a table that does not belong to the same source.
-fn begins_other(line: &str) -> bool {
-    let line = line.trim_start();
-    let bare: String = line.chars().filter(|c| !c.is_whitespace()).collect();
-    line.starts_with('[') && !bare.starts_with("[source.") && !bare.starts_with("[[source.")
-}
-
-fn by_hand(path: &Path) -> CliError {
-    CliError::new(
-        "sources.by_hand",
-        Exit::Refused,
-        format!(
-            "the CLI cannot edit {} without losing content; nothing was written",
-            path.display()
-        ),
-    )
-    .tip("edit the file by hand, then run `webhookctl sources check`")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use shared::sources::Source;
 
 use super::pause::Pause;
 use super::rotation::Rotation;
-use crate::output::table::thousands;
+use crate::output::count::plural;
 use crate::target::Deployment;
 use crate::verbs::sync::facts::Facts;
 
@@ -51,7 +51,7 @@ impl Checked {
         inbox: &Deployment,
         source: &Source,
         secrets: Option<usize>,
-        dead: usize,
+        dead: u64,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let ledger = &inbox.ledger;
@@ -72,7 +72,7 @@ impl Checked {
         notes
             .extend(lacks.then(|| "no secret is stored: every webhook is answered 503".to_owned()));
         notes.extend(rotation.as_ref().map(|rotation| rotation.note(now)));
-        notes.extend((dead > 0).then(|| dead_letters(dead)));
+        notes.extend((dead > 0).then(|| plural(dead, "dead letter")));
         notes.extend(silence);
         if let (None, Some(count @ 2..)) = (&rotation, secrets) {
             notes.push(format!(
@@ -92,9 +92,4 @@ fn needs_secret(source: &Source) -> bool {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
     scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret)
-}
-
-fn dead_letters(count: usize) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} dead letter{plural}", thousands(count as u64))
 }

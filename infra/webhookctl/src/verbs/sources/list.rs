@@ -10,11 +10,11 @@ use shared::sources::{Config, Source};
 use super::health::{Checked, Health};
 use super::pause::Pause;
 use super::rotation::{Rotation, Told};
-use super::traffic::{self, Count, MOST};
+use super::traffic::{self, MOST};
 use super::{Known, secrets};
 use crate::cli::{Global, SourcesListArgs};
-use crate::output::table::Weight;
-use crate::output::time::{age, rfc3339};
+use crate::output::count::Count;
+use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -38,8 +38,6 @@ struct SourceRow {
 #[derive(Serialize)]
 struct Seen {
     last_event_at: Option<String>,
-    #[serde(skip)]
-    last: Option<i64>,
     last_24h: Count,
     open: Count,
     dead_letters: Count,
@@ -77,19 +75,13 @@ pub(super) async fn list(
     rows.sort_by(|a, b| a.source.cmp(&b.source));
     let online = matches!(known, Known::Inbox(_));
     out.list(&List {
-        command: "sources.list",
-        context,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0, online),
         id: "source",
         tip: rows
             .first()
             .map(|row| format!("webhookctl sources show {}", row.source)),
-        items: rows,
-        next_cursor: None,
-        truncated: false,
         footer: Some(footer),
         empty: "No sources are configured.".to_owned(),
+        ..List::new("sources.list", context, now, columns(now.0, online), rows)
     })?;
     Ok(Exit::Done)
 }
@@ -140,9 +132,8 @@ async fn see(
         };
         row.seen = Some(Seen {
             last_event_at: last.map(rfc3339),
-            last,
             last_24h: Count {
-                count: events.len(),
+                count: events.len() as u64,
                 or_more: more,
             },
             open: traffic::of(&open, &row.source),
@@ -159,18 +150,15 @@ async fn see(
 
 fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
     let mut columns = vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("SOURCE", "source").essential(),
         Column::whole("PRESET", "preset"),
     ];
     if online {
         let seen = |row: &SourceRow, show: &dyn Fn(&Seen) -> String| {
             row.seen.as_ref().map(show).unwrap_or_default()
         };
-        let last = move |seen: &Seen| seen.last.map_or("-".to_owned(), |at| age(at, now));
         columns.extend([
-            Column::whole("LAST", "last_event_at")
-                .right()
-                .shown(move |row| seen(row, &last)),
+            Column::age("LAST", "last_event_at", now),
             Column::whole("24H", "last_24h")
                 .right()
                 .shown(move |row| seen(row, &|seen| seen.last_24h.to_string())),
@@ -194,23 +182,13 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
             Column::text("VARIANT", "variant", 8),
             Column::whole("PROVES", "proves"),
             Column::text("SECRET", "secret", 12),
-            Column::text("ACTIONS", "actions", 12).shown(|row: &SourceRow| row.actions.join(", ")),
+            Column::text("ACTIONS", "actions", 12),
         ]);
     }
     columns.push(Column::whole("BY", "by"));
     if online {
-        columns.push(Column::whole("HEALTH", "health").shown(|row: &SourceRow| {
-            let seen = row.seen.as_ref();
-            seen.map_or(String::new(), |seen| seen.health.as_str().to_owned())
-        }));
-        columns.push(
-            Column::text("NOTE", "note", 16)
-                .shown(|row: &SourceRow| {
-                    let seen = row.seen.as_ref();
-                    seen.and_then(|seen| seen.note.clone()).unwrap_or_default()
-                })
-                .weight(Weight::Lesser),
-        );
+        columns.push(Column::whole("HEALTH", "health"));
+        columns.push(Column::text("NOTE", "note", 16).lesser());
     }
     columns
 }

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::delivery::pause::{REREAD, call_up};
-use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
+use shared::inbox::ledger::{FlagKind, FlagResult, OperatorFlag};
 
 use super::find;
+use crate::audit::{self, Change, who};
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
-use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -68,15 +68,12 @@ pub(super) async fn pause(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let reason = args.reason.trim();
-    if reason.is_empty() {
-        return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
-    }
+    let reason = audit::reason("sources.reason", &args.reason)?;
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
-    let (who, now) = (who(&inbox).await?, UnixMillis::now());
-    log(&inbox, "source.pause", &who, reason, source, now).await?;
+    let who = record(&inbox, "source.pause", reason, source).await?;
+    let now = UnixMillis::now();
     let notice = OperatorFlag::new(&who, reason, "", now)?;
     if let FlagResult::AlreadySet(up) = inbox
         .ledger
@@ -84,14 +81,12 @@ pub(super) async fn pause(
         .set_flag(FlagKind::Pause(source), &notice)
         .await?
     {
-        return Err(CliError::new(
-            "sources.paused",
-            Exit::Refused,
-            format!("{source} is already paused"),
-        )
-        .note(format!("by {} {}: {}", up.who, rfc3339(up.at.0), up.why))
-        .tip(format!("webhookctl sources resume {source}"))
-        .into());
+        return Err(
+            CliError::refused("sources.paused", format!("{source} is already paused"))
+                .note(format!("by {} {}: {}", up.who, rfc3339(up.at.0), up.why))
+                .tip(format!("webhookctl sources resume {source}"))
+                .into(),
+        );
     }
     let text = format!(
         "{source} is paused: after {} s, no worker starts its events. Webhooks still arrive.\n",
@@ -117,19 +112,10 @@ pub(super) async fn resume(
     inbox.may_write("resume a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let about = FlagKind::Pause(source);
-    let who = who(&inbox).await?;
     let up = inbox.ledger.operations().flag(about).await?;
     if let Some(up) = &up {
         let why = args.reason.as_deref().unwrap_or_default();
-        log(
-            &inbox,
-            "source.resume",
-            &who,
-            why,
-            source,
-            UnixMillis::now(),
-        )
-        .await?;
+        record(&inbox, "source.resume", why, source).await?;
         if !inbox.ledger.operations().clear_flag(about, up).await? {
             return Err(CliError::new(
                 "sources.paused_again",
@@ -160,7 +146,7 @@ pub(super) async fn resume(
     );
     let notice = match up {
         Some(up) => up,
-        None => OperatorFlag::new(who, "", "", now)?,
+        None => OperatorFlag::new(who(&inbox).await?, "", "", now)?,
     };
     out.document(
         "sources.resume",
@@ -182,20 +168,18 @@ fn told(source: &str, paused: bool, notice: &OperatorFlag, called_up: Option<u64
     }
 }
 
-async fn log(
+/// Records the change, and returns the operator.
+async fn record(
     inbox: &Deployment,
     what: &'static str,
-    who: &str,
     why: &str,
     source: &str,
-    now: UnixMillis,
-) -> anyhow::Result<()> {
-    let deed = AuditAction {
+) -> anyhow::Result<String> {
+    let change = Change {
         what,
-        who: who.to_owned(),
-        why: why.to_owned(),
+        why,
         selection: source.to_owned(),
         count: 0,
     };
-    inbox.ledger.operations().log(&deed, now).await
+    change.record(inbox).await
 }

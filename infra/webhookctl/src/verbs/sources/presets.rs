@@ -6,13 +6,9 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::webhook::preset::Preset;
 
-use super::{preset, render};
 use crate::cli::SourcesPresetsArgs;
-use crate::output::error::nearest;
-use crate::output::table::Weight;
-use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
-use crate::preset_text as words;
+use crate::preset_text::{self as words, Description};
 
 #[derive(Serialize)]
 struct PresetRow {
@@ -29,47 +25,45 @@ struct PresetRow {
 
 pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     if args.markdown {
-        out.text(&render::page()?)?;
+        out.text(&words::page()?)?;
         return Ok(Exit::Done);
     }
     if let Some(name) = &args.preset {
-        return preset::show(&known(name)?, out);
+        let shown = Description::new(&known(name)?);
+        out.document(
+            "sources.preset",
+            &shown,
+            &shown.preset,
+            &words::text(&shown),
+        )?;
+        return Ok(Exit::Done);
     }
     let mut items = Vec::new();
-    for preset in all()? {
+    for preset in words::all()? {
         items.extend(row(&preset));
     }
     out.list(&List {
-        command: "sources.presets",
-        context: "presets",
-        as_of: rfc3339(UnixMillis::now().0),
-        columns: columns(),
         id: "preset",
         footer: Some(format!("{} presets", items.len())),
-        items,
-        next_cursor: None,
-        truncated: false,
         empty: "No presets.".to_owned(),
         tip: Some("webhookctl sources presets stripe".to_owned()),
+        ..List::new(
+            "sources.presets",
+            "presets",
+            UnixMillis::now(),
+            columns(),
+            items,
+        )
     })?;
     Ok(Exit::Done)
-}
-
-/// Every preset, with the defaults of its parameters.
-pub(super) fn all() -> anyhow::Result<Vec<Preset>> {
-    Preset::ids()
-        .map(|id| Preset::embedded(id, &BTreeMap::new()))
-        .collect()
 }
 
 fn known(name: &str) -> anyhow::Result<Preset> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
         let message = format!("unknown preset '{name}'");
-        let error = CliError::new("sources.no_preset", Exit::NotFound, message);
-        match nearest(name, Preset::ids()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")).into(),
-            None => error.tip("webhookctl sources presets").into(),
-        }
+        let error = CliError::not_found("sources.no_preset", message);
+        let error = error.tip("webhookctl sources presets");
+        error.did_you_mean(name, Preset::ids()).into()
     })
 }
 
@@ -92,15 +86,13 @@ fn row(preset: &Preset) -> Option<PresetRow> {
 
 fn columns() -> Vec<Column<'static, PresetRow>> {
     vec![
-        Column::whole("PRESET", "preset").weight(Weight::Essential),
-        Column::text("NAME", "name", 12).weight(Weight::Extra),
+        Column::whole("PRESET", "preset").essential(),
+        Column::text("NAME", "name", 12).extra(),
         Column::text("SCHEME", "scheme", 12),
         Column::text("HEADER", "header", 16),
         Column::whole("PROVES", "proves"),
         Column::text("DEDUPE KEY", "dedupe_key", 16),
-        Column::whole("CHECKED", "checked").weight(Weight::Lesser),
-        Column::text("VARIANTS", "variants", 8)
-            .shown(|row: &PresetRow| row.variants.join(", "))
-            .weight(Weight::Extra),
+        Column::whole("CHECKED", "checked").lesser(),
+        Column::text("VARIANTS", "variants", 8).extra(),
     ]
 }

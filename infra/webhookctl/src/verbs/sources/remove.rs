@@ -8,7 +8,7 @@ use shared::aws::secrets::Secrets;
 use shared::base::clock::UnixMillis;
 use shared::sources::{Config, Source};
 
-use super::add::{log, next, nowhere, running};
+use super::add::{next, nowhere, record, running};
 use super::file::SourcesFile;
 use super::named;
 use crate::cli::{Global, SourcesRemoveArgs};
@@ -45,7 +45,7 @@ pub(super) async fn remove(
         } else {
             args.source.clone()
         };
-        log(&inbox, "source.remove", what).await?;
+        record(&inbox, "source.remove", what).await?;
         file.write(&text)?;
         if args.with_secrets {
             let store = reach::store(&inbox, global, &args.secrets_at)?;
@@ -75,14 +75,12 @@ fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
     let name = &args.source;
     let refused = match &args.confirm {
         Some(confirm) if confirm == name => return Ok(()),
-        Some(confirm) => CliError::new(
+        Some(confirm) => CliError::refused(
             "sources.confirm_mismatch",
-            Exit::Refused,
             format!("the source is {name}, but --confirm is {confirm}; nothing was changed"),
         ),
-        None => CliError::new(
+        None => CliError::refused(
             "sources.confirm",
-            Exit::Refused,
             format!("{name} would be removed; its webhooks would then be answered with 404"),
         ),
     };

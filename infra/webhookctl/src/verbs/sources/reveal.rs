@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
-use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
 
-use crate::identity::who;
-use crate::output::CliError;
+use crate::audit::{self, Change};
 use crate::target::Deployment;
 
 /// The secrets by their labels. The audit log records the operator before the secrets are returned.
@@ -16,20 +13,16 @@ pub(super) async fn secrets(
     source: &str,
     live: &[Secret],
     why: &str,
-    now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, String>> {
-    if why.trim().is_empty() {
-        return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
-    }
+    let why = audit::reason("sources.reason", why)?;
     inbox.may_write("record the access to a secret")?;
-    let deed = AuditAction {
+    let change = Change {
         what: "secret.reveal",
-        who: who(inbox).await?,
-        why: why.trim().to_owned(),
+        why,
         selection: source.to_owned(),
         count: live.len(),
     };
-    inbox.ledger.operations().log(&deed, now).await?;
+    change.record(inbox).await?;
     let secret = |secret: &Secret| (secret.label().to_owned(), secret.expose().to_owned());
     Ok(live.iter().map(secret).collect())
 }

@@ -11,15 +11,13 @@ use shared::sources::Config;
 use shared::webhook::event::Via;
 
 use super::secrets;
-use crate::output::time::{duration, rfc3339};
+use crate::output::time::{HOUR_MS, duration, rfc3339};
 
 /// A secret that verified a webhook within this time is in use.
 pub(super) const LATELY: Duration = Duration::from_secs(600);
 
 /// At most this many events are read, the newest.
 const MOST: usize = 500;
-
-const HOUR_MS: i64 = 3_600_000;
 
 /// The document in the operator flag of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! Reads a new secret of a source: from an argument, from a prompt, or generated.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -11,7 +10,8 @@ use shared::webhook::sign::{Means, means};
 use shared::webhook::verify::is_key;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::{NewSecretArgs, SecretFrom};
+use crate::cli::NewSecretArgs;
+use crate::files;
 use crate::output::{CliError, Exit, Terminal};
 use crate::samples::random_hex;
 
@@ -35,7 +35,7 @@ pub(super) fn new_secret(
     terminal: Terminal,
 ) -> anyhow::Result<Secret> {
     let text = match (&args.secret_from, &args.new_secret) {
-        (Some(from), _) => read(from)?,
+        (Some(from), _) => from.read("the secret")?,
         (None, Some(file)) => make(file, preset, scheme)?,
         (None, None) if terminal.asks => ask()?,
         (None, None) => {
@@ -88,28 +88,11 @@ fn ask() -> anyhow::Result<String> {
     typed.context("ask for the secret")
 }
 
-fn read(from: &SecretFrom) -> anyhow::Result<String> {
-    match from {
-        SecretFrom::Stdin => {
-            let mut text = String::new();
-            let read = std::io::stdin().read_to_string(&mut text);
-            read.context("read the secret from stdin")?;
-            Ok(text)
-        }
-        SecretFrom::File(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("read the secret from {}", path.display())),
-        SecretFrom::Env(name) => {
-            shared::base::env::env_var(name).with_context(|| format!("{name} is not set"))
-        }
-    }
-}
-
 /// Generates a secret and writes it to a file that only the owner can read. It is never printed.
 fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String> {
     if !can_be_ours(preset, scheme) {
-        return Err(CliError::new(
+        return Err(CliError::refused(
             "sources.not_ours",
-            Exit::Refused,
             format!(
                 "{} creates the secret and does not accept yours",
                 preset.name
@@ -119,10 +102,9 @@ fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String>
         .into());
     }
     let secret = random_hex(20)?;
-    let mut options = std::fs::OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(0o600).open(file);
-    let mut opened = opened.with_context(|| format!("create {}", file.display()))?;
-    opened
+    let created = files::create_private(file);
+    created
+        .with_context(|| format!("create {}", file.display()))?
         .write_all(secret.as_bytes())
         .with_context(|| format!("write {}", file.display()))?;
     Ok(secret)

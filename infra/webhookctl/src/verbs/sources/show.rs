@@ -14,12 +14,13 @@ use super::health::{Checked, Health};
 use super::pause::Pause;
 use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
-use super::traffic::{self, Count, MOST};
-use super::upkeep::{Upkeep, outage_lines};
-use super::{Known, find, list, preset, reveal};
+use super::traffic::{self, MOST};
+use super::upkeep::Upkeep;
+use super::{Known, find, list, reveal};
 use crate::cli::{Global, SourcesShowArgs};
 use crate::outage_tolerance::Outage;
-use crate::output::table::{aligned, thousands};
+use crate::output::count::{Count, thousands};
+use crate::output::table::{Facts, aligned};
 use crate::output::time::{age, duration};
 use crate::output::{Exit, Printer};
 use crate::preset_text as words;
@@ -134,7 +135,7 @@ fn configured(source: &Source) -> Shown {
         attempts: source.backoff.attempts,
         actions: source.actions.iter().map(|a| a.name.clone()).collect(),
         destinations: destinations::configured(source),
-        retries: preset::retry(&preset.retry),
+        retries: words::retry(&preset.retry),
         by: list::by(source),
         docs: preset.docs.clone(),
         outage: Outage::of(source),
@@ -164,7 +165,7 @@ async fn see(
     let revealed = match &live {
         Some(live) if args.reveal => {
             let why = args.reason.as_deref().unwrap_or_default();
-            Some(reveal::secrets(inbox, name, live, why, now).await?)
+            Some(reveal::secrets(inbox, name, live, why).await?)
         }
         _ => None,
     };
@@ -186,7 +187,7 @@ async fn see(
                 .map(|local| format!("{}/in/{name}", local.url)),
             looked_at: rows.len(),
             last_24h: Count {
-                count: events.len(),
+                count: events.len() as u64,
                 or_more: more,
             },
             open: traffic::of(&open, name),
@@ -212,6 +213,24 @@ fn count(rows: &[Row], is: impl Fn(&Row) -> bool) -> usize {
 }
 
 fn text(shown: &Shown, source: &Source, now: i64) -> String {
+    let seen = shown.seen.as_ref();
+    let facts = facts(shown, source, now).text();
+    let mut text = format!("{}\n{facts}", aligned(&[head(shown)]));
+    if let Some(note) = seen.and_then(|seen| seen.note.as_ref()) {
+        let _ = write!(text, "\n  {note}\n");
+    }
+    for advice in seen.iter().flat_map(|seen| &seen.advice) {
+        let _ = write!(text, "\n  {advice}\n");
+    }
+    // Each secret has its own line, so that it can be copied.
+    let revealed = seen.and_then(|seen| seen.revealed.as_ref());
+    for (label, secret) in revealed.into_iter().flatten() {
+        let _ = write!(text, "\n  {label}\n{secret}\n");
+    }
+    text
+}
+
+fn head(shown: &Shown) -> Vec<String> {
     let variant = match shown.variant.as_str() {
         "default" => String::new(),
         variant => format!("variant {variant}"),
@@ -227,103 +246,82 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     let mut head = vec![shown.source.clone(), shown.preset.clone(), variant];
     head.extend([working, health].into_iter().flatten().map(str::to_owned));
     head.retain(|part| !part.is_empty());
-    let url = shown.seen.as_ref().and_then(|seen| seen.url.clone());
-    let mut lines = vec![line(
+    head
+}
+
+fn facts(shown: &Shown, source: &Source, now: i64) -> Facts {
+    let seen = shown.seen.as_ref();
+    let url = seen.and_then(|seen| seen.url.clone());
+    let mut facts = Facts::default();
+    facts.add(
         "url",
-        &url.unwrap_or_else(|| format!("https://<api>{}", shown.path)),
-    )];
-    if let Some(url) = &shown.public_url {
-        lines.push(line("public url", url));
-    }
-    lines.extend([
-        line("signed", &shown.signed),
-        line("proves", &shown.proves),
-        line("dedupe by", &shown.dedupe_by),
-        line("tolerance", &shown.window),
-    ]);
-    match &shown.seen {
-        None => lines.push(line("secret", &shown.secret)),
-        Some(seen) => lines.extend(secret_lines(seen, &shown.secret, now)),
+        url.unwrap_or_else(|| format!("https://<api>{}", shown.path)),
+    );
+    facts.maybe("public url", shown.public_url.as_ref());
+    facts.add("signed", &shown.signed);
+    facts.add("proves", &shown.proves);
+    facts.add("dedupe by", &shown.dedupe_by);
+    facts.add("tolerance", &shown.window);
+    match seen {
+        None => facts.add("secret", &shown.secret),
+        Some(seen) => facts.all("secrets", secret_lines(seen, &shown.secret, now)),
     }
     if shown.secret_store == SecretStore::SecretsManager {
-        lines.push(line("stored in", "Secrets Manager"));
+        facts.add("stored in", "Secrets Manager");
     }
     let limits = format!(
         "{} bytes per request, {} rejected requests stored per day",
-        thousands(shown.max_body_bytes as u64),
+        thousands(shown.max_body_bytes),
         shown.quarantine_per_day
     );
-    lines.push(line("limits", &limits));
-    lines.push(line("attempts", &format!("{} in a run", shown.attempts)));
-    for (index, destination) in shown.destinations.iter().enumerate() {
-        let head = if index == 0 { "actions" } else { "" };
-        lines.push(line(head, &destination.text(now)));
-    }
-    if let Some(seen) = &shown.seen {
-        lines.push(line("last 24h", &traffic_line(seen)));
-        let upkeep = seen.upkeep.lines(now);
-        lines.extend(upkeep.iter().map(|(name, value)| line(name, value)));
+    facts.add("limits", limits);
+    facts.add("attempts", format!("{} in a run", shown.attempts));
+    let destinations = shown.destinations.iter();
+    facts.all(
+        "actions",
+        destinations.map(|destination| destination.text(now)),
+    );
+    if let Some(seen) = seen {
+        facts.add("last 24h", traffic_line(seen));
+        seen.upkeep.add_to(&mut facts, now);
     }
     if let Some(sync) = &source.sync {
-        let overlap = i64::try_from(sync.overlap.as_secs()).unwrap_or(i64::MAX);
-        lines.push(line(
+        let overlap = duration(sync.overlap.as_secs());
+        facts.add(
             "overlap",
-            &format!("the sync starts {} before its cursor", duration(overlap)),
-        ));
+            format!("the sync starts {overlap} before its cursor"),
+        );
     }
-    lines.push(line(
-        "retries",
-        &format!("by the provider: {}", shown.retries),
-    ));
-    let outage = outage_lines(&shown.outage);
-    lines.extend(outage.iter().map(|(name, value)| line(name, value)));
-    lines.push(line("docs", &shown.docs));
-    let mut text = format!("{}\n{}", aligned(&[head]), aligned(&lines));
-    if let Some(note) = seen.and_then(|seen| seen.note.as_ref()) {
-        let _ = write!(text, "\n  {note}\n");
-    }
-    for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {
-        let _ = write!(text, "\n  {advice}\n");
-    }
-    // Each secret has its own line, so that it can be copied.
-    let revealed = seen.and_then(|seen| seen.revealed.as_ref());
-    for (label, secret) in revealed.into_iter().flatten() {
-        let _ = write!(text, "\n  {label}\n{secret}\n");
-    }
-    text
+    facts.add("retries", format!("by the provider: {}", shown.retries));
+    let why = shown.outage.why.iter().cloned();
+    facts.all("outage", std::iter::once(shown.outage.text()).chain(why));
+    facts.add("docs", &shown.docs);
+    facts
 }
 
-fn line(name: &str, value: &str) -> Vec<String> {
-    vec![format!("  {name}"), value.to_owned()]
-}
-
-fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<Vec<String>> {
+fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<String> {
     let Some(secrets) = &seen.secrets else {
-        return vec![line("secrets", &format!("{name}, unknown"))];
+        return vec![format!("{name}, unknown")];
     };
     if secrets.is_empty() {
-        return vec![line("secrets", &format!("no secret is stored as {name}"))];
+        return vec![format!("no secret is stored as {name}")];
     }
-    let lines = secrets.iter().enumerate().map(|(index, used)| {
-        let head = if index == 0 { "secrets" } else { "" };
-        let mark = match &used.fingerprint {
-            Some(fingerprint) => fingerprint.clone(),
-            None => "no longer live".to_owned(),
-        };
-        let mark = match &used.since {
-            Some(since) => format!("{mark}  since {since}"),
-            None => mark,
-        };
-        let mark = match &used.rotation {
-            Some(part) => format!("{mark}  {part}"),
-            None => mark,
-        };
+    let lines = secrets.iter().map(|used| {
+        let live = used.fingerprint.as_deref().unwrap_or("no longer live");
+        let since = used.since.as_ref().map(|since| format!("  since {since}"));
+        let part = used.rotation.as_ref().map(|part| format!("  {part}"));
         let last = match used.last {
             Some(at) => format!("last used {} ago", age(at, now)),
             None => "not used".to_owned(),
         };
-        let proved = format!("{} of {}", used.proved, seen.looked_at);
-        line(head, &format!("{}  {mark}  {last}  {proved}", used.label))
+        format!(
+            "{}  {live}{}{}  {last}  {} of {}",
+            used.label,
+            since.unwrap_or_default(),
+            part.unwrap_or_default(),
+            used.proved,
+            seen.looked_at
+        )
     });
     lines.collect()
 }

@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::aws::secrets::{Secret, Secrets};
+use shared::aws::secrets::Secrets;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, FlagKind, Row};
+use shared::inbox::ledger::{FlagKind, Row};
 use shared::sources::Source;
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Scheme;
 use shared::webhook::sign::{Means, means};
-use shared::webhook::verify::{Arrival, Verifier};
 
 use super::{api_url, find};
+use crate::audit::Change;
 use crate::cli::{Global, SourcesTestArgs};
-use crate::identity::who;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{self, Draft, Signed, Signer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach;
-use crate::verbs::send::{post, target};
+use crate::verbs::send::post;
+use crate::verbs::send::target::{self, Target};
 use step::{Step, Tested, text};
 
 /// The timeout of one request, as long as that of the gateway.
@@ -40,10 +40,7 @@ struct Ends<'e> {
     source: &'e Source,
     scheme: &'e Scheme,
     http: reqwest::Client,
-    url: String,
-    signed_url: String,
-    signer: Signer,
-    stored: Vec<Secret>,
+    target: Target,
 }
 
 /// An answer from the URL of the source.
@@ -71,7 +68,7 @@ pub(super) async fn test(
     let store = reach::store(&inbox, global, &args.secrets_at)?;
     let ends = Ends::find(&inbox, source, &store, &base).await?;
     let mut steps = Vec::new();
-    if ends.url.starts_with("https://") {
+    if ends.target.url.starts_with("https://") {
         steps.push(ends.reach().await);
     }
     let id = ends.deliver(&mut steps).await?;
@@ -80,7 +77,7 @@ pub(super) async fn test(
     let count = |result: &str| steps.iter().filter(|step| step.result == result).count();
     let tested = Tested {
         source: source.name.clone(),
-        url: ends.url.clone(),
+        url: ends.target.url.clone(),
         id,
         passed: count("pass"),
         failed: count("fail"),
@@ -127,22 +124,26 @@ impl<'e> Ends<'e> {
             source,
             scheme,
             http: shared::aws::outbound::unguarded(ANSWER)?,
-            url,
-            signed_url,
-            stored: live.to_vec(),
-            signer,
+            target: Target {
+                url,
+                signed_url,
+                verifier: verifier.clone(),
+                signer,
+                stored: live.to_vec(),
+                inbox: None,
+            },
         })
     }
 
     /// Checks DNS and the certificate: whether senders accept it, and how long it is valid.
     async fn reach(&self) -> Step {
-        let host = self.url.split('/').nth(2).unwrap_or_default();
-        match self.http.get(&self.url).send().await {
+        let host = self.target.url.split('/').nth(2).unwrap_or_default();
+        match self.http.get(&self.target.url).send().await {
             Ok(response) => {
                 let words = certificate::words(&response, UnixMillis::now());
                 Step::pass("DNS, TLS", format!("{host}, {words}"))
             }
-            Err(error) => Step::fail("DNS, TLS", format!("{host}: {}", said(error))),
+            Err(error) => Step::fail("DNS, TLS", format!("{host}: {}", post::cause(error))),
         }
     }
 
@@ -150,7 +151,7 @@ impl<'e> Ends<'e> {
     /// the event.
     async fn deliver(&self, steps: &mut Vec<Step>) -> anyhow::Result<Option<String>> {
         let draft = self.draft()?;
-        let signed = self.sign(&draft, &self.signer)?;
+        let signed = self.sign(&draft, &self.target.signer)?;
         let (since, began) = (UnixMillis::now(), Instant::now());
         let answer = self.post(&signed).await?;
         steps.push(Step::of(
@@ -158,7 +159,11 @@ impl<'e> Ends<'e> {
             (200..300).contains(&answer.status),
             answer.text(),
         ));
-        let Some(key) = self.key(&signed).filter(|_| answer.status < 300) else {
+        let Some(key) = self
+            .target
+            .event_key(&signed)
+            .filter(|_| answer.status < 300)
+        else {
             return Ok(None);
         };
         let Some(row) = self.ended(&key, since).await? else {
@@ -213,22 +218,15 @@ impl<'e> Ends<'e> {
 
     /// The row of the event when it is settled, or its state after [`PATIENCE`].
     async fn ended(&self, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
-        let deadline = Instant::now() + PATIENCE;
         let paused = FlagKind::Pause(&self.source.name);
         let waits = self.inbox.ledger.operations().flag(paused).await?.is_some();
-        loop {
-            let row = post::row(self.inbox, key, since).await?;
-            let open = row.as_ref().is_none_or(Row::is_open);
-            if !open || (row.is_some() && waits) || Instant::now() > deadline {
-                return Ok(row);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let ended = |row: &Row| waits || !row.is_open();
+        post::reached(self.inbox, key, since, PATIENCE, ended).await
     }
 
     async fn forged(&self) -> anyhow::Result<Step> {
         const NAME: &str = "forged request";
-        if matches!(self.signer, Signer::Unsigned) {
+        if matches!(self.target.signer, Signer::Unsigned) {
             return Ok(Step::skip(
                 NAME,
                 "the provider signs nothing, so nothing can be forged",
@@ -264,12 +262,12 @@ impl<'e> Ends<'e> {
         // The catcher knows the size of a base64 body only to within two bytes.
         let size = self.source.max_body + 3;
         let large = Signed {
-            url: self.signed_url.clone(),
+            url: self.target.signed_url.clone(),
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
             body: Bytes::from(vec![b' '; size]),
         };
         let answer = self.post(&large).await?;
-        let detail = format!("{} to {} bytes", answer.status, thousands(size as u64));
+        let detail = format!("{} to {} bytes", answer.status, thousands(size));
         Ok(Step::of("too large a body", answer.status == 413, detail))
     }
 
@@ -285,36 +283,16 @@ impl<'e> Ends<'e> {
     }
 
     fn sign(&self, draft: &Draft, signer: &Signer) -> anyhow::Result<Signed> {
-        let Verifier {
-            preset, variant, ..
-        } = &self.source.verifier;
-        draft.sign(preset, variant, signer, &self.signed_url, UnixMillis::now())
-    }
-
-    /// The event key that the catcher computes.
-    fn key(&self, signed: &Signed) -> Option<EventKey> {
-        let envelope = signed.envelope(UnixMillis::now());
-        match self.source.verifier.verify(&envelope, &self.stored) {
-            Ok(Arrival::Event(event)) => Some(event.key().clone()),
-            _ => None,
-        }
+        self.target.sign(draft, signer, UnixMillis::now())
     }
 
     async fn post(&self, signed: &Signed) -> anyhow::Result<Answer> {
-        let added = signed
-            .url
-            .strip_prefix(&self.signed_url)
-            .unwrap_or_default();
-        let mut request = self.http.post(format!("{}{added}", self.url));
-        for (name, value) in &signed.headers {
-            request = request.header(name, value);
-        }
         let began = Instant::now();
-        let response = request.body(signed.body.clone()).send().await;
+        let response = post::request(&self.http, &self.target, signed).await;
         let response = response.map_err(|error| {
             CliError::failed(
                 "sources.unreachable",
-                format!("{} is unreachable: {}", self.url, said(error)),
+                format!("{} is unreachable: {}", self.target.url, post::cause(error)),
             )
         })?;
         Ok(Answer {
@@ -325,18 +303,14 @@ impl<'e> Ends<'e> {
 
     /// Records in the audit log that this event was a test. A sender cannot write such an entry.
     async fn log(&self, row: &Row) -> anyhow::Result<()> {
-        let deed = AuditAction {
+        let change = Change {
             what: "source.test",
-            who: who(self.inbox).await?,
-            why: String::new(),
+            why: "",
             selection: row.key.to_string(),
             count: 1,
         };
-        self.inbox
-            .ledger
-            .operations()
-            .log(&deed, UnixMillis::now())
-            .await
+        change.record(self.inbox).await?;
+        Ok(())
     }
 }
 
@@ -354,17 +328,11 @@ async fn key_pair(
 }
 
 fn cannot(source: &Source, why: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.cannot_sign",
-        Exit::Refused,
         format!("cannot sign a test webhook of {}: {why}", source.name),
     )
     .tip("let the provider send a test webhook; most have a button for it")
-}
-
-fn said(error: reqwest::Error) -> String {
-    let error = anyhow::Error::from(error.without_url());
-    error.root_cause().to_string()
 }
 
 impl Answer {

@@ -1,11 +1,11 @@
-//! The lines of `sources show` about usual gaps, sync, and tolerated outages.
+//! The lines of `sources show` about usual gaps and sync.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
-use crate::outage_tolerance::Outage;
-use crate::output::table::thousands;
+use crate::output::count::thousands;
+use crate::output::table;
 use crate::output::time::age;
 use crate::target::Deployment;
 use crate::verbs::sync::facts::{Facts, Silence, percent, standing};
@@ -48,10 +48,9 @@ impl Upkeep {
         })
     }
 
-    /// The names and values of the output lines.
-    pub(super) fn lines(&self, now: i64) -> Vec<(&'static str, String)> {
-        let mut lines = vec![("usual gap", self.silence.rhythm())];
-        lines.extend(self.silence.note().map(|note| ("", note)));
+    pub(super) fn add_to(&self, facts: &mut table::Facts, now: i64) {
+        let gap = std::iter::once(self.silence.rhythm());
+        facts.all("usual gap", gap.chain(self.silence.note()));
         if let Some(sync) = &self.sync {
             let last = match sync.ended {
                 Some(at) => format!("last complete run {} ago", age(at, now)),
@@ -63,16 +62,7 @@ impl Upkeep {
                 thousands(sync.seen),
                 percent(sync.miss_rate_percent)
             );
-            lines.push(("sync", format!("{}, {last}; {missed}", sync.state)));
+            facts.add("sync", format!("{}, {last}; {missed}", sync.state));
         }
-        lines
     }
-}
-
-/// The longest outage without lost events, and below it the reasons.
-pub(super) fn outage_lines(outage: &Outage) -> Vec<(&'static str, String)> {
-    let why = outage.why.iter().map(|why| ("", why.clone()));
-    std::iter::once(("outage", outage.text()))
-        .chain(why)
-        .collect()
 }

@@ -5,10 +5,9 @@ use shared::base::clock::UnixMillis;
 use crate::cli::SelectionArgs;
 use crate::glob;
 use crate::output::CliError;
-use crate::output::time::{duration, rfc3339};
+use crate::output::time::{DAY_MS, duration, rfc3339};
+use crate::selection::sources;
 use crate::target::Deployment;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The maximum span. The counts of a few hundred hours are read at a time.
 const MOST_DAYS: i64 = 90;
@@ -49,22 +48,7 @@ impl Chosen {
             )
             .tip("narrow it with --since and --until"));
         }
-        let known = inbox.sources();
-        for asked in &args.received.source {
-            if !known.iter().any(|name| glob::fits(asked, name)) {
-                let error = CliError::usage(
-                    "usage.source",
-                    format!("no source '{asked}' in {}", inbox.name),
-                );
-                let near = crate::output::error::nearest(asked, known.iter().copied());
-                return Err(error.tip(match near {
-                    Some(meant) => format!("did you mean '{meant}'?"),
-                    None => format!("one of: {}", known.join(", ")),
-                }));
-            }
-        }
-        let mut sources: Vec<String> = known.iter().map(ToString::to_string).collect();
-        sources.retain(|name| any(&args.received.source, name));
+        let mut sources = sources(inbox, &args.received.source)?;
         sources.sort();
         Ok(Self {
             sources,

@@ -1,26 +1,8 @@
-//! Counts and durations, and their text forms.
+//! Durations, and their text forms.
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::output::table::thousands;
 use crate::output::time::duration;
-
-/// An exact count, or a minimum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Count {
-    pub(super) count: u64,
-    /// Whether the real count is higher.
-    pub(super) or_more: bool,
-}
-
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let plus = if self.or_more { "+" } else { "" };
-        write!(f, "{}{plus}", thousands(self.count))
-    }
-}
 
 /// The durations from receipt to done.
 pub(super) struct Lags(Vec<Duration>);
@@ -50,7 +32,7 @@ pub(super) fn seconds(span: Duration) -> String {
         995..9_950 => format!("{:.1}s", span.as_secs_f64()),
         _ => {
             let rounded = (span + Duration::from_millis(500)).as_secs();
-            duration(i64::try_from(rounded).unwrap_or(i64::MAX))
+            duration(rounded)
         }
     }
 }

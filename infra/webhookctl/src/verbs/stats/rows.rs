@@ -10,11 +10,11 @@ use shared::inbox::ledger::State;
 use shared::monitoring::hours::Brief;
 
 use super::chosen::Chosen;
-use super::figures::{Count, Lags, fraction, seconds};
+use super::figures::{Lags, fraction, seconds};
 use super::gather::Gathered;
 use crate::cli::By;
 use crate::output::Column;
-use crate::output::table::Weight;
+use crate::output::count::Count;
 use crate::output::time::{age, rfc3339};
 
 /// The type of events whose own types are too rare for a separate count.
@@ -41,15 +41,7 @@ pub(super) struct StatRow {
     oldest_open_s: Option<u64>,
     pub(super) health: &'static str,
     #[serde(skip)]
-    shown: Shown,
-}
-
-/// Display forms for the text output.
-#[derive(Default)]
-struct Shown {
-    p50: Option<String>,
-    p95: Option<String>,
-    oldest: Option<i64>,
+    oldest: Option<UnixMillis>,
 }
 
 /// The subject of a row.
@@ -188,11 +180,7 @@ fn row(about: About, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
         oldest_open_at: sum.oldest.map(|since| rfc3339(since.0)),
         oldest_open_s: sum.oldest.map(|since| now.since(since).as_secs()),
         health,
-        shown: Shown {
-            p50: half.map(seconds),
-            p95: most.map(seconds),
-            oldest: sum.oldest.map(|since| since.0),
-        },
+        oldest: sum.oldest,
     }
 }
 
@@ -211,13 +199,14 @@ impl Sum {
 }
 
 pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let name = |head, field| Column::whole(head, field).weight(Weight::Essential);
+    let lag =
+        |lag: Option<f64>| lag.map_or("-".to_owned(), |lag| seconds(Duration::from_secs_f64(lag)));
+    let name = |head, field| Column::whole(head, field).essential();
     let mut columns = match by {
         By::Source => vec![name("SOURCE", "source")],
         By::Type => vec![
             name("SOURCE", "source"),
-            Column::text("TYPE", "type", 16).weight(Weight::Essential),
+            Column::text("TYPE", "type", 16).essential(),
         ],
         By::Hour => vec![name("HOUR", "hour")],
     };
@@ -226,11 +215,11 @@ pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
         number("RECEIVED", "received.count").shown(|row: &StatRow| row.received.to_string()),
         number("FAILED", "failed.count").shown(|row: &StatRow| row.failed.to_string()),
         number("DEAD", "dead_letters.count").shown(|row: &StatRow| row.dead_letters.to_string()),
-        number("P50", "p50_s").shown(move |row: &StatRow| or_dash(row.shown.p50.clone())),
-        number("P95", "p95_s").shown(move |row: &StatRow| or_dash(row.shown.p95.clone())),
+        number("P50", "p50_s").shown(move |row: &StatRow| lag(row.p50_s)),
+        number("P95", "p95_s").shown(move |row: &StatRow| lag(row.p95_s)),
         number("OLDEST", "oldest_open_s")
-            .shown(move |row: &StatRow| or_dash(row.shown.oldest.map(|at| age(at, now)))),
-        Column::whole("HEALTH", "health").weight(Weight::Essential),
+            .shown(move |row: &StatRow| row.oldest.map_or("-".to_owned(), |at| age(at.0, now))),
+        Column::whole("HEALTH", "health").essential(),
     ]);
     columns
 }

@@ -6,11 +6,9 @@ use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
 
 use super::gather::Arrivals;
+use crate::output::time::{HOUR_MS, MINUTE_MS};
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-const MINUTE_MS: i64 = 60_000;
-const HOUR_MS: i64 = 3_600_000;
 
 /// Maximum number of bars.
 const MOST: i64 = 48;

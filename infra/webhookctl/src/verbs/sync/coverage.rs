@@ -11,11 +11,11 @@ use shared::sources::Source;
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::SyncKind;
 
-use super::facts::{percent, said};
+use super::facts::percent;
 use super::span::Span;
 use crate::cli::{Global, SyncSpanArgs};
-use crate::output::table::{Weight, thousands};
-use crate::output::time::rfc3339;
+use crate::output::count::thousands;
+use crate::output::time::{duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -96,14 +96,7 @@ pub(super) async fn coverage(
         )
     });
     out.list(&List {
-        command: "sync.coverage",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(),
         id: "source",
-        items,
-        next_cursor: None,
-        truncated: false,
         footer: Some(format!(
             "{} of {} events did not arrive by webhook · days in UTC, by the provider's clock · {}",
             thousands(missed),
@@ -112,6 +105,7 @@ pub(super) async fn coverage(
         )),
         empty: "No sources are configured.".to_owned(),
         tip: (missed > 0).then(|| "webhookctl sync gaps".to_owned()),
+        ..List::new("sync.coverage", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)
 }
@@ -206,7 +200,7 @@ impl DelayRow {
 
     fn text(&self) -> String {
         let Self { p50, p95, max } = self;
-        format!("{} {} {}", said(*p50), said(*p95), said(*max))
+        format!("{} {} {}", duration(*p50), duration(*p95), duration(*max))
     }
 }
 
@@ -216,50 +210,35 @@ fn dashed(day: Day) -> String {
 }
 
 fn columns() -> Vec<Column<'static, CoverageRow>> {
-    let count = |count: Option<u64>| count.map_or("-".to_owned(), thousands);
     let delay = |delay: Option<&DelayRow>| delay.map_or_else(|| "-".to_owned(), DelayRow::text);
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("DAY", "day").weight(Weight::Essential),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("DAY", "day").essential(),
         Column::whole("COUNTED", "counted_minutes")
             .right()
             .shown(|row: &CoverageRow| match row.counted_minutes {
                 0 => "-".to_owned(),
-                minutes => said(minutes * 60),
+                minutes => duration(minutes * 60),
             }),
-        Column::whole("WEBHOOK ONLY", "webhook_only")
-            .right()
-            .shown(move |row: &CoverageRow| count(row.webhook_only)),
-        Column::whole("BOTH", "both")
-            .right()
-            .shown(move |row: &CoverageRow| count(row.both)),
-        Column::whole("LATE", "webhook_late")
-            .right()
-            .weight(Weight::Lesser)
-            .shown(move |row: &CoverageRow| count(row.webhook_late)),
-        Column::whole("SYNC ONLY", "sync_only")
-            .right()
-            .shown(move |row: &CoverageRow| count(row.sync_only)),
-        Column::whole("CAME SINCE", "came_since")
-            .right()
-            .weight(Weight::Lesser)
-            .shown(move |row: &CoverageRow| count(row.came_since)),
+        Column::count("WEBHOOK ONLY", "webhook_only"),
+        Column::count("BOTH", "both"),
+        Column::count("LATE", "webhook_late").lesser(),
+        Column::count("SYNC ONLY", "sync_only"),
+        Column::count("CAME SINCE", "came_since").lesser(),
         Column::whole("MISSED", "miss_rate_percent")
             .right()
-            .weight(Weight::Essential)
+            .essential()
             .shown(|row: &CoverageRow| match row.counted_minutes {
                 0 => "no data".to_owned(),
                 _ => percent(row.miss_rate_percent),
             }),
         Column::whole("WEBHOOK P50 P95 MAX", "webhook_delay_s")
-            .weight(Weight::Lesser)
+            .lesser()
             .shown(move |row: &CoverageRow| delay(row.webhook_delay_s.as_ref())),
         Column::whole("SYNC P50 P95 MAX", "sync_delay_s")
-            .weight(Weight::Lesser)
+            .lesser()
             .shown(move |row: &CoverageRow| delay(row.sync_delay_s.as_ref())),
-        Column::text("NOTE", "note", 16)
-            .weight(Weight::Extra)
-            .shown(|row: &CoverageRow| row.note.clone().unwrap_or_default()),
+        Column::text("NOTE", "note", 16).extra(),
     ]
 }
 

@@ -91,9 +91,9 @@ impl Silence {
 
     /// `silent 36m20s, usually every 4m`; `None` if the source is not silent.
     pub(in crate::verbs) fn note(&self) -> Option<String> {
-        let mut note = format!("silent {}", said(self.silent_s?));
+        let mut note = format!("silent {}", duration(self.silent_s?));
         if let Some(usually) = self.usually_s {
-            let _ = write!(note, ", usually every {}", said(usually));
+            let _ = write!(note, ", usually every {}", duration(usually));
         }
         match self.why {
             Some(Why::NothingHappened) => note += "; no events occurred at the provider",
@@ -108,11 +108,11 @@ impl Silence {
     /// `every 4m; silent after 12m`, or that the interval is not known yet.
     pub(in crate::verbs) fn rhythm(&self) -> String {
         let usually = match self.usually_s {
-            Some(seconds) => format!("every {}", said(seconds)),
+            Some(seconds) => format!("every {}", duration(seconds)),
             None => "not known yet".to_owned(),
         };
         match self.quiet_after_s {
-            Some(after) => format!("{usually}; silent after {}", said(after)),
+            Some(after) => format!("{usually}; silent after {}", duration(after)),
             None => usually,
         }
     }
@@ -137,10 +137,6 @@ pub(in crate::verbs) fn standing(
         (false, None, true) => "late",
         (false, None, false) => "ok",
     }
-}
-
-pub(in crate::verbs) fn said(seconds: u64) -> String {
-    duration(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
 /// `4.9 %`, or `no events`.

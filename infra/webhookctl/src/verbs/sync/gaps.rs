@@ -7,12 +7,11 @@ use shared::inbox::ledger::{Ledger, Lost};
 use shared::monitoring::coverage::Gap;
 use shared::webhook::event::EventKey;
 
-use super::facts::said;
 use super::span::Span;
 use crate::cli::{Global, SyncSpanArgs};
 use crate::inspect::later;
-use crate::output::table::{Weight, thousands};
-use crate::output::time::rfc3339;
+use crate::output::count::thousands;
+use crate::output::time::{duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -38,7 +37,7 @@ struct GapRow {
     #[serde(skip)]
     at: i64,
     #[serde(skip)]
-    webhook: Option<String>,
+    webhook: String,
 }
 
 pub(super) async fn gaps(
@@ -92,13 +91,7 @@ pub(super) async fn gaps(
         )
     };
     out.list(&List {
-        command: "sync.gaps",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(),
         id: "event_id",
-        items,
-        next_cursor: None,
         truncated,
         footer: Some(footer),
         empty: format!(
@@ -106,6 +99,7 @@ pub(super) async fn gaps(
             was checked."
         ),
         tip: Some("webhookctl inbox inspect SOURCE:EVENT-ID --full".to_owned()),
+        ..List::new("sync.gaps", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)
 }
@@ -132,7 +126,7 @@ impl GapRow {
             webhook_at: None,
             status: None,
             at: lost.from.0,
-            webhook: Some("cannot be listed".to_owned()),
+            webhook: "cannot be listed".to_owned(),
         }
     }
 
@@ -162,32 +156,26 @@ impl GapRow {
             webhook_at: seen.map(|at| rfc3339(at.0)),
             status: row.map(|row| row.state.to_string()),
             at: gap.happened.0,
-            webhook: Some(webhook),
+            webhook,
         })
     }
 }
 
 fn columns() -> Vec<Column<'static, GapRow>> {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("HAPPENED AT", "happened_at").weight(Weight::Essential),
-        Column::whole("UNTIL", "until")
-            .weight(Weight::Extra)
-            .shown(move |row: &GapRow| or_dash(row.until.clone())),
-        Column::text("EVENT ID", "event_id", 16)
-            .weight(Weight::Essential)
-            .shown(move |row: &GapRow| or_dash(row.event_id.clone())),
-        Column::text("TYPE", "type", 12).shown(move |row: &GapRow| or_dash(row.event_type.clone())),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("HAPPENED AT", "happened_at").essential(),
+        Column::whole("UNTIL", "until").dash().extra(),
+        Column::text("EVENT ID", "event_id", 16).dash().essential(),
+        Column::text("TYPE", "type", 12).dash(),
         Column::whole("LATE BY", "late_s")
             .right()
-            .shown(move |row: &GapRow| match &row.until {
+            .shown(|row: &GapRow| match &row.until {
                 Some(until) => format!("until {until}"),
-                None => or_dash(row.late_s.map(said)),
+                None => row.late_s.map_or("-".to_owned(), duration),
             }),
-        Column::whole("WEBHOOK", "webhook_at")
-            .shown(move |row: &GapRow| or_dash(row.webhook.clone())),
-        Column::status("status").shown(move |row: &GapRow| or_dash(row.status.clone())),
+        Column::whole("WEBHOOK", "webhook_at").shown(|row: &GapRow| row.webhook.clone()),
+        Column::status("status").dash(),
     ]
 }
 

@@ -82,9 +82,8 @@ fn synced(inbox: &Deployment, only: Option<&str>) -> Result<(), CliError> {
         .sources()
         .filter(|source| source.sync.is_some());
     match only {
-        Some(name) if !with_sync.any(|source| source.name == name) => Err(CliError::new(
+        Some(name) if !with_sync.any(|source| source.name == name) => Err(CliError::not_found(
             "sync.unknown",
-            Exit::NotFound,
             format!("no source '{name}' has a [source.sync]"),
         )
         .tip("webhookctl sync status")),

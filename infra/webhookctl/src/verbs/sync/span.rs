@@ -5,8 +5,7 @@ use shared::base::clock::UnixMillis;
 
 use crate::cli::SyncSpanArgs;
 use crate::output::CliError;
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
+use crate::output::time::DAY_MS;
 
 /// The default time span.
 const USUAL: i64 = 7 * DAY_MS;

@@ -4,10 +4,9 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
-use super::facts::{Facts, Silence, percent, said, standing};
+use super::facts::{Facts, Silence, percent, standing};
 use crate::cli::{Global, SyncStatusArgs};
-use crate::output::table::{Weight, thousands};
-use crate::output::time::{age, rfc3339};
+use crate::output::time::{age, duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
@@ -30,8 +29,6 @@ struct StatusRow {
     miss_rate_percent: Option<f64>,
     silence: Silence,
     note: Option<String>,
-    #[serde(skip)]
-    ended: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -65,21 +62,15 @@ pub(super) async fn status(
     }
     let synced = items.iter().filter(|row| row.state != "no sync").count();
     out.list(&List {
-        command: "sync.status",
-        context: &inbox.name,
-        as_of: rfc3339(now.0),
-        columns: columns(now.0),
         id: "source",
         footer: Some(format!(
             "{synced} of {} sources are synced · {}",
             items.len(),
             inbox.name
         )),
-        items,
-        next_cursor: None,
-        truncated: false,
         empty: "No sources are configured.".to_owned(),
         tip: Some("webhookctl sync coverage".to_owned()),
+        ..List::new("sync.status", &inbox.name, now, columns(now.0), items)
     })?;
     Ok(Exit::Done)
 }
@@ -112,16 +103,15 @@ impl StatusRow {
             miss_rate_percent: facts.lately.miss_rate(),
             silence: facts.silence,
             note: None,
-            ended: ended.map(|at| at.0),
         };
         Self {
-            note: row.noted(now.0),
+            note: row.noted(ended, now),
             ..row
         }
     }
 
     /// A note beside the numbers.
-    fn noted(&self, now: i64) -> Option<String> {
+    fn noted(&self, ended: Option<UnixMillis>, now: UnixMillis) -> Option<String> {
         let mut notes = Vec::new();
         if let (Some(paused), "paused") = (&self.paused, self.state) {
             notes.push(format!("paused in a run that began {}", paused.began_at));
@@ -135,9 +125,9 @@ impl StatusRow {
             notes.push(format!("{word} {}", lease.owner));
         }
         if self.state == "late"
-            && let Some(ended) = self.ended
+            && let Some(ended) = ended
         {
-            notes.push(format!("no complete run for {}", age(ended, now)));
+            notes.push(format!("no complete run for {}", age(ended.0, now.0)));
         }
         notes.extend(self.silence.note());
         (!notes.is_empty()).then(|| notes.join("; "))
@@ -145,31 +135,23 @@ impl StatusRow {
 }
 
 fn columns(now: i64) -> Vec<Column<'static, StatusRow>> {
-    let span = |seconds: Option<u64>| seconds.map_or("-".to_owned(), said);
+    let span = |seconds: Option<u64>| seconds.map_or("-".to_owned(), duration);
     vec![
-        Column::whole("SOURCE", "source").weight(Weight::Essential),
-        Column::whole("STATE", "state").weight(Weight::Essential),
-        Column::whole("LAST RUN", "last_run_ended_at")
-            .right()
-            .shown(move |row: &StatusRow| row.ended.map_or("-".to_owned(), |at| age(at, now))),
+        Column::whole("SOURCE", "source").essential(),
+        Column::whole("STATE", "state").essential(),
+        Column::age("LAST RUN", "last_run_ended_at", now),
         Column::whole("LAG", "lag_s")
             .right()
             .shown(move |row: &StatusRow| span(row.lag_s)),
         Column::whole("LOOKS BACK", "looks_back_s")
             .right()
-            .weight(Weight::Lesser)
+            .lesser()
             .shown(move |row: &StatusRow| span(row.looks_back_s)),
-        Column::whole("SEEN", "seen")
-            .right()
-            .shown(|row: &StatusRow| thousands(row.seen)),
-        Column::whole("MISSED", "missed")
-            .right()
-            .shown(|row: &StatusRow| thousands(row.missed)),
+        Column::count("SEEN", "seen"),
+        Column::count("MISSED", "missed"),
         Column::whole("RATE", "miss_rate_percent")
             .right()
             .shown(|row: &StatusRow| percent(row.miss_rate_percent)),
-        Column::text("NOTE", "note", 16)
-            .weight(Weight::Lesser)
-            .shown(|row: &StatusRow| row.note.clone().unwrap_or_default()),
+        Column::text("NOTE", "note", 16).lesser(),
     ]
 }

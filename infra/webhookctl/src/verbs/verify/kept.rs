@@ -55,7 +55,7 @@ pub(super) async fn kept(
     let row = match crate::verbs::inbox::find(inbox, id).await {
         Err(error) if is_not_found(&error) => {
             let message = format!("no rejected request and no event '{id}' in {}", inbox.name);
-            return Err(CliError::new("verify.not_found", Exit::NotFound, message)
+            return Err(CliError::not_found("verify.not_found", message)
                 .note("searched by id and id prefix; rejected requests are kept for 7 days")
                 .tip("webhookctl quarantine list --flat")
                 .into());

@@ -8,8 +8,8 @@ use shared::webhook::verify::{Arrival, Compared, Steps, Time, Tried};
 
 use super::document::{header, text_of};
 use super::{Answer, mask, wording};
+use crate::output::count::{plural, thousands};
 use crate::output::safe::{capped, safe_bytes};
-use crate::output::table::thousands;
 use crate::output::time::{duration, rfc3339};
 
 /// Maximum number of displayed signatures; the others are counted.
@@ -119,10 +119,9 @@ fn place(text: &mut Text, steps: &Steps, reveal: bool) {
     let lines = match &steps.found {
         Err(reason) => vec![format!("{name}: no {noun} can be read ({reason})")],
         Ok(found) => {
-            let plural = if found.len() == 1 { "" } else { "s" };
             let mut lines = vec![match found.len() {
                 0 => name,
-                count => format!("{name}: {count} {noun}{plural} found"),
+                count => format!("{name}: {} found", plural(count, noun)),
             }];
             if steps.is_credential {
                 lines.push("hidden: it may be the secret itself".to_owned());
@@ -190,7 +189,7 @@ fn signed(text: &mut Text, steps: &Steps, scheme: &Scheme, answer: &Answer) {
     let mut good = "";
     match &steps.message {
         Some(Ok(message)) => {
-            let bytes = thousands(message.bytes() as u64);
+            let bytes = thousands(message.bytes());
             lines.push(format!("{}   ({bytes} bytes)", message.template));
             let shown = mask::message(message, answer.reveal);
             if shown != message.template {
@@ -210,7 +209,7 @@ fn signed(text: &mut Text, steps: &Steps, scheme: &Scheme, answer: &Answer) {
     let sha = mask::hash(&Sha::of(body).hex());
     lines.push(format!(
         "body: {} bytes, sha256 {sha}",
-        thousands(body.len() as u64)
+        thousands(body.len())
     ));
     if answer.reveal {
         lines.push(safe_bytes(body));

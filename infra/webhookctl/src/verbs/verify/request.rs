@@ -1,10 +1,8 @@
 //! The request to explain: given by arguments, or stored.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
@@ -16,6 +14,7 @@ use shared::webhook::verify::{Other, Trust, Verifier};
 use super::kept::{again, kept};
 use super::secrets::{Secrets, secrets};
 use crate::cli::{Global, SecretFrom, VerifyArgs};
+use crate::files;
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::target::{Chosen, Deployment, Local};
@@ -172,14 +171,8 @@ fn known_preset(name: &str, params: &[(String, String)]) -> Result<Preset, CliEr
         if known {
             return CliError::usage("verify.param", format!("{error:#}"));
         }
-        let error = CliError::usage("verify.no_preset", format!("unknown preset '{name}'"));
-        match nearest(name, Preset::ids()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!(
-                "one of: {}",
-                Preset::ids().collect::<Vec<_>>().join(", ")
-            )),
-        }
+        CliError::usage("verify.no_preset", format!("unknown preset '{name}'"))
+            .one_of(name, &Preset::ids().collect::<Vec<_>>())
     })
 }
 
@@ -208,17 +201,7 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: UnixMillis) -> anyhow::Res
     }
     let body = match args.body.as_deref() {
         None => Bytes::new(),
-        Some(path) if path == Path::new("-") => {
-            let mut body = Vec::new();
-            let read = std::io::stdin().read_to_end(&mut body);
-            read.context("read the body from stdin")?;
-            body.into()
-        }
-        Some(path) => {
-            let read = std::fs::read(path);
-            read.with_context(|| format!("read the body from {}", path.display()))?
-                .into()
-        }
+        Some(path) => files::read(path, "the body")?.into(),
     };
     let url = match args.url.as_ref().or(verifier.trust.public_url.as_ref()) {
         Some(url) => url.clone(),

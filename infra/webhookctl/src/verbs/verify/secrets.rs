@@ -1,8 +1,5 @@
 //! The secrets that are compared with a request, and other secrets that the sender may have used.
 
-use std::io::Read as _;
-
-use anyhow::Context as _;
 use shared::aws::secrets::Secret;
 use shared::sources::Config;
 use shared::webhook::verify::{Of, Other};
@@ -95,24 +92,7 @@ fn stem(name: &str) -> &str {
 
 /// Reads a secret from the given location. The location is its label.
 fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
-    let (label, text) = match from {
-        SecretFrom::Stdin => {
-            let mut text = String::new();
-            let read = std::io::stdin().read_to_string(&mut text);
-            read.context("read the secret from stdin")?;
-            ("stdin".to_owned(), text)
-        }
-        SecretFrom::File(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("read the secret from {}", path.display()))?;
-            (format!("file:{}", path.display()), text)
-        }
-        SecretFrom::Env(name) => {
-            let text = shared::base::env::env_var(name);
-            let text = text.with_context(|| format!("{name} is not set"))?;
-            (format!("env:{name}"), text)
-        }
-    };
+    let (label, text) = (from.to_string(), from.read("the secret")?);
     let value = text.trim_end_matches(['\r', '\n']);
     if value.is_empty() {
         return Err(CliError::usage("verify.no_secret", format!("{label} is empty")).into());

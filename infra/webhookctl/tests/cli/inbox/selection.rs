@@ -6,6 +6,7 @@ use shared::inbox::ledger::Settlement;
 use shared::webhook::event::Via;
 
 use super::world::{New, World, dead, failed, keys, stderr, stdout};
+use crate::support::folder::words;
 
 const THREE_DAYS: u64 = 3 * 24 * 60;
 
@@ -102,12 +103,7 @@ async fn each_flag_chooses_what_it_says() {
         (&["--id", &id_of_a[..20], "--status", "failed"], ""),
         (&["--where", "data.object.customer=cus_b"], "b"),
         (
-            &[
-                "--where",
-                "data.object.customer=cus_f",
-                "--status",
-                "dead_letter",
-            ],
+            &words("--where data.object.customer=cus_f --status dead_letter"),
             "f",
         ),
     ];
@@ -123,14 +119,7 @@ async fn a_list_goes_on_where_it_stopped() {
         (&["--since", "7d"][..], ["ab", "cd", "ef"]),
         (&["--since", "7d", "--reverse"], ["fe", "dc", "ba"]),
         (
-            &[
-                "--status",
-                "failed",
-                "--status",
-                "dead_letter",
-                "--status",
-                "received",
-            ],
+            &words("--status failed --status dead_letter --status received"),
             ["bc", "df", ""],
         ),
     ] {
@@ -272,14 +261,7 @@ async fn what_cannot_be_meant_is_answered() {
 #[tokio::test]
 async fn a_list_shows_the_columns_that_were_named() {
     let world = six_events("columns").await;
-    let line = [
-        "inbox",
-        "list",
-        "-o",
-        "csv",
-        "--columns",
-        "dedupe_key,status",
-    ];
+    let line = words("inbox list -o csv --columns dedupe_key,status");
     let csv = stdout(&world.run(&line).await);
     assert_eq!(
         csv,

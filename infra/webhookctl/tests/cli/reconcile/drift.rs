@@ -20,8 +20,8 @@ fn kinds(report: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-#[tokio::test]
-async fn what_differs_is_reported_whichever_side_it_is_on() {
+/// Some 230 subscriptions on both sides, of which some differ.
+async fn differing() -> World {
     let world = World::start(BY_ID).await;
     // Three pages; the first request for the second one fails.
     for n in 0..230 {
@@ -50,6 +50,12 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
     let mut new = subscription("sub_young", "active", "price_pro");
     new["created"] = json!(UnixMillis::now().secs() - 60);
     world.stripe.put("sub_young", new);
+    world
+}
+
+#[tokio::test]
+async fn what_differs_is_reported_whichever_side_it_is_on() {
+    let world = differing().await;
     let before = world.table().await;
 
     let report = world.report().await;

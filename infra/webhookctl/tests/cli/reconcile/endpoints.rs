@@ -58,22 +58,25 @@ pub(crate) async fn world() -> (World, Hooks, Provider) {
         [Api::default(), Api::default(), Api::default()],
     )
     .await;
-    {
-        let mut all = hooks.inner();
-        all.github = vec![
-            json!({"id": 12, "active": true, "events": ["push"], "config": {"url": format!("{AT}/github-main")}}),
-        ];
-        all.gitlab = vec![
-            json!({"id": 1, "url": format!("{AT}/gitlab-main"), "note_events": true, "alert_status": "executable", "disabled_until": null}),
-        ];
-        all.shopify = ["ORDERS_CREATE", "ORDERS_PAID"]
-            .map(|topic| (topic.to_owned(), format!("{AT}/shopify-main")))
-            .into();
-        all.stripe = vec![
-            json!({"id": "we_1", "url": format!("{AT}/stripe-main"), "status": "enabled", "enabled_events": ["*"]}),
-        ];
-    }
+    subscribe(&hooks);
     (world, hooks, events)
+}
+
+/// Each provider delivers to this inbox.
+fn subscribe(hooks: &Hooks) {
+    let mut all = hooks.inner();
+    all.github = vec![
+        json!({"id": 12, "active": true, "events": ["push"], "config": {"url": format!("{AT}/github-main")}}),
+    ];
+    all.gitlab = vec![
+        json!({"id": 1, "url": format!("{AT}/gitlab-main"), "note_events": true, "alert_status": "executable", "disabled_until": null}),
+    ];
+    all.shopify = ["ORDERS_CREATE", "ORDERS_PAID"]
+        .map(|topic| (topic.to_owned(), format!("{AT}/shopify-main")))
+        .into();
+    all.stripe = vec![
+        json!({"id": "we_1", "url": format!("{AT}/stripe-main"), "status": "enabled", "enabled_events": ["*"]}),
+    ];
 }
 
 /// `endpoint enable`, confirmed.

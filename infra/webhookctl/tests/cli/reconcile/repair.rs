@@ -15,6 +15,8 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State as Standing;
 use shared::webhook::event::{EventKey, Via};
 
+use crate::support::forward::forward;
+
 use super::world::{BY_ID, World, document, serve, subscription, told};
 
 /// Three of a hundred objects drifted.
@@ -294,26 +296,5 @@ async fn pass(State(line): State<Line>, uri: Uri, headers: HeaderMap, body: Byte
     if line.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     }
-    let request = line.http.post(format!("{}{uri}", line.to)).body(body);
-    let kept = [
-        "content-type",
-        "x-amz-target",
-        "authorization",
-        "x-amz-date",
-    ];
-    let request = kept
-        .iter()
-        .fold(request, |request, name| match headers.get(*name) {
-            Some(value) => request.header(*name, value),
-            None => request,
-        });
-    let answer = request.send().await.unwrap();
-    let status = answer.status();
-    let kind = answer.headers().get("content-type").cloned();
-    let body = answer.bytes().await.unwrap();
-    let mut response = (status, body).into_response();
-    if let Some(kind) = kind {
-        response.headers_mut().insert("content-type", kind);
-    }
-    response
+    forward(&line.http, &line.to, &uri, &headers, body).await
 }

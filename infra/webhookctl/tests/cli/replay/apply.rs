@@ -3,7 +3,7 @@
 use serde_json::json;
 use shared::inbox::ledger::Settlement;
 
-use super::world::{World, document, id, refused, told};
+use super::world::{World, document, id, refused, replay_apply, told};
 
 #[tokio::test]
 async fn a_plan_that_is_applied_a_hundred_times_runs_each_event_once() {
@@ -17,7 +17,7 @@ async fn a_plan_that_is_applied_a_hundred_times_runs_each_event_once() {
         before.push(world.row(key).await);
     }
 
-    let apply = ["replay", "apply", &plan, "--rate", "200", "-o", "json"];
+    let apply = replay_apply(&plan, "--rate 200 -o json");
     refused(
         &world.webhookctl(&apply[..3]).await,
         7,
@@ -66,14 +66,14 @@ async fn what_changed_since_the_plan_is_left_as_it_is() {
     let second = id(&world
         .plan(&["--id", &format!("orders:{}", keys[0].id())])
         .await);
-    let apply = ["replay", "apply", &second, "--confirm", "1", "-o", "json"];
+    let apply = replay_apply(&second, "--confirm 1 -o json");
     let applied = document(&world.webhookctl(&apply).await, 0);
     assert_eq!(applied["outcome"]["done"], 1);
 
-    let dry = ["replay", "apply", &first, "--dry-run", "-o", "json"];
+    let dry = replay_apply(&first, "--dry-run -o json");
     let dry = document(&world.webhookctl(&dry).await, 0);
     assert_eq!((&dry["run"], &dry["changed"]), (&json!(4), &json!(1)));
-    let apply = ["replay", "apply", &first, "--confirm", "5", "-o", "json"];
+    let apply = replay_apply(&first, "--confirm 5 -o json");
     let applied = document(&world.webhookctl(&apply).await, 0);
     let outcome = json!({"done": 4, "failed": 0, "waiting": 0, "changed": 1});
     assert_eq!(applied["outcome"], outcome);
@@ -87,7 +87,7 @@ async fn what_is_done_runs_again_by_force_and_under_a_new_key_if_that_is_said() 
     let world = World::start().await;
     let keys = world.dead(0..2).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = ["replay", "apply", &plan, "--confirm", "2"];
+    let apply = replay_apply(&plan, "--confirm 2");
     assert!(world.webhookctl(&apply).await.status.success());
     assert_eq!(world.downstream.heard(), (2, 2));
 
@@ -124,16 +124,7 @@ async fn nobody_has_to_wait_for_outcomes() {
     let other = world.received("others", 9).await;
     world.settled(&other, Settlement::Done, &[]).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = [
-        "replay",
-        "apply",
-        &plan,
-        "--confirm",
-        "3",
-        "--no-wait",
-        "-o",
-        "json",
-    ];
+    let apply = replay_apply(&plan, "--confirm 3 --no-wait -o json");
     let applied = document(&world.webhookctl(&apply).await, 0);
     assert_eq!(
         (&applied["queued"], &applied["state"]),

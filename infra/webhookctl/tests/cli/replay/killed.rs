@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{World, document, id, told};
+use super::world::{World, document, id, replay_apply, told};
 
 /// The limit of rounds. There are far fewer requests.
 const MOST: i64 = 200;
@@ -42,19 +42,7 @@ async fn killed_again_and_again(carried_out: bool) {
     let untouched = world.received("others", 50).await;
     let before = world.row(&untouched).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = [
-        "replay",
-        "apply",
-        &plan,
-        "--confirm",
-        "6",
-        "--canary",
-        "2",
-        "--rate",
-        "1000",
-        "-o",
-        "json",
-    ];
+    let apply = replay_apply(&plan, "--confirm 6 --canary 2 --rate 1000 -o json");
     let mut request = 0;
     while !killed_at(&world, &apply, request, carried_out).await {
         world.lease_is_over(&plan).await;
@@ -97,19 +85,7 @@ async fn once_at_each_request_of_a_whole_run() {
         let ids: Vec<String> = ids.flat_map(|id| ["--id".to_owned(), id]).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let plan = id(&world.plan(&ids).await);
-        let apply = [
-            "replay",
-            "apply",
-            &plan,
-            "--confirm",
-            "3",
-            "--canary",
-            "1",
-            "--rate",
-            "1000",
-            "-o",
-            "json",
-        ];
+        let apply = replay_apply(&plan, "--confirm 3 --canary 1 --rate 1000 -o json");
         let ended = killed_at(&world, &apply, request, true).await;
         if !ended {
             world.lease_is_over(&plan).await;

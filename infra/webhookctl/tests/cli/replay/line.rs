@@ -9,7 +9,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
+
+use crate::support::forward::forward;
 
 #[derive(Clone)]
 pub(crate) struct Line {
@@ -67,29 +69,9 @@ async fn pass(
     if left <= 0 && !(left == 0 && line.carried_out.load(Ordering::SeqCst)) {
         return std::future::pending().await;
     }
-    let request = line.http.post(format!("{to}{uri}")).body(body);
-    let kept = [
-        "content-type",
-        "x-amz-target",
-        "authorization",
-        "x-amz-date",
-    ];
-    let request = kept
-        .iter()
-        .fold(request, |request, name| match headers.get(*name) {
-            Some(value) => request.header(*name, value),
-            None => request,
-        });
-    let answer = request.send().await.unwrap();
-    let status = answer.status();
-    let kind = answer.headers().get("content-type").cloned();
-    let body = answer.bytes().await.unwrap();
+    let response = forward(&line.http, &to, &uri, &headers, body).await;
     if left == 0 {
         return std::future::pending().await;
-    }
-    let mut response = (status, body).into_response();
-    if let Some(kind) = kind {
-        response.headers_mut().insert("content-type", kind);
     }
     response
 }

@@ -10,7 +10,7 @@ use shared::sources::ordering::{Entity, Version};
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Compare;
 
-use super::world::{World, document, id, told};
+use super::world::{World, document, id, replay_apply, told};
 
 async fn inspected(world: &World, key: &EventKey) -> (Value, String) {
     let name = key.to_string();
@@ -29,7 +29,7 @@ async fn an_event_names_the_plan_that_ran_it_again_and_who_and_why() {
     let keys = world.dead(0..2).await;
     let one = format!("orders:{}", keys[0].id());
     let plan = id(&world.plan(&["--id", &one]).await);
-    let apply = ["replay", "apply", &plan, "--confirm", "1"];
+    let apply = replay_apply(&plan, "--confirm 1");
     let applied = world.webhookctl(&apply).await;
     assert!(applied.status.success(), "{}", told(&applied));
 

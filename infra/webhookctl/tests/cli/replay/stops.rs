@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::process::Child;
 
-use super::world::{World, document, id, refused, told};
+use super::world::{World, document, id, refused, replay_apply, told};
+use crate::support::folder::words;
 
 /// Waits until the plan has handled this many events.
 async fn queued(world: &World, plan: &str, count: u64) {
@@ -33,7 +34,7 @@ async fn a_few_go_first_and_when_they_fail_the_others_are_not_touched() {
     let keys = world.dead(0..20).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     world.downstream.answers(422);
-    let apply = ["replay", "apply", &plan, "--confirm", "20", "--rate", "100"];
+    let apply = replay_apply(&plan, "--confirm 20 --rate 100");
     let stopped = world.webhookctl(&apply).await;
     assert_eq!(stopped.status.code(), Some(6), "{}", told(&stopped));
     let said = "stopped: 5 of 5 failed again (limit 10%); 15 events were not touched";
@@ -64,17 +65,7 @@ async fn it_stops_above_a_share_of_failures() {
     world.dead(0..200).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     world.downstream.answers_after(12, 422);
-    let apply = [
-        "replay",
-        "apply",
-        &plan,
-        "--confirm",
-        "200",
-        "--rate",
-        "20",
-        "-o",
-        "json",
-    ];
+    let apply = replay_apply(&plan, "--confirm 200 --rate 20 -o json");
     let stopped = document(&world.webhookctl(&apply).await, 6);
     assert_eq!(stopped["state"], "running");
     let queued = stopped["queued"].as_u64().unwrap();
@@ -82,16 +73,7 @@ async fn it_stops_above_a_share_of_failures() {
     let end = stopped["runs"][0]["end"].as_str().unwrap();
     assert!(end.contains("failed again"), "{end}");
     // With another limit it continues.
-    let on = [
-        "--canary",
-        "0",
-        "--stop-at",
-        "100%",
-        "--rate",
-        "500",
-        "-o",
-        "json",
-    ];
+    let on = words("--canary 0 --stop-at 100% --rate 500 -o json");
     let on = [&apply[..5], &on].concat();
     let ended = document(&world.webhookctl(&on).await, 6);
     assert_eq!(
@@ -107,7 +89,7 @@ async fn a_second_operator_is_refused_and_can_watch_or_cancel() {
     let world = World::start().await;
     let keys = world.dead(0..12).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = ["replay", "apply", &plan, "--confirm", "12", "--canary", "0"];
+    let apply = replay_apply(&plan, "--confirm 12 --canary 0");
     let slow = world.spawn(&[&apply[..], &["--rate", "2"]].concat());
     queued(&world, &plan, 2).await;
     let second = world.webhookctl(&apply).await;
@@ -146,7 +128,7 @@ async fn after_ctrl_c_it_goes_on_where_it_was() {
     let world = World::start().await;
     let keys = world.dead(0..10).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = ["replay", "apply", &plan, "--confirm", "10", "--canary", "0"];
+    let apply = replay_apply(&plan, "--confirm 10 --canary 0");
     let child = world.spawn(&[&apply[..], &["--rate", "2"]].concat());
     queued(&world, &plan, 3).await;
     interrupt(&child);
@@ -174,7 +156,7 @@ async fn a_retry_that_is_due_later_has_failed_again() {
     let world = World::start().await;
     world.dead(0..2).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = ["replay", "apply", &plan, "--confirm", "2", "-o", "json"];
+    let apply = replay_apply(&plan, "--confirm 2 -o json");
     world.downstream.answers(503);
     let ended = document(&world.webhookctl(&apply).await, 6);
     assert_eq!(
@@ -189,17 +171,7 @@ async fn it_waits_for_outcomes_only_so_long() {
     let world = World::start().await;
     world.dead(0..2).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    let apply = [
-        "replay",
-        "apply",
-        &plan,
-        "--confirm",
-        "2",
-        "--timeout",
-        "1s",
-        "-o",
-        "json",
-    ];
+    let apply = replay_apply(&plan, "--confirm 2 --timeout 1s -o json");
     world.downstream.answers_never();
     let ended = document(&world.webhookctl(&apply).await, 124);
     assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::downstream::NEVER;
-use super::world::{World, document, id};
+use super::world::{World, document, id, replay_apply};
 use testkit::pty::Screen;
 
 fn apply(world: &World, args: &[&str]) -> Screen {
@@ -146,17 +146,7 @@ async fn the_keys_of_an_interrupt_stop_it_where_it_can_go_on() {
     }
     assert!(screen.is_plain());
 
-    let rest = [
-        "replay",
-        "apply",
-        &plan,
-        "--confirm",
-        "30",
-        "--rate",
-        "200",
-        "-o",
-        "json",
-    ];
+    let rest = replay_apply(&plan, "--confirm 30 --rate 200 -o json");
     let applied = document(&world.webhookctl(&rest).await, 0);
     let outcome = json!({"done": 30, "failed": 0, "waiting": 0, "changed": 0});
     assert_eq!(applied["outcome"], outcome);

@@ -288,3 +288,10 @@ pub(crate) fn refused(output: &Output, exit: i32, code: &str) {
 pub(crate) fn id(plan: &Value) -> String {
     plan["id"].as_str().unwrap().to_owned()
 }
+
+/// The command line of `replay apply` with these options.
+pub(crate) fn replay_apply<'l>(plan: &'l str, options: &'l str) -> Vec<&'l str> {
+    let mut line = vec!["replay", "apply", plan];
+    line.extend(options.split_whitespace());
+    line
+}

@@ -130,3 +130,8 @@ pub(crate) fn told(output: &Output) -> String {
         stderr(output)
     )
 }
+
+/// The words of a command line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

@@ -1,16 +1,16 @@
 //! The changes of an event between two reads of its row.
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Moment, Row};
+use shared::inbox::ledger::{Moment, Row, State};
 
 use super::Line;
-use crate::inspect::{Change, EventView, Status};
+use crate::inspect::{Change, EventView};
 use crate::output::time::duration;
 
 /// The state of a row at the last read.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    pub(super) status: Status,
+    pub(super) status: State,
     pub(super) received_at: i64,
     epoch: u64,
     run: u64,
@@ -33,14 +33,14 @@ impl Known {
     pub(super) fn is_open(&self) -> bool {
         matches!(
             self.status,
-            Status::Received | Status::Processing | Status::Failed
+            State::Received | State::Processing | State::Failed
         )
     }
 }
 
 /// The changes since `before`; for a new event, all changes.
 pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: i64) -> Vec<Line> {
-    let line = |at: i64, change: Change, status: Status, attempt: u32, detail: String| Line {
+    let line = |at: i64, change: Change, status: State, attempt: u32, detail: String| Line {
         at,
         id: view.id.clone(),
         source: view.source.clone(),
@@ -51,68 +51,46 @@ pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: 
         detail,
     };
     let mut lines = Vec::new();
-    let mut status = if let Some(before) = before {
-        before.status
-    } else {
-        let by = format!("by {}", view.via);
-        lines.push(line(
-            view.received_at,
-            Change::Stored,
-            Status::Received,
-            0,
-            by,
-        ));
-        Status::Received
-    };
-    if before.is_some_and(|before| before.run < row.run) {
-        lines.push(line(
-            now,
-            Change::Again,
-            Status::Received,
-            0,
-            format!("run {}", row.run + 1),
-        ));
-        status = Status::Received;
+    let mut status = State::Received;
+    match before {
+        None => {
+            let by = format!("by {}", view.via);
+            lines.push(line(view.received_at, Change::Stored, status, 0, by));
+        }
+        Some(before) if before.run < row.run => {
+            let run = format!("run {}", row.run + 1);
+            lines.push(line(now, Change::Again, status, 0, run));
+        }
+        Some(before) => status = before.status,
     }
     let last = before.map_or(UnixMillis(0), |before| before.last);
     for moment in row.history.iter().filter(|moment| moment.at > last) {
-        let Ok(to) = moment.what.parse::<Status>() else {
+        let Some(to) = State::parse(&moment.what) else {
             continue;
         };
-        let detail = detail(to, moment, row);
-        lines.push(line(
-            moment.at.0,
-            Change::to(to),
-            to,
-            moment.attempt,
-            detail,
-        ));
+        let (at, detail) = (moment.at.0, detail(to, moment, row));
+        lines.push(line(at, Change::to(to), to, moment.attempt, detail));
         status = to;
     }
-    let taken_over = view.status == Status::Processing
+    let to = view.status;
+    let taken_over = to == State::Processing
         && before.is_some_and(|before| before.status == status && before.epoch < row.epoch);
-    if view.status != status || taken_over {
+    if to != status || taken_over {
         // A claim stores no time; it happened between the two reads.
-        let attempt = match view.status {
-            Status::Processing => format!("attempt {}", row.attempts),
+        let attempt = match to {
+            State::Processing => format!("attempt {}", row.attempts),
             _ => String::new(),
         };
-        lines.push(line(
-            now,
-            Change::to(view.status),
-            view.status,
-            row.attempts,
-            attempt,
-        ));
+        lines.push(line(now, Change::to(to), to, row.attempts, attempt));
     }
     lines
 }
 
-fn detail(to: Status, moment: &Moment, row: &Row) -> String {
+fn detail(to: State, moment: &Moment, row: &Row) -> String {
     match to {
-        Status::Done if moment.attempt <= 1 => elapsed(moment.at.0 - row.received_at.0),
-        Status::Done => format!("attempt {}", moment.attempt),
-        Status::Failed => {
+        State::Done if moment.attempt <= 1 => elapsed(moment.at.0 - row.received_at.0),
+        State::Done => format!("attempt {}", moment.attempt),
+        State::Failed => {
             let due = row
                 .due
                 .map(|due| due.0 - moment.at.0)

@@ -1,16 +1,14 @@
 //! The messages of `rotate-secret`.
 
-use std::time::Duration;
-
 use shared::aws::secrets::{FRESH, REREAD};
 use shared::inbox::ledger::OperatorFlag;
 use shared::sources::Source;
 
 use super::super::rotation::{LATELY, Rotation};
 use super::{Rotated, Told};
-use crate::output::table::thousands;
-use crate::output::time::rfc3339;
-use crate::output::{CliError, Exit};
+use crate::output::CliError;
+use crate::output::count::{plural, thousands};
+use crate::output::time::{duration, rfc3339};
 
 fn names(secrets: &[Told]) -> String {
     let name = |one: &Told| format!("{} {}", one.slot, one.fingerprint);
@@ -18,7 +16,7 @@ fn names(secrets: &[Told]) -> String {
 }
 
 pub(super) fn begun(rotated: &Rotated) -> String {
-    let within = seconds(REREAD);
+    let within = duration(REREAD.as_secs());
     match rotated.accepted.split_first() {
         Some((new, [])) => format!(
             "  ✓ {} accepted within {within}\n",
@@ -39,48 +37,41 @@ pub(super) fn ended(rotated: &Rotated) -> String {
         "  ✓ {} accepted; {} rejected within {}\n",
         names(&rotated.accepted),
         names(&rotated.gone),
-        seconds(FRESH)
+        duration(FRESH.as_secs())
     )
-}
-
-fn seconds(span: Duration) -> String {
-    crate::output::time::duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// `v4 signed 212 requests in the last 10 minutes, v5 none`
 pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
     let other = match stays_count {
         0 => "none".to_owned(),
         count => thousands(count),
     };
     format!(
-        "{} signed {} request{plural} in the last {} minutes, {stays} {other}",
+        "{} signed {} in the last {} minutes, {stays} {other}",
         goes.join(", "),
-        thousands(count),
+        plural(count, "request"),
         LATELY.as_secs() / 60
     )
 }
 
 pub(super) fn early(said: String, tip: &str) -> CliError {
-    CliError::new("sources.rotate_early", Exit::Refused, said)
+    CliError::refused("sources.rotate_early", said)
         .note("ending the overlap now would reject such requests")
         .tip(tip)
 }
 
 pub(super) fn mismatch(name: &str, confirmed: &str) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.confirm_mismatch",
-        Exit::Refused,
         format!("the source is {name}, but --confirm is {confirmed}; nothing was changed"),
     )
 }
 
 /// The rotation in Secrets Manager will move the labels.
 pub(super) fn pending(source: &Source) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.pending",
-        Exit::Refused,
         format!(
             "Secrets Manager is rotating the secret of {}: a version is AWSPENDING",
             source.name
@@ -98,9 +89,8 @@ pub(super) fn under_way_already(
     rotation: &Rotation,
     notice: &OperatorFlag,
 ) -> CliError {
-    CliError::new(
+    CliError::refused(
         "sources.rotating",
-        Exit::Refused,
         format!(
             "a rotation of {} is in progress: {} started it {}",
             source.name,

@@ -1,19 +1,18 @@
-//! Shows all of one preset.
+//! All of one preset, as a document and as lines.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::webhook::preset::{Handshake, Preset, Retry, Scheme};
 
+use super::scheme as words;
 use super::synced::Synced;
-use crate::output::table::aligned;
-use crate::output::{Exit, Printer};
-use crate::preset_text as words;
+use crate::output::table::{Facts, aligned};
 
 /// A preset as JSON document, and as the texts of the page of presets.
 #[derive(Serialize)]
-pub(super) struct Shown {
-    pub(super) preset: String,
+pub(crate) struct Description {
+    pub(crate) preset: String,
     pub(super) name: String,
     pub(super) aliases: Vec<String>,
     pub(super) docs: String,
@@ -55,14 +54,8 @@ pub(super) struct Variant {
     pub(super) send: String,
 }
 
-pub(super) fn show(preset: &Preset, out: &mut Printer) -> anyhow::Result<Exit> {
-    let shown = Shown::new(preset);
-    out.document("sources.preset", &shown, &shown.preset, &text(&shown))?;
-    Ok(Exit::Done)
-}
-
-impl Shown {
-    pub(super) fn new(preset: &Preset) -> Self {
+impl Description {
+    pub(crate) fn new(preset: &Preset) -> Self {
         let kinds = preset.event.kind.0.iter().map(words::bare);
         let kinds: Vec<String> = kinds.collect();
         Self {
@@ -112,78 +105,52 @@ impl Variant {
     }
 }
 
-fn text(shown: &Shown) -> String {
-    let head = vec![shown.preset.clone(), shown.name.clone()];
-    let mut text = aligned(&[head]);
-    let mut lines = vec![line("docs", &shown.docs), line("checked", &shown.checked)];
-    if !shown.aliases.is_empty() {
-        lines.push(line("also for", &shown.aliases.join(", ")));
-    }
-    if !shown.params.is_empty() {
-        lines.push(line("params", &shown.params.join(", ")));
-    }
-    lines.push(line("dedupe by", &shown.dedupe_key));
-    if !shown.event_type.is_empty() {
-        lines.push(line("type", &shown.event_type));
-    }
-    if shown.batch {
-        lines.push(line(
-            "batch",
-            "a delivery can contain several events; it is stored as one",
-        ));
-    }
+pub(crate) fn text(shown: &Description) -> String {
+    let mut facts = Facts::default();
+    facts.add("docs", &shown.docs);
+    facts.add("checked", &shown.checked);
+    facts.maybe("also for", some(shown.aliases.join(", ")));
+    facts.maybe("params", some(shown.params.join(", ")));
+    facts.add("dedupe by", &shown.dedupe_key);
+    facts.maybe("type", some(shown.event_type.clone()));
+    let batch = "a delivery can contain several events; it is stored as one";
+    facts.maybe("batch", shown.batch.then_some(batch));
     for handshake in &shown.handshakes {
-        lines.push(line("handshake", handshake));
+        facts.add("handshake", handshake);
     }
-    lines.push(line("answer", &shown.ack));
-    lines.push(line("retries", &shown.retry));
+    facts.add("answer", &shown.ack);
+    facts.add("retries", &shown.retry);
     for sync in &shown.syncs {
-        lines.push(line("sync", &sync.line()));
-        for field in &sync.fields {
-            lines.push(line("", field));
-        }
+        let fields = sync.fields.iter().cloned();
+        facts.all("sync", std::iter::once(sync.line()).chain(fields));
     }
-    if let Some(why) = &shown.no_sync {
-        lines.push(line("sync", &format!("none: {why}")));
-    }
-    let _ = write!(text, "\n{}", aligned(&lines));
+    let none = shown.no_sync.as_ref().map(|why| format!("none: {why}"));
+    facts.maybe("sync", none);
+    let head = vec![shown.preset.clone(), shown.name.clone()];
+    let mut text = format!("{}\n{}", aligned(&[head]), facts.text());
     for variant in &shown.variants {
-        let _ = write!(
-            text,
-            "\nvariant {}\n{}",
-            variant.name,
-            aligned(&of(variant))
-        );
+        let _ = write!(text, "\nvariant {}\n{}", variant.name, of(variant).text());
     }
     text
 }
 
-fn of(variant: &Variant) -> Vec<Vec<String>> {
-    let mut lines = vec![
-        line("scheme", &variant.scheme),
-        line("header", &variant.header),
-    ];
-    if let Some(format) = &variant.format {
-        lines.push(line("written", format));
-    }
-    lines.extend([
-        line("signed", &variant.message),
-        line("proves", variant.proves),
-        line("window", &variant.window),
-        line("secret", variant.secret),
-    ]);
-    if let Some(url) = &variant.key_set {
-        lines.push(line("key set", url));
-    }
-    if let Some(fetched) = &variant.fetched {
-        lines.push(line("fetched", fetched));
-    }
-    lines.push(line("send", &variant.send));
-    lines
+fn of(variant: &Variant) -> Facts {
+    let mut facts = Facts::default();
+    facts.add("scheme", &variant.scheme);
+    facts.add("header", &variant.header);
+    facts.maybe("written", variant.format.as_ref());
+    facts.add("signed", &variant.message);
+    facts.add("proves", variant.proves);
+    facts.add("window", &variant.window);
+    facts.add("secret", variant.secret);
+    facts.maybe("key set", variant.key_set.as_ref());
+    facts.maybe("fetched", variant.fetched.as_ref());
+    facts.add("send", &variant.send);
+    facts
 }
 
-fn line(name: &str, value: &str) -> Vec<String> {
-    vec![format!("  {name}"), value.to_owned()]
+fn some(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }
 
 /// The provider's request, the answer, and the condition for it.
@@ -219,7 +186,7 @@ fn ack(preset: &Preset) -> String {
 }
 
 /// For how long and how often the provider retries.
-pub(super) fn retry(retry: &Retry) -> String {
+pub(crate) fn retry(retry: &Retry) -> String {
     let mut facts = Vec::new();
     if let Some(horizon) = &retry.horizon {
         facts.push(match horizon.as_str() {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::preset::{Shown, Variant};
-use super::presets::all;
+use super::all;
+use super::document::{Description, Variant};
 
 const HEAD: &str = "\
 # Presets
@@ -22,17 +22,17 @@ attempts. `change cursor`: it lists only what has changed, which is stored as a 
 
 ";
 
-pub(super) fn page() -> anyhow::Result<String> {
+pub(crate) fn page() -> anyhow::Result<String> {
     let presets = all()?;
     let mut text = HEAD.to_owned();
     text += "| preset | provider | scheme | header | proves | dedupe key | sync | checked |\n";
     text += "|---|---|---|---|---|---|---|---|\n";
-    let all: Vec<(Shown, &str)> = presets
+    let all: Vec<(Description, &str)> = presets
         .iter()
         .map(|preset| {
             let scheme = preset.scheme("default");
             let proves = scheme.map_or("nothing", |scheme| scheme.proves.as_str());
-            (Shown::new(preset), proves)
+            (Description::new(preset), proves)
         })
         .collect();
     for (shown, proves) in &all {
@@ -57,7 +57,7 @@ pub(super) fn page() -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn section(text: &mut String, shown: &Shown) {
+fn section(text: &mut String, shown: &Description) {
     let _ = write!(text, "\n## {}\n\n", shown.preset);
     let _ = writeln!(
         text,
@@ -138,7 +138,7 @@ fn code(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const WRITTEN: &str = include_str!("../../../../docs/presets.md");
+    const WRITTEN: &str = include_str!("../../../docs/presets.md");
 
     #[test]
     fn the_page_is_what_the_presets_say() {

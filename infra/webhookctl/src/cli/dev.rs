@@ -1,0 +1,42 @@
+//! The arguments of `dev`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::Chaos;
+
+#[derive(Debug, Args)]
+pub struct DevArgs {
+    /// Send the demo webhooks, such as a duplicate, a forged and a failing one
+    #[arg(long)]
+    pub demo: bool,
+    /// Exit after the demo; exit 0 only if each webhook had the expected result
+    #[arg(long, requires = "demo")]
+    pub once: bool,
+    /// Break something on purpose, and show how events recover
+    ///
+    /// Prints what is broken and what to watch, sends a webhook, and shows each change of each
+    /// event. It uses its own sources, whose retries last longer than the fault. On a terminal, c
+    /// ends the fault and starts it again.
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["demo", "sources"])]
+    pub chaos: Option<Chaos>,
+    /// Keep the state in this folder for the next run [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Start with an empty state: list what --state DIR keeps, and delete it
+    #[arg(long, requires = "state")]
+    pub reset: bool,
+    /// Port for webhooks on 127.0.0.1; 0 picks a free one
+    #[arg(long, value_name = "N", default_value_t = 8787)]
+    pub port: u16,
+    /// Sources file to use instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub sources: Option<PathBuf>,
+    /// Template to build the stack from, instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+    /// Folder of the function binaries [default: the folder of this program]
+    #[arg(long, value_name = "DIR")]
+    pub binaries: Option<PathBuf>,
+}

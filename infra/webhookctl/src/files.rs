@@ -1,0 +1,49 @@
+//! Files that the operator names or owns.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+/// Reads a file, or stdin if its name is `-`. `what` is named in errors.
+pub(crate) fn read(file: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
+    if file == Path::new("-") {
+        return read_stdin(what);
+    }
+    std::fs::read(file).with_context(|| format!("read {what} from {}", file.display()))
+}
+
+pub(crate) fn read_stdin(what: &str) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().read_to_end(&mut bytes);
+    read.with_context(|| format!("read {what} from stdin"))?;
+    Ok(bytes)
+}
+
+/// Creates a file that only its owner can read. An existing file is an error.
+pub(crate) fn create_private(file: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(file)
+}
+
+/// Replaces a file by a rename, so that a failed write leaves the old file intact. Without a mode,
+/// the file keeps its permissions.
+pub(crate) fn replace(file: &Path, text: &str, mode: Option<u32>) -> anyhow::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("create the folder {}", folder.display()))?;
+    let draft = file.with_extension(format!("draft-{}", std::process::id()));
+    let put = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        options.mode(mode.unwrap_or(0o666));
+        options.open(&draft)?.write_all(text.as_bytes())?;
+        if let (None, Ok(old)) = (mode, std::fs::metadata(file)) {
+            std::fs::set_permissions(&draft, old.permissions())?;
+        }
+        std::fs::rename(&draft, file)
+    };
+    put().with_context(|| format!("write {}", file.display()))
+}
