@@ -42,6 +42,20 @@ pub(crate) fn scheme_of(source: &Source) -> anyhow::Result<&Scheme> {
 }
 
 impl Signing {
+    /// Signs with the given secret, if the scheme has one; otherwise as [`Signing::local`].
+    pub(crate) fn given_or_local(
+        source: &Source,
+        given: Option<&Secret>,
+    ) -> anyhow::Result<Result<Self, String>> {
+        match (given, means(scheme_of(source)?)) {
+            (Some(secret), Means::Secret) => {
+                let signer = Signer::Secret(secret.clone());
+                Ok(Ok(Self::new(&source.verifier, signer)))
+            }
+            _ => Self::local(source),
+        }
+    }
+
     /// Signs with a secret or key pair in a file of this folder, which is created if missing.
     /// Returns the reason if that is not possible.
     pub(crate) fn local(source: &Source) -> anyhow::Result<Result<Self, String>> {

@@ -84,6 +84,12 @@ pub(crate) fn clock(millis: i64, now_millis: i64) -> String {
     at.strftime(format).to_string()
 }
 
+/// The same without the fraction.
+pub(crate) fn clock_seconds(millis: i64, now_millis: i64) -> String {
+    let text = clock(millis, now_millis);
+    text.split('.').next().unwrap_or(&text).to_owned()
+}
+
 /// `09:10` on the day of `now`, and with its date on any other: for times of arguments.
 pub(crate) fn short(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));

@@ -271,22 +271,29 @@ impl Selection {
         keys: &[EventKey],
         cost: &mut Cost,
     ) -> anyhow::Result<Vec<Stored>> {
-        let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
-        let read: Vec<_> = futures::stream::iter(read)
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await?;
-        let mut rows = Vec::new();
-        for (found, used) in read {
-            *cost += used;
-            rows.extend(
-                found
-                    .into_iter()
-                    .filter(|stored| self.has_row(&stored.row, inbox)),
-            );
-        }
+        let mut rows = read_rows(inbox, keys, cost).await?;
+        rows.retain(|stored| self.has_row(&stored.row, inbox));
         Ok(rows)
     }
+}
+
+/// The rows of these keys, unordered.
+pub(super) async fn read_rows(
+    inbox: &Deployment,
+    keys: &[EventKey],
+    cost: &mut Cost,
+) -> anyhow::Result<Vec<Stored>> {
+    let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
+    let read: Vec<_> = futures::stream::iter(read)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await?;
+    let mut rows = Vec::new();
+    for (found, used) in read {
+        *cost += used;
+        rows.extend(found);
+    }
+    Ok(rows)
 }
 
 /// The progress of a search.

@@ -6,7 +6,7 @@ use shared::inbox::ledger::{Cost, Row, Stored, Waiting};
 use shared::webhook::event::EventKey;
 
 use super::Selection;
-use super::find::{A_BATCH, AT_ONCE};
+use super::find::read_rows;
 use super::time_scan::Walk;
 use crate::target::Deployment;
 
@@ -73,12 +73,7 @@ impl Selection {
         inbox: &Deployment,
         keys: &[EventKey],
     ) -> anyhow::Result<Vec<Stored>> {
-        let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
-        let read: Vec<_> = futures::stream::iter(read)
-            .buffered(AT_ONCE)
-            .try_collect()
-            .await?;
-        let mut rows: Vec<Stored> = read.into_iter().flat_map(|(rows, _)| rows).collect();
+        let mut rows = read_rows(inbox, keys, &mut Cost::default()).await?;
         rows.sort_by_cached_key(|stored| super::Position::of(&stored.row));
         Ok(rows)
     }

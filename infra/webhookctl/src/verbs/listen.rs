@@ -15,12 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shared::base::clock::UnixMillis;
-use shared::webhook::sign::{Means, means};
 
 use crate::cli::{Global, ListenArgs};
 use crate::forward::{Address, ELSEWHERE, Forwarder, Signing, scheme_of};
 use crate::output::{CliError, Exit, Format, Printer};
-use crate::samples::Signer;
 use crate::target::Deployment;
 use crate::verbs::send::key;
 use deliver::Deliveries;
@@ -104,13 +102,7 @@ fn signing(args: &ListenArgs, inbox: &Deployment, wanted: &Wanted) -> anyhow::Re
     let given = args.secret_from.as_ref().map(key::secret).transpose()?;
     let sources = inbox.config.sources();
     for source in sources.filter(|source| wanted.sources.contains(&source.name)) {
-        let signing = match (&given, means(scheme_of(source)?)) {
-            (Some(secret), Means::Secret) => Ok(Signing::new(
-                &source.verifier,
-                Signer::Secret(secret.clone()),
-            )),
-            _ => Signing::local(source)?,
-        };
+        let signing = Signing::given_or_local(source, given.as_ref())?;
         signings.insert(source.name.clone(), signing);
     }
     Ok(signings)

@@ -17,7 +17,7 @@ use crate::inspect::view;
 use crate::inspect::{SCHEMA, document, full};
 use crate::output::count::plural;
 use crate::output::safe::capped;
-use crate::output::time::{age, clock, rfc3339};
+use crate::output::time::{age, clock_seconds, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::inbox;
@@ -230,8 +230,7 @@ fn lines(document: &Document, now: i64) -> String {
         Attempts { least, most } if least == most => format!("{most} each"),
         Attempts { least, most } => format!("{least} to {most}"),
     };
-    let whole_seconds = clock(first.millis, now);
-    let whole_seconds = whole_seconds.split('.').next().unwrap_or_default();
+    let whole_seconds = clock_seconds(first.millis, now);
     let pairs = [
         ("first", format!("{whole_seconds}   {}", short(&first.id))),
         (

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
-
 use crate::doctor::{Checked, Facts, Verdict, heading};
 use crate::output::safe::capped;
 use crate::output::{Column, Format, List, Printer, safe, style};
@@ -35,12 +33,6 @@ fn list(
     checked: &[Checked],
     out: &mut Printer,
 ) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct Row<'c> {
-        #[serde(flatten)]
-        checked: &'c Checked,
-    }
-    let items = checked.iter().map(|checked| Row { checked }).collect();
     out.list(&List {
         id: "check",
         ..List::new(
@@ -53,7 +45,7 @@ fn list(
                 Column::text("FOUND", "found", 20),
                 Column::text("FIX", "fix", 20),
             ],
-            items,
+            checked.iter().collect(),
         )
     })
 }

@@ -77,8 +77,7 @@ impl Teller {
         self.phase = Some(true);
         let since = wanted.since.unwrap_or_default().0;
         let most = if wanted.looks_closer() { "up to " } else { "" };
-        let since = time::clock(since, UnixMillis::now().0);
-        let since = since.split('.').next().unwrap_or_default();
+        let since = time::clock_seconds(since, UnixMillis::now().0);
         let count = plural(count, "event");
         out.say(&format!(
             "  ── backfill: {most}{count} since {since}, oldest first ──"
@@ -131,16 +130,7 @@ impl Teller {
         out: &mut Printer,
     ) -> anyhow::Result<()> {
         self.unanswered += 1;
-        let line = Line {
-            error: Some(why),
-            ..line(item)
-        };
-        let end = (
-            AnsiColor::Yellow.on_default(),
-            format!("no answer ({why})"),
-            String::new(),
-        );
-        self.tell(item, &line, &end, out)
+        self.without_status(item, "no answer", why, out)
     }
 
     pub(super) fn left_out(
@@ -150,15 +140,22 @@ impl Teller {
         out: &mut Printer,
     ) -> anyhow::Result<()> {
         self.left_out += 1;
+        self.without_status(item, "not sent", why, out)
+    }
+
+    fn without_status(
+        &mut self,
+        item: &Item,
+        what: &str,
+        why: &str,
+        out: &mut Printer,
+    ) -> anyhow::Result<()> {
         let line = Line {
             error: Some(why),
             ..line(item)
         };
-        let end = (
-            AnsiColor::Yellow.on_default(),
-            format!("not sent ({why})"),
-            String::new(),
-        );
+        let style = AnsiColor::Yellow.on_default();
+        let end = (style, format!("{what} ({why})"), String::new());
         self.tell(item, &line, &end, out)
     }
 
@@ -188,8 +185,7 @@ impl Teller {
         self.kind_width = self.kind_width.max(kind.chars().count().min(40));
         let (of_source, of_kind) = (self.source_width, self.kind_width);
         let end = paint(out.terminal.stdout.colour, *style, &safe(end));
-        let received = time::clock(item.event.received_at.0, UnixMillis::now().0);
-        let received = received.split('.').next().unwrap_or_default();
+        let received = time::clock_seconds(item.event.received_at.0, UnixMillis::now().0);
         let again = if item.again { "  again" } else { "" };
         out.painted(&format!(
             "  {received}  {source:<of_source$}  {kind:<of_kind$}  → {end} {took:>6}  {}{again}\n",
@@ -245,8 +241,7 @@ impl Teller {
 
 /// Prints the selected event.
 pub(super) fn chosen(item: &Item, out: &mut Printer) {
-    let received = time::clock(item.event.received_at.0, UnixMillis::now().0);
-    let received = received.split('.').next().unwrap_or_default();
+    let received = time::clock_seconds(item.event.received_at.0, UnixMillis::now().0);
     out.say(&format!(
         "  selected: {received}  {}  {}  {}",
         item.event.key.source(),

@@ -1,14 +1,13 @@
 //! `send --event`: sends a stored event again, to a program on this machine.
 
 use shared::base::clock::UnixMillis;
-use shared::webhook::sign::{Means, means};
 
 use super::render::Words;
 use super::target::Target;
 use super::{body, curl, key, post};
 use crate::audit::Change;
 use crate::cli::{Global, SendArgs};
-use crate::forward::{Address, Signing, Stored, scheme_of};
+use crate::forward::{Address, Signing, Stored};
 use crate::output::time::age;
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{Signed, Signer};
@@ -111,12 +110,7 @@ impl Way {
                 .note(format!("sources: {}", inbox.sources().join(", ")))
         })?;
         let given = args.secret_from.as_ref().map(key::secret).transpose()?;
-        let signing = match (given, means(scheme_of(source)?)) {
-            (Some(secret), Means::Secret) => {
-                Ok(Signing::new(&source.verifier, Signer::Secret(secret)))
-            }
-            _ => Signing::local(source)?,
-        };
+        let signing = Signing::given_or_local(source, given.as_ref())?;
         let said = match &signing {
             Err(why) => format!("not signed again: {why}; sent as stored"),
             Ok(signing) => match &signing.file {
