@@ -1,5 +1,5 @@
-//! Calls of a provider's API or of your own endpoint, retried until they succeed or the time is
-//! over.
+//! Calls a provider's API or your own endpoint, and retries until the call succeeds or the deadline
+//! passes.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use tokio::time::timeout;
 
 use crate::retry::{Asked, Refused, judge, with_retries};
 
-/// An API, and the time at which calls of it must end.
+/// An API, and the deadline for calls to it.
 pub(crate) struct Api<'a> {
     pub(crate) outbound: &'a Outbound,
     pub(crate) clock: Clock,
     pub(crate) ends: UnixMillis,
-    /// The name of the resource in errors: `the list of subscriptions`.
+    /// The name of the resource in error texts, such as `the list of subscriptions`.
     pub(crate) what: &'a str,
     pub(crate) key: Secret,
-    /// The name of the key.
+    /// The name of the API key.
     pub(crate) secret: &'a str,
-    /// The header that carries the key; `Authorization: Bearer` without one.
+    /// The header that carries the key. `None` means `Authorization: Bearer`.
     pub(crate) key_header: Option<&'a str>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
 }
 
-/// A request that changes something. It is idempotent.
+/// A request that changes something. It is idempotent, so it can be retried.
 pub(crate) struct Change<'c> {
     pub(crate) method: Method,
     pub(crate) content_type: &'c str,
@@ -35,7 +35,7 @@ pub(crate) struct Change<'c> {
 }
 
 impl Api<'_> {
-    /// Returns the body; `None` for 404.
+    /// Returns the body, or `None` for a 404 response.
     pub(crate) async fn get(
         &self,
         url: &str,
@@ -44,7 +44,8 @@ impl Api<'_> {
         found(self.ask(url, query, None, Ok).await)
     }
 
-    /// Returns the parsed body. A body that cannot be parsed is requested again; 404 is an error.
+    /// Returns the parsed body. Repeats the request if the body cannot be parsed. A 404 response is
+    /// an error.
     pub(crate) async fn list<T>(
         &self,
         url: &str,
@@ -54,7 +55,7 @@ impl Api<'_> {
         self.there(found(self.ask(url, query, None, read).await)?)
     }
 
-    /// Makes a change.
+    /// Sends a request that changes something.
     pub(crate) async fn change(&self, url: &str, change: &Change<'_>) -> anyhow::Result<Bytes> {
         self.there(found(self.ask(url, &[], Some(change), Ok).await)?)
     }
@@ -90,7 +91,7 @@ impl Api<'_> {
                 body: change.map(|change| Bytes::from(change.body.clone())),
             };
             let now = (self.clock)();
-            // A slow response must not use the time of other calls.
+            // A slow response must not use up the time of other calls.
             let call = timeout(self.ends.since(now), self.outbound.call(call, now));
             let Ok(answer) = call.await else {
                 return Ok(None);

@@ -13,27 +13,27 @@ use shared::monitoring::hours::HourCount;
 
 use crate::{BackupSync, RunTime};
 
-/// How late an entry of the index can be.
+/// The maximum time until a new event appears in the index.
 const SETTLING: Duration = Duration::from_secs(120);
 
-/// How long after its end an hour is counted for the second and last time. By then its spilled
-/// events are usually drained.
+/// The time after the end of an hour at which the hour is counted for the second and last time. By
+/// then, the drain has usually stored the spilled events of the hour.
 const FINAL: Duration = Duration::from_secs(24 * 3600);
 
-/// How many past hours are checked for a missing count.
+/// The number of past hours that are checked for a missing count.
 const LOOK_BACK: i64 = 48;
 
-/// Sources that are counted in parallel.
+/// The number of sources that are counted in parallel.
 const AT_ONCE: usize = 8;
 
-/// After this time no further hour is started; the next run continues.
+/// The time in a run after which no further hour is started. The next run continues.
 const BUDGET: Duration = Duration::from_secs(120);
 
 /// The result of a count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CountReport {
     pub hours: u64,
-    /// Events in them.
+    /// Events in the counted hours.
     pub events: u64,
     /// Hours that are left for the next run.
     pub left: u64,
@@ -98,7 +98,7 @@ impl BackupSync {
     }
 }
 
-/// Whether an hour must be counted now. `as_of` is the time of its last count, if it has one.
+/// Returns whether an hour must be counted now. `as_of` is the time of its last count, if any.
 fn is_due(hour: Hour, as_of: Option<UnixMillis>, now: UnixMillis) -> bool {
     let last_time = hour.ends() + FINAL;
     as_of.is_none_or(|as_of| as_of < last_time && last_time <= now)

@@ -1,7 +1,7 @@
 //! Counts the events that a sync run has seen: those that arrived by webhook, and those that only
 //! the sync found.
 //!
-//! The counts are informative: an error in them is logged, and does not stop the sync.
+//! The counts are only informative, so an error in them is logged and does not stop the sync.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,11 @@ use shared::webhook::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;
 
-/// The most events of a window that are compared with the list. A larger window is not compared.
+/// The maximum number of events in a window that are compared with the list. A window with more
+/// events is not compared.
 const MOST_COMPARED: usize = 20_000;
 
-/// The most events outside the list that are checked one by one.
+/// The maximum number of events that are missing in the list and are checked one by one.
 const MOST_JUDGED: usize = 200;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -27,18 +28,19 @@ const HOUR_MS: i64 = 3_600_000;
 /// The counts of one run.
 pub(crate) struct Counting {
     source: String,
-    /// The first run counts nothing: events from before the inbox existed were not missed.
+    /// Whether this is the first run. The first run counts nothing, because events from before the
+    /// inbox existed were not missed.
     is_first: bool,
     started: UnixMillis,
     /// The earliest time for which the list was requested.
     asked_from: UnixMillis,
     tally: Tally,
-    /// Where the run continues if it stops now, and its counts at that place.
+    /// The position at which the run continues if it stops now, and the counts up to this position.
     place: Option<(String, BTreeMap<Day, Counts>)>,
 }
 
 impl Counting {
-    /// Records an event of the list. `happened` is the provider's time of the event.
+    /// Records an event of the list. `happened` is the time that the provider states for the event.
     pub(crate) fn saw(
         &mut self,
         key: &EventKey,
@@ -49,7 +51,7 @@ impl Counting {
         self.tally.saw(Sighting {
             id: key.id().to_owned(),
             kind: kind.to_owned(),
-            // An event without a time happened at its receipt or before.
+            // An event without a time happened when it was received, or earlier.
             happened: happened.unwrap_or(seen.received_at),
             webhook: seen.by_webhook(),
             kept: seen.received_at,
@@ -58,10 +60,12 @@ impl Counting {
 }
 
 impl BackupSync {
-    /// Begins to count, or continues where an earlier invocation of the run stopped. Returns `None`
-    /// if the earlier counts are lost, or if the list cannot be counted. A list of changes names no
-    /// events. A list with a position names each event only once, when its webhook can still
-    /// arrive. In a list of failures, delivered events are ignored.
+    /// Starts to count, or continues where an earlier invocation of the run stopped.
+    ///
+    /// Returns `None` if the earlier counts are lost, or if the list cannot be counted. A list of
+    /// changes has no event ids. A list with a position names each event only once, and the webhook
+    /// of the event can still arrive later. A list of failed deliveries does not name the delivered
+    /// events.
     pub(crate) async fn counting(
         &self,
         source: &str,
@@ -94,7 +98,7 @@ impl BackupSync {
         })
     }
 
-    /// Records the time that the provider's list no longer covers.
+    /// Records the time span that the provider's list no longer covers.
     pub(crate) async fn note_lost(
         &self,
         source: &str,
@@ -130,8 +134,8 @@ impl BackupSync {
         }
     }
 
-    /// Stores the counts. Called before a page is recorded, because the run can continue after that
-    /// page in another invocation.
+    /// Stores the counts. The caller does this before it records a page, because another invocation
+    /// can continue the run after that page.
     pub(crate) async fn keep_counting(&self, counting: &mut Option<Counting>, next: &str) {
         let Some(now) = counting.as_mut().filter(|counting| !counting.is_first) else {
             return;
@@ -150,8 +154,9 @@ impl BackupSync {
         }
     }
 
-    /// Adds the counts to the days. Called after the whole list was read and before the cursor
-    /// moves: a run that crashes in between is repeated, and adds nothing.
+    /// Adds the counts to the days. The caller does this after the whole list was read and before
+    /// the cursor moves. If the run crashes in between, the next run repeats it and does not count
+    /// the same time twice.
     pub(crate) async fn count(&self, counting: Option<Counting>, settings: &SourceSync) {
         let Some(counting) = counting else { return };
         let counted = if counting.is_first {
@@ -211,8 +216,8 @@ impl BackupSync {
         Ok(())
     }
 
-    /// Counts the events of this time that arrived by webhook and are not in the list. `None` if
-    /// they cannot be counted.
+    /// Returns the counts of the events in this time span that arrived by webhook and are not in
+    /// the list. Returns `None` if they cannot be counted.
     async fn only_by_webhook(
         &self,
         counting: &Counting,
@@ -242,7 +247,7 @@ impl BackupSync {
                 continue;
             }
             let happened = self.happened(&one.key, &settings.list).await;
-            // An earlier list covered this event, and it was counted then.
+            // An earlier list covered this event, and an earlier run counted it.
             if happened.is_some_and(|at| at < counting.asked_from) {
                 continue;
             }
@@ -253,8 +258,8 @@ impl BackupSync {
         Ok(Some(counts))
     }
 
-    /// Returns when an event that arrived by webhook happened, if its body says so as the list
-    /// does.
+    /// Returns when an event that arrived by webhook happened, if its body contains the time in the
+    /// same form as the list.
     async fn happened(&self, key: &EventKey, list: &Sync) -> Option<UnixMillis> {
         let body = self
             .services
@@ -267,8 +272,8 @@ impl BackupSync {
         happened(list, &body.0)
     }
 
-    /// Logs one line for operators. The template makes metrics of it. Earlier counts are not logged
-    /// again.
+    /// Logs one line for operators, from which the template creates metrics. Leaves out counts that
+    /// an earlier run has logged.
     async fn say_missed(&self, source: &str, piece: &Piece, day: &DayCount) {
         let missed = piece.counts.sync;
         if missed == 0 {
@@ -296,7 +301,7 @@ impl BackupSync {
     }
 }
 
-/// Returns the events received in a time span; `None` if they are too many to compare.
+/// Returns the events received in a time span, or `None` if they are too many to compare.
 async fn received(
     ledger: &Ledger,
     source: &str,
@@ -321,7 +326,7 @@ async fn received(
     Ok(Some(found))
 }
 
-/// Returns when an event of a webhook happened, if its body is an item as the list has it.
+/// Returns when the event of a webhook happened, if its body has the form of a list item.
 fn happened(list: &Sync, body: &[u8]) -> Option<UnixMillis> {
     if list.body.is_some() {
         return None;
@@ -363,7 +368,7 @@ mod tests {
         for body in ["", "{}", r#"{"created":null}"#, r#"{"created":"soon"}"#] {
             assert_eq!(at("stripe", body), None, "{body}");
         }
-        // GitHub lists deliveries, but its webhooks have another body.
+        // GitHub lists deliveries. The body of its webhooks has another form.
         let delivered = r#"{"delivered_at":"2026-11-20T10:14:41Z"}"#;
         assert_eq!(at("github", delivered), None);
     }

@@ -12,21 +12,21 @@ use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{BACKUP_SYNC, TURN};
 use tokio::time::{Instant, timeout_at};
 
-/// The start of 2020. An earlier deadline comes from a runtime without a clock, as `cargo lambda`
-/// has.
+/// The start of 2020. A runtime without a clock, such as `cargo lambda`, passes an earlier
+/// deadline.
 const YEAR_2020: i64 = 1_577_836_800_000;
 
-/// One run, from its beginning until Lambda ends it.
+/// One run, from its start until Lambda ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunTime {
     began: Instant,
-    /// The share of [`BACKUP_SYNC`] that this run has.
+    /// The time of this run as a fraction of [`BACKUP_SYNC`].
     scale: f64,
 }
 
 impl RunTime {
-    /// A run that begins now and that Lambda ends after `left`. It uses at most [`BACKUP_SYNC`], so
-    /// that it does not overlap the next run of the schedule.
+    /// Returns a run that starts now and that Lambda ends after `left`. The run uses at most
+    /// [`BACKUP_SYNC`], so that it does not overlap the next run of the schedule.
     pub fn of(left: Duration) -> Self {
         Self {
             began: Instant::now(),
@@ -34,7 +34,7 @@ impl RunTime {
         }
     }
 
-    /// A run with the deadline of a Lambda context, in milliseconds since 1970.
+    /// Returns a run with the deadline of a Lambda context, in milliseconds since 1970.
     pub fn before(deadline: u64, now: UnixMillis) -> Self {
         Self::of(match i64::try_from(deadline) {
             Ok(deadline) if deadline >= YEAR_2020 => UnixMillis(deadline).since(now),
@@ -42,7 +42,7 @@ impl RunTime {
         })
     }
 
-    /// The end of a part. In a full run, the part ends `part` after the start of the run.
+    /// Returns the end of a part. In a full run, the part ends `part` after the start of the run.
     pub(crate) fn until(self, part: Duration) -> Instant {
         self.began + self.scaled(part)
     }
@@ -52,8 +52,9 @@ impl RunTime {
         time.mul_f64(self.scale)
     }
 
-    /// The end of the next turn, if `waiting` further turns have to end before `ends`. Each gets
-    /// the same share, but at least [`TURN`]. `None` if the remaining time is too short for a turn.
+    /// Returns the end of the next turn, if `waiting` further turns have to end before `ends`. Each
+    /// turn gets the same share of the time, but at least [`TURN`]. Returns `None` if the remaining
+    /// time is too short for a turn.
     pub(crate) fn turn(self, ends: Instant, waiting: usize) -> Option<Instant> {
         let now = Instant::now();
         let (left, least) = (ends.saturating_duration_since(now), self.scaled(TURN));
@@ -83,7 +84,7 @@ pub(crate) fn cut<'w, T: 'w>(
     done.boxed_local()
 }
 
-/// Rotates a list to a random start, so that not always the same items are left without time.
+/// Rotates a list to a random start, so that a lack of time does not always affect the same items.
 pub(crate) fn from_anywhere<T>(mut things: Vec<T>) -> anyhow::Result<Vec<T>> {
     let mut chance = [0; 4];
     shared::base::random::fill(&mut chance)?;

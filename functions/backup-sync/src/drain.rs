@@ -22,11 +22,11 @@ use crate::{BackupSync, RunTime};
 
 pub(crate) use backlog::FIRST_BATCH;
 
-/// Batches that are processed in parallel. A batch is up to 10 messages of 1 MiB, and each message
-/// is in memory more than once.
+/// The number of batches that are processed in parallel. A batch is up to 10 messages of 1 MiB, and
+/// each message is in memory more than once.
 const LANES: usize = 2;
 
-/// Messages of a batch that are stored in parallel.
+/// The number of messages of a batch that are stored in parallel.
 const AT_ONCE: usize = 10;
 
 /// The result of a drain.
@@ -43,22 +43,23 @@ pub struct DrainReport {
     pub failed: u64,
     /// Messages left in the queue because this code cannot read them.
     pub unreadable: u64,
-    /// DynamoDB was unavailable, so the other messages were not tried.
+    /// Whether DynamoDB was unavailable, so that the drain did not try the other messages.
     pub stopped: bool,
-    /// About how many messages were in the queue afterwards, if there had been any.
+    /// The approximate number of messages in the queue after the drain. `None` if the drain
+    /// received no message.
     pub left: Option<u64>,
     /// Messages that were moved from the backlog queue to the work queue.
     pub promoted: u64,
 }
 
-/// The result of a message.
+/// The result for one message.
 enum Drained {
     Entered(Vec<Received>),
     Failed,
     Unreadable,
 }
 
-/// Why an event is left in the queue.
+/// The reason why an event stays in the queue.
 enum Left {
     /// Only this event fails: DynamoDB rejects it, or S3 does not store or return its body.
     OfItself,
@@ -67,8 +68,8 @@ enum Left {
 }
 
 impl BackupSync {
-    /// Drains the spill queue and the backlog queue. Neither waits for the other, nor stops if the
-    /// other fails.
+    /// Drains the spill queue and the backlog queue in parallel. An error in one does not stop the
+    /// other.
     pub(crate) async fn drain(&self, time: RunTime) -> anyhow::Result<DrainReport> {
         let until = time.until(DRAIN);
         let mut batch = FIRST_BATCH;
@@ -78,7 +79,7 @@ impl BackupSync {
         )
         .await;
         let (drained, mut promoted) = (drained?, promoted?);
-        // The messages of events that were spilled long ago are sent to the backlog queue.
+        // The messages of events that were spilled long ago are in the backlog queue now.
         if drained.new > 0 {
             promoted += self.promote_backlog(&mut batch, until).await?;
         }
@@ -89,9 +90,10 @@ impl BackupSync {
     }
 
     async fn drain_spill(&self, until: Instant) -> anyhow::Result<DrainReport> {
-        // A receive waits a second for messages. The queue is empty in all but a few minutes of a
-        // month, and this second would be most of the cost of an idle inbox. A depth that lags
-        // behind is correct a minute later. If the depth is unavailable, the receive decides.
+        // A receive call waits one second for messages. The queue is nearly always empty, so these
+        // waits would be most of the cost of an idle inbox. The drain therefore reads the depth of
+        // the queue first. If the depth is out of date, the next run sees the messages. If the
+        // depth is unavailable, the drain calls receive.
         if matches!(self.services.spill.depth().await, Ok(0)) {
             return Ok(DrainReport::default());
         }
@@ -118,7 +120,7 @@ impl BackupSync {
         Ok(report)
     }
 
-    /// Drains batch after batch, until the queue is empty, the time is over or DynamoDB is
+    /// Drains one batch after the other, until the queue is empty, no time is left, or DynamoDB is
     /// unavailable.
     async fn drain_lane(
         &self,
@@ -152,7 +154,7 @@ impl BackupSync {
         };
         let (mut entered, mut whole) = (Vec::new(), true);
         for spilled in events {
-            // Another message found DynamoDB unavailable; do not call it again.
+            // Another message showed that DynamoDB is unavailable, so do not call it again.
             if report.borrow().stopped {
                 return Drained::Failed;
             }
@@ -169,7 +171,7 @@ impl BackupSync {
             return Drained::Failed;
         }
         if let Err(error) = self.services.spill.delete(message).await {
-            // The queue delivers the message again, and its events are then known.
+            // The queue delivers the message again, and the ledger then has its events already.
             tracing::warn!(
                 message.id = message.id,
                 error = format!("{error:#}"),

@@ -23,39 +23,41 @@ use crate::deadline::{cut, from_anywhere, on};
 use crate::sync::SyncRequest;
 use crate::{BackupSync, RunTime};
 
-/// The longest time for one endpoint, if its turn is as long.
+/// The maximum time for one endpoint in a full run.
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// How much earlier than the dark window the sync begins: an event can be older than the first
-/// attempt to deliver it.
+/// How long before the dark window the sync begins. The dark window is the time since the last
+/// check that found the subscription healthy. The sync begins earlier, because an event can be
+/// older than the first attempt to deliver it.
 const BEFORE: Duration = Duration::from_secs(15 * 60);
 
-/// More hooks than GitHub or GitLab allow in one place.
+/// The page size of a list of hooks: more hooks than GitHub or GitLab allow for one repository,
+/// project, organisation or group.
 const HOOKS: usize = 100;
 
-/// The permitted changes of a subscription.
+/// The change that the operator permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum May {
     Enable,
-    /// Enable it, and add the missing event types.
+    /// Enable the subscription, and add the missing event types.
     AddTypes,
 }
 
 /// The result of `enable`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Enabled {
-    /// The change at the provider; `None` if the subscription was healthy.
+    /// The change made at the provider, or `None` if the subscription was healthy.
     pub did: Option<String>,
     pub status: Status,
-    /// What the sync found in the dark window, if the source has a sync.
+    /// The result of the sync for the dark window, if the source has a sync.
     pub synced: Option<Synced>,
 }
 
-/// A sync from before the dark window.
+/// The result of a sync that begins before the dark window.
 #[derive(Clone, Debug, Serialize)]
 pub struct Synced {
     pub from: String,
-    /// `false` if the sync failed, or another run holds the lease; the next run continues.
+    /// `false` if the sync failed or another run holds the lease. The next run then continues.
     pub complete: bool,
     pub found: u64,
 }
@@ -248,7 +250,8 @@ fn types(subscription: Subscription, finding: &Finding) -> Vec<String> {
     subscription.events.into_iter().chain(missing).collect()
 }
 
-/// Returns all hooks of one place at GitHub or GitLab, which list them in the same form.
+/// Returns all hooks of one repository, organisation, project or group. GitHub and GitLab list them
+/// in the same form.
 async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<Vec<T>> {
     let query = [("per_page".to_owned(), HOOKS.to_string())];
     let hooks: Vec<T> = api.list(url, &query, json).await?;
@@ -264,12 +267,12 @@ async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<
     reason = "Api::list passes the body by value"
 )]
 fn json<T: DeserializeOwned>(body: Bytes) -> anyhow::Result<T> {
-    // The error of serde can quote the response.
+    // An error of serde can contain a part of the response.
     serde_json::from_slice(&body).map_err(|_| anyhow::anyhow!("invalid response"))
 }
 
-/// An error with the manual step for a change that the provider's API cannot make, or for which
-/// Mitt lacks the data.
+/// Returns an error that names the manual step, for a change that the provider's API cannot make or
+/// for which Mitt lacks the data.
 fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
     let id = finding.subscription.as_deref().unwrap_or_default();
     match finding.health {
@@ -287,7 +290,7 @@ fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
     }
 }
 
-/// Logs one line, of which the template makes a metric.
+/// Logs one line, from which the template creates a metric.
 fn tell(status: &Status) {
     let health = status.finding.health.as_str();
     let dark = u8::from(status.finding.health != Health::Good);

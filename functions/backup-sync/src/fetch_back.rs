@@ -1,9 +1,9 @@
 //! Fetches the objects that unsigned notices name, and stores the responses as events.
 //!
-//! A notice proves nothing, so the event contains nothing of it. Each source has a share of calls
-//! and of time, objects that were never tried come first, and networks take turns. A sender of
-//! invented names therefore delays others by one call in each turn, and each invented name costs
-//! one call.
+//! Anyone can send a notice, so no content of a notice goes into an event. Each source has a share
+//! of the calls and of the time. Objects that were never tried come first, and the networks of the
+//! senders alternate. Each invented name therefore costs one call, and a sender of invented names
+//! delays an object of another network by one call in each round.
 
 mod turns;
 
@@ -24,32 +24,32 @@ use shared::webhook::preset::{Fetch, FetchAuth};
 use crate::BackupSync;
 use turns::{in_turn, is_due};
 
-/// How long a run may begin calls, for all sources together.
+/// The time in a run during which calls can start, for all sources together.
 const BUDGET: Duration = Duration::from_secs(20);
 
-/// Calls for one source in one run.
+/// The maximum number of calls for one source in one run.
 const MOST: usize = 400;
 
-/// Calls for one source in parallel.
+/// The number of parallel calls for one source.
 const AT_ONCE: usize = 8;
-/// How long an unknown object waits. No provider sends a notice again after that time, and no
-/// notice about the object was acknowledged.
+/// The time after which an unknown object is dropped. No provider repeats a notice after this time,
+/// and Mitt has acknowledged no notice about the object.
 const GIVE_UP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The result for all sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FetchReport {
-    /// Calls of providers' APIs.
+    /// Calls to providers' APIs.
     pub asked: u64,
     /// Events that were stored.
     pub new: u64,
-    /// States that were already stored.
+    /// Object states that were already stored.
     pub known: u64,
-    /// Objects that the provider does not have. Their notices are dropped.
+    /// Objects that the provider does not have. The run drops their notices.
     pub unknown: u64,
-    /// Objects that could not be fetched and still wait; each is in the log.
+    /// Objects that could not be fetched and wait for a later run. The log names each of them.
     pub failed: u64,
-    /// Objects that were not reached in this run.
+    /// Objects that this run did not reach.
     pub left: u64,
 }
 
@@ -71,7 +71,8 @@ struct Run<'r> {
     name: &'r str,
     key: Secret,
     ends: UnixMillis,
-    /// The provider rejects the key or is busy, so the other objects wait for the next run.
+    /// Whether the provider rejects the key or is busy. The other objects then wait for the next
+    /// run.
     stopped: AtomicBool,
     tally: &'r Tally,
 }
@@ -89,14 +90,14 @@ enum Said {
 }
 
 impl BackupSync {
-    /// Fetches the objects of all sources. The failure of a source is logged, and does not affect
-    /// the others.
+    /// Fetches the objects of all sources. Logs the error of a source, and continues with the
+    /// others.
     pub(crate) async fn fetch_back(&self) -> FetchReport {
         let tally = Tally::default();
         let ends = (self.clock)() + BUDGET;
         let mut sources: Vec<&Source> = self.services.config.sources().collect();
         sources.retain(|source| source.verifier.fetch().is_some());
-        // A slow provider at the head of the list must not always be the first.
+        // Each run begins with another source, so that a slow provider is not always the first.
         if !sources.is_empty() {
             let turn = (self.clock)().secs() / 60;
             let turn = usize::try_from(turn).unwrap_or(0) % sources.len();
@@ -153,8 +154,8 @@ impl BackupSync {
         Ok(())
     }
 
-    /// Drops objects that are still unknown after a week. Known objects stay: their notices were
-    /// acknowledged.
+    /// Drops objects that are still unknown after a week. Keeps known objects, because Mitt has
+    /// acknowledged their notices.
     async fn without_old(
         &self,
         source: &Source,
@@ -284,7 +285,8 @@ impl Tally {
     }
 }
 
-/// Maps a response. The error contains the status and the name of the key, and nothing of the body.
+/// Converts a response to a result. An error contains the status and the name of the key, but
+/// nothing of the body.
 fn said(answer: Result<Answer, SendError>, key: &str) -> Said {
     let failed = |error: String, others_may: bool| Said::Failed { error, others_may };
     let answer = match answer {

@@ -1,6 +1,7 @@
-//! The health metric of the inbox, every five minutes: the number of checks that fail.
+//! Reports the health metric of the inbox every five minutes: the number of checks that fail.
 //!
-//! An alarm fires if the metric is above zero, and if it is missing, because then no sweep runs.
+//! An alarm fires if the metric is above zero. The alarm also fires if the metric is missing,
+//! because then no sweep runs.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +15,10 @@ use crate::{BackupSync, SweepReport};
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A task is late if it has not ended for this many times its interval.
+/// The number of intervals without an end of a task after which the task is late.
 const GRACE: u32 = 3;
 
-/// When this process last ran the checks.
+/// The time at which this process last ran the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<Option<UnixMillis>>);
 
@@ -35,9 +36,9 @@ impl Health {
 }
 
 impl BackupSync {
-    /// Runs the checks and reports the result. If the table does not answer, the report is missing,
-    /// and the alarm fires. `began` is the start of the sweep, so that a long sweep does not skip a
-    /// report.
+    /// Runs the checks and reports the result. If the table does not answer, the report is missing
+    /// and the alarm fires. `began` is the start of the sweep: the times of the reports do not
+    /// depend on how long a sweep takes, so no report is skipped.
     pub(crate) async fn report_health(&self, sweep: &SweepReport, began: UnixMillis) {
         if !self.health.is_due(began) {
             return;
@@ -58,7 +59,8 @@ impl BackupSync {
         let mut violated = Vec::new();
         let beats = ledger.operations().heartbeats().await?;
         for (round, every) in self.rounds() {
-            // The doctor reports a task that never ended: here it looks the same as a new stack.
+            // A task that never ended looks the same as a task of a new stack. The doctor reports
+            // such a task.
             if let Some(last) = beats.get(round)
                 && now.since(*last) > every * GRACE
             {
@@ -86,8 +88,8 @@ impl BackupSync {
         Ok(violated)
     }
 
-    /// The scheduled tasks and their intervals. The reconciliation is not checked: the stack's
-    /// parameters set its interval.
+    /// Returns the scheduled tasks and their intervals. The reconciliation is left out, because a
+    /// stack parameter sets its interval.
     fn rounds(&self) -> Vec<(&'static str, Duration)> {
         let mut rounds = vec![("drain", ROUND_EVERY), ("sync", SYNC_EVERY)];
         if self
@@ -102,7 +104,7 @@ impl BackupSync {
     }
 }
 
-/// Logs one line for operators. The template makes a metric of it.
+/// Logs one line for operators, from which the template creates a metric.
 fn tell(violated: &[String]) {
     let (count, words) = (violated.len(), violated.join(" "));
     if violated.is_empty() {

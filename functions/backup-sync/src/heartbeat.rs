@@ -1,5 +1,5 @@
-//! The heartbeat of a task: the time of its last end. It shows the next sweep and the operator that
-//! the task runs.
+//! The heartbeat of a task: the time at which the task last ended. The heartbeat shows the sweep
+//! and the operator that the task runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,12 +10,12 @@ use shared::base::timing::ROUND_EVERY;
 
 use crate::BackupSync;
 
-/// The shortest time between two heartbeats of a task from one process: every second run of a
-/// five-minute schedule. A task is late after three times its interval, so one missing heartbeat is
-/// not an alarm.
+/// The minimum time between two heartbeats of a task from one process: every second run of a
+/// five-minute schedule. A task is late after three times its interval, so one missing heartbeat
+/// does not cause an alarm.
 const AGAIN: Duration = Duration::from_secs(2 * ROUND_EVERY.as_secs() - 30);
 
-/// When this process last wrote the heartbeat of each task.
+/// The time at which this process last wrote the heartbeat of each task.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeats(Mutex<BTreeMap<&'static str, UnixMillis>>);
 

@@ -1,17 +1,17 @@
 //! Fetches certificates and key sets for requests that cannot be verified without them.
 //!
-//! The catcher answered these requests with 503, recorded the documents that they name, and stored
-//! some of the requests. This task fetches the documents if the preset allows it, and then verifies
-//! the requests as of their time of receipt. A genuine request enters the inbox, whether or not the
-//! provider tries again.
+//! The catcher answered these requests with 503, recorded the documents (certificates or key sets)
+//! that they name, and stored some of the requests. This task fetches the documents if the preset
+//! allows it, and then verifies the requests as of their time of receipt. A genuine request enters
+//! the inbox, whether or not the provider tries again.
 //!
-//! Any sender can name documents that do not exist. Senders therefore take turns: those with the
-//! fewest failed fetches in the last day go first. A document that is named by a sender without a
-//! failed fetch waits only for the first documents of other such senders that were named before it.
-//! There are fewer than [`SENDERS`](shared::inbox::rejected::SENDERS) of those in an hour, so the
-//! document is requested within six runs, regardless of what others name and how often. A document
-//! that is named by the same sender as others waits for those that the sender named before, at most
-//! [`DOCUMENTS`](shared::inbox::rejected::DOCUMENTS) in an hour: three runs.
+//! Any sender can name documents that do not exist. The senders therefore alternate, and those with
+//! the fewest failed fetches in the last day come first. If a sender has no failed fetch, its first
+//! document waits only for the first documents of other such senders that were named earlier. An
+//! hour has fewer than [`SENDERS`](shared::inbox::rejected::SENDERS) such senders, so the document
+//! is requested within six runs. What other senders name, and how often, makes no difference. A
+//! second document of the same sender waits for those that the sender named before it. These are at
+//! most [`DOCUMENTS`](shared::inbox::rejected::DOCUMENTS) in an hour, which takes three runs.
 
 mod by_kid;
 mod choice;
@@ -37,20 +37,20 @@ use crate::deadline::{cut, from_anywhere};
 use crate::{BackupSync, RunTime};
 use choice::{Choice, choose};
 
-/// Documents of one source that are requested in parallel.
+/// The number of documents of one source that are requested in parallel.
 const AT_ONCE: usize = 4;
 
-/// Sources whose documents are fetched in parallel, so that a slow source does not delay the
-/// others.
+/// The number of sources whose documents are fetched in parallel. A slow source then does not delay
+/// the others.
 const SOURCES: usize = 8;
 
-/// How long documents of one source are fetched in one run. The next run continues.
+/// The time in one run for the documents of one source. The next run continues.
 const FETCHING: Duration = Duration::from_secs(45);
 
-/// How far back rejected requests are read.
+/// The maximum age of the rejected requests that a run reads.
 const BACK: Duration = Duration::from_secs(24 * 3600);
 
-/// How long after its receipt a rejected request can be stored.
+/// The maximum time between the receipt of a rejected request and its storage.
 const LATE: Duration = Duration::from_secs(10);
 
 /// The result for all sources.
@@ -62,7 +62,7 @@ pub struct KeysReport {
     pub released: u64,
     /// Requests that still wait for a document.
     pub waiting: u64,
-    /// Sources or documents that failed; each is in the log.
+    /// Sources or documents that failed. The log has a line for each of them.
     pub failed: u64,
 }
 
@@ -93,7 +93,7 @@ impl BackupSync {
         all
     }
 
-    /// Boxed, because the type of the nested futures would be too deep for the compiler.
+    /// Boxed, because otherwise the type of the nested futures is too deep for the compiler.
     fn keys_and_trouble<'k>(
         &'k self,
         source: &'k Source,
@@ -168,9 +168,9 @@ impl BackupSync {
         if let Ok(Some(seen)) = &judged {
             fetched.seen = Some(*seen);
         }
-        // Written even if the verification failed, so that fetched documents and failed fetches are
-        // not requested again. If another run has written, it has fetched as well, and the next run
-        // sees its documents.
+        // Written even if the verification failed, so that the next run does not repeat the
+        // fetches. If another run has written in the meantime, it has fetched the documents as
+        // well, and the next run sees them.
         if fetched != before && !self.services.keyring.write(&source.name, &fetched).await? {
             tracing::info!(
                 source = source.name,
@@ -181,7 +181,7 @@ impl BackupSync {
         judged.map(drop)
     }
 
-    /// Fetches the documents while there is time. A document that was not begun is not in the
+    /// Fetches documents while time is left. A document whose fetch did not start is not in the
     /// result, and the next run chooses it again.
     async fn fetch_all<'c>(
         &self,
@@ -264,8 +264,8 @@ impl BackupSync {
         Ok(text)
     }
 
-    /// Stores the genuine requests. Returns the time up to which no request waits any more, if any
-    /// did.
+    /// Stores the genuine requests. Returns the time of receipt of the first request that still
+    /// waits, or `None` if no request waits.
     async fn judge(
         &self,
         source: &Source,
@@ -318,7 +318,7 @@ impl BackupSync {
     }
 }
 
-/// Returns the document in a response. The error contains nothing of the response's body.
+/// Returns the document in a response. An error contains nothing of the response's body.
 fn text(answer: Result<Answer, SendError>) -> anyhow::Result<String> {
     let answer = match answer {
         Ok(answer) => answer,
@@ -334,13 +334,14 @@ fn text(answer: Result<Answer, SendError>) -> anyhow::Result<String> {
     String::from_utf8(body.into()).context("the document is not valid UTF-8")
 }
 
-/// The document that a stored request names.
+/// Returns the document that a stored request names.
 fn document_of(source: &Source, held: &RejectedRequest) -> Option<Wanted> {
     let envelope = held.envelope().ok()?;
     source.verifier.wanted(&envelope)
 }
 
-/// Whether the document that a request waits for was fetched, but does not decide about it.
+/// Returns whether the document of a request was fetched after the request arrived, and still does
+/// not decide about the request.
 fn is_in_vain(source: &Source, held: &RejectedRequest, fetched: &Fetched) -> bool {
     document_of(source, held).is_none_or(|document| {
         let at = fetched.fetched_at(&document);

@@ -66,19 +66,19 @@ pub enum Task {
     Keys,
     Fetch,
     Endpoints {
-        /// Only this source.
+        /// The only source to check. `None` means all sources.
         source: Option<String>,
     },
     Enable {
         source: String,
-        /// Also subscribe to the missing event types.
+        /// Whether to also subscribe to the missing event types.
         #[serde(default)]
         add_types: bool,
     },
     Reconcile {
-        /// Only this source.
+        /// The only source to compare. `None` means all sources.
         source: Option<String>,
-        /// Only the comparison of this name.
+        /// The name of the only comparison to run.
         name: Option<String>,
     },
     Drain,
@@ -86,8 +86,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// The name of the task, if this is a complete run, as a schedule requests it. `None` for a
-    /// partial run, as an operator requests it.
+    /// Returns the name of the task for a complete run, which a schedule requests. Returns `None`
+    /// for a partial run, which an operator requests.
     fn round(&self) -> Option<&'static str> {
         match self {
             Self::Sweep => Some("sweep"),
@@ -160,8 +160,8 @@ impl BackupSync {
         self.run_within(task, RunTime::of(BACKUP_SYNC)).await
     }
 
-    /// Runs a task, which ends before its time is over. A failed run also writes its heartbeat: the
-    /// heartbeat shows that the schedule runs, and the error shows that the task failed.
+    /// Runs a task within the given time. A failed run also writes its heartbeat: the heartbeat
+    /// shows that the schedule runs, and the error shows that the task failed.
     pub fn run_within(
         &self,
         task: Task,
@@ -229,8 +229,8 @@ impl BackupSync {
         }
     }
 
-    /// Fetches the objects that notices name, until `ends`. An unfinished object is due again in
-    /// the next run.
+    /// Fetches the objects that notices name, until `ends`. An object whose fetch did not end is
+    /// due again in the next run.
     async fn fetch_back_until(&self, ends: Instant) -> FetchReport {
         let fetched = timeout_at(ends, Box::pin(self.fetch_back())).await;
         fetched.unwrap_or_else(|_| {
@@ -239,8 +239,8 @@ impl BackupSync {
         })
     }
 
-    /// Runs the sweep and the tasks that follow it. Each has its share of the time, and runs even
-    /// if another one failed.
+    /// Runs the sweep and the tasks that follow it. Each task has its share of the time, and runs
+    /// even if another task failed.
     async fn whole_sweep(&self, time: RunTime) -> anyhow::Result<SweepReport> {
         let began = (self.clock)();
         let ends = time.until(SWEEP + GRACE);

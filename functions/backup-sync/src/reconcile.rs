@@ -1,8 +1,9 @@
-//! The reconciliation: compares the provider's objects with your own state, and reports the
+//! The reconciliation compares the provider's objects with your own state, and reports the
 //! differences. It changes nothing.
 //!
-//! Objects that differ are read again at the end. Only a difference that stayed the same is drift:
-//! the two sides are read at different times, and an event can be in progress.
+//! The reconciliation reads objects that differ again at the end. Only a difference that stays the
+//! same is drift, because the two sides are read at different times, and an event can be in
+//! progress.
 
 mod compare;
 mod local;
@@ -24,15 +25,16 @@ use crate::{BackupSync, RunTime};
 use compare::{Run, tell};
 use local::Ours;
 
-/// The least time in which a comparison begins. The same time is reserved for each comparison that
-/// has not had its turn.
+/// The minimum remaining time for which a comparison starts. The same time is reserved for each
+/// comparison that has not started yet.
 const LAST_LOOK: Duration = Duration::from_secs(30);
 
-/// The most objects of one side that fit into the memory of the function.
+/// The maximum number of objects of one side. More objects do not fit into the memory of the
+/// function.
 const MOST: usize = 100_000;
 
-/// Fails if there are too many objects. A partial comparison would report unread objects as drift,
-/// and both sides change before the next run, so a large comparison has to be split.
+/// Returns an error if there are too many objects. A partial comparison would report unread objects
+/// as drift, and both sides change before the next run, so a large comparison has to be split.
 fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
     ensure!(
         count <= MOST,
@@ -42,7 +44,7 @@ fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if there is no time for another page.
+/// Returns an error if no time is left for another page.
 fn in_time(now: UnixMillis, ends: UnixMillis, what: &str) -> anyhow::Result<()> {
     ensure!(
         now < ends,
@@ -54,9 +56,9 @@ fn in_time(now: UnixMillis, ends: UnixMillis, what: &str) -> anyhow::Result<()> 
 
 impl BackupSync {
     /// Runs all comparisons, those of one source, or one of them. If one fails, the others still
-    /// run, and the error is returned at the end. The start is random, so that not always the same
-    /// comparisons are left without time. A partial comparison has no use, so each may use the time
-    /// that the others do not need.
+    /// run, and the error is returned at the end. The start is random, so that a lack of time does
+    /// not always affect the same comparisons. A partial comparison has no use, so each comparison
+    /// may use all the time that is not reserved for the others.
     pub(crate) async fn reconcile_all(
         &self,
         source: Option<&str>,
@@ -111,7 +113,7 @@ impl BackupSync {
         }
     }
 
-    /// Runs one comparison. `None` means that another run holds its lease.
+    /// Runs one comparison. Returns `None` if another run holds its lease.
     async fn reconcile(
         &self,
         source: &Source,
@@ -127,7 +129,8 @@ impl BackupSync {
             "no time left for it in this run"
         );
         let owner = owner()?;
-        // The lease outlasts the function timeout: its holder still runs, or Lambda stopped it.
+        // The lease is longer than the function timeout, so it cannot expire while its holder still
+        // runs.
         let lease = BACKUP_SYNC + Duration::from_secs(60);
         let lease = ledger.provider_reports().reconcile_lease(
             &source.name,
@@ -224,7 +227,7 @@ impl BackupSync {
     }
 }
 
-/// The end of the next comparison, if `waiting` others follow.
+/// Returns the end of the next comparison, if `waiting` others follow it.
 fn share(time: RunTime, waiting: usize) -> Instant {
     let (now, ends) = (Instant::now(), time.until(ASKING));
     let left = ends.saturating_duration_since(now);

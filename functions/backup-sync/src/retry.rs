@@ -1,14 +1,14 @@
-//! Retries of requests: which responses are retried, how often, and after which wait.
+//! Decides which responses are retried, how often, and after which wait.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use shared::aws::outbound::{Answer, SendError};
 
-/// The most tries of a request.
+/// The maximum number of tries of a request.
 const TRIES: u32 = 6;
 
-/// The base of the wait if the response does not set one. It doubles with each try.
+/// The first wait if the response does not set one. The wait doubles with each try.
 const WAIT: Duration = Duration::from_millis(250);
 
 /// Why a request failed.
@@ -28,7 +28,8 @@ pub(crate) enum Refused {
 #[derive(Debug)]
 pub(crate) enum Asked<T> {
     Answer(T),
-    /// The next try does not fit into the time; with the error of the last try.
+    /// The next try does not fit into the remaining time. Contains the error of the last try, if
+    /// any.
     OutOfTime(Option<anyhow::Error>),
 }
 
@@ -49,8 +50,8 @@ impl Refused {
     }
 }
 
-/// Requests `what` until it succeeds. `ask` waits for the given time and then sends one request. It
-/// returns `None` if there is no time for the wait.
+/// Repeats the request for `what` until it succeeds. `ask` waits for the given time and then sends
+/// one request. `ask` returns `None` if no time is left for the wait.
 pub(crate) async fn with_retries<T>(
     what: &str,
     mut ask: impl AsyncFnMut(Duration) -> Result<Option<T>, Refused>,
@@ -74,8 +75,8 @@ pub(crate) async fn with_retries<T>(
     }
 }
 
-/// Decides whether a response of `who` is a result, or which error it is. `secret` is the name of
-/// the API key. `also` is a status outside 2xx that is a result too.
+/// Decides whether a response of `who` is a result or an error, and which error. `secret` is the
+/// name of the API key. `also` is a status outside 2xx that also counts as a result.
 pub(crate) fn judge(
     answer: Result<Answer, SendError>,
     (who, secret): (&str, &str),
@@ -95,7 +96,7 @@ pub(crate) fn judge(
             "a response of {who} is larger than 16 MiB"
         ))),
         (408 | 425 | 429 | 500..=599, _) => Err(Refused::Later(error, answer.retry_after)),
-        // GitHub answers so when its rate limit is reached.
+        // GitHub answers 403 with `Retry-After` when the rate limit is reached.
         // <https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api>
         (403, _) if answer.retry_after.is_some() => Err(Refused::Later(error, answer.retry_after)),
         (401 | 403, _) => Err(Refused::Final(error.context(format!(

@@ -1,6 +1,6 @@
 //! The silence check: reports which sources have stopped sending webhooks, and whether the provider
-//! had events to send. Each check reads the events since the previous one from the index, and one
-//! item for each source.
+//! had events to send. For each source, a check reads one item, and from the index the events since
+//! the previous check.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use tokio::time::Instant;
 use crate::BackupSync;
 use crate::deadline::{cut, from_anywhere};
 
-/// The most events since the last check that are examined, newest first.
+/// The maximum number of events since the last check that are examined, newest first.
 const MOST: usize = 30;
 
-/// How late an entry of the index can be.
+/// The maximum time until a new event appears in the index.
 const OVERLAP: Duration = Duration::from_secs(120);
 
-/// How far back the first check reads, and a check after a long pause.
+/// How far back the first check reads. A later check does not read further back either.
 const FIRST: Duration = Duration::from_secs(2 * 3600);
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// A source that has fallen silent.
+/// A source that has stopped sending webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Silence {
     pub source: String,
@@ -38,8 +38,8 @@ pub struct Silence {
 }
 
 impl BackupSync {
-    /// Checks every source. An error of one source is logged, and does not stop the others. The
-    /// next run checks a source without time left, from the end of its last check.
+    /// Checks every source. An error of one source is logged, and does not stop the others. If no
+    /// time is left for a source, the next run checks it from the end of its last check.
     pub(crate) async fn watch(&self, ends: Instant) -> Vec<Silence> {
         let mut silences = Vec::new();
         let sources = self.services.config.sources();
@@ -71,7 +71,7 @@ impl BackupSync {
             .keep_rhythm(&source.name, known.looked, &rhythm)
             .await?
         {
-            // Another run checks the source, and reports the result.
+            // Another run is checking the source, and reports the result.
             return Ok(None);
         }
         let Quiet::Silent { silent, .. } = rhythm.judge(source.quiet_after, now) else {
@@ -87,7 +87,8 @@ impl BackupSync {
         Ok(Some(silence))
     }
 
-    /// Returns when the newest webhooks since the last check arrived, and whether there were more.
+    /// Returns the times at which the newest webhooks since the last check arrived, and whether
+    /// there were more.
     async fn webhooks(
         &self,
         source: &str,
@@ -112,7 +113,7 @@ impl BackupSync {
         let cut = newest.len() > MOST || unheard;
         let mut times = Vec::new();
         for event in newest.iter().take(MOST) {
-            // The overlap contains events that the last check has read.
+            // Because of the overlap, the last check has already read some of these events.
             let known = known.last.is_some_and(|last| event.received_at <= last);
             if known {
                 continue;
@@ -125,7 +126,7 @@ impl BackupSync {
         Ok((times, cut))
     }
 
-    /// Returns what the sync knows of the time since the last webhook.
+    /// Returns what the sync knows about the time since the last webhook.
     async fn why(
         &self,
         source: &Source,
@@ -146,7 +147,7 @@ impl BackupSync {
     }
 }
 
-/// Logs one line for operators. The template makes a metric of it.
+/// Logs one line for operators, from which the template creates a metric.
 fn say(silence: &Silence) {
     let source = &silence.source;
     let usually = match silence.usually_s {
@@ -179,7 +180,7 @@ fn say(silence: &Silence) {
     }
 }
 
-/// Formats seconds briefly: `36m`, `4m`, `14s`.
+/// Formats seconds in a short form: `36m`, `4m`, `14s`.
 fn short(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),

@@ -1,5 +1,5 @@
-//! The sweep: sends messages again for open events. All other paths can lose a message, so every
-//! event depends on the sweep, and the sweep itself must not cause an outage.
+//! The sweep sends messages again for open events. Every other part can lose a message, so the
+//! sweep must find each open event. The sweep itself must not cause an outage.
 
 mod capacity;
 mod passes;
@@ -26,35 +26,38 @@ use crate::{BackupSync, RunTime};
 use capacity::SendCapacity;
 use passes::Stretch;
 
-/// How often the depths of the queues are read while the messages of this sweep fill them.
+/// The interval between reads of the queue depths while the queues are full of this sweep's
+/// messages.
 const ASK: Duration = Duration::from_millis(100);
 
-/// How often the depths are read while the messages of others fill the queues.
+/// The interval between reads of the queue depths while the queues are full of other messages.
 const ASK_SLOWLY: Duration = Duration::from_secs(1);
 
 /// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SweepReport {
-    /// Messages in the work queue before the sweep; not read if no row was due.
+    /// Messages in the work queue before the sweep. `None` if no row was due.
     pub depth: Option<u64>,
     /// Messages in the backlog queue before the sweep.
     pub backlog: Option<u64>,
     pub checked: u64,
     pub sent: u64,
     pub exhausted: u64,
-    /// Left for the next sweep, because the queue is deep, or its messages are not received.
+    /// Rows that are left for the next sweep, because the queue is full or nothing receives its
+    /// messages.
     pub throttled: u64,
-    /// Not scheduled, because all of their destinations are down, or their source is paused.
+    /// Rows that are not scheduled, because all destinations of the event are failing or its source
+    /// is paused.
     pub skipped_unreachable: u64,
-    /// Rows that could not be handled; each is in the log.
+    /// Rows that could not be handled. The log has a line for each of them.
     pub failed: u64,
-    /// There are rows that this sweep did not check: a queue was full, the time was over, or
-    /// another sweep holds the lease.
+    /// Whether this sweep left rows unchecked: a queue was full, no time was left, or another sweep
+    /// holds the lease.
     pub more: bool,
 }
 
 impl SweepReport {
-    /// The rows on which the sweep acted.
+    /// Returns the number of rows on which the sweep acted.
     fn progress(&self) -> u64 {
         self.sent + self.exhausted + self.skipped_unreachable
     }
@@ -63,20 +66,20 @@ impl SweepReport {
 /// The state of a running sweep.
 struct Work {
     owner: String,
-    /// When the lease of this sweep ends.
+    /// The end of this sweep's lease.
     leased: Cell<UnixMillis>,
     until: Instant,
     time: RunTime,
     room: RefCell<SendCapacity>,
-    /// When the depths of the queues were last read.
+    /// The time at which the depths of the queues were last read.
     asked: Cell<Instant>,
-    /// Sources of which one event was sent ahead.
+    /// Sources of which this sweep has sent one event to probe the destinations.
     ahead: RefCell<BTreeSet<String>>,
     report: RefCell<SweepReport>,
     more: Cell<bool>,
-    /// Messages were sent to the backlog queue.
+    /// Whether messages were sent to the backlog queue.
     to_feed: Cell<bool>,
-    /// All rows were checked, or the time is over.
+    /// Whether all rows were checked or no time is left.
     ended: Cell<bool>,
     /// Signals that `to_feed` or `ended` changed.
     stirred: Notify,
@@ -96,8 +99,8 @@ impl Work {
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// When to read the depths of the queues again: as soon as they show the first message sent, so
-    /// that its reservation is released.
+    /// Returns when to read the depths of the queues again: as soon as they include the first
+    /// message that was sent, because its reservation is then released.
     fn next_depth_check(&self) -> Instant {
         let asked = self.asked.get();
         match self.room.borrow().shows_at() {
@@ -177,8 +180,8 @@ impl BackupSync {
         swept
     }
 
-    /// Empties the backlog queue while the sweep fills it. The drain does the same, but a drain
-    /// that found the queue empty has ended.
+    /// Empties the backlog queue while the sweep fills it. The drain does the same, but the drain
+    /// ends when it finds the queue empty.
     async fn promote_beside(&self, work: &Work) {
         let mut batch = FIRST_BATCH;
         loop {
@@ -199,7 +202,8 @@ impl BackupSync {
         }
     }
 
-    /// Whether a row is due. In an idle inbox, the sweep reads no queue depth and takes no lease.
+    /// Returns whether a row is due. If none is due, the sweep reads no queue depth and takes no
+    /// lease.
     async fn is_anything_due(&self) -> anyhow::Result<bool> {
         let ledger = &self.services.inbox.ledger;
         for shard in 0..WORK_SHARDS {
@@ -215,8 +219,9 @@ impl BackupSync {
         Ok(false)
     }
 
-    /// Begins a sweep; `None` if another sweep holds the lease. Each sweep counts the capacity of
-    /// the queues by itself, so two would fill them twice.
+    /// Starts a sweep, or returns `None` if another sweep holds the lease. Each sweep tracks the
+    /// capacity of the queues by itself, so two sweeps in parallel would send twice as many
+    /// messages.
     async fn begin(&self, time: RunTime) -> anyhow::Result<Option<Work>> {
         let (owner, now) = (owner()?, (self.clock)());
         if !self
@@ -256,8 +261,8 @@ impl BackupSync {
         Ok((depth, queue.depth(QueueName::Backlog).await?))
     }
 
-    /// Holds the bodies of dead letters, so that they do not expire. The next sweep retries a
-    /// failure.
+    /// Prevents the expiry of the bodies of dead letters. After an error, the next sweep tries
+    /// again.
     pub(crate) async fn hold_dead_letters(&self) {
         let now = (self.clock)();
         match self.services.inbox.ledger.hold_dead_letters(now).await {

@@ -1,11 +1,12 @@
-//! The sync: asks a provider for its events, and stores those that never arrived.
+//! The sync asks a provider for its events, and stores those that never arrived.
 //!
-//! The cursor is the clock at the START of the last complete run. A run asks from an overlap before
-//! the cursor, inclusively. The cursor moves only after every put, and a failed put ends the run.
-//! A violation of any of these rules was shown to lose events.
+//! The cursor is the time at which the last complete run STARTED. A run requests events from an
+//! overlap before the cursor, inclusively. The cursor moves only after every put has succeeded, and
+//! a failed put ends the run. Without any one of these rules, the model in `infra/checks/models`
+//! loses events.
 //!
-//! A list that is read from a position and not from a time keeps that position beside the cursor,
-//! by the same rules.
+//! Some lists are read from a position instead of a time. The ledger then stores this position with
+//! the cursor, and the same rules apply to it.
 
 mod access_token;
 mod fault;
@@ -43,10 +44,10 @@ pub use report::{Named, SyncReport, SyncRequest};
 use report::{say_done, say_failed, say_left};
 use request::Pace;
 
-/// How far in the future a cursor may be, because clocks differ.
+/// The maximum time by which a cursor can be in the future, because clocks differ.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// Sources whose last turn is read in parallel.
+/// The number of sources whose last turn is read in parallel.
 const AT_ONCE: usize = 8;
 
 /// One turn of one source.
@@ -55,31 +56,32 @@ struct Run<'r> {
     sync: &'r Sync,
     settings: &'r SourceSync,
     key: Secret,
-    /// When its turn ends.
+    /// The end of the turn.
     ends: UnixMillis,
-    /// When its lease ends. The lease outlasts the function timeout: its holder still runs, or
-    /// Lambda stopped it.
+    /// The end of the lease. The lease is longer than the function timeout, so it cannot expire
+    /// while its holder still runs.
     lease: UnixMillis,
-    /// The provider requires a longer wait than the turn has left.
+    /// Whether the provider requires a longer wait than the turn has left.
     has_to_wait: bool,
     /// The token that was exchanged for the key, if the provider requires one.
     bearer: Option<String>,
     /// The earliest time of the next request.
     pace: Pace,
-    /// Events whose redelivery this run has requested: a delivery log names an event many times.
+    /// Events whose redelivery this run has requested. A delivery log can name an event many times.
     asked: BTreeSet<EventKey>,
     report: SyncReport,
     counting: Option<Counting>,
     lookback: Option<Duration>,
     only_looks: bool,
-    /// The fault of an event. The other events are processed before it is reported.
+    /// The fault of an event. The run processes the other events before it reports the fault.
     fault: Option<Fault>,
 }
 
 impl BackupSync {
-    /// Syncs all sources, or one. The source served longest ago goes first. Each has a share of the
-    /// time, so that a source that fails, is slow or is throttled does not block the others. The
-    /// remaining time is for sources with more to list. Errors are returned at the end.
+    /// Syncs all sources, or one. The source whose last turn is the oldest comes first. Each source
+    /// has a share of the time, so that a source that fails, is slow or is throttled does not block
+    /// the others. The remaining time is for sources that have more events to list. Errors are
+    /// returned at the end.
     pub(crate) async fn sync_all(
         &self,
         order: &SyncRequest,
@@ -129,8 +131,8 @@ impl BackupSync {
         }
     }
 
-    /// The sources to sync, in the order of their turns. A source whose last turn cannot be read
-    /// comes first: if the ledger is unavailable, its sync reports that.
+    /// Returns the sources to sync, in the order of their turns. A source whose last turn cannot be
+    /// read comes first: if the ledger is unavailable, the sync of this source reports the error.
     async fn turns(&self, order: &SyncRequest) -> VecDeque<(&Source, &SourceSync)> {
         let sources = self.services.config.sources();
         let wanted = |source: &&Source| match &order.source {
@@ -160,7 +162,8 @@ impl BackupSync {
             .collect()
     }
 
-    /// Runs one turn of a source. Returns its report, and whether another turn would continue it.
+    /// Runs one turn of a source. Returns the report, and whether another turn would continue the
+    /// run.
     async fn sync_one(
         &self,
         source: &Source,
@@ -219,7 +222,7 @@ impl BackupSync {
         }
     }
 
-    /// Runs under the lease of the source, and moves the cursor after a complete run.
+    /// Syncs a source under its lease, and moves the cursor after a complete run.
     async fn store_missing(&self, run: &mut Run<'_>, now: UnixMillis) -> anyhow::Result<()> {
         let ledger = &self.services.inbox.ledger;
         let (source, owner) = (run.source.name.as_str(), owner()?);
@@ -230,7 +233,8 @@ impl BackupSync {
             run.report.skipped = true;
             return Ok(());
         };
-        // The run begins when it gets the lease: another run may have ended in the meantime.
+        // The run starts when it gets the lease, because another run may have ended in the
+        // meantime.
         let now = (self.clock)();
         if lease.cursor.at.is_some_and(|at| at > now + AHEAD) {
             return self.send_back(run, lease, now).await;
@@ -266,8 +270,8 @@ impl BackupSync {
         }
     }
 
-    /// Ends an incomplete run. The stored events stay, and so does the place to continue, unless
-    /// the next run has to restart at the cursor.
+    /// Ends an incomplete run. The ledger keeps the stored events and the place to continue from,
+    /// unless the next run has to restart at the cursor.
     async fn stop(&self, lease: SyncLease, restart: bool) -> anyhow::Result<()> {
         let ledger = &self.services.inbox.ledger;
         if restart {
@@ -277,8 +281,9 @@ impl BackupSync {
         }
     }
 
-    /// Moves back a cursor in the future, because no event before it would be requested. The cursor
-    /// goes back as far as the list reaches, because it is unknown how long the clock was wrong.
+    /// Moves back a cursor that is in the future, because a run would request no event before it.
+    /// The cursor moves back as far as the list reaches, because it is unknown how long the clock
+    /// was wrong.
     async fn send_back(
         &self,
         run: &Run<'_>,
@@ -303,12 +308,13 @@ impl BackupSync {
 }
 
 impl Run<'_> {
-    /// Whether the next run has to begin at the cursor, and not where this one stopped: the
-    /// provider rejects that place, or a page before it was faulty.
+    /// Returns whether the next run has to begin at the cursor instead of the place where this run
+    /// stopped. This is the case if the provider rejects that place, or if a page before it was
+    /// faulty.
     fn must_restart_from_cursor(&self, error: Option<&anyhow::Error>) -> bool {
         let repeats = |error: &anyhow::Error| error.downcast_ref() == Some(&Fault::Repeats);
         let refused = error.is_some_and(anyhow::Error::is::<NoSuchPage>);
-        // The position of a list is not a page: it is the end of the last complete run.
+        // A run of a list with positions always begins at the end of the last complete run.
         refused
             || self.sync.mark.is_none()
                 && (self.fault == Some(Fault::TooLong) || error.is_some_and(repeats))

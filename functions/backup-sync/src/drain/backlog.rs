@@ -1,4 +1,5 @@
-//! Moves messages of old events from the backlog queue to the work queue while that has capacity.
+//! Moves messages of old events from the backlog queue to the work queue while the work queue has
+//! capacity.
 
 use std::time::Duration;
 
@@ -9,26 +10,27 @@ use tokio::time::{Instant, sleep};
 
 use crate::BackupSync;
 
-/// The pause between two reads of the queue depth.
+/// The pause between two batches.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Messages of one call, and calls in parallel.
+/// The number of messages in one call, and the number of parallel calls.
 const MESSAGES_PER_CALL: u64 = 10;
 const CALLS_AT_ONCE: u64 = 4;
 
-/// The batch size before the first read of the depth, which doubles it if the work queue is empty.
+/// The initial batch size. The first read of the depth doubles it if the work queue is empty.
 pub(crate) const FIRST_BATCH: u64 = BACKLOG_BATCH / 2;
 
 impl BackupSync {
-    /// Moves messages from the backlog queue to the work queue until none is left or the time is
-    /// over. Returns how many. `batch` carries the batch size from one call to the next.
+    /// Moves messages from the backlog queue to the work queue until the backlog queue is empty or
+    /// no time is left. Returns the number of moved messages. `batch` keeps the batch size from one
+    /// call of this function to the next.
     pub(crate) async fn promote_backlog(
         &self,
         batch: &mut u64,
         until: Instant,
     ) -> anyhow::Result<u64> {
         let queue = &self.services.inbox.queue;
-        // If the depth is unavailable, the receive decides, as for the spill queue.
+        // If the depth is unavailable, call receive, as for the spill queue.
         if !queue.has_backlog() || matches!(queue.depth(QueueName::Backlog).await, Ok(0)) {
             return Ok(0);
         }
@@ -56,9 +58,9 @@ impl BackupSync {
         ended
     }
 
-    /// Moves as many messages as the work queue has capacity for. Returns how many were moved, and
-    /// whether the backlog queue is empty. If the processor has received all of the last batch,
-    /// this batch can be twice as large.
+    /// Moves as many messages as the work queue has capacity for. Returns the number of moved
+    /// messages, and whether the backlog queue is empty. If the processor has received the whole
+    /// last batch, this batch can be twice as large.
     async fn promote_batch(&self, batch: &mut u64, until: Instant) -> anyhow::Result<(u64, bool)> {
         let depth = self.services.inbox.queue.depth(QueueName::Main).await?;
         *batch = match depth {
@@ -84,8 +86,8 @@ impl BackupSync {
         Ok((promoted, false))
     }
 
-    /// Moves at most `most` messages. Returns how many were received, and how many of them were
-    /// moved.
+    /// Moves at most `most` messages. Returns the number of received messages and the number of
+    /// moved messages.
     async fn promote_messages(&self, most: u64) -> anyhow::Result<(u64, u64)> {
         let queue = &self.services.inbox.queue;
         let old = queue.take_old(most).await?;

@@ -1,4 +1,4 @@
-//! Hooks of a repository or an organisation.
+//! Checks and enables the hooks of a GitHub repository or organisation.
 //! <https://docs.github.com/en/rest/repos/webhooks>
 //! <https://docs.github.com/en/rest/orgs/webhooks>
 
@@ -59,8 +59,8 @@ pub(super) async fn enable(
             (json!({ "active": true }), format!("activated hook {id}"))
         }
         (Health::EventsMissing, Some(id), May::AddTypes) => {
-            // GitHub replaces the events with those that are sent. Only a repository's hook also
-            // accepts single additions.
+            // GitHub replaces the event types of a hook with those in the request. Only the hook of
+            // a repository also accepts single additions.
             let hook = named(list(api, endpoint, path).await?, id)?;
             let missing = finding.missing_events.join(", ");
             let events = types(hook, finding);

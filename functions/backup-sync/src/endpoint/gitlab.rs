@@ -1,5 +1,6 @@
-//! Hooks of a project or a group. GitLab disables a hook that fails, temporarily or permanently,
-//! and enables it again when a test request is answered with 2xx.
+//! Checks and enables the hooks of a GitLab project or group. GitLab disables a hook that fails,
+//! temporarily or permanently. GitLab enables the hook again when the endpoint answers a test
+//! request with 2xx.
 //! <https://docs.gitlab.com/api/project_webhooks/>
 //! <https://docs.gitlab.com/user/project/integrations/webhooks/#re-enable-disabled-webhooks>
 
@@ -82,7 +83,7 @@ async fn test(api: &Api<'_>, endpoint: &Endpoint, path: &str, id: &str) -> anyho
     Ok(format!("requested a test of {trigger} from hook {id}"))
 }
 
-/// GitLab keeps the fields that are not sent, but requires the URL.
+/// GitLab keeps the fields that the request leaves out, but requires the URL.
 /// <https://docs.gitlab.com/api/project_webhooks/#edit-a-project-webhook>
 async fn add(
     api: &Api<'_>,

@@ -1,5 +1,6 @@
-//! Webhook subscriptions of an app at a shop: one for each topic. Shopify deletes a subscription
-//! whose deliveries fail, so that enabling creates it again. Shopify signs with the app's secret.
+//! Checks the webhook subscriptions of an app at a Shopify shop: one for each topic. Shopify
+//! deletes a subscription whose deliveries fail, so `enable` creates it again. Shopify signs with
+//! the app's secret.
 //! <https://shopify.dev/docs/api/admin-graphql/latest/queries/webhookSubscriptions>
 //! <https://shopify.dev/docs/api/admin-graphql/latest/mutations/webhookSubscriptionCreate>
 

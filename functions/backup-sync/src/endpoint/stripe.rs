@@ -1,4 +1,5 @@
-//! Webhook endpoints of an account. <https://docs.stripe.com/api/webhook_endpoints>
+//! Checks and enables the webhook endpoints of a Stripe account.
+//! <https://docs.stripe.com/api/webhook_endpoints>
 
 use serde::Deserialize;
 use shared::aws::outbound::Method;
@@ -53,7 +54,7 @@ pub(super) async fn enable(
             format!("enabled webhook endpoint {id}"),
         ),
         (Health::EventsMissing, Some(id), May::AddTypes) => {
-            // Stripe replaces the events with those that are sent.
+            // Stripe replaces the event types of the endpoint with those in the request.
             let one = named(list(api, endpoint).await?, id)?;
             let missing = finding.missing_events.join(", ");
             let events = types(one, finding);

@@ -1,4 +1,4 @@
-//! When an object is due, and which objects come first.
+//! Decides when an object is due, and in which order objects are fetched.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,12 +6,13 @@ use std::time::Duration;
 use shared::base::clock::UnixMillis;
 use shared::inbox::fetch_back::Wait;
 
-/// The wait before an object that could not be fetched is tried again. It doubles after each
-/// failure, up to [`LONGEST`].
+/// The wait before a failed fetch of an object is repeated. It doubles after each failure, up to
+/// [`LONGEST`].
 const AGAIN: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Whether an object is due. An object that another run is fetching waits like one that failed.
+/// Returns whether an object is due. An object that another run is fetching waits as long as an
+/// object whose fetch failed.
 pub(super) fn is_due(wait: &Wait, now: UnixMillis) -> bool {
     let Some(tried_at) = wait.tried_at else {
         return true;
@@ -20,8 +21,9 @@ pub(super) fn is_due(wait: &Wait, now: UnixMillis) -> bool {
     now.since(tried_at) >= AGAIN.saturating_mul(doubled).min(LONGEST)
 }
 
-/// Orders the objects. Those with the fewest tries come first; among them the networks take turns,
-/// oldest object first. All known objects take their turn as one network.
+/// Orders the objects. The objects with the fewest tries come first. Among these, the networks
+/// alternate, and each network begins with its oldest object. All known objects count as one
+/// network.
 pub(super) fn in_turn(mut waits: Vec<Wait>) -> Vec<Wait> {
     waits.sort_by_key(|wait| (wait.tries, wait.at));
     let mut places: HashMap<_, u32> = HashMap::new();

@@ -1,4 +1,5 @@
-//! Keys that a provider returns one at a time, by key id, to callers with credentials.
+//! Fetches keys from providers that return one key at a time, by its id, and only to callers with
+//! credentials.
 
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;

@@ -9,28 +9,27 @@ use shared::inbox::rejected::{Named, RejectedRequest, sender};
 use shared::sources::Source;
 use shared::webhook::verify::Wanted;
 
-/// The most documents of one source that are requested in one run. In the twelve runs of an hour,
-/// these are more than the number of senders.
+/// The maximum number of documents of one source that are requested in one run. An hour has twelve
+/// runs, and fewer senders than these runs request documents.
 pub(super) const MOST: usize = 12;
 
-/// The wait before a document that could not be fetched is requested again. It doubles with each
-/// try, up to the longest.
+/// The wait before a failed fetch of a document is repeated. It doubles with each try, up to the
+/// maximum.
 const WAIT: Duration = Duration::from_secs(600);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// A key set is fetched again after this time.
+/// The age at which a key set is fetched again.
 const STALE: Duration = Duration::from_secs(6 * 3600);
 
-/// A key set is also fetched again if a request names a key that it lacks, but at most once in this
-/// time.
+/// The age from which a key set is fetched again because a request names a key that is not in it.
 pub(super) const NEWEST: Duration = Duration::from_secs(300);
 
 /// A document to request.
 #[derive(Debug)]
 pub(super) struct Choice<'n> {
     pub(super) document: Wanted,
-    /// The record that counts its tries. `None` for a document that no request names, and for one
-    /// that only a request stored by older code names.
+    /// The record that counts the tries of the document. `None` if no request names the document,
+    /// or if only requests that older code stored name it.
     pub(super) named: Option<&'n Named>,
 }
 
@@ -38,15 +37,15 @@ pub(super) struct Choice<'n> {
 struct Candidate<'n> {
     named: Option<&'n Named>,
     sender: String,
-    /// When it was first named, and when last.
+    /// When the document was first named, and when it was last named.
     at: UnixMillis,
     last: UnixMillis,
     tries: u32,
     tried_at: Option<UnixMillis>,
 }
 
-/// Chooses the documents to request now. The document that the source always needs goes first; then
-/// the senders take turns.
+/// Chooses the documents to request now. The document that the source always needs comes first.
+/// After it, the documents of the senders alternate.
 pub(super) fn choose<'n>(
     source: &Source,
     named: &'n [Named],
@@ -81,7 +80,7 @@ pub(super) fn choose<'n>(
     choices
 }
 
-/// Returns the documents that requests name, each once.
+/// Returns each document that requests name, without repetition.
 fn candidates<'n>(
     source: &Source,
     named: &'n [Named],
@@ -101,7 +100,8 @@ fn candidates<'n>(
             tries: 0,
             tried_at: None,
         });
-        // The document counts for the sender with the fewest failed fetches.
+        // If several senders name the document, it belongs to the sender with the fewest failed
+        // fetches.
         if of(&one.sender) < of(&known.sender) {
             known.sender.clone_from(&one.sender);
             known.named = Some(one);
@@ -111,7 +111,7 @@ fn candidates<'n>(
         known.tries = known.tries.saturating_add(one.tries);
         known.tried_at = known.tried_at.max(one.tried_at);
     }
-    // The documents of requests that older code stored have no record.
+    // A request that older code stored has no record of its document.
     for request in held {
         let Ok(envelope) = request.envelope() else {
             continue;
@@ -139,7 +139,7 @@ fn candidates<'n>(
     all
 }
 
-/// How many fetches have failed for each sender.
+/// Returns the number of failed fetches for each sender.
 fn failures(named: &[Named]) -> HashMap<&str, u32> {
     let mut failed: HashMap<&str, u32> = HashMap::new();
     for one in named {
@@ -149,8 +149,8 @@ fn failures(named: &[Named]) -> HashMap<&str, u32> {
     failed
 }
 
-/// Orders the documents. The senders take turns, the one with the fewest failed fetches first. Of
-/// each sender, the documents with the fewest tries come first.
+/// Orders the documents. The senders alternate, and the sender with the fewest failed fetches comes
+/// first. For each sender, the documents with the fewest tries come first.
 fn in_turn<'n>(all: BTreeMap<Wanted, Candidate<'n>>, named: &[Named]) -> Vec<Choice<'n>> {
     let failed = failures(named);
     let mut all: Vec<(Wanted, Candidate<'n>)> = all.into_iter().collect();
@@ -171,8 +171,8 @@ fn in_turn<'n>(all: BTreeMap<Wanted, Candidate<'n>>, named: &[Named]) -> Vec<Cho
     ordered.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// Whether the document is already fetched. A certificate or a named key does not change, but a key
-/// set that was fetched before the request can lack its key.
+/// Returns whether the document is already fetched. A certificate or a named key does not change,
+/// but a key set that was fetched before the request arrived can lack its key.
 fn has(fetched: &Fetched, document: &Wanted, last: UnixMillis, now: UnixMillis) -> bool {
     let at = fetched.fetched_at(document);
     at.is_some_and(|at| match document {

@@ -11,10 +11,10 @@ use super::local::{Listed, Ours};
 use super::provider;
 use crate::api::Api;
 
-/// The most objects that are read a second time.
+/// The maximum number of objects that are read a second time.
 const MOST_AGAIN: usize = 500;
 
-/// How many of them are read in parallel.
+/// The number of objects that are read a second time in parallel.
 const AT_ONCE: usize = 4;
 
 /// One run of one comparison.
@@ -24,7 +24,7 @@ pub(super) struct Run<'r> {
     pub(super) provider: Api<'r>,
     pub(super) ours: Ours<'r>,
     pub(super) ends: UnixMillis,
-    /// With less time than this left, no object is read a second time.
+    /// The remaining time below which no object is read a second time.
     pub(super) last_look: Duration,
     pub(super) started: UnixMillis,
 }
@@ -63,7 +63,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// Returns the differences between the lists.
+    /// Returns the differences between the two lists.
     fn first_look(&self, there: &Sides, here: &Listed, counts: &mut Counts) -> Vec<Drift> {
         let only_here = here.sides.keys().filter(|id| !there.contains_key(*id));
         let names: Vec<_> = self.names().collect();
@@ -106,7 +106,8 @@ impl Run<'_> {
     }
 }
 
-/// Logs one line, of which the template makes a metric. The line has counts, but no objects.
+/// Logs one line, from which the template creates a metric. The line contains counts, but no
+/// objects.
 pub(super) fn tell(report: &Report) {
     let counts = &report.counts;
     let drift = counts.drifted();

@@ -1,4 +1,4 @@
-//! Your own state, with which the provider's objects are compared. It is only read.
+//! Reads your own state, with which the provider's objects are compared.
 
 mod endpoint;
 mod table;
@@ -13,7 +13,7 @@ use shared::sources::{Local, Reconcile};
 use crate::api::Api;
 pub(super) use table::Table;
 
-/// Where your own state is, and how it is read.
+/// The location of your own state, with the client that reads it.
 pub(super) enum Ours<'a> {
     Table(Table<'a>),
     Endpoint(Api<'a>),
@@ -41,7 +41,7 @@ impl Ours<'_> {
     }
 
     /// Reads the current state of an object. `there` is the provider's object, from which the key
-    /// of the item is made.
+    /// of the item is built.
     pub(super) async fn again(
         &self,
         reconcile: &Reconcile,
@@ -51,7 +51,7 @@ impl Ours<'_> {
     ) -> anyhow::Result<Option<Side>> {
         let known = listed.sides.get(id);
         if let Some(twice) = known.filter(|side| side.count > 1) {
-            // A second read of one of the duplicates would prove nothing.
+            // A second read of one of the duplicates would not show whether the other still exists.
             return Ok(Some(twice.clone()));
         }
         match (self, &reconcile.local) {

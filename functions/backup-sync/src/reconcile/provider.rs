@@ -14,7 +14,7 @@ use crate::api::Api;
 /// The current state of an object at the provider.
 pub(super) struct Now {
     pub(super) side: Option<Side>,
-    /// The object itself, from which the key of your own item is made.
+    /// The object itself, from which the key of your own item is built.
     pub(super) json: Option<Bytes>,
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn list(api: &Api<'_>, reconcile: &Reconcile) -> anyhow::Result
 pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> anyhow::Result<Now> {
     let (mut sides, mut json) = (Sides::new(), None);
     let mut take = |found: String, side: Side, body: &[u8]| {
-        // A narrowed list can contain other objects too.
+        // A list that is filtered by id can also contain other objects.
         if found == id {
             json = Some(Bytes::copy_from_slice(body));
             put(&mut sides, reconcile, found, side);
@@ -57,8 +57,8 @@ pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> any
     Ok(Now { side, json })
 }
 
-/// Adds an object. A list whose pages shift while it is read shows an object twice; that is still
-/// one object.
+/// Adds an object. If the pages of a list shift while they are read, the list contains an object
+/// twice. This still counts as one object.
 fn put(sides: &mut Sides, reconcile: &Reconcile, id: String, side: Side) {
     match reconcile.named_by {
         NamedBy::Id => {
@@ -104,8 +104,8 @@ async fn pages(
     }
 }
 
-/// Returns a page and the query parameter of the next page. A page that cannot be parsed is
-/// requested again.
+/// Returns a page and the query parameter of the next page. Repeats the request if the page cannot
+/// be parsed.
 async fn page(
     api: &Api<'_>,
     objects: &Objects,
@@ -121,7 +121,7 @@ async fn page(
     api.list(&objects.url, query, read).await
 }
 
-/// The query parameter of the page after this one; `None` at the end.
+/// Returns the query parameter of the next page, or `None` at the end.
 fn following(
     pages: &Pages,
     body: &[u8],
@@ -148,7 +148,7 @@ fn following(
     }
 }
 
-/// Returns the objects of a page, at a path or as the whole page.
+/// Returns the objects of a page: the array at a path, or the whole page.
 pub(super) fn items<'b>(
     at: Option<&JsonPath>,
     body: &'b [u8],
@@ -167,7 +167,7 @@ fn own_id(objects: &Objects, item: &RawValue) -> anyhow::Result<String> {
     id.context("an object of the list has no id")
 }
 
-/// Parses an object; `None` if it does not match the filter.
+/// Parses an object. Returns `None` if it does not match the filter.
 fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Side)>> {
     let raw: &RawValue =
         serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is not valid JSON"))?;
@@ -202,12 +202,12 @@ fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Si
     Ok(Some((id, side)))
 }
 
-/// Returns the scalars at a path, sorted; `null` counts as absent.
+/// Returns the scalar values at a path, sorted. A `null` counts as absent.
 pub(super) fn values(path: &JsonPath, json: &[u8]) -> Values {
     let found = path.all(json).unwrap_or_default();
     let mut values = Values::new();
     for raw in found.into_iter().flatten() {
-        // A list counts as a path to each of its elements.
+        // A path that leads to an array selects each of its elements.
         match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
             Ok(list) => values.extend(list.into_iter().filter_map(plain)),
             Err(_) => values.extend(plain(raw)),
@@ -217,7 +217,7 @@ pub(super) fn values(path: &JsonPath, json: &[u8]) -> Values {
     values
 }
 
-/// A value as text: an object as it is written, a number as DynamoDB would write it.
+/// Converts a value to text: an object stays as written, and a number has the format of DynamoDB.
 fn plain(raw: &RawValue) -> Option<String> {
     let text = raw.get();
     match scalar(raw) {

@@ -1,7 +1,7 @@
-//! The capacity of the queues for messages of the sweep.
+//! Tracks how many messages of the sweep the queues can still take.
 //!
-//! A reservation counts before its message is sent: rows are checked in parallel, and each would
-//! otherwise see the same capacity.
+//! A reservation counts before its message is sent. Rows are checked in parallel, and without
+//! reservations each row would see the same capacity.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use shared::inbox::ledger::{Capacity, CapacityRequest};
 use shared::inbox::queue::QueueName;
 use tokio::time::Instant;
 
-/// The sweep never fills a queue above this many messages. A simulation showed that a sweep without
-/// this limit multiplies the messages, and the queue never drains.
+/// The number of messages in a queue above which the sweep sends none. A simulation showed that
+/// without this limit a sweep multiplies the messages, and the queue never becomes empty.
 pub(super) const DEPTH: u64 = 1_000;
 
-/// The fill of the two queues, as far as the sweep knows it.
+/// The fill level of the two queues, as far as the sweep knows it.
 pub(super) struct SendCapacity {
     live: QueueFill,
     backlog: QueueFill,
 }
 
-/// The fill of one queue.
+/// The fill level of one queue.
 struct QueueFill {
-    /// Messages that can be added.
+    /// The number of messages that can be added.
     left: u64,
-    /// Messages that waited before and that no checked row has claimed.
+    /// The number of messages that were in the queue before and can still belong to any row.
     unclaimed: u64,
-    /// The times of recent reservations, whose messages the depth does not show yet.
+    /// The times of recent reservations whose messages the depth does not include yet.
     given: VecDeque<Instant>,
 }
 
@@ -39,7 +39,7 @@ impl QueueFill {
         }
     }
 
-    /// Updates the fill with a new depth.
+    /// Updates the fill level with a new depth.
     fn renew(&mut self, depth: u64, now: Instant) {
         while self.given.front().is_some_and(|at| now - *at >= DEPTH_LAG) {
             self.given.pop_front();
@@ -63,7 +63,7 @@ impl QueueFill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) there: QueueName,
-    /// Whether it uses capacity. A delayed message does not use capacity now.
+    /// Whether the message uses capacity. A delayed message does not use capacity yet.
     counted: bool,
 }
 
@@ -76,39 +76,40 @@ impl SendCapacity {
         }
     }
 
-    /// Begins a pass: each waiting message can belong to any row.
+    /// Starts a pass. Each message that waits in a queue can belong to any row.
     pub(super) fn begin(&mut self, live: u64, backlog: u64, now: Instant) {
         self.renew(live, backlog, now);
         self.live.unclaimed = live;
         self.backlog.unclaimed = live.saturating_add(backlog);
     }
 
-    /// Updates the fill with new depths.
+    /// Updates the fill levels with new depths.
     pub(super) fn renew(&mut self, live: u64, backlog: u64, now: Instant) {
         self.live.renew(live, now);
         self.backlog.renew(backlog, now);
     }
 
-    /// When the depths show the oldest message that they do not show yet.
+    /// Returns when the depths will include the oldest message that they do not include yet.
     pub(super) fn shows_at(&self) -> Option<Instant> {
         let given = [&self.live, &self.backlog].map(|queue| queue.given.front());
         let first = given.into_iter().flatten().min()?;
         Some(*first + DEPTH_LAG)
     }
 
-    /// How many rows of recent events may be checked.
+    /// Returns how many rows of recent events may be checked.
     pub(super) fn for_recent(&self) -> u64 {
         self.live.left
     }
 
-    /// How many rows of old events may be checked.
+    /// Returns how many rows of old events may be checked.
     pub(super) fn for_old(&self) -> u64 {
         let in_work_queue = (self.live.left + BACKLOG_BATCH).saturating_sub(DEPTH);
         self.backlog.left + in_work_queue
     }
 
     /// Reserves a place for the message of a row, if the queue has capacity. A full queue does not
-    /// accept the first message of a retry either, although no other message of it can be waiting.
+    /// accept the first message of a retry either, although no other message of this retry can be
+    /// waiting.
     pub(super) fn admit(&mut self, wanted: CapacityRequest, now: Instant) -> Option<Reservation> {
         let there = self.lane(wanted.lane);
         // The number of messages of old events in the work queue is always limited.
@@ -146,8 +147,9 @@ impl SendCapacity {
         }
     }
 
-    /// The queue for a message. While few messages wait in the work queue, it also takes a few
-    /// messages of old events: in the backlog queue, each would cost a second message.
+    /// Returns the queue for a message. While few messages wait in the work queue, it also takes a
+    /// few messages of old events, because each message in the backlog queue has to be sent a
+    /// second time.
     fn lane(&self, lane: QueueName) -> QueueName {
         match lane {
             QueueName::Backlog if self.live.left + BACKLOG_BATCH > DEPTH => QueueName::Main,
@@ -178,7 +180,7 @@ mod tests {
     #[test]
     fn a_row_that_was_rung_for_waits_for_its_message() {
         let mut room = SendCapacity::new(2 + BACKLOG_BATCH, 1);
-        // The row's message may be one of those that wait.
+        // One of the waiting messages may belong to this row.
         for _ in 0..2 + BACKLOG_BATCH {
             assert_eq!(there(&mut room, wanted(QueueName::Main, 1)), None);
         }
@@ -186,7 +188,7 @@ mod tests {
             there(&mut room, wanted(QueueName::Main, 1)),
             Some(QueueName::Main)
         );
-        // An old row's message may wait in either queue.
+        // One of the waiting messages in either queue may belong to an old row.
         for _ in 0..3 + BACKLOG_BATCH {
             assert_eq!(there(&mut room, wanted(QueueName::Backlog, 1)), None);
         }

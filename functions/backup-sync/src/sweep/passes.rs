@@ -1,4 +1,4 @@
-//! The passes of a sweep over the rows that are due.
+//! Runs the passes of a sweep over the rows that are due.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,45 +14,46 @@ use super::Work;
 use crate::BackupSync;
 use crate::deadline::from_anywhere;
 
-/// Rows of one part of the index that one request reads.
+/// The number of rows that one request reads from one part of the index.
 const ROWS: i32 = 500;
 
-/// Rows that are checked before the time and the capacity are checked again.
+/// The number of rows that are checked before the time and the capacity are checked again.
 const BATCH: usize = 160;
 
-/// How long a sweep waits for messages to be received before it assumes that the queue has no
+/// The time that a sweep waits for messages to be received before it assumes that the queue has no
 /// consumer.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Rows by their due time. A row that has long been due belongs to an old event, whose message goes
-/// to the backlog queue. While that queue is full, old events must not delay recent ones.
+/// The two groups of rows, by due time. A row that has long been due belongs to an old event, whose
+/// message goes to the backlog queue. While the backlog queue is full, old events must not delay
+/// recent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stretch {
     Recent,
     Old,
 }
 
-/// The result of a page of rows.
+/// The result of checking one page of rows.
 enum Page {
     /// More rows follow, from this key.
     Next(Item),
     Last,
-    /// The queue is full, or the time is over: no more rows are read.
+    /// The queue is full or no time is left, so the sweep reads no more rows.
     Full,
 }
 
 impl BackupSync {
-    /// Runs pass after pass, while there is time, rows are left, and the passes make progress.
+    /// Runs passes while time is left, rows are left, and the passes make progress.
     pub(super) async fn sweep_all(
         &self,
         fresh: &[(EventKey, UnixMillis)],
         work: &Work,
     ) -> anyhow::Result<()> {
-        // The index may not show these rows yet.
+        // The index may not contain these rows yet.
         self.sweep_row_batches(fresh, Stretch::Recent, work).await?;
         loop {
             let before = work.report.borrow().progress();
-            // Rows that one pass throttled are due again in the next.
+            // The next pass checks the rows that this pass throttled again.
             work.report.borrow_mut().throttled = 0;
             work.more.set(false);
             self.pass(work).await?;
@@ -72,9 +73,9 @@ impl BackupSync {
         }
     }
 
-    /// Checks all rows that are due, recent rows first. The parts of the index take turns, one page
-    /// each, so that the rows due longest come first: no recent event becomes old because its part
-    /// is the last.
+    /// Checks all rows that are due, recent rows first. The parts of the index alternate, one page
+    /// each. The rows that have been due longest therefore come first, and no recent event becomes
+    /// old only because its part is the last.
     async fn pass(&self, work: &Work) -> anyhow::Result<()> {
         let now = (self.clock)();
         let shards = from_anywhere((0..WORK_SHARDS).collect())?;
@@ -123,8 +124,8 @@ impl BackupSync {
         })
     }
 
-    /// Checks rows, as many at once as the queue has capacity for. Returns `false` if there is no
-    /// capacity or no time.
+    /// Checks rows, as many at once as the queue has capacity for. Returns `false` if no capacity
+    /// or no time is left.
     async fn sweep_row_batches(
         &self,
         mut rows: &[(EventKey, UnixMillis)],
@@ -143,8 +144,8 @@ impl BackupSync {
         Ok(true)
     }
 
-    /// Whether this sweep holds its lease and the queue has capacity. The depth of a full queue is
-    /// read again for a while, until its messages are received.
+    /// Returns whether this sweep holds its lease and the queue has capacity. If the queue is full,
+    /// reads its depth again for a while, until messages are received.
     async fn has_room(&self, stretch: Stretch, work: &Work) -> anyhow::Result<bool> {
         let patience = Instant::now() + work.time.scaled(PAUSE);
         loop {
@@ -165,7 +166,7 @@ impl BackupSync {
         }
     }
 
-    /// Whether this sweep holds its lease. The lease is renewed when a third of it is over.
+    /// Returns whether this sweep holds its lease. Renews the lease when a third of it is over.
     async fn still_holds_lease(&self, work: &Work) -> anyhow::Result<bool> {
         let now = (self.clock)();
         if work.leased.get() > now + SWEEP_LEASE * 2 / 3 {

@@ -1,4 +1,4 @@
-//! Recent events, which are not in the `work` index yet.
+//! Finds recent events that are not in the `work` index yet.
 //!
 //! The sweep scans the `time` index in the order of receipt, two minutes after receipt, and adds
 //! the events that are still open to the `work` index. One hour after the end of each hour, a
@@ -16,20 +16,20 @@ use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};
 
-/// How long one sweep scans recent events. The next sweep continues.
+/// The time in one sweep for the scan of recent events. The next sweep continues.
 const BUDGET: Duration = Duration::from_secs(60);
 
 /// The span of time that is scanned before the checkpoint moves.
 const STEP: Duration = Duration::from_secs(600);
 
-/// After this time, the checkpoint passes an event that could not be read, so that it cannot block
-/// the others. Its hour is scanned again.
+/// The time after which the checkpoint passes an event that could not be read, so that this event
+/// does not block the others. Its hour is scanned again.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Requests in parallel.
+/// The number of parallel requests.
 const AT_ONCE: usize = 16;
 
-/// Rows that one request reads.
+/// The number of rows that one request reads.
 const A_BATCH: usize = 100;
 
 /// What a scan does with the events that it finds.
@@ -45,10 +45,10 @@ enum ScanMode {
 #[derive(Debug, Default)]
 struct Scanned {
     sum: Checksum,
-    /// Events that were open and are in the `work` index now, with their time of receipt.
+    /// Events that were open and are now in the `work` index, with their times of receipt.
     open: Vec<(UnixMillis, EventKey)>,
     failed: u64,
-    /// The time was over before the end of the scan.
+    /// Whether no time was left before the end of the scan.
     was_cut: bool,
 }
 
@@ -65,9 +65,9 @@ impl Scanned {
 }
 
 impl BackupSync {
-    /// Adds the open events that are not in the `work` index yet. Returns these events, which the
-    /// sweep then checks, oldest first, and the number of failures. The next sweep retries the
-    /// failures.
+    /// Adds the open events that are not in the `work` index yet. Returns these events, oldest
+    /// first, for the sweep to check. Also returns the number of failures, which the next sweep
+    /// retries.
     pub(super) async fn sweep_recent(
         &self,
         now: UnixMillis,
@@ -95,7 +95,8 @@ impl BackupSync {
         let ledger = &self.services.inbox.ledger;
         let mut marks = match ledger.sweep().sweep_checkpoint().await? {
             Some(marks) => marks,
-            // Stored at once: if this sweep is killed, the next one would begin at a later time.
+            // The checkpoint is stored at once. If this sweep were killed, the next one would
+            // otherwise begin at a later time.
             None => ledger.sweep().begin_sweep_checkpoint(now).await?,
         };
         let configured = self.services.config.sources().map(|one| one.name.as_str());
@@ -106,8 +107,8 @@ impl BackupSync {
         ledger.sweep().store_sweep_checkpoint(&marks).await
     }
 
-    /// Scans while there is time. After a failure the scan continues, but the checkpoint does not
-    /// move past it.
+    /// Scans while time is left. After a failure the scan continues, but the checkpoint does not
+    /// move past the failure.
     async fn scan_new(
         &self,
         marks: &mut SweepCheckpoint,
@@ -124,7 +125,8 @@ impl BackupSync {
             let mut step = self
                 .scan_hours(ScanMode::Index, (from, to), sources, now, until)
                 .await;
-            // Events that are already indexed stay so, and cost the next sweep a read.
+            // Events that are already indexed stay indexed. The next sweep only has to read them
+            // again.
             if step.was_cut {
                 *gone = std::mem::take(gone).and(step);
                 return;
@@ -142,7 +144,8 @@ impl BackupSync {
         }
     }
 
-    /// Compares what the `time` index shows of past hours with what the scans saw of them.
+    /// Compares the current entries of the `time` index for past hours with the entries that the
+    /// scans read.
     async fn check_hours(
         &self,
         marks: &mut SweepCheckpoint,

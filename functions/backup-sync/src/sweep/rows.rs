@@ -16,14 +16,14 @@ use super::Work;
 use super::capacity::Reservation;
 use crate::BackupSync;
 
-/// Rows that are checked in parallel.
+/// The number of rows that are checked in parallel.
 const AT_ONCE: usize = 16;
 
-/// Messages in one request, and requests in parallel.
+/// The number of messages in one request, and the number of parallel requests.
 const TOGETHER: usize = 10;
 const REQUESTS: usize = 4;
 
-/// A message whose row is already updated: it has to be sent now.
+/// A message that has to be sent now, because its row is already updated.
 struct PendingSend {
     work_message: WorkMessage,
     delay: Duration,
@@ -31,7 +31,7 @@ struct PendingSend {
 }
 
 impl BackupSync {
-    /// Checks these rows while there is time.
+    /// Checks these rows while time is left.
     pub(super) async fn sweep_rows(&self, rows: &[(EventKey, UnixMillis)], work: &Work) {
         stream::iter(rows)
             .map(|(key, seen)| self.sweep_row(key, *seen, work))
@@ -61,7 +61,8 @@ impl BackupSync {
         self.decide(key, seen, work).await
     }
 
-    /// Postpones an event that no destination can take. Returns whether it was postponed.
+    /// Postpones an event if none of its destinations is reachable. Returns whether the event was
+    /// postponed.
     async fn skip_if_unreachable(&self, key: &EventKey, seen: UnixMillis, work: &Work) -> bool {
         let Some(source) = self.services.config.source(key.source()) else {
             return false;

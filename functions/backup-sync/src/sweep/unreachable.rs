@@ -1,5 +1,5 @@
-//! Postpones events whose destinations are all unreachable. During an outage of hours, repeated
-//! messages for them would only find what the circuit breakers already show.
+//! Postpones events whose destinations are all unreachable. During a long outage, each message for
+//! such an event would only find an open circuit breaker.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,15 +12,16 @@ use shared::sources::{ActionKind, Source};
 
 use crate::BackupSync;
 
-/// The time over which events that waited for the same probe return.
+/// The time span over which events that waited for the same probe become due.
 const SPREAD: Duration = Duration::from_secs(120);
 
 /// How long events are postponed while a probe is running.
 const MEANWHILE: Duration = Duration::from_secs(60);
 
 impl BackupSync {
-    /// When to check an event of this source again, if no destination can take it now. Of the
-    /// events of a source that wait for a probe, each sweep sends one `ahead`.
+    /// Returns when to check an event of this source again, if no destination can take it now. If
+    /// events of a source wait for a probe, each sweep sends one of them, and records the source in
+    /// `ahead`.
     pub(super) async fn skipped_unreachable(
         &self,
         source: &Source,
@@ -50,7 +51,7 @@ enum Wait {
     ForProbe(UnixMillis),
 }
 
-/// Combines the circuit breakers of all destinations of a source. `None` means that its events can
+/// Combines the circuit breakers of all destinations of a source. Returns `None` if its events can
 /// be sent.
 fn wait(positions: &[Position], now: UnixMillis, jitter: f64) -> Option<Wait> {
     let mut first: Option<UnixMillis> = None;

@@ -12,7 +12,7 @@ use crate::BackupSync;
 use crate::retry::{Refused, judge};
 
 impl BackupSync {
-    /// Requests a bearer token from the provider. The token is kept for this run only.
+    /// Requests a bearer token from the provider. Only this run uses the token.
     /// <https://www.rfc-editor.org/rfc/rfc6749#section-5.1>
     pub(super) async fn exchange_token(
         &self,

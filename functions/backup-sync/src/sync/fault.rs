@@ -1,4 +1,4 @@
-//! The faults of a provider's list. The metric and the documentation use their names.
+//! The faults of a provider's list. The metric and the documentation use the names of the faults.
 
 use std::fmt;
 
@@ -6,22 +6,23 @@ use std::fmt;
 /// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A page cannot be parsed, such as an HTML page.
+    /// A page cannot be parsed, for example because it is HTML.
     Unreadable,
-    /// The list returns to a page that it has shown, or shows the same events again and again.
+    /// The next page was already read, or two consecutive pages have the same events.
     Repeats,
-    /// The URL of the next page has another origin than the list.
+    /// The URL of the next page has another origin than the URL of the list.
     Elsewhere,
     /// An id is longer than the limit.
     TooLong,
-    /// The time of an event is more than a day from now.
+    /// The time of an event is more than a day in the future.
     Future,
-    /// The last run began in the future: the clock was wrong then, or is wrong now.
+    /// The start of the last run is in the future: the clock was wrong then, or is wrong now.
     CursorAhead,
 }
 
 impl Fault {
-    /// The word in the log line of the metric and in `infra/docs/sync`.
+    /// Returns the word that stands for the fault in the log line of the metric and in
+    /// `infra/docs/sync`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Unreadable => "sync.unreadable",
@@ -33,7 +34,7 @@ impl Fault {
         }
     }
 
-    /// The name of the fault; `sync.failed` for an error without one.
+    /// Returns the name of the fault, or `sync.failed` for an error without one.
     pub(crate) fn name_of(error: &anyhow::Error) -> &'static str {
         error
             .downcast_ref::<Self>()

@@ -5,7 +5,8 @@ use serde_json::json;
 use shared::base::clock::UnixMillis;
 use shared::webhook::sign::app_token;
 
-/// The token is valid for ten minutes at most. One of them is in the past, because clocks differ.
+/// The validity of the token in seconds, at most ten minutes altogether. One of these minutes is in
+/// the past, because clocks differ.
 const BEFORE: i64 = 60;
 const AFTER: i64 = 540;
 

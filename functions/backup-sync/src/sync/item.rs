@@ -1,4 +1,4 @@
-//! One item of a list, and the event that is made of it.
+//! One item of a list, and the event that is created from it.
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
@@ -11,34 +11,34 @@ use shared::webhook::preset::{Location, Locations, Sync, SyncKind};
 /// The type of an event that reports a change.
 const CHANGED: &str = "mitt.changed";
 
-/// The longest id of an event that is stored, in bytes.
+/// The maximum length of an event id in bytes.
 const LONGEST: usize = 1024;
 
 /// One event of a list.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// The id of the event, as the webhook would have it.
+    /// The id that the webhook of the event has.
     pub(super) id: String,
-    /// The type, cut like that of a webhook, so that a long type never blocks the cursor.
+    /// The type, truncated like the type of a webhook, so that a long type never blocks the cursor.
     pub(super) kind: String,
-    /// When it happened, if the list says so.
+    /// The time at which the event happened, if the list contains it.
     pub(super) at: Option<UnixMillis>,
-    /// This inbox answered its delivery with 2xx.
+    /// Whether this inbox answered the delivery of the event with 2xx.
     pub(super) delivered: bool,
-    /// The provider has no body of it.
+    /// Whether the provider has no body for the event.
     pub(super) bare: bool,
-    /// The exact bytes in the list.
+    /// The exact bytes of the item.
     pub(super) raw: Bytes,
 }
 
 impl Item {
-    /// Parses an item. An item without an id or a required time is an error of the page: it must
-    /// not be skipped.
+    /// Parses an item. If the id or a required time is missing, the page has an error, because the
+    /// item must not be skipped.
     pub(super) fn read(sync: &Sync, raw: &RawValue) -> anyhow::Result<Self> {
         let raw = raw.get().as_bytes();
         let id = name(sync, raw)?;
         let (id, kind) = if sync.kind == SyncKind::ChangeCursor {
-            // A change is not the event of a webhook, and must not use the id of one.
+            // A change is not the event of a webhook, and must not have the same id as one.
             (format!("changed:{id}"), CHANGED.to_owned())
         } else {
             let kind = first(&sync.event_type, raw).context("read the type of an event")?;
@@ -69,13 +69,13 @@ impl Item {
         })
     }
 
-    /// Whether its id is longer than the limit.
+    /// Returns whether the id is longer than the limit.
     pub(super) fn is_too_long(&self) -> bool {
         self.id.len() > LONGEST
     }
 
     /// Returns the body of the event, from the item or from the document that was fetched for it.
-    /// `None` if the provider has no body.
+    /// Returns `None` if the provider has no body.
     pub(super) fn body(
         &self,
         sync: &Sync,
@@ -84,7 +84,7 @@ impl Item {
         let body = match &sync.body {
             None => {
                 let whole = fetched.unwrap_or(&self.raw);
-                // The document can be truncated.
+                // The document can be truncated, so it is parsed first.
                 serde_json::from_slice::<&RawValue>(whole)
                     .map_err(|_| anyhow!("the fetched event is not valid JSON"))?;
                 Some(whole.clone())
@@ -149,7 +149,7 @@ fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Option<Bytes>> {
     Ok(Some(Bytes::copy_from_slice(raw.get().as_bytes())))
 }
 
-/// Wraps the body, or values of the item, in the same JSON as the webhook does.
+/// Wraps the body, or values of the item, in the same JSON as a webhook has.
 fn wrapped(wrap: &str, body: &[u8], item: &[u8]) -> anyhow::Result<Bytes> {
     let mut whole = Vec::with_capacity(wrap.len() + body.len());
     let mut rest = wrap;

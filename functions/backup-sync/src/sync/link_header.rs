@@ -1,8 +1,8 @@
-//! URLs that a provider names for the next page.
+//! Reads the URL of the next page from a response of a provider.
 
 use anyhow::{Context as _, ensure};
 
-/// The target of `rel="next"` in a `Link` header. <https://www.rfc-editor.org/rfc/rfc8288>
+/// Returns the target of `rel="next"` in a `Link` header. <https://www.rfc-editor.org/rfc/rfc8288>
 pub(super) fn next(header: &str) -> Option<String> {
     let mut rest = header;
     while let Some((_, after)) = rest.split_once('<') {
@@ -21,7 +21,7 @@ pub(super) fn next(header: &str) -> Option<String> {
     None
 }
 
-/// The parameters of one link, and the text after them.
+/// Returns the parameters of one link, and the text after them.
 fn parameters(text: &str) -> (Vec<(&str, &str)>, &str) {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
@@ -44,8 +44,8 @@ fn parameters(text: &str) -> (Vec<(&str, &str)>, &str) {
     (found, rest)
 }
 
-/// Returns the URL of the next page, if it has the origin of the list: the API key must not go
-/// anywhere else. The parameter with the key is removed, because the ledger stores the URL.
+/// Returns the URL of the next page, if it has the origin of the list, because the API key must not
+/// be sent to another host. Removes the parameter with the key, because the ledger stores the URL.
 pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Result<String> {
     let origin = origin(list).context("the URL of the list")?;
     let url = match next.strip_prefix('/') {
@@ -65,7 +65,7 @@ pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Resu
     Ok(format!("{base}?{}", kept.join("&")))
 }
 
-/// Scheme, host and port; `None` if the URL is not valid for a list.
+/// Returns scheme, host and port, or `None` if the URL is not valid for a list.
 fn origin(url: &str) -> Option<&str> {
     let (scheme, after) = url.split_once("://")?;
     let host = after.split(['/', '?', '#', '\\']).next()?;

@@ -8,7 +8,7 @@ use shared::webhook::event::Sha;
 use super::fault::Fault;
 use super::page::Listing;
 
-/// The pages that a run has read, so that it detects a list without an end.
+/// The pages that a run has read. They show whether the list repeats itself.
 #[derive(Default)]
 pub(super) struct LoopGuard {
     tokens: BTreeSet<String>,
@@ -31,7 +31,8 @@ impl LoopGuard {
         Err(error.context(Fault::Repeats))
     }
 
-    /// A provider that ignores which page is requested returns the same events in each page.
+    /// Returns an error if two consecutive pages have the same events. This is the case if the
+    /// provider ignores the token of the page.
     pub(super) fn check_events(&mut self, listing: &Listing) -> anyhow::Result<()> {
         if listing.items.is_empty() {
             return Ok(());
@@ -47,7 +48,7 @@ impl LoopGuard {
     }
 }
 
-/// Tokens can be long, so only their hash is kept.
+/// Returns the hash of a token, because tokens can be long.
 fn fingerprint(token: &str) -> String {
     Sha::of(token.as_bytes()).hex()
 }
@@ -90,7 +91,7 @@ mod tests {
     fn pages_that_share_some_events_do_not_repeat() {
         let mut shown = LoopGuard::new(None);
         shown.check_events(&listing(&["1", "2"])).unwrap();
-        // A new event arrived in between and shifted the list.
+        // A new event arrived in between and shifted the items by one.
         shown.check_events(&listing(&["2", "3"])).unwrap();
         shown.check_events(&listing(&[])).unwrap();
         shown.check_events(&listing(&[])).unwrap();

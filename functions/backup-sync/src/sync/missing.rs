@@ -18,19 +18,19 @@ use super::{Named, Run};
 use crate::BackupSync;
 use crate::retry::Refused;
 
-/// An event with a time further in the future than this means that a clock is wrong.
+/// How far in the future the time of an event can be. A later time means that a clock is wrong.
 const FUTURE: Duration = Duration::from_secs(24 * 3600);
 
-/// The most redelivery requests for one event.
+/// The maximum number of redelivery requests for one event.
 const MOST_ASKED: u64 = 3;
 
-/// The most missing events that a dry run names.
+/// The maximum number of missing events that a dry run names.
 const MOST_NAMED: usize = 100;
 
 /// The result of a request for one event.
 enum One {
     Has(Bytes),
-    /// The provider lists the event, but no longer has it.
+    /// The provider lists the event, but no longer has its body.
     Gone,
     /// The body is larger than the limit.
     TooLarge,
@@ -48,9 +48,9 @@ impl From<Option<Bytes>> for One {
 }
 
 impl Run<'_> {
-    /// Handles an item whose id is too long for a key. The item must not be skipped: the run ends
-    /// with an error, and the cursor stays. If the list is read from a position, the run ends at
-    /// once.
+    /// Handles an item whose id is too long for a key. The item must not be skipped, so the run
+    /// ends with an error and the cursor stays. If the list is read from a position, the run ends
+    /// at once.
     fn found_too_long(&mut self, item: &Item) -> anyhow::Result<()> {
         if self.sync.mark.is_some() {
             let error = anyhow!("an id of {} bytes", item.id.len());
@@ -72,7 +72,7 @@ impl Run<'_> {
         }
     }
 
-    /// Counts an item that the ledger has.
+    /// Counts an item whose event is in the ledger.
     fn saw(&mut self, key: &EventKey, item: &Item, seen: &Seen) {
         if let Some(counting) = &mut self.counting {
             counting.saw(key, &item.kind, item.at, seen);
@@ -89,7 +89,7 @@ impl Run<'_> {
         self.saw(key, item, &seen);
     }
 
-    /// Whether this run handles an item.
+    /// Returns whether this run handles an item.
     pub(super) fn wants(&self, item: &Item, span: TimeWindow) -> bool {
         let older = !self.sync.filters() && item.at.is_some_and(|at| at < span.from);
         !(older || self.settings.failed_only && item.delivered)
@@ -98,7 +98,7 @@ impl Run<'_> {
 
 impl BackupSync {
     /// Stores one listed event, or requests its redelivery, unless the ledger has it. Returns
-    /// `false` if the time is over.
+    /// `false` if no time is left.
     pub(super) async fn take(&self, run: &mut Run<'_>, item: &Item) -> anyhow::Result<bool> {
         run.report.listed += 1;
         if item.is_too_long() {
@@ -109,7 +109,7 @@ impl BackupSync {
             run.fault.get_or_insert(Fault::Future);
         }
         let key = EventKey::new(&run.source.name, &item.id);
-        // This read only saves the writes of a rejected put; the put itself decides.
+        // This read only avoids the writes of a rejected put. The put itself decides.
         if let Some(seen) = self.services.inbox.ledger.seen(&key).await? {
             run.saw(&key, item, &seen);
             return Ok(true);
@@ -141,7 +141,7 @@ impl BackupSync {
         Ok(true)
     }
 
-    /// The body of a listed event: from the list, or from a request for the event.
+    /// Returns the body of a listed event, from the list or from a request for the event.
     async fn body_of(&self, run: &mut Run<'_>, item: &Item, key: &EventKey) -> anyhow::Result<One> {
         let sync = run.sync;
         match &sync.fetch {
@@ -192,8 +192,8 @@ impl BackupSync {
         Ok(())
     }
 
-    /// Whether the redelivery of an event may be requested. After the limit, the event is fetched
-    /// from the API, as for a source without redelivery.
+    /// Returns whether the redelivery of an event may be requested. After the limit, the sync
+    /// fetches the event from the API, as for a source without redelivery.
     async fn may_request_redelivery(&self, run: &Run<'_>, key: &EventKey) -> anyhow::Result<bool> {
         if run.asked.contains(key) {
             return Ok(true);
@@ -228,7 +228,7 @@ impl BackupSync {
                 run.report.gone += 1;
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not deliver it again");
             }
-            // The redelivery was requested, whatever the response contains.
+            // The provider has accepted the request, whatever the response contains.
             One::Has(_) | One::TooLarge => {
                 run.report.asked += 1;
                 tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived; requested its redelivery");

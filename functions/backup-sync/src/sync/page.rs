@@ -15,7 +15,7 @@ pub(super) struct Listing {
     pub(super) items: Vec<Item>,
     /// The token, or the URL, of the next page.
     pub(super) next: Option<String>,
-    /// The position at which the next run continues, if this was the last page and the list has
+    /// The position at which the next run continues, if this is the last page and the list has
     /// positions.
     pub(super) mark: Option<String>,
 }
@@ -108,7 +108,7 @@ fn next(
     })
 }
 
-/// Whether there are more pages; `None` if the preset has no field for it.
+/// Returns whether there are more pages, or `None` if the preset has no field for it.
 fn says(more: Option<&JsonPath>, body: &Bytes) -> anyhow::Result<Option<bool>> {
     let Some(more) = more else {
         return Ok(None);

@@ -17,10 +17,10 @@ use super::time_window::TimeWindow;
 use crate::BackupSync;
 use crate::retry::Refused;
 
-/// How a complete run ended.
+/// The end of a complete run.
 #[derive(Debug)]
 pub(super) struct End {
-    /// When it began.
+    /// The start of the run.
     pub(super) started: UnixMillis,
     /// The position at which the next run continues, if the list has positions.
     pub(super) mark: Option<String>,
@@ -37,7 +37,7 @@ impl fmt::Display for NoSuchPage {
 }
 
 impl BackupSync {
-    /// Processes the pages. Returns the end of a complete run, or `None` if the time is over.
+    /// Processes the pages. Returns the end of a complete run, or `None` if no time is left.
     /// Without a lease, the run is a dry run.
     pub(super) async fn pages(
         &self,
@@ -112,7 +112,8 @@ impl BackupSync {
         if run.report.unreachable_s > 0 {
             self.note_lost(&run.source.name, cursor, times).await;
         }
-        // Events from before the inbox existed were not missed, and a lookback can reach that far.
+        // A lookback can include events from before the inbox existed. They were not missed, so a
+        // run with a lookback counts nothing.
         if run.lookback.is_none() {
             run.counting = self
                 .counting(&run.source.name, run.settings, cursor, times)
@@ -137,7 +138,7 @@ impl BackupSync {
     }
 
     /// Returns where to read the list from: its start, or the position at which the last run ended.
-    /// The outer `None` means that the time is over.
+    /// The outer `None` means that no time is left.
     async fn place(
         &self,
         run: &mut Run<'_>,
@@ -166,7 +167,8 @@ impl BackupSync {
         Ok(Some(Some(run.next_token(&at)?)))
     }
 
-    /// Requests a page; `None` if the provider requires a longer wait than the run has left.
+    /// Requests a page. Returns `None` if the provider requires a longer wait than the run has
+    /// left.
     async fn page(
         &self,
         run: &mut Run<'_>,
@@ -177,7 +179,7 @@ impl BackupSync {
         if let Some(token) = token
             && run.next_token(token).is_err()
         {
-            // The page was recorded when the list of the source had another origin.
+            // When the run recorded the page, the list of the source had another origin.
             return Err(anyhow::Error::new(NoSuchPage));
         }
         let question = span.page(sync, token)?;
@@ -208,7 +210,8 @@ impl Run<'_> {
     /// Returns the start of the window.
     fn first_second(&mut self, cursor: &Cursor, now: UnixMillis) -> UnixMillis {
         if let Some(mark) = &self.sync.mark {
-            // The position was lost, and the list continues from now.
+            // The position was lost, and the list continues from now. The events since the last run
+            // are out of reach.
             if let (Some(at), None, Some(_)) = (cursor.at, &cursor.mark, &mark.begin) {
                 self.out_of_reach(now.since(at));
             }
@@ -231,7 +234,7 @@ impl Run<'_> {
         wanted.max(reachable)
     }
 
-    /// How far back the provider's list goes; `None` if it keeps all events.
+    /// Returns how far back the provider's list goes, or `None` if the list keeps all events.
     pub(super) fn reach(&self) -> Option<Duration> {
         let days = self.sync.retention_days?;
         Some(Duration::from_secs(u64::from(days) * 24 * 3600))
@@ -247,7 +250,7 @@ impl Run<'_> {
         );
     }
 
-    /// Whether the list has reached items from before the window.
+    /// Returns whether the list has reached items from before the window.
     fn is_older(&self, listing: &Listing, span: TimeWindow) -> bool {
         let last = listing.items.last().and_then(|item| item.at);
         self.sync.sorted == Sorted::NewestFirst && last.is_some_and(|at| at < span.from)

@@ -7,12 +7,14 @@ use super::fault::Fault;
 /// The input of a sync run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct SyncRequest {
-    /// Only this source.
+    /// The only source to sync. `None` means all sources.
     pub source: Option<String>,
-    /// Only report what a run would find: nothing is written, and no redelivery is requested.
+    /// Whether to only report what a run would find. A dry run writes nothing, and requests no
+    /// redelivery.
     #[serde(default)]
     pub dry_run: bool,
-    /// The start of the window in seconds before now, if that is earlier than the cursor.
+    /// The start of the window in seconds before now. It applies only if it is earlier than the
+    /// cursor.
     pub lookback_s: Option<u64>,
 }
 
@@ -42,15 +44,16 @@ pub struct SyncReport {
     pub pages: u64,
     /// Events that the provider listed.
     pub listed: u64,
-    /// Of them, those that were missing in the ledger: gaps.
+    /// Events that were missing in the ledger (gaps).
     pub found: u64,
-    /// Of them, those whose redelivery was requested.
+    /// Missing events whose redelivery was requested.
     pub asked: u64,
-    /// Of them, those that the provider no longer has.
+    /// Missing events that the provider no longer has.
     pub gone: u64,
-    /// The whole window was requested. If not, the next run continues where this one stopped.
+    /// Whether the whole window was requested. If not, the next run continues where this one
+    /// stopped.
     pub complete: bool,
-    /// Another run held the lease.
+    /// Whether another run held the lease.
     pub skipped: bool,
     /// Seconds since the last sync that the provider's list no longer covers.
     pub unreachable_s: u64,
@@ -72,7 +75,7 @@ impl SyncReport {
     }
 }
 
-/// Logs the sources without time left. The next run begins with them.
+/// Logs the sources for which no time was left. The next run begins with them.
 pub(super) fn say_left(sources: &[&str]) {
     let (left, names) = (sources.len(), sources.join(" "));
     tracing::warn!(
@@ -101,7 +104,7 @@ pub(super) fn say_done(report: &SyncReport, order: &SyncRequest) {
     );
 }
 
-/// Logs the line of which the template makes a metric.
+/// Logs the line from which the template creates a metric.
 pub(super) fn say_failed(source: &str, error: &anyhow::Error) {
     tracing::error!(
         source,

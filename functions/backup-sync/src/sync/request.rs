@@ -21,13 +21,13 @@ pub(super) struct ApiRequest {
     pub(super) url: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Option<String>,
-    /// A status outside 2xx that is a result too.
+    /// A status outside 2xx that also counts as a result.
     pub(super) also: Option<u16>,
 }
 
 impl BackupSync {
-    /// Sends a request and parses the response. `None` if the provider requires a longer wait than
-    /// the run has left. A response that cannot be parsed is requested again.
+    /// Sends a request and parses the response. Returns `None` if the provider requires a longer
+    /// wait than the run has left. Repeats the request if the response cannot be parsed.
     pub(super) async fn ask<T>(
         &self,
         run: &mut Run<'_>,
@@ -40,8 +40,8 @@ impl BackupSync {
             }
             let left = run.ends.since((self.clock)());
             let Ok(answer) = timeout(left, self.send(run, question)).await else {
-                // A provider that is this slow at the first page of each turn never gets further.
-                // That is an error, and not a run that the next turn continues.
+                // If the provider is this slow at the first page of every turn, the sync never gets
+                // further. So this is an error, and not a run that the next turn continues.
                 return if run.report.pages > 0 {
                     Ok(None)
                 } else {
@@ -62,8 +62,8 @@ impl BackupSync {
         })
     }
 
-    /// Waits for this long, and until the rate allows the next request. Returns `false` if the run
-    /// has no time for it.
+    /// Waits for the given time, and until the rate allows the next request. Returns `false` if the
+    /// run has no time for the wait.
     async fn pause(&self, run: &mut Run<'_>, wait: Duration) -> bool {
         let now = (self.clock)();
         let until = run.pace.map_or(now + wait, |at| at.max(now + wait));

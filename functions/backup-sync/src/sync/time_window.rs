@@ -15,7 +15,7 @@ pub(super) struct TimeWindow {
 }
 
 impl TimeWindow {
-    /// Builds the request of a page.
+    /// Builds the request for a page.
     pub(super) fn page(self, sync: &Sync, token: Option<&str>) -> anyhow::Result<ApiRequest> {
         let mut question = self.list(sync, &sync.request);
         let Some(token) = token else {
@@ -25,7 +25,7 @@ impl TimeWindow {
             return Ok(question);
         };
         match &sync.page {
-            // A mark can be a URL in any of the styles whose pages follow a URL.
+            // A mark can be a URL in each pagination style whose next page is a URL.
             Page::LinkHeader | Page::NextUrl { .. } => {
                 token.clone_into(&mut question.url);
                 question.query.clear();
@@ -39,7 +39,7 @@ impl TimeWindow {
         Ok(question)
     }
 
-    /// Builds a request of the list.
+    /// Builds a request for the list.
     pub(super) fn list(self, sync: &Sync, request: &Request) -> ApiRequest {
         let since = sync.since.from(self.from, self.started);
         let until = sync.since.until(self.started, self.started);
@@ -58,7 +58,7 @@ impl TimeWindow {
     }
 }
 
-/// Builds a request about one item.
+/// Builds a request for one item.
 pub(super) fn about(request: &Request, item: &[u8]) -> anyhow::Result<ApiRequest> {
     let query = request.query.iter();
     let query = query.map(|(name, value)| Ok((name.clone(), fill_item(value, item)?)));

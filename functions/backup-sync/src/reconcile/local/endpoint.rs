@@ -1,4 +1,4 @@
-//! Your own state at an HTTP endpoint that lists it as JSON.
+//! Reads your own state from an HTTP endpoint that lists it as JSON.
 
 use anyhow::{Context as _, ensure};
 use shared::monitoring::reconcile::{Side, Sides, add};

@@ -1,4 +1,4 @@
-//! Your own state in a DynamoDB table.
+//! Reads your own state from a DynamoDB table.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::super::provider::values;
 use super::super::{few_enough, in_time};
 use super::{Key, Listed};
 
-/// The client of a table, and the time at which reads of it must end.
+/// The client of a table, and the deadline for reads.
 pub(in super::super) struct Table<'a> {
     pub(in super::super) dynamodb: &'a Client,
     pub(in super::super) clock: Clock,
@@ -36,7 +36,7 @@ impl Table<'_> {
             in_time((self.clock)(), self.ends, &what)?;
             let (items, next) = self.page(at, place).await?;
             for item in &items {
-                // The same table can contain other kinds of items.
+                // The table can also contain other kinds of items.
                 if let Some((id, side)) = read(item, at, reconcile) {
                     let named = at.key.keys();
                     let key =
@@ -112,7 +112,8 @@ impl Table<'_> {
             .set_expression_attribute_names(Some(names))
             .expression_attribute_values(":partition", AttributeValue::S(value.clone()))
             .projection_expression(projection)
-            // An index cannot be read consistently; objects that differ are read again by key.
+            // An index does not support consistent reads. Objects that differ are read again by
+            // key.
             .consistent_read(at.index.is_none())
             .set_exclusive_start_key(place)
             .send()
@@ -122,7 +123,8 @@ impl Table<'_> {
     }
 }
 
-/// The key of your item for an object of the provider; `None` if the object lacks a value.
+/// Returns the key of your item for an object of the provider, or `None` if the object lacks a
+/// value of the key.
 pub(super) fn key(at: &LocalTable, object: &Bytes) -> Option<Key> {
     at.key
         .iter()
@@ -130,7 +132,7 @@ pub(super) fn key(at: &LocalTable, object: &Bytes) -> Option<Key> {
         .collect()
 }
 
-/// The projection of a read: only the attributes that are compared.
+/// Returns the projection of a read: only the attributes that are compared.
 fn projection(at: &LocalTable) -> (HashMap<String, String>, String) {
     let attributes = at.attributes.iter().enumerate();
     let names = attributes.map(|(at, name)| (format!("#a{at}"), name.clone()));
@@ -159,7 +161,7 @@ fn document(item: &Item) -> Value {
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-/// A value as JSON. A number stays as it is written.
+/// Converts an attribute to JSON. A number is not reformatted.
 fn plain(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) | AttributeValue::N(text) => json!(text),

@@ -6,7 +6,7 @@ use shared::webhook::preset::Preset;
 use super::super::time_window::{TimeWindow, about};
 use super::*;
 
-/// A list in this style of pages; `request` and `more` are lines of its table.
+/// Returns a list with this pagination. `request` and `more` are lines of its table.
 fn list(request: &str, page: &str, more: &str) -> Sync {
     let text = format!(
         "schema = 1\nid = \"acme\"\nname = \"Acme\"\ndocs = \"https://acme.test\"\n\
@@ -272,7 +272,7 @@ fn what_an_item_says_is_one_segment_of_a_url() {
     }
 }
 
-/// The type is a part of an index's key, which DynamoDB limits to 1,024 bytes.
+/// The type is part of an index key, which DynamoDB limits to 1,024 bytes.
 #[test]
 fn a_long_type_is_cut_as_a_webhooks_is() {
     let kind = "é".repeat(600);
