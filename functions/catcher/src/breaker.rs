@@ -1,8 +1,8 @@
 //! The circuit breaker of the ledger: after several failures, events go directly to the spill queue
-//! for a while, so that senders do not wait for the ledger.
+//! for some time, so that senders do not wait for the ledger.
 //!
-//! Each process has its own state in memory, and correctness does not depend on it. Time is an
-//! argument.
+//! Each process has its own state in memory, and correctness does not depend on it. The current
+//! time is an argument.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use shared::base::clock::UnixMillis;
 /// Consecutive failures that open the breaker.
 const FAILURES: u32 = 3;
 
-/// How long the breaker is open at first. Each failed try doubles the time, up to [`LONGEST`].
+/// The time for which the breaker is open at first. Each failed try doubles the time, up to
+/// [`LONGEST`].
 const SHORTEST: Duration = Duration::from_secs(5);
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The store that is tried first.
+/// The store that the catcher tries first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstStore {
     Ledger,
@@ -37,13 +38,13 @@ struct Open {
 }
 
 impl Breaker {
-    /// Returns the first store for the next event. After each wait one event tries the ledger; the
-    /// others go to the spill queue until the result is known.
+    /// Returns the first store for the next event. After each wait, one event tries the ledger. The
+    /// others go to the spill queue until the result of this try is known.
     pub(crate) fn first_store(&mut self, now: UnixMillis) -> FirstStore {
         let Some(open) = &mut self.open else {
             return FirstStore::Ledger;
         };
-        // A clock that was set back must not keep the breaker open.
+        // If the clock was set back, the breaker must not stay open.
         let waits = open.since <= now && now.since(open.since) < open.wait;
         if waits {
             return FirstStore::Spill;
@@ -52,12 +53,12 @@ impl Breaker {
         FirstStore::Ledger
     }
 
-    /// The ledger answered, with any result.
+    /// Records that the ledger answered, with any result.
     pub(crate) fn answered(&mut self) {
         *self = Self::default();
     }
 
-    /// The ledger did not answer, or is unavailable.
+    /// Records that the ledger did not answer, or is unavailable.
     pub(crate) fn failed(&mut self, now: UnixMillis) {
         self.failures = self.failures.saturating_add(1);
         let wait = match self.open {
@@ -68,7 +69,7 @@ impl Breaker {
         self.open = Some(Open { since: now, wait });
     }
 
-    /// The spill queue failed, so the ledger is the only store left.
+    /// Closes the breaker, because the spill queue failed and the ledger is the only store left.
     pub(crate) fn force_closed(&mut self) {
         *self = Self::default();
     }
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(breaker.first_store(after(5)), FirstStore::Ledger);
         assert_eq!(breaker.first_store(after(5)), FirstStore::Spill);
         assert_eq!(breaker.first_store(after(9)), FirstStore::Spill);
-        // The result of that try is unknown: its process may have been frozen.
+        // The result of the first try is unknown, because its process may have been frozen.
         assert_eq!(breaker.first_store(after(10)), FirstStore::Ledger);
     }
 

@@ -1,4 +1,4 @@
-//! An event that is durable: its log line, and its message for the work queue.
+//! Logs an event that is durable, and creates its message for the work queue.
 
 use shared::inbox::Stored;
 use shared::inbox::ledger::Received;
@@ -6,7 +6,7 @@ use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
 use shared::webhook::event::Event;
 
-/// An event that is durable.
+/// An event that is durable, and how it was stored.
 #[expect(clippy::large_enum_variant, reason = "few values, and short-lived")]
 pub(crate) enum Durable {
     Stored(Stored),
@@ -14,7 +14,8 @@ pub(crate) enum Durable {
 }
 
 impl Durable {
-    /// The message for the event. The drain sends the messages of spilled events.
+    /// Returns the message for the event. `None` for a spilled event, because the drain sends its
+    /// message.
     pub(crate) fn into_work_message(self) -> Option<WorkMessage> {
         match self {
             Self::Stored(kept) => kept.work_message,
@@ -29,7 +30,7 @@ impl Durable {
                     Received::New => "new",
                     Received::Open { .. } | Received::Settled => "duplicate",
                     Received::Conflict(_) => "conflict",
-                    // Anyone can repeat a captured request, so this word raises no alarm.
+                    // Anyone can repeat a captured request, so no alarm counts this word.
                     Received::Repeated(_) => "repeated_conflict",
                 };
                 let secret = kept.secret.as_deref();
@@ -54,7 +55,8 @@ impl Durable {
                 )
             };
         }
-        // A metric counts the lines of conflicts, so they are logged at every level of the template.
+        // A metric counts the lines of conflicts, so the catcher logs them at every level that the
+        // template allows.
         if word == "conflict" {
             line!(warn);
         } else {

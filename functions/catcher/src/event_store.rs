@@ -1,4 +1,4 @@
-//! Makes an event durable: in the ledger, or else in the spill queue.
+//! Makes an event durable in the ledger, or otherwise in the spill queue.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::breaker::{Breaker, FirstStore};
 use crate::durable::Durable;
 
-/// How many events of a batch are written in parallel.
+/// The number of events of a batch that are written in parallel.
 const AT_ONCE: usize = 16;
 
 /// Both stores, and the circuit breaker of the ledger.
@@ -30,12 +30,12 @@ pub(crate) struct EventStore {
 /// The deadlines of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
-    /// The deadline of the ledger, if the spill queue still has to be tried after it.
+    /// The deadline of the ledger if the spill queue still has to be tried afterwards.
     pub(crate) ledger: Instant,
     pub(crate) all: Instant,
 }
 
-/// An event of a request, and what is already stored of it.
+/// An event of a request, and the parts of it that are already stored.
 struct Waiting {
     event: Event,
     placed: Option<StoredBody>,
@@ -49,7 +49,7 @@ enum Put {
     Failed(anyhow::Error),
     /// The ledger rejects this event permanently.
     Refused(anyhow::Error),
-    /// The ledger was not called, or the time was too short to count as its failure.
+    /// The ledger was not called, or the time was too short to count as a failure of the ledger.
     Skipped(anyhow::Error),
 }
 
@@ -62,9 +62,9 @@ impl EventStore {
         }
     }
 
-    /// Stores the event, or each event of a batch, in the ledger or in the spill queue. On success
-    /// all events are durable. After an error this is unknown, and the request must not be
-    /// acknowledged.
+    /// Stores the event, or each event of a batch, in the ledger or in the spill queue. On success,
+    /// all events are durable. After an error, this is unknown, and the catcher must not
+    /// acknowledge the request.
     pub(crate) async fn store(
         &self,
         event: &Event,
@@ -113,7 +113,7 @@ impl EventStore {
         now: UnixMillis,
         until: Instant,
     ) -> anyhow::Result<anyhow::Result<()>> {
-        // Boxed: the future of a put has six kilobytes, and would be moved a dozen times.
+        // Boxed, because the future of a put has six kilobytes and would be moved a dozen times.
         let puts: Vec<Put> = stream::iter(waiting)
             .map(|one| Box::pin(self.put_one(one, now, until)))
             .buffered(AT_ONCE)
@@ -167,8 +167,8 @@ impl EventStore {
         Ok(())
     }
 
-    /// Sends the events that are not in the ledger to the spill queue. On success they are durable.
-    /// A body that could not be stored is part of the message, if it fits.
+    /// Sends the events that are not in the ledger to the spill queue. On success, they are
+    /// durable. If a body could not be stored, the message contains it if it fits.
     async fn spill(
         &self,
         waiting: &mut [Waiting],
@@ -184,7 +184,7 @@ impl EventStore {
             spilled.push(Spilled::new(one.event.clone(), one.placed.clone()));
         }
         let messages = self.spill.messages(&spilled)?;
-        // The time that the bucket used does not reduce the budget of the queue.
+        // The time that the bucket used does not shorten the time for the queue.
         let until = all.min(Instant::now() + budget);
         let sent = timeout_at(until, self.spill.send(messages)).await;
         let sent = sent.unwrap_or_else(|_| Err(anyhow!("request to the spill queue timed out")));

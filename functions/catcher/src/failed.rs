@@ -1,4 +1,4 @@
-//! Requests that fail: their log lines. The answer is 503, so the sender tries again.
+//! Logs requests that fail, and answers them with 503, so that the sender tries again.
 
 use anyhow::Error;
 use shared::base::clock::UnixMillis;
@@ -39,7 +39,7 @@ impl Catcher {
         error: &Error,
         now: UnixMillis,
     ) -> Response {
-        // A sender can cause this error, so it is not an error of the server.
+        // A sender can cause this error, so it is not a server error.
         if error.is::<TooManyConflicts>() {
             if let Some(count) = self.throttle.permit(Kind::Crowded, &source.name, now) {
                 tracing::warn!(

@@ -10,8 +10,8 @@ use crate::log_throttle::Kind;
 use crate::replies::{not_verified, try_again_later};
 
 impl Catcher {
-    /// Stores the secret that a handshake sets, and then answers: the response tells the provider
-    /// that the secret is stored. Only the first handshake can set it.
+    /// Stores the secret that a handshake sets, and then answers, because the response tells the
+    /// provider that the secret is stored. Only the first handshake can set the secret.
     pub(crate) async fn store_handshake_secret(
         &self,
         source: &Source,

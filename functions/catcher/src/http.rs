@@ -1,9 +1,9 @@
 //! Requests and responses of the HTTP API (payload format 2.0).
 //! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 //!
-//! These types replace the conversion of `lambda_http`. It panics on a body that is marked as
-//! base64 but is not, and its header map rejects a whole event for one odd value. Here, the first
-//! gets a response, and the second does not matter.
+//! These types replace the conversion of `lambda_http`, which panics on a body that is marked as
+//! base64 but is not, and rejects a whole event because of one invalid header value. With these
+//! types, the catcher answers the first request, and accepts the second.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Request {
     raw_path: String,
     #[serde(default)]
     raw_query_string: String,
-    /// Names in lower case, repeated headers joined by commas.
+    /// The headers: names in lower case, repeated headers joined by commas.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(rename = "requestContext")]
@@ -53,7 +53,7 @@ struct Http {
 pub struct BadBase64;
 
 impl Request {
-    /// The source that the path names: `/in/{source}`.
+    /// Returns the source in the path: `/in/{source}`.
     pub fn source(&self) -> Option<&str> {
         let (_, source) = self.raw_path.split_once("/in/")?;
         (!source.is_empty() && !source.contains('/')).then_some(source)
@@ -63,12 +63,13 @@ impl Request {
         &self.context.http.method
     }
 
-    /// The network of the sender.
+    /// Returns the network of the sender.
     pub(crate) fn network(&self) -> Network {
         Network::of(&self.context.http.source_ip)
     }
 
-    /// The size of the body in bytes, without decoding it; at most two bytes too large.
+    /// Returns the size of the body in bytes, without decoding it. The result can be up to two
+    /// bytes too large.
     pub fn body_len(&self) -> usize {
         let len = self.body.as_ref().map_or(0, String::len);
         if self.is_base64_encoded {
@@ -78,8 +79,8 @@ impl Request {
         }
     }
 
-    /// Returns the request as the provider sent it. The flag of the gateway decides whether the
-    /// body is base64, never the content type.
+    /// Returns the request as the provider sent it. Only the flag of the gateway decides whether
+    /// the body is base64; the content type does not.
     pub fn into_envelope(self, received_at: UnixMillis) -> Result<Envelope, BadBase64> {
         let body = self.body.unwrap_or_default();
         let body = if self.is_base64_encoded {
@@ -117,7 +118,7 @@ impl Response {
         let headers = BTreeMap::from([
             ("cache-control".to_owned(), "no-store".to_owned()),
             ("content-type".to_owned(), content_type.to_owned()),
-            // A response can repeat a sender's text, which must not be shown as a page.
+            // A response can contain a sender's text, which a browser must not show as a page.
             ("x-content-type-options".to_owned(), "nosniff".to_owned()),
         ]);
         Self {

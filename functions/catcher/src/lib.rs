@@ -1,12 +1,12 @@
-//! The catcher: verifies a webhook, stores it, answers.
+//! The catcher verifies a webhook, stores it, and answers.
 //!
 //! The catcher answers 2xx if and only if the event is durable: in the ledger, or in the spill
-//! queue that is drained into it. Every failure has a status, and none is an error of the function:
-//! a sender gets its answer within the budget, whatever the stores do.
+//! queue, from which the drain moves it to the ledger. Every failure has a status. No failure is an
+//! error of the function, so a sender gets a response within the budget, whatever the stores do.
 //!
 //! A request takes five steps: [`Catcher::answer`] gives it a deadline, `receive` finds its source
-//! and reads its bytes, `verify_with_fresh_secrets` proves the sender, `store_event` makes the
-//! event durable through [`EventStore`], and `answer` sends its key to the work queue.
+//! and reads its bytes, `verify_with_fresh_secrets` verifies the sender, `store_event` makes the
+//! event durable through [`EventStore`], and `answer` sends the key of the event to the work queue.
 
 mod breaker;
 mod durable;
@@ -40,10 +40,11 @@ use replies::acknowledged;
 
 pub use http::{BadBase64, Request, Response};
 
-/// The stores stop this long before the deadline of the response, so that the log says why.
+/// The time between the deadline of the stores and the deadline of the response, so that the
+/// catcher can still log the reason.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// What an answer needs, created once per process.
+/// The services that the catcher needs, created once per process.
 pub struct Catcher {
     services: Services,
     store: EventStore,
@@ -51,7 +52,7 @@ pub struct Catcher {
     clock: Clock,
 }
 
-/// The response to the sender, and what the catcher does before it responds.
+/// The response to the sender, and the step before it.
 struct Answer<'c> {
     response: Response,
     then: Followup<'c>,
@@ -59,7 +60,7 @@ struct Answer<'c> {
 
 enum Followup<'c> {
     Nothing,
-    /// The event is durable; its key goes to the work queue.
+    /// The event is durable, and its key goes to the work queue.
     Send(Vec<WorkMessage>),
     StoreRejected(RejectedRequest<'c>),
 }
@@ -75,9 +76,10 @@ impl Catcher {
         }
     }
 
-    /// Answers a request within [`KEEP_BUDGET`]. Sending the message has a budget of its own: an
-    /// event that became durable at the last moment is acknowledged, sent or not. A rejected
-    /// request is stored in the rest of the first budget, and stays rejected, stored or not.
+    /// Answers a request within [`KEEP_BUDGET`]. The message to the work queue has a separate
+    /// budget: if an event became durable at the last moment, the catcher acknowledges it whether
+    /// or not the message was sent. The catcher stores a rejected request in the rest of the first
+    /// budget; the response does not depend on it.
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
         let began = Instant::now();
@@ -103,7 +105,7 @@ impl Catcher {
         answer.response
     }
 
-    /// Finds the source and reads the bytes. The cheapest checks come first.
+    /// Finds the source and reads the bytes. The fastest checks come first.
     async fn receive(&self, request: Request, now: UnixMillis, by: Deadlines) -> Answer<'_> {
         let name = request.source();
         let Some(source) = name.and_then(|name| self.services.config.source(name)) else {
@@ -112,7 +114,7 @@ impl Catcher {
         if !matches!(request.method(), "POST" | "GET" | "HEAD") {
             return replies::method_not_allowed().into();
         }
-        // The estimate is up to two bytes high; the envelope has the exact length.
+        // `body_len` can be two bytes too large. The envelope has the exact length.
         if request.body_len() > source.max_body + 2 {
             return self.too_large(source, now).into();
         }
@@ -155,7 +157,8 @@ impl Catcher {
         }
     }
 
-    /// Makes the event durable, or each event of a batch. The response is 2xx only if all are.
+    /// Makes the event durable, or each event of a batch. The response is 2xx only if all of them
+    /// are durable.
     async fn store_event(
         &self,
         source: &Source,

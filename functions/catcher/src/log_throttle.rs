@@ -1,8 +1,8 @@
-//! Limits the log lines about anonymous requests, so that a flood of requests does not become a
-//! high bill.
+//! Limits the log lines about anonymous requests, so that a flood of requests does not cause high
+//! log costs.
 //!
-//! Each process has its own state in memory, and nothing depends on it. The counts stay complete,
-//! because each line has the number of requests that it stands for.
+//! Each process has its own state in memory, and correctness does not depend on it. The counts are
+//! complete, because each line contains the number of requests that it stands for.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 
-/// Requests of one kind and one source that get a line each, in a minute.
+/// The number of requests of one kind and one source in a minute that get a line each.
 const EACH: u64 = 10;
 
-/// Requests that share a line after these.
+/// The number of requests that share one line, after the first ones.
 const SHARED: u64 = 100;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -25,9 +25,9 @@ pub(crate) enum Kind {
     TooLarge,
     /// The request waits for a key that has to be fetched.
     Waits,
-    /// The request exceeds a limit for requests like it.
+    /// The request exceeds a limit for requests of this kind.
     Crowded,
-    /// The request could not be decided because of the inbox, not of the sender.
+    /// The inbox could not decide about the request, and the sender is not the cause.
     Undecided,
     /// The secrets or keys could not be read.
     Failed,
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Handshake,
     /// A handshake tried to set a secret, but the source already has one.
     Armed,
-    /// The secret of a handshake could not be stored.
+    /// The secret that a handshake sets could not be stored.
     NotArmed,
     /// The quarantine has reached its limit for today.
     Full,
@@ -51,22 +51,22 @@ pub(crate) struct LogThrottle(Mutex<HashMap<(Kind, String), Seen>>);
 struct Seen {
     since: UnixMillis,
     lines: u64,
-    /// Requests that no line has counted yet.
+    /// The number of requests that no line has counted yet.
     untold: u64,
 }
 
 impl LogThrottle {
-    /// Counts a request. Returns the number of requests for which its line stands; `None` for no
-    /// line.
+    /// Counts a request. Returns the number of requests that its line stands for, or `None` if the
+    /// request gets no line.
     pub(crate) fn permit(&self, kind: Kind, source: &str, now: UnixMillis) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The operator configures the sources, not a sender, so they are few.
+        // The operator configures the sources, so their number is small.
         let seen = all.entry((kind, source.to_owned())).or_insert(Seen {
             since: now,
             lines: 0,
             untold: 0,
         });
-        // A clock that was set back also begins a new minute.
+        // If the clock was set back, a new minute begins as well.
         if now < seen.since || now.since(seen.since) >= MINUTE {
             seen.since = now;
             seen.lines = 0;
@@ -86,7 +86,7 @@ mod tests {
 
     const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
 
-    /// The numbers in the lines for this many requests at one time.
+    /// Returns the numbers in the lines for this many requests at one time.
     fn lines(refusals: &LogThrottle, source: &str, count: usize, now: UnixMillis) -> Vec<u64> {
         let told = (0..count).map(|_| refusals.permit(Kind::NotVerified, source, now));
         told.flatten().collect()

@@ -1,4 +1,5 @@
-//! The Lambda function of the HTTP API: creates the services, passes each request to the library.
+//! The Lambda function of the HTTP API: creates the services and passes each request to the
+//! library.
 
 use catcher::{Catcher, Request};
 use lambda_http::lambda_runtime::{Error, LambdaEvent, run, service_fn};

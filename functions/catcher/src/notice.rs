@@ -1,4 +1,4 @@
-//! Unsigned notices: requests that only name an object, which backup-sync then fetches.
+//! Handles unsigned notices. These requests only name an object, which backup-sync then fetches.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::fetch_back::{Network, Noticed};
@@ -11,8 +11,9 @@ use crate::log_throttle::Kind;
 use crate::replies::{acknowledged, not_verified, try_again_later};
 
 impl Catcher {
-    /// Stores the object that an unsigned notice names. The catcher acknowledges the notice only if
-    /// the object is known to exist and will be fetched again; otherwise the sender has to retry.
+    /// Stores the name of the object in an unsigned notice. The catcher acknowledges the notice
+    /// only if the object is known to exist and will be fetched again. Otherwise the sender has to
+    /// retry.
     pub(crate) async fn notice(
         &self,
         source: &Source,
@@ -56,7 +57,8 @@ impl Catcher {
         try_again_later()
     }
 
-    /// Rejects a notice that names nothing that can be fetched. Nothing of it is stored.
+    /// Rejects a notice that does not name an object that can be fetched. Nothing of the notice is
+    /// stored.
     pub(crate) fn invalid_notice(
         &self,
         source: &Source,

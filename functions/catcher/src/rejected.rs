@@ -1,4 +1,4 @@
-//! Rejected requests: their responses, log lines and storage.
+//! Answers, logs and stores rejected requests.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::log_throttle::Kind;
 use crate::replies::{self, not_verified, try_again_later};
 use crate::{Answer, Catcher, Followup};
 
-/// A rejected request, whole.
+/// A rejected request with everything that is stored of it.
 pub(crate) struct RejectedRequest<'c> {
     source: &'c Source,
     envelope: Envelope,
@@ -30,7 +30,7 @@ impl Catcher {
         now: UnixMillis,
     ) -> Answer<'c> {
         let response = match reason {
-            // backup-sync fetches the key; the stored request says which one.
+            // backup-sync fetches the key. The stored request names it.
             Reason::NotFetched => {
                 if let Some(count) = self.throttle.permit(Kind::Waits, &source.name, now) {
                     tracing::warn!(
@@ -43,7 +43,8 @@ impl Catcher {
                 }
                 try_again_later()
             }
-            // The configuration is at fault. After a 401, providers would disable the endpoint.
+            // The configuration is wrong. A response of 401 would make providers disable the
+            // endpoint.
             reason if reason.is_undecided() => {
                 self.log_undecided(source, reason, now);
                 return try_again_later().into();
@@ -68,8 +69,8 @@ impl Catcher {
     /// Logs that the source has no secret to verify with.
     fn log_undecided(&self, source: &Source, reason: Reason, now: UnixMillis) {
         if let Some(count) = self.throttle.permit(Kind::Undecided, &source.name, now) {
-            // A source that gets its secret from a handshake has none yet, and anyone can post to
-            // it: this is not a server error.
+            // A source that gets its secret from a handshake has no secret yet, and anyone can post
+            // to it. So this is not a server error.
             let server_errors = (!source.verifier.is_armed_by_handshake()).then_some(count);
             tracing::error!(
                 source = source.name,
@@ -97,7 +98,7 @@ impl Catcher {
     }
 
     /// Stores a rejected request for some days, in case the configuration is wrong. The response
-    /// does not depend on it.
+    /// does not depend on whether it is stored.
     pub(crate) async fn store_rejected(
         &self,
         rejected: &RejectedRequest<'_>,
@@ -105,7 +106,7 @@ impl Catcher {
         left: Duration,
     ) {
         let source = rejected.source;
-        // The verification has read the secrets, so they come from the cache.
+        // The verification has read the secrets, so these come from the cache.
         let Ok(secrets) = self.services.secrets.live(&source.secret, now).await else {
             return;
         };

@@ -6,20 +6,21 @@ use crate::http::Response;
 
 const JSON: &str = "application/json";
 
-/// The response that the provider expects for an event that is durable.
+/// Returns the response that the provider expects for an event that is durable.
 pub(crate) fn acknowledged(source: &Source) -> Response {
     let ack = &source.verifier.preset.ack;
     Response::new(ack.ok, &ack.content_type, ack.body.as_str())
 }
 
-/// The same response for every failed verification, so that it tells a forger nothing. A few
-/// providers expect another status than 401.
+/// Returns the same response for every failed verification, so that a forger learns nothing from
+/// it. A few providers expect another status than 401.
 pub(crate) fn not_verified(source: &Source) -> Response {
     let status = source.verifier.preset.ack.bad_signature;
     Response::new(status, JSON, r#"{"error":"not verified"}"#)
 }
 
-/// The request is neither accepted nor rejected: the sender has to try again.
+/// Returns the response for a request that is neither accepted nor rejected, so that the sender
+/// tries again.
 pub(crate) fn try_again_later() -> Response {
     Response::new(503, JSON, r#"{"error":"try again"}"#).with("retry-after", "30")
 }

@@ -1,4 +1,4 @@
-//! Verifies a request with the secrets and keys that are live.
+//! Verifies a request with the current secrets and keys.
 
 use shared::aws::secrets::{Live, Secret};
 use shared::base::clock::UnixMillis;
@@ -9,8 +9,9 @@ use shared::webhook::verify::{Arrival, Reason, Rejected};
 use crate::Catcher;
 
 impl Catcher {
-    /// Verifies a request. If a fetched key is missing, reads the keys again; if no secret matches,
-    /// reads the secrets again. Verifies the request once more if they have changed.
+    /// Verifies a request. If a fetched key is missing, reads the keys again. If no secret matches,
+    /// reads the secrets again. Verifies the request a second time if the keys or secrets have
+    /// changed.
     pub(crate) async fn verify_with_fresh_secrets(
         &self,
         source: &Source,

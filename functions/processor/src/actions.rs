@@ -36,7 +36,7 @@ pub(crate) use aws::Clients;
 pub(crate) struct Work<'w> {
     /// The row of the event.
     pub(crate) row: &'w Row,
-    /// The exact bytes of the event, or the current state if the source fetches it.
+    /// The exact bytes of the event, or the current state of its entity if the source fetches it.
     pub(crate) body: &'w Bytes,
     /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,
@@ -48,13 +48,13 @@ pub(crate) struct Work<'w> {
     pub(crate) health: &'w DestinationHealth,
 }
 
-/// The last call result of an action, which tells whether its destination is healthy.
+/// The result of an action's last call, which shows whether the destination is healthy.
 #[derive(Debug, Default)]
 pub(crate) struct DestinationHealth(Mutex<Option<CallResult>>);
 
 impl Work<'_> {
-    /// Runs an action. AWS calls are boxed; otherwise the future of every action would be as large
-    /// as the largest of them.
+    /// Runs an action. AWS calls are boxed, because otherwise the future of every action would be
+    /// as large as that of the largest action.
     pub(crate) async fn run(&self, action: &Action) -> Outcome {
         let name = &action.name;
         match &action.kind {
@@ -87,8 +87,8 @@ impl Work<'_> {
     async fn run_code(&self, code: &str, params: &BTreeMap<String, String>) -> Outcome {
         match code {
             "open-issue" => open_issue::open_issue(self, params).await,
-            // After its attempts the event is a dead letter. It can be replayed once the code is
-            // deployed.
+            // When its attempts are used up, the event is a dead letter. An operator can replay it
+            // after the code is deployed.
             _ => Outcome::retry(format!("this processor has no Rust action {code:?}")),
         }
     }
@@ -101,7 +101,7 @@ impl Work<'_> {
             .with_context(|| format!("secret {name:?} not found"))
     }
 
-    /// Maps a response to the effect, and notes the health of the destination.
+    /// Converts a response to an effect, and records the health of the destination.
     pub(crate) fn effect(&self, answer: Result<Answer, SendError>) -> Effect {
         self.health.note(http::heard(&answer));
         http::effect(answer)

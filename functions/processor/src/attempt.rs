@@ -20,9 +20,9 @@ use crate::{LARGE, Permit, Processor};
 pub(crate) type ActionsResult = (Outcome, Vec<(String, EffectRow)>);
 
 impl Processor {
-    /// One attempt: runs the actions, decides the settlement, records it, and sends the message of a
-    /// short wait. `until` is when the actions must have ended. Like the lease, it counts from before
-    /// the claim: a call must never run when another worker can take the event over.
+    /// Makes one attempt: runs the actions, decides the settlement, records it, and sends the
+    /// message of a short wait. The actions must end before `until`. Like the lease, `until` counts
+    /// from before the claim, because no call may run when another worker can take over the event.
     pub(crate) async fn work(
         &self,
         source: &Source,
@@ -51,8 +51,8 @@ impl Processor {
         Ok(next)
     }
 
-    /// Runs the actions of the source in parallel. The event is done when all of them are; an
-    /// action that fails or hangs does not stop the others.
+    /// Runs the actions of the source in parallel. The event is done when all of its actions are
+    /// done. If an action fails or hangs, the others continue.
     async fn run_actions(
         &self,
         source: &Source,
@@ -101,7 +101,8 @@ impl Processor {
         }
     }
 
-    /// Sends a delayed message if the settlement has a short wait; the sweep sends the others.
+    /// Sends a delayed message if the wait of the settlement is short. For a longer wait, the sweep
+    /// sends the message.
     async fn send_retry(&self, attempt: Attempt, settled: Settled) {
         let Settled::Recorded(
             Settlement::Retry {
@@ -120,7 +121,7 @@ impl Processor {
             key: attempt.key,
             run: attempt.run,
         };
-        // One more second, so that the message never arrives before the event is due.
+        // The additional second ensures that the message does not arrive before the event is due.
         let delay = delay + Duration::from_secs(1);
         if let Err(error) = self.services.inbox.queue.send(&message, delay).await {
             let id = attempt.id;
@@ -129,7 +130,8 @@ impl Processor {
     }
 }
 
-/// The result of all actions of an event. Records the earliest time of a deferred action in `turn`.
+/// Combines the results of all actions of an event. Records the earliest time of a deferred action
+/// in `turn`.
 fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> ActionsResult {
     let mut all: ActionsResult = (Outcome::Done, Vec::new());
     for (outcome, changed) in results {
@@ -150,8 +152,8 @@ fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> Acti
     all
 }
 
-/// The settlement of an attempt whose event also has a place in an order. `chained` attempts began
-/// without a message of their own.
+/// Returns the settlement of an attempt whose event also has a place in an order. A `chained`
+/// attempt began without a message of its own.
 fn settle_turn(
     settlement: Settlement,
     turn: &mut Turn,
@@ -175,7 +177,7 @@ fn settle_turn(
                 in_line: false,
             }
         }
-        // Another event began this chain of messages; do not extend it.
+        // Another event began this sequence of events, so the sequence must not continue.
         (settlement, _) if chained => settlement.without_send(),
         (settlement, _) => settlement,
     };
@@ -186,7 +188,8 @@ fn settle_turn(
     }
 }
 
-/// What the log and the message need of a row after the settlement has taken its lease.
+/// The values of a row that the log and the message need after the settlement has consumed the
+/// lease.
 struct Attempt {
     id: EventId,
     key: EventKey,
@@ -234,7 +237,7 @@ impl Attempt {
                 )
             };
         }
-        // A metric counts these lines, so they must not depend on the log level.
+        // A metric counts these lines, so the processor logs them at every level.
         if word == "dead_letter" {
             line!(warn);
         } else {

@@ -1,5 +1,5 @@
-//! Runs one action of one event: checks its filter, checks the circuit breaker and the rate limit
-//! of its destination, and returns the outcome.
+//! Runs one action of one event: checks its filter, and the circuit breaker and the rate limit of
+//! its destination. Returns the outcome.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ use crate::actions::{DestinationHealth, Work};
 use crate::attempt::ActionsResult;
 use crate::order::ActionInput;
 
-/// The worker waits for a turn that comes within this time. An event with a later turn is deferred.
+/// The maximum time that a worker waits for its turn under the rate limit. If the turn comes later,
+/// the event is deferred.
 const SOON: Duration = Duration::from_millis(1_200);
 
 /// How long older events are deferred while their destination is failing.
@@ -29,8 +30,9 @@ const STRAINED: Duration = Duration::from_secs(120);
 /// The time that is reserved for a call.
 const CALL: Duration = Duration::from_secs(20);
 
-/// How many deferrals an event can have before a failed probe counts as an attempt. The limit ends
-/// an event that makes every destination fail: with a probe every ten minutes, after most of a day.
+/// The number of deferrals of an event after which a failed probe counts as an attempt. Without
+/// this limit, an event that makes every destination fail would never end. With a probe every ten
+/// minutes, the limit is reached within a day.
 const FREE_PROBES: u32 = 100;
 
 impl Processor {
@@ -62,7 +64,8 @@ impl Processor {
             )
         };
         let outcome = match &action.destination {
-            // A settled effect is not sent again, so the state of its destination does not matter.
+            // An effect that is already settled is not sent again, so the state of its destination
+            // does not matter.
             Some(destination) if !effects.is_settled(&action.name) => {
                 self.call_destination(destination, action, &work, until)
                     .await
@@ -87,7 +90,7 @@ impl Processor {
         (outcome, effects.into_changed())
     }
 
-    /// Runs an action if its destination can take it now; otherwise the event is deferred.
+    /// Runs an action if its destination can take the event now. Otherwise defers the event.
     async fn call_destination(
         &self,
         destination: &Destination,
@@ -117,11 +120,12 @@ impl Processor {
             (Pass::Free | Pass::Probe(_), _) => {}
         }
         let probes = matches!(pass, Pass::Probe(_));
-        // If a slow table left little time, a timeout says nothing about the destination.
+        // If a slow table left little time, a timeout does not show that the destination is slow.
         let had_time = until.since((self.clock)()) >= CALL;
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
-        // The action timed out during a call or before it: the destination did not answer in time.
+        // The action timed out, during a call or before it. The destination counts as failing only
+        // if it had enough time.
         let heard = if now >= until && had_time {
             CallResult::Failure
         } else {
@@ -129,7 +133,7 @@ impl Processor {
         };
         self.breakers.heard(name, pass, heard, now, jitter()).await;
         match outcome {
-            // A failed probe is not a fault of its event.
+            // A failed probe does not count as an attempt of its event.
             Outcome::Retry { error, .. }
                 if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
@@ -139,7 +143,7 @@ impl Processor {
         }
     }
 
-    /// Waits for a turn that comes soon. For a later turn, returns the time to try again.
+    /// Waits for the turn if it comes soon. Otherwise returns the time of the turn.
     async fn turn(
         &self,
         destination: &str,
@@ -159,7 +163,7 @@ impl Processor {
                     }
                     tokio::time::sleep(at.since(now)).await;
                 }
-                // If the count is unavailable, the call is not delayed.
+                // If the counter is unavailable, the call is not delayed.
                 Err(error) => {
                     tracing::warn!(
                         destination,
@@ -204,7 +208,7 @@ impl Processor {
     }
 }
 
-/// Spreads deferred events over time, so that they do not all return at once.
+/// Defers an event by a random additional time, so that deferred events do not all return at once.
 fn deferred(pass: &Pass, why: String) -> Outcome {
     match pass {
         Pass::Down { until, spread } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
@@ -212,7 +216,7 @@ fn deferred(pass: &Pass, why: String) -> Outcome {
     }
 }
 
-/// Returns the outcome of an action, also if it panics or takes longer than `left`.
+/// Returns the outcome of an action, even if it panics or takes longer than `left`.
 async fn ended(
     action: impl Future<Output = Outcome>,
     left: Duration,

@@ -1,9 +1,9 @@
-//! The processor: receives work messages, claims their events, runs the actions and records the
+//! The processor receives work messages, claims their events, runs the actions and records the
 //! outcomes.
 //!
-//! A record of a batch is reported as failed only if the infrastructure failed or the remaining
-//! time was too short to begin. Otherwise the message is acknowledged, in every state of the row:
-//! done, leased, not due or dead letter.
+//! The processor reports a record of a batch as failed only if the infrastructure failed or too
+//! little time was left to begin. Otherwise it acknowledges the message, whatever the state of the
+//! row: done, leased, not due or dead letter.
 //!
 //! A message takes six steps: [`Processor::process_batch`] takes a batch, `process_message` reads a
 //! message, `process_event` claims its event, `run_actions` reads the body and waits for the turn
@@ -32,15 +32,15 @@ use shared::inbox::ledger::ExpiredLease;
 use shared::services::Services;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Records of a batch that are processed in parallel.
+/// The number of records of a batch that are processed in parallel.
 const AT_ONCE: usize = 4;
 
-/// A record that takes longer than this releases its permit to the next record, so that a
-/// destination that hangs delays only its own events.
+/// The time after which a record releases its permit to the next record, so that a destination that
+/// hangs delays only its own events.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Only one body larger than this is in memory at a time. Only the sync stores such bodies, and ten
-/// of the largest need more memory than the function has.
+/// The body size above which only one body is in memory at a time. Only the sync stores such
+/// bodies, and ten of the largest need more memory than the function has.
 const LARGE: u64 = 4 * 1024 * 1024;
 
 /// The services and clients of the processor, created once per process.
@@ -56,8 +56,8 @@ pub struct Processor {
     clock: Clock,
 }
 
-/// The permit of a record to be processed in parallel with others of its batch; `None` for an event
-/// that runs without one.
+/// The permit to process a record in parallel with others of its batch. `None` for an event that
+/// runs without a permit.
 pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
@@ -83,8 +83,8 @@ impl Processor {
     /// Processes a batch until `deadline`. An error in one record does not affect the others.
     ///
     /// An event with an expired lease may have crashed its worker. Such events are processed last
-    /// and one at a time, so that a second crash does not affect the other events: messages that
-    /// arrived in one batch return in one batch.
+    /// and one at a time, so that a second crash does not affect the other events of the batch.
+    /// Messages that arrived in one batch return in one batch.
     pub async fn process_batch(&self, batch: SqsEvent, deadline: UnixMillis) -> SqsBatchResponse {
         let slots = Semaphore::new(AT_ONCE);
         let slots = &slots;
@@ -103,8 +103,8 @@ impl Processor {
                     .record(&record, deadline, ExpiredLease::TakeOver, Permit(None))
                     .await;
             }
-            // A record without an id is reported under an empty id. SQS then redelivers the whole
-            // batch.
+            // A record without an id is reported with an empty id, and SQS then redelivers the
+            // whole batch.
             if heard != Some(MessageOutcome::Acknowledge) {
                 response.add_failure(record.message_id.unwrap_or_default());
             }
@@ -112,7 +112,7 @@ impl Processor {
         response
     }
 
-    /// Processes one record. `None` means that the queue must redeliver it.
+    /// Processes one record. Returns `None` if the queue must redeliver it.
     async fn record(
         &self,
         record: &SqsMessage,
@@ -150,7 +150,7 @@ impl Processor {
 }
 
 impl Permit<'_> {
-    /// Whether the event runs without a permit.
+    /// Returns whether the event runs without a permit.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
@@ -166,8 +166,9 @@ impl Permit<'_> {
     }
 }
 
-/// The time at which Lambda ends this invocation. `cargo lambda watch` passes a time in 1970; it is
-/// replaced with 60 s from now. A deadline that has passed is kept.
+/// Returns the time at which Lambda ends this invocation. `cargo lambda watch` passes a time in
+/// 1970, which this function replaces with 60 s from now. It does not change a deadline that has
+/// passed.
 pub fn deadline(context: u64, now: UnixMillis) -> UnixMillis {
     const YEAR_2020: u64 = 1_577_836_800_000;
     match i64::try_from(context) {
@@ -190,7 +191,7 @@ mod tests {
                 .await;
             began.elapsed().as_secs()
         };
-        // Eight futures that hang, and then one that does not.
+        // Eight futures that hang, and then one that ends.
         let ends = join_all([20, 20, 20, 20, 20, 20, 20, 20, 0].map(work)).await;
         assert_eq!(ends, [20, 20, 21, 21, 22, 22, 23, 23, 4]);
     }

@@ -1,4 +1,5 @@
-//! The Lambda function of the work queue: creates the services, passes each batch to the library.
+//! The Lambda function of the work queue: creates the services and passes each batch to the
+//! library.
 
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};

@@ -11,7 +11,7 @@ use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
 
 use crate::{Permit, Processor};
 
-/// How the processing of a message ended.
+/// The result of processing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageOutcome {
     Acknowledge,
@@ -55,13 +55,14 @@ impl Processor {
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
         let Some(source) = self.services.config.source(work_message.key.source()) else {
-            // The row stays open, and the sweep sends its message again. The event is processed
-            // once the source is configured again.
+            // The row stays open, and the sweep sends its message again. The processor processes
+            // the event once the source is configured again.
             tracing::error!(event.key = %work_message.key, "source {} is not configured", work_message.key.source());
             return Ok((MessageOutcome::Acknowledge, None));
         };
         if self.pauses.is_paused(&source.name, (self.clock)()).await? {
-            // The row does not change. The sweep checks it again until the source is resumed.
+            // The row does not change. The sweep checks it again until an operator resumes the
+            // source.
             tracing::debug!(event.key = %work_message.key, "{} is paused", source.name);
             return Ok((MessageOutcome::Acknowledge, None));
         }
@@ -109,7 +110,7 @@ impl Processor {
     }
 
     /// Moves a message that waited too long to the backlog queue, so that new events do not wait
-    /// behind it. Returns whether the message was moved; otherwise the caller processes it.
+    /// behind it. Returns whether it moved the message. If not, the caller processes the message.
     pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
         let queue = &self.services.inbox.queue;
         let arn = record.event_source_arn.as_deref().unwrap_or_default();

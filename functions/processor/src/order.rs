@@ -1,10 +1,10 @@
 //! Processes the events of an entity in order.
 //!
-//! [`Processor::take_turn`] runs before the actions and [`Processor::end_turn`] after the
-//! settlement. The worker takes the entity lock after the claim, for the same duration. The lock
-//! therefore outlasts the lease, and effects begin only under the lease. A call that timed out can
-//! still take effect later, and only its destination can reject it; each call therefore names the
-//! entity and its version.
+//! [`Processor::take_turn`] runs before the actions, and [`Processor::end_turn`] after the
+//! settlement. The worker takes the entity lock after the claim, for the same duration as the
+//! lease. The lock therefore outlasts the lease, and effects begin only under the lease. A call
+//! that timed out can still take effect later. Only its destination can reject it, so each call
+//! contains the entity and its version.
 
 mod current_state;
 
@@ -26,8 +26,8 @@ use shared::webhook::event::EventKey;
 
 use crate::{Permit, Processor};
 
-/// How long a worker waits before each attempt to get the lock. Most events are processed in less
-/// than the sum.
+/// The waits of a worker before each attempt to get the lock. Most events are processed in less
+/// time than the sum of these waits.
 const WAITS_FOR_LOCK: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(100),
@@ -36,8 +36,9 @@ const WAITS_FOR_LOCK: [Duration; 5] = [
     Duration::from_millis(400),
 ];
 
-/// How long an event that did not get the lock is deferred: the first delay, which doubles each
-/// time, and the longest, after which the lock of a crashed worker has about expired.
+/// The time for which an event that did not get the lock is deferred. This constant is the first
+/// delay, which doubles each time. The second is the longest delay, after which the lock of a
+/// crashed worker has almost expired.
 const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(32);
 
@@ -50,7 +51,7 @@ const UNORDERED: &str = "unordered";
 pub(crate) struct Turn {
     lock: Option<EntityLock>,
     pointer: Option<OrderEntry>,
-    /// The annotation for the event's history.
+    /// The annotation in the event's history.
     pub(crate) remark: Option<&'static str>,
     /// The reason why an action was deferred, and the earliest time to try it again.
     pub(crate) waits: Option<(String, UnixMillis)>,
@@ -63,10 +64,10 @@ pub(crate) struct Turn {
 /// The input of the actions.
 pub(crate) struct ActionInput {
     pub(crate) body: Bytes,
-    /// The row to use in place of the event's own row.
+    /// The row that the actions get instead of the event's own row.
     pub(crate) row: Option<Row>,
     pub(crate) entity: Option<EntityHeaders>,
-    /// The version of a fetched state. The effects then belong to this version.
+    /// The version of a fetched state. The effects then belong to this version, not to the event.
     pub(crate) state: Option<String>,
 }
 
@@ -74,8 +75,8 @@ pub(crate) struct ActionInput {
 pub(crate) struct EntityHeaders {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
-    /// `current` if the body is the fetched state. `gone` if the provider no longer has the entity;
-    /// the body is then the event's.
+    /// `current` if the body is the fetched state. `gone` if the provider no longer has the entity:
+    /// the body is then the body of the event.
     state: Option<&'static str>,
 }
 
@@ -104,8 +105,8 @@ impl ActionInput {
 }
 
 impl Processor {
-    /// Waits for the event's turn, and returns the input of the actions, or the outcome of an
-    /// attempt that does not run them. In both cases `turn` records what the attempt holds.
+    /// Waits for the event's turn. Returns the input of the actions, or the outcome of an attempt
+    /// that does not run them. In both cases, `turn` then contains what the attempt holds.
     pub(crate) async fn take_turn(
         &self,
         source: &Source,
@@ -113,7 +114,7 @@ impl Processor {
         body: &Bytes,
         turn: &mut Turn,
     ) -> Result<ActionInput, Outcome> {
-        // A request to confirm a subscription does not concern an entity.
+        // A request to confirm a subscription is not about an entity.
         let is_event = source.verifier.confirmation(body).is_none();
         // An event that no action receives must not make other events stale.
         let mut actions = source.actions.iter();
@@ -221,9 +222,9 @@ impl Processor {
         raised.await
     }
 
-    /// Processes the events that waited for one another, while there is time to begin. The
-    /// processor does not send messages for them: Lambda stops a long chain of messages in which
-    /// one invocation causes the next.
+    /// Processes the events that waited for one another, while enough time is left. The processor
+    /// does not send messages for them, because Lambda stops a long sequence of invocations in
+    /// which each one sends the message for the next.
     pub(crate) async fn process_next_in_order(
         &self,
         mut next: Option<WorkMessage>,
@@ -249,9 +250,9 @@ impl Processor {
         }
     }
 
-    /// Releases the lock and the order entry of a settled event, and returns the event to process
-    /// next: the event ahead, or the event that waited for this one. An error here only costs time:
-    /// the lock expires, and the order entry of a settled row is skipped.
+    /// Releases the lock and the order entry of a settled event. Returns the event to process next:
+    /// the event ahead, or the event that waited for this one. An error here only costs time,
+    /// because the lock expires and other workers skip the order entry of a settled row.
     pub(crate) async fn end_turn(&self, turn: Turn, settled: &Settled) -> Option<WorkMessage> {
         let ledger = &self.services.inbox.ledger;
         let Turn {
@@ -292,7 +293,7 @@ impl Processor {
                 None
             }
         };
-        // The run of the next event is not known here; a message with any run finds the row.
+        // The run of the next event is not known here. A message with any run finds the row.
         next.map(|key| WorkMessage { key, run: 0 })
     }
 }

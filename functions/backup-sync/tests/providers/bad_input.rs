@@ -1,4 +1,4 @@
-//! Invalid responses of a provider: each has a name, is counted, and loses no event.
+//! Invalid responses of a provider: each fault has a name, is counted, and loses no event.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::inbox::Inbox;
 use super::play::{Happened, Play};
 use super::plays;
 
-/// A successful sync, and then events that were not delivered.
+/// Runs a successful sync, and then adds events that are not delivered.
 async fn before(play: Play) -> (Inbox, usize) {
     let inbox = Inbox::start(play).await;
     assert_eq!(inbox.sync().await["complete"], true);
@@ -19,8 +19,8 @@ async fn before(play: Play) -> (Inbox, usize) {
     (inbox, count)
 }
 
-/// A run that fails with this name and a metric, and does not move the cursor; then a run that
-/// finds the remaining events.
+/// Checks that a run fails with this name and a metric, and does not move the cursor. Then checks
+/// that the next run finds the remaining events.
 async fn fails_and_recovers((inbox, count): (Inbox, usize), name: &str, kept: usize) {
     let cursor = inbox.cursor().await;
     assert!(cursor.is_some());
@@ -59,7 +59,7 @@ async fn a_page_that_repeats_for_ever() {
     fails_and_recovers(world, "sync.repeats", size).await;
 }
 
-/// The same with numbered pages, whose number would grow without end.
+/// The same with numbered pages, where the page number would increase without end.
 #[tokio::test]
 async fn a_page_that_repeats_for_ever_under_new_numbers() {
     let world = before(plays::fireflies()).await;
@@ -83,7 +83,7 @@ async fn a_next_page_at_another_host() {
     fails_and_recovers(world, "sync.elsewhere", size).await;
 }
 
-/// The other events are stored, and the cursor waits for this one.
+/// The sync stores the other events, and the cursor waits for this one.
 #[tokio::test]
 async fn an_id_of_a_megabyte() {
     let world = before(plays::stripe()).await;
@@ -94,7 +94,7 @@ async fn an_id_of_a_megabyte() {
     fails_and_recovers(world, "sync.too_long", kept).await;
 }
 
-/// Every event is stored, and the cursor follows the clock of the inbox.
+/// The sync stores every event, and the cursor follows the clock of the inbox.
 #[tokio::test]
 async fn a_clock_in_the_future() {
     let (inbox, count) = before(plays::stripe()).await;

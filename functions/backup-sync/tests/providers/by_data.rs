@@ -1,4 +1,4 @@
-//! A new provider, configured with the lines of the page that explains how to add one.
+//! A new provider, configured with the lines from the documentation page about adding a provider.
 
 use serde_json::json;
 
@@ -7,12 +7,12 @@ use super::play::{Asked, KEY, Play, Skip, Webhook, secs};
 
 const PAGE: &str = include_str!("../../../../infra/docs/sync/event-log.md");
 
-/// The URL of the list on the page.
+/// The URL of the list in the documentation.
 const THERE: &str = "https://api.acme.example";
 
 const SECRET: &str = "whsec_dGhlIHNlY3JldCBvZiB0aGUgd2ViaG9va3M=";
 
-/// The list exactly as on the page, from which a person copies it.
+/// Returns the list exactly as in the documentation, from which a person copies it.
 fn dozen_lines() -> String {
     let (_, after) = PAGE.split_once("[source.sync.list]\n").unwrap();
     let (lines, _) = after.split_once("```").unwrap();
@@ -55,7 +55,7 @@ async fn a_made_up_provider_is_synced_by_a_dozen_lines() {
     let report = inbox.sync().await;
     assert_eq!(report["found"], count - 1, "{report}");
     assert_eq!(report["complete"], true);
-    // A late webhook is known under the id of the list.
+    // A webhook that arrives late has the same id as the event in the list.
     assert!(inbox.deliver(&events[1]).await);
     assert_eq!(inbox.events().await, count);
     let row = inbox.row(&events[2]).await.unwrap();

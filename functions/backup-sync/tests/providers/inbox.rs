@@ -1,4 +1,4 @@
-//! A running inbox with one source, and the stand-in of its provider.
+//! A running inbox with one source, and a server that plays its provider.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,14 +109,14 @@ impl Inbox {
         event
     }
 
-    /// The webhook, signed in the way of the provider.
+    /// Returns the webhook of an event, signed as the provider signs it.
     pub(crate) fn webhook(&self, event: &Happened) -> Option<Envelope> {
         let (secret, webhook) = self.play.webhook?;
         let Webhook { headers, body } = webhook(event);
         let now = UnixMillis::now();
         let envelope = Envelope {
             method: "POST".to_owned(),
-            // The URL of the gateway, which some providers sign.
+            // The URL of the gateway, which is part of some providers' signatures.
             url: "https://127.0.0.1/in/s".to_owned(),
             headers: headers.into_iter().collect::<Headers>(),
             body,
@@ -127,7 +127,7 @@ impl Inbox {
         Some(sign::signed(scheme, &Secret::new("test", secret), envelope, now).unwrap())
     }
 
-    /// Sends the webhook; `false` if only the provider can sign.
+    /// Sends the webhook. Returns `false` if only the provider can sign.
     pub(crate) async fn deliver(&self, event: &Happened) -> bool {
         let Some(envelope) = self.webhook(event) else {
             return false;
@@ -143,7 +143,7 @@ impl Inbox {
         true
     }
 
-    /// The key that the catcher gives the webhook of an event.
+    /// Returns the key that the catcher gives the webhook of an event.
     fn key(&self, event: &Happened) -> EventKey {
         let Some(envelope) = self.webhook(event) else {
             return EventKey::new("s", &event.id);
@@ -169,7 +169,7 @@ impl Inbox {
         serde_json::from_slice(&body.0).unwrap()
     }
 
-    /// All events, with any key.
+    /// Returns all events of the inbox, whatever their keys.
     pub(crate) async fn listed(&self) -> Vec<Listed> {
         let now = UnixMillis::now();
         let hour = |at: UnixMillis| at.0.div_euclid(3_600_000);
@@ -191,7 +191,7 @@ impl Inbox {
         self.listed().await.len()
     }
 
-    /// The report of a successful run.
+    /// Runs a sync, which must succeed, and returns its report.
     pub(crate) async fn sync(&self) -> Value {
         let invocation = self
             .stack
@@ -213,12 +213,13 @@ impl Inbox {
         invocation.error().unwrap().message.clone()
     }
 
-    /// The cursor of the sync.
+    /// Returns the cursor of the sync.
     pub(crate) async fn cursor(&self) -> Option<UnixMillis> {
         self.ledger.sync().sync_state("s").await.unwrap()?.cursor
     }
 
-    /// The names in the lines of which the template makes the metric of failed syncs.
+    /// Returns the names of faults in the log lines from which the template creates the metric of
+    /// failed syncs.
     pub(crate) fn faults(&self) -> Vec<String> {
         let log = self.stack.log_file("BackupSync").unwrap();
         let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -231,7 +232,7 @@ impl Inbox {
             .collect()
     }
 
-    /// All items of the table.
+    /// Returns all items of the table.
     pub(crate) async fn table(&self) -> Vec<Item> {
         #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let all = self.stack.clients().dynamodb.scan();
@@ -242,7 +243,7 @@ impl Inbox {
         items
     }
 
-    /// The report of a dry run.
+    /// Returns the report of a dry run.
     pub(crate) async fn look(&self) -> Value {
         let task = json!({"task": "sync", "dry_run": true});
         let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();

@@ -1,5 +1,6 @@
-//! The sync of each preset, on the real binaries, against a stand-in that answers as the provider's
-//! documentation says: an event that never arrived is found once, under the id of its webhook.
+//! The sync of each preset with the real binaries, against a server that answers as the provider's
+//! documentation says. The sync finds an event that never arrived once, under the id of its
+//! webhook.
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
@@ -37,8 +38,8 @@ providers! {
         dropbox notion hubspot linear jira;
 }
 
-/// A list of events: an event that never arrived is found under the id of its webhook, whether the
-/// webhook came before, comes later, or never comes.
+/// Checks a list of events: the sync finds an event that never arrived under the id of its webhook,
+/// whether the webhook arrived before, arrives later, or never arrives.
 async fn event_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();
@@ -47,7 +48,8 @@ async fn event_is_found_once(play: Play) {
     let (first, second) = (&events[0], &events[1]);
     let came = inbox.deliver(first).await;
 
-    // The first requests are throttled, then truncated, then answered.
+    // The first requests are throttled, the next response is truncated, and then the provider
+    // answers.
     inbox
         .stand_in()
         .fail(&[Failure::TooMany, Failure::BadPage, Failure::ServerError]);
@@ -67,7 +69,7 @@ async fn event_is_found_once(play: Play) {
     }
     assert_eq!(inbox.events().await, count);
 
-    // The late webhook is known, and its body contains everything in the stored one.
+    // The late webhook is a duplicate, and its body contains everything in the stored one.
     if inbox.deliver(second).await {
         let kept: Value = inbox.body(second).await;
         let sent = inbox.webhook(second).unwrap();
@@ -84,7 +86,7 @@ async fn event_is_found_once(play: Play) {
     let report = inbox.sync().await;
     assert_eq!(report["found"], 0, "{report}");
 
-    // It appears in the list only after the end of the run before which it happened.
+    // This event happens before the run, but the list contains it only after the end of the run.
     let late = inbox.happen(count, count);
     let report = inbox.sync().await;
     assert_eq!(report["found"], 1, "{report}");
@@ -93,7 +95,7 @@ async fn event_is_found_once(play: Play) {
     inbox.end().await;
 }
 
-/// A list of changes: each change is stored once, in addition to the events of webhooks.
+/// Checks a list of changes: each change is stored once, in addition to the events of webhooks.
 async fn change_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();
@@ -199,7 +201,7 @@ async fn a_run_that_only_looks_writes_nothing() {
     inbox.end().await;
 }
 
-/// Events that the provider reports as delivered are skipped.
+/// The sync skips events that the provider reports as delivered.
 #[tokio::test]
 async fn only_failed_deliveries_are_looked_for_where_that_is_wished() {
     let mut play = plays::github();
@@ -219,7 +221,7 @@ async fn only_failed_deliveries_are_looked_for_where_that_is_wished() {
     inbox.end().await;
 }
 
-/// An event that the provider lists but no longer has does not prevent others from being found.
+/// If the provider lists an event that it no longer has, the sync still finds the others.
 #[tokio::test]
 async fn an_event_that_is_gone_is_told_and_the_run_goes_on() {
     let inbox = Inbox::start(plays::github()).await;
@@ -237,7 +239,7 @@ async fn an_event_that_is_gone_is_told_and_the_run_goes_on() {
     inbox.end().await;
 }
 
-/// A position in a list that the provider has forgotten is reported as a gap, and the list
+/// If the provider has forgotten a position in its list, the report has a gap, and the list
 /// continues from now.
 #[tokio::test]
 async fn a_place_that_is_lost_is_told_as_a_gap() {
@@ -255,7 +257,7 @@ async fn a_place_that_is_lost_is_told_as_a_gap() {
     inbox.end().await;
 }
 
-/// The key is sent to no other host, whatever a page says.
+/// The key is sent to no other host, whatever a page contains.
 #[tokio::test]
 async fn a_next_page_elsewhere_is_not_asked_for() {
     let inbox = Inbox::start(plays::mailgun()).await;
@@ -272,7 +274,7 @@ async fn a_next_page_elsewhere_is_not_asked_for() {
     inbox.end().await;
 }
 
-/// The sync respects the rate of requests in a minute, whatever the pages contain.
+/// The sync respects the rate limit of requests per minute, whatever the pages contain.
 #[tokio::test]
 async fn a_provider_is_asked_no_more_often_than_it_takes() {
     let inbox = Inbox::start(plays::paddle()).await;
@@ -282,13 +284,13 @@ async fn a_provider_is_asked_no_more_often_than_it_takes() {
     }
     let began = UnixMillis::now();
     assert_eq!(inbox.sync().await["found"], count);
-    // 120 a minute: half a second between four of them.
+    // The limit is 120 requests a minute, so four requests have half a second between them.
     let took = UnixMillis::now().since(began);
     assert!(took.as_millis() >= 1_500, "{took:?}");
     inbox.end().await;
 }
 
-/// Whether `whole` contains everything in `part`.
+/// Returns whether `whole` contains everything in `part`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part

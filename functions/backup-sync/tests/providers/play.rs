@@ -1,4 +1,4 @@
-//! The behaviour of a provider, according to its documentation.
+//! The behaviour of a provider, as its documentation describes it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
-/// The API key that every stand-in requires.
+/// The API key that every server requires.
 pub(crate) const KEY: &str = "key-of-the-provider";
 
 /// An event at a provider.
@@ -15,7 +15,7 @@ pub(crate) struct Happened {
     pub(crate) id: String,
     pub(crate) number: usize,
     pub(crate) at: UnixMillis,
-    /// The status with which the inbox answered, as the provider knows it.
+    /// The status with which the inbox answered the webhook, as far as the provider knows it.
     pub(crate) status: u16,
 }
 
@@ -74,9 +74,9 @@ pub(crate) struct Asked {
 pub(crate) enum Skip {
     #[default]
     Nothing,
-    /// The list up to this event.
+    /// The part of the list after this event.
     After(String),
-    /// This many events.
+    /// The part of the list with this many events.
     Count(usize),
 }
 
@@ -93,7 +93,7 @@ impl Skip {
 /// A page to return.
 pub(crate) struct Page<'p> {
     pub(crate) items: Vec<Value>,
-    /// How far the list is read after this page.
+    /// The position up to which the list has been read after this page.
     pub(crate) end: usize,
     pub(crate) last: Option<String>,
     pub(crate) more: bool,
@@ -145,39 +145,41 @@ impl Webhook {
     }
 }
 
-/// Makes the webhook of an event.
+/// A function that makes the webhook of an event.
 type Sent = fn(&Happened) -> Webhook;
 
 /// One provider.
 pub(crate) struct Play {
     pub(crate) preset: &'static str,
-    /// Parameters of the preset; `BASE` stands for the stand-in.
+    /// Parameters of the preset. `BASE` stands for the URL of the server.
     pub(crate) params: &'static str,
-    /// Lines of `[source.sync]`.
+    /// Additional lines for `[source.sync]`.
     pub(crate) settings: String,
     /// The value in Parameter Store, [`KEY`] by default.
     pub(crate) key: &'static str,
     /// The number of items of a page.
     pub(crate) size: usize,
     pub(crate) newest_first: bool,
-    /// Whether a first run may look back.
+    /// Whether a first run requests events from before its start.
     pub(crate) looks_back: bool,
-    /// Events from before the first run are not listed.
+    /// Whether the list leaves out events from before the first run.
     pub(crate) from_now_on: bool,
-    /// The part that a request for a page asks for, or the status with which it is rejected.
+    /// Returns the part of the list that a request asks for, or the status with which the provider
+    /// rejects the request.
     pub(crate) asked: fn(&Request) -> Result<Asked, u16>,
     pub(crate) item: fn(&Happened) -> Value,
     pub(crate) page: fn(Page<'_>) -> Answer,
-    /// Any other request: for a token, for one event.
+    /// Answers any other request, for example for a token or for one event.
     pub(crate) other: fn(&Request, &[Happened]) -> Option<Answer>,
-    /// The secret of the webhooks, and one of them; `None` if only the provider can sign.
+    /// The secret of the webhooks, and the function that makes one. `None` if only the provider can
+    /// sign.
     pub(crate) webhook: Option<(&'static str, Sent)>,
-    /// The type under which an event is stored.
+    /// Returns the type under which Mitt stores an event.
     pub(crate) kind: fn(&Happened) -> String,
 }
 
 impl Play {
-    /// A provider with a list of events, with the defaults that most providers share.
+    /// Returns a provider with a list of events, with the defaults that most providers share.
     pub(crate) fn of(preset: &'static str) -> Self {
         Self {
             preset,
@@ -198,12 +200,12 @@ impl Play {
     }
 }
 
-/// The time of a query, in seconds.
+/// Parses the time of a query, in seconds.
 pub(crate) fn secs(text: Option<&str>) -> Option<UnixMillis> {
     text.map(|text| UnixMillis::from_secs(text.parse().unwrap()))
 }
 
-/// The same in RFC 3339.
+/// Parses the time of a query, in RFC 3339.
 pub(crate) fn time(text: Option<&str>) -> Option<UnixMillis> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
     text.map(|text| UnixMillis(time(text)))

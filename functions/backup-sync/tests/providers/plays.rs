@@ -1,4 +1,4 @@
-//! The providers, each according to its documentation.
+//! The providers, each as its documentation describes it.
 
 mod changes;
 mod deliveries;
@@ -17,7 +17,7 @@ pub(crate) use marks::{
 
 use super::play::Request;
 
-/// The status of a request that differs from the documentation, or has a wrong key.
+/// Returns the status for a request that differs from the documentation or has a wrong key.
 fn refused(is_list: bool, is_allowed: bool) -> Result<(), u16> {
     match (is_list, is_allowed) {
         (false, _) => Err(404),

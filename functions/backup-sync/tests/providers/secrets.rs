@@ -1,6 +1,6 @@
-//! backup-sync refers to the keys of providers' APIs by their names. Their values are only in the
-//! parameter store and in the requests to the provider. This also holds if the provider rejects a
-//! key and repeats it in every possible form, and if a key cannot be sent at all.
+//! backup-sync refers to the keys of providers' APIs by their names. The values of the keys are
+//! only in the parameter store and in the requests to the provider. This also holds if the provider
+//! rejects a key and repeats it in every possible form, and if a key cannot be sent at all.
 
 mod refusing;
 
@@ -17,11 +17,11 @@ use refusing::Provider;
 
 const TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
 
-/// Every way to send a key, and every task that sends one.
+/// Sources with every way to send a key, and with every task that sends one.
 const SOURCES: &str = include_str!("secrets/sources.toml");
 
-/// The names of the keys, and their values, which occur nowhere by chance. The value for the app is
-/// not a private key, so that its parser fails.
+/// The names of the keys, and their values. No other text contains these values. The value for the
+/// app is not a private key, so that its parser fails.
 const KEYS: [(&str, &str); 9] = [
     ("of-bearer", "canary7d1fbearer"),
     ("of-endpoint", "canary7d1fendpoint"),
@@ -40,7 +40,7 @@ const KEYS: [(&str, &str); 9] = [
 /// A text that every key contains.
 const CANARY: &str = "canary7d1f";
 
-/// The pairs of user and key that are sent in base64.
+/// The pairs of user and key, which are sent in base64.
 const PAIRS: [&str; 2] = ["api:canary7d1fbasic", "app:canary7d1fexchange"];
 
 const TASKS: [&str; 3] = ["sync", "endpoints", "reconcile"];
@@ -50,7 +50,7 @@ struct World {
     provider: Provider,
     sources: String,
     folder: PathBuf,
-    /// The responses of the invocations.
+    /// The results of the invocations.
     told: Mutex<String>,
 }
 
@@ -96,7 +96,7 @@ impl World {
         error.unwrap_or_else(|| panic!("{told}")).message.clone()
     }
 
-    /// All outputs that others than the provider can see, each with its name.
+    /// Returns all outputs that anyone except the provider can see, each with its name.
     async fn outputs(&self) -> Vec<(String, String)> {
         let told = self.told.lock().unwrap().clone();
         let config = Config::parse(&self.sources).unwrap();
@@ -114,7 +114,7 @@ impl World {
             let environment = format!("{environment:?}");
             outputs.push((format!("the environment of {function}"), environment));
             for process in self.stack.function_processes(function).unwrap() {
-                // If this file does not exist, the environment above has to suffice.
+                // If this file does not exist, the environment above is sufficient.
                 let own = std::fs::read(format!("/proc/{process}/environ"));
                 let own = String::from_utf8_lossy(&own.unwrap_or_default()).into_owned();
                 outputs.push((format!("the environment of process {process}"), own));
@@ -178,7 +178,7 @@ async fn a_key_that_is_refused_and_said_back_is_in_no_log_no_error_and_no_row() 
     world.end().await;
 }
 
-/// The error names the key, so that an operator can fix it.
+/// Checks that the error names the key, so that an operator can fix it.
 fn says_which(task: &str, error: &str) {
     let names: &[&str] = match task {
         "sync" => &[
@@ -189,7 +189,7 @@ fn says_which(task: &str, error: &str) {
             "of-query",
         ],
         "endpoints" => &["of-endpoint"],
-        // The provider is called first.
+        // The reconciliation calls the provider first, so it fails with this key.
         _ => &["of-objects"],
     };
     for name in names {
@@ -197,7 +197,7 @@ fn says_which(task: &str, error: &str) {
     }
 }
 
-/// For example, a key that was stored with its line break.
+/// This happens, for example, if a key was stored with its line break.
 #[tokio::test]
 async fn a_key_that_cannot_be_sent_is_in_no_log_and_no_error() {
     let sources = SOURCES.split("[[source]]").take(2).collect::<Vec<_>>();
@@ -214,7 +214,7 @@ async fn a_key_that_cannot_be_sent_is_in_no_log_and_no_error() {
 #[tokio::test]
 async fn the_template_gives_backup_sync_the_path_of_the_keys_and_nothing_of_them() {
     let template = std::fs::read_to_string(TEMPLATE).unwrap();
-    // CloudFormation would replace such a reference with the value.
+    // CloudFormation would replace such a dynamic reference with the value of the key.
     // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html
     assert!(!template.contains("{{resolve:"), "a value by reference");
     let world = World::start(SOURCES, &KEYS).await;
@@ -232,7 +232,7 @@ async fn the_template_gives_backup_sync_the_path_of_the_keys_and_nothing_of_them
     world.end().await;
 }
 
-/// The file has no place for a value.
+/// The sources file has no field for the value of a key.
 #[test]
 fn a_key_by_value_is_no_configuration() {
     assert!(Config::parse(SOURCES.replace("BASE", "http://127.0.0.1:9").as_str()).is_ok());

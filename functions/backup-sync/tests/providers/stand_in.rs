@@ -1,4 +1,4 @@
-//! The server that plays a provider.
+//! A server that plays a provider.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,14 +36,14 @@ struct World {
 
 #[derive(Default)]
 struct Log {
-    /// Oldest first.
+    /// The events, oldest first.
     events: Vec<Happened>,
     requests: usize,
     failures: VecDeque<Failure>,
     asked_again: BTreeSet<String>,
     /// Events that are listed but cannot be fetched.
     gone: BTreeSet<String>,
-    /// Positions in the list up to this one are forgotten.
+    /// The provider has forgotten the positions in the list up to this one.
     forgotten: Option<usize>,
     elsewhere: Option<String>,
     /// Changes every request before it is processed, and every response.
@@ -75,7 +75,7 @@ impl StandIn {
         log.events.sort_by_key(|event| event.at);
     }
 
-    /// The next requests fail like this, one each.
+    /// Makes the next requests fail like this, one request for each failure.
     pub(crate) fn fail(&self, failures: &[Failure]) {
         self.world.log().failures.extend(failures);
     }
@@ -88,7 +88,7 @@ impl StandIn {
         self.world.log().asked_again.clone()
     }
 
-    /// The inbox has acknowledged the event.
+    /// Records that the inbox has acknowledged the event.
     pub(crate) fn delivered(&self, id: &str) {
         let mut log = self.world.log();
         for event in log.events.iter_mut().filter(|event| event.id == id) {
@@ -126,7 +126,7 @@ impl StandIn {
         self.world.log().events.retain(|event| event.at <= time);
     }
 
-    /// Every page names this URL as the next page.
+    /// Makes every page name this URL as the next page.
     pub(crate) fn point_elsewhere(&self, url: &str) {
         self.world.log().elsewhere = Some(url.to_owned());
     }

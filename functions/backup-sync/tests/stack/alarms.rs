@@ -1,4 +1,5 @@
-//! Which 5xx responses count as server errors: the alarm that rolls back a deployment uses them.
+//! Which responses with a 5xx status count as server errors. The alarm that rolls back a deployment
+//! uses this metric.
 
 use aws_sdk_ssm::types::ParameterType;
 use local::Options;
@@ -19,7 +20,7 @@ preset = \"github\"
 action = [{ kind = \"keep\" }]
 ";
 
-/// The lines of the catcher with this text.
+/// Returns the log lines of the catcher with this text.
 fn lines(inbox: &Inbox, text: &str) -> Vec<String> {
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     let lines = log.lines().filter(|line| line.contains(text));
@@ -65,7 +66,7 @@ async fn a_request_with_an_unknown_key_is_no_fault_of_ours() {
     assert_eq!(waits.len(), 1, "{waits:?}");
     assert!(lines(&inbox, "server_errors").is_empty());
 
-    // A source without a secret is an error of the configuration.
+    // If a source has no secret, the configuration is wrong.
     let answer = inbox
         .post("unset", &inbox.github(&unique(), b"{}"), b"{}")
         .await;

@@ -8,7 +8,7 @@ use shared::inbox::queue::WorkMessage;
 use super::support::{Inbox, options};
 use super::support::{failures, record};
 
-/// A message that was sent this long ago.
+/// Returns a message that was sent this long ago.
 fn sent(work_message: &WorkMessage, queue: &str, ago: std::time::Duration) -> Value {
     let mut record = record("1", &work_message.to_message());
     let at = UnixMillis::now() - ago;
@@ -52,12 +52,13 @@ async fn what_waited_long_goes_behind_what_is_new() {
     assert_eq!(state(&old).await, "received");
     assert_eq!(waiting(url).await, [old.to_message()]);
 
-    // A consumer of the other queue, as in older stacks, processes the message.
+    // In an older stack, another consumer receives the messages of this queue. It processes the
+    // message.
     let heard = sent(&old, backlog, late);
     assert!(failures(&inbox, &[heard]).await.is_empty());
     assert_eq!(state(&old).await, "done");
 
-    // The drain moves the messages to the work queue, which is empty.
+    // The drain moves the messages to the work queue, which is empty then.
     let purge = inbox.stack.clients().sqs.purge_queue().queue_url(first);
     purge.send().await.unwrap();
     let task = json!({ "task": "drain" });

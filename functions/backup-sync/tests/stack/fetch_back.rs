@@ -1,5 +1,5 @@
-//! Unsigned notices: no content of theirs is an event, and the objects that they name are fetched
-//! from the provider's API.
+//! Unsigned notices: no content of a notice becomes an event. backup-sync fetches the objects that
+//! notices name from the provider's API.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ struct Mollie(Arc<Mutex<Api>>);
 #[derive(Default)]
 struct Api {
     payments: BTreeMap<String, Value>,
-    /// The status that it answers in place of any payment.
+    /// The status of every response, if set.
     status: Option<u16>,
     asked: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl Mollie {
         self.0.lock().unwrap().status = status;
     }
 
-    /// The requests since the last call.
+    /// Returns the requests since the last call of this function.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// A notice as Mollie posts it, and as anyone can post it.
+    /// Sends a notice as Mollie posts it, and as anyone can post it.
     async fn notice(&self, id: &str) -> Answer {
         let form = headers(&[("content-type", "application/x-www-form-urlencoded")]);
         let body = format!("id={id}");
@@ -155,7 +155,7 @@ impl World {
         self.inbox.invoke("BackupSync", &task).await.json().unwrap()
     }
 
-    /// The keys of all events, oldest first.
+    /// Returns the keys of all events, oldest first.
     async fn events(&self) -> Vec<EventKey> {
         let mut rows = self.rows("E#").await;
         rows.retain(|row| row["sk"].as_s().unwrap() == "M");
@@ -182,7 +182,7 @@ impl World {
             .count()
     }
 
-    /// A failed call is due again at once.
+    /// Makes a failed fetch due again at once.
     async fn make_due(&self) {
         for mut row in self.rows(&format!("F#{SOURCE}")).await {
             if row.remove("try").is_some() {
@@ -213,7 +213,7 @@ async fn an_invented_name_never_becomes_an_event() {
     assert_eq!(world.fetch().await["asked"], 0);
     let answer = world.notice("tr_invented0").await;
     assert!(answer.asks_for_another_try(), "{answer:?}");
-    // An invalid payment id is rejected and not requested.
+    // The catcher rejects an invalid payment id, and nothing requests it.
     for wrong in ["", "tr_", "ord_1", "tr_1%2F..", "tr_1%3Fa=b"] {
         let answer = world.notice(wrong).await;
         assert_eq!(answer.status, 401, "{wrong}: {answer:?}");
@@ -249,7 +249,8 @@ async fn a_genuine_notice_is_one_event_made_of_the_answer() {
         (&json!("tr_genuine"), &json!("paid"))
     );
 
-    // The provider retries: the notice is acknowledged, and the same state is the same event.
+    // The provider retries. The catcher acknowledges the notice, and the same state is the same
+    // event.
     world.mollie.has("tr_genuine", "paid", "0.00");
     let answer = world.notice("tr_genuine").await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -261,12 +262,12 @@ async fn a_genuine_notice_is_one_event_made_of_the_answer() {
     );
     assert_eq!(world.events().await, events);
 
-    // It is processed once.
+    // The processor processes the event once.
     let record = record("0", &work_message(event));
     assert_eq!(failures(&world.inbox, &[record]).await, [""; 0]);
     assert_eq!(world.inbox.row(event).await["st"].as_s().unwrap(), "done");
 
-    // A partial refund leaves the status as it is, and is another event.
+    // A partial refund does not change the status of the payment, but it is another event.
     world.mollie.has("tr_genuine", "paid", "5.00");
     assert_eq!(world.notice("tr_genuine").await.status, 200);
     assert_eq!(world.fetch().await["new"], 1);
@@ -294,7 +295,7 @@ async fn an_acknowledged_notice_survives_an_api_that_fails() {
         assert_eq!(report["new"], 0, "{status}: {report}");
         assert_eq!(world.waits().await, 2, "{status}: none is dropped");
     }
-    // The object is not requested again before its time.
+    // The object is not requested again before it is due.
     world.mollie.asked();
     world.fetch().await;
     assert_eq!(world.mollie.asked(), [""; 0]);
@@ -337,7 +338,7 @@ async fn a_flood_of_names_does_not_keep_a_genuine_one_out() {
     let asked = world.mollie.asked();
     let place = asked.iter().position(|id| id == "tr_genuine").unwrap();
     assert!(place < 10, "the object waited for {place} invented ones");
-    // The limit is free again.
+    // The network can name objects again.
     assert_eq!(world.waits().await, 0);
     world.notice_from("198.51.100.7", "tr_another").await;
     assert_eq!(world.waits().await, 1);

@@ -1,4 +1,5 @@
-//! The health report of the sweep: an alarm fires on this line, or if the line is missing.
+//! The health report of the sweep. An alarm fires on this log line, and also if the line is
+//! missing.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::support::{Inbox, options, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many checks fail and which, as a new process reports it with its first sweep.
+/// Returns how many checks fail, and which. A new process reports them with its first sweep.
 async fn health(inbox: &Inbox) -> (u64, String) {
     let killed = inbox.stack.kill_function_processes("BackupSync").await;
     killed.unwrap();
@@ -74,7 +75,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
     }
     let said = (2, "dead_letters quarantined".to_owned());
     assert_eq!(health(&inbox).await, said);
-    // The alarm counts the conflict once, and not each copy.
+    // The alarm counts the conflict once, whatever the number of copies.
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     let told = |word: &str| log.matches(&format!("\"received\":\"{word}\"")).count();
     assert_eq!((told("conflict"), told("repeated_conflict")), (1, 1));

@@ -1,4 +1,5 @@
-//! A secret that a sender sets by its first request: only while no other secret is stored.
+//! A secret that a sender sets with its first request. This is possible only while no other secret
+//! is stored.
 
 use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Rights};
@@ -36,7 +37,7 @@ fn hook(secret: &str) -> Headers {
     ])
 }
 
-/// The status of an event that is signed with this secret.
+/// Returns the status of an event that is signed with this secret.
 async fn sent_tasks(inbox: &Inbox, secret: &str) -> u16 {
     let body = format!(r#"{{"events":[{{"word":"{}"}}]}}"#, unique());
     let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
@@ -78,7 +79,7 @@ async fn the_first_handshake_sets_the_secret() {
     inbox.is_unharmed();
 }
 
-/// The catcher has just read that no secret is stored.
+/// The catcher has already read that no secret is stored.
 #[tokio::test]
 async fn a_secret_stored_a_moment_ago_is_not_armed_beside() {
     let inbox = start("true", rights::enforced()).await;
@@ -99,7 +100,7 @@ async fn a_secret_stored_a_moment_ago_is_not_armed_beside() {
 
 #[tokio::test]
 async fn without_the_permission_no_handshake_sets_a_secret() {
-    // The denied call is expected here, so it is not recorded as a fault.
+    // The test expects the denied call, so the call is not recorded as a fault.
     let inbox = start("false", Rights::default()).await;
     for _ in 0..30 {
         let answer = inbox.post("tasks", &hook(&unique()), b"").await;
@@ -107,7 +108,7 @@ async fn without_the_permission_no_handshake_sets_a_secret() {
     }
     assert!(!has_slot(&inbox, "handshake").await);
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
-    // Anyone can send this request, so it gets few lines and does not count as a server error.
+    // Anyone can send this request, so it gets few log lines and does not count as a server error.
     let lines = log.matches("could not store the secret").count();
     assert!((1..=10).contains(&lines), "{lines} lines");
     assert!(!log.contains("server_errors"), "{log}");

@@ -14,12 +14,12 @@ fn of_github(id: &str) -> EventKey {
     EventKey::new("github-main", id)
 }
 
-/// The key of an event without an id of the provider.
+/// Returns the key of an event without an id from the provider.
 fn named_by_its_body(source: &str, body: &[u8]) -> EventKey {
     EventKey::new(source, &format!("sha256:{}", Sha::of(body).hex()))
 }
 
-/// A request with a base64 body, as the gateway passes a body that is not text.
+/// Returns a request with a base64 body, which the gateway sends if the body is not text.
 fn encoded(path: &str, headers: &Headers, body: &[u8]) -> Value {
     let mut event = request("POST", path, headers);
     event["body"] = json!(STANDARD.encode(body));
@@ -236,7 +236,7 @@ async fn deep_json_is_kept_under_whatever_id_can_be_read() {
         let answer = inbox.post("stripe-main", &signed, body).await;
         assert_eq!(answer.status, 200, "{key}: {answer:?}");
         assert_eq!(inbox.kept(&key).await.unwrap(), body, "{key}");
-        // The catcher parses Slack's body to find out whether it is a handshake.
+        // The catcher parses a body of Slack to detect a handshake.
         let signed = inbox.timed("slack-main", "", &seconds_from_now(0), body);
         let answer = inbox.post("slack-main", &signed, body).await;
         assert_eq!((answer.status, answer.text()), (200, ""), "{key}");
@@ -305,7 +305,7 @@ async fn a_path_names_a_source_or_nothing() {
         let answer = inbox.catch(&event).await;
         assert_eq!(answer.status, 404, "{path:?}: {answer:?}");
     }
-    // The gateway has a route for one segment only.
+    // The gateway has a route only for paths with one segment.
     for (path, said) in [
         ("/in/unknown", "unknown source"),
         ("/in/unknown?x=/in/github-main", "unknown source"),
@@ -405,7 +405,7 @@ async fn an_event_that_is_no_request_is_an_error_that_names_what_is_missing() {
     };
     for (event, said) in [
         (json!({}), "rawPath"),
-        // The first version of the format, and events of other services.
+        // Events in the first version of the format, and events of other services.
         (
             json!({ "version": "1.0", "path": "/in/x", "httpMethod": "POST", "body": word }),
             "rawPath",
@@ -448,7 +448,7 @@ async fn an_event_that_is_no_request_is_an_error_that_names_what_is_missing() {
         let error = inbox.error("Catcher", &event).await;
         assert!(error.contains("invalid type"), "{event}: {error}");
     }
-    // The process still handles the next request.
+    // The same process still handles the next request.
     assert_eq!(inbox.catch(&good).await.status, 401);
     inbox.is_unharmed();
 }
@@ -524,7 +524,7 @@ async fn half_a_request_is_no_request() {
     inbox.is_unharmed();
 }
 
-/// Incompressible bytes, the same each time.
+/// Returns incompressible bytes, the same for each call.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(|| {

@@ -1,5 +1,5 @@
-//! Requests with several events, over HTTP: each event is stored and processed once, however a
-//! sender groups the events when it sends them again.
+//! Requests with several events, over HTTP. Mitt stores and processes each event once, even if a
+//! retry groups the events in another way.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::Options;
@@ -9,7 +9,7 @@ use shared::webhook::event::EventKey;
 use super::support::{ADYEN_KEYS, Answer, DEMO_SECRET, Inbox, headers, hex, mac, options, unique};
 use super::support::{failures, record, work_message};
 
-/// A request as `GoCardless` posts it; its own id of the request differs each time.
+/// Returns a request as `GoCardless` posts it. The request itself has a different id each time.
 pub(crate) async fn post(inbox: &Inbox, ids: &[&String]) -> Answer {
     let events: Vec<_> = ids
         .iter()
@@ -59,7 +59,7 @@ async fn a_regrouped_redelivery_runs_each_event_once() {
     inbox.is_unharmed();
 }
 
-/// An item of Adyen, signed on its own.
+/// Returns an item of Adyen with its own signature.
 fn adyen(id: &str, key: &str) -> serde_json::Value {
     let message = format!("{id}::Account:order:1130:EUR:AUTHORISATION:true");
     let key = hex::decode(key).unwrap();
@@ -95,7 +95,7 @@ async fn what_is_proven_item_by_item_is_kept_item_by_item() {
         );
     }
 
-    // If one item is not signed, the whole request is rejected.
+    // If one item has no valid signature, the catcher rejects the whole request.
     let ids = [unique(), unique()];
     let bad = body(&[adyen(&ids[0], new), adyen(&ids[1], "00")]);
     let answer = inbox.post("adyen-main", &plain, bad.as_bytes()).await;
@@ -109,7 +109,7 @@ async fn what_is_proven_item_by_item_is_kept_item_by_item() {
 
 #[tokio::test]
 async fn as_many_events_as_a_batch_may_have_are_kept_in_time() {
-    // The check of permissions would take a part of the time.
+    // The test measures the time, and the check of permissions would take a part of it.
     let inbox = Inbox::start(Options {
         rights: None,
         ..options()

@@ -1,4 +1,4 @@
-//! The catcher answers in time, whatever the stores do, and acknowledges only what they have
+//! The catcher answers in time, whatever the stores do, and acknowledges only events that they have
 //! stored.
 
 use std::{
@@ -26,8 +26,9 @@ use super::{
     support::{Answer, Inbox, options, unique, with},
 };
 
-/// Slack waits for 3 s. The promise of a release build is 2.8 s. A debug build has a little more
-/// time, on a machine that compiles something else at the same time.
+/// The maximum time of a response. Slack waits for 3 s, and a release build must answer in 2.8 s. A
+/// debug build has a little more time, because the machine may compile something else at the same
+/// time.
 const PROMISE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 2_800 });
 
 /// The faults from which a service can recover.
@@ -38,10 +39,10 @@ pub(crate) const FAULTS: [Fault; 4] = [
     Fault::Late(Duration::from_secs(2)),
 ];
 
-/// Bytes that are forwarded at once.
+/// The number of bytes that are forwarded in one step.
 const CHUNK: usize = 64 * 1024;
 
-/// The behaviour of a broken service.
+/// How a broken service behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// Accepts everything and never answers.
@@ -52,7 +53,7 @@ pub(crate) enum Fault {
     Throttled,
     /// Processes requests, and answers late.
     Late(Duration),
-    /// Is stopped, and does not return.
+    /// Has stopped, and does not start again.
     Gone,
 }
 
@@ -78,7 +79,7 @@ impl Proxy {
         }
     }
 
-    /// Begins to forward to the service at this address.
+    /// Starts to forward to the service at this address.
     async fn reach(&mut self, url: &str) {
         self.upstream = Some(url.strip_prefix("http://").unwrap().parse().unwrap());
         self.mend().await;
@@ -96,7 +97,7 @@ impl Proxy {
         self.become_(Some(fault)).await;
     }
 
-    /// Sets the fault. Open connections end, so that it applies to the next request.
+    /// Sets the fault. Closes open connections, so that the fault applies to the next request.
     async fn become_(&mut self, fault: Option<Fault>) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -169,7 +170,7 @@ async fn serve(mut client: TcpStream, upstream: SocketAddr, fault: Option<Fault>
                 async {
                     let mut buffer = vec![0; CHUNK];
                     while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
-                        // Once for each response, however many chunks it has.
+                        // Delays each response once, whatever its number of chunks.
                         if asked.swap(false, Ordering::Relaxed) {
                             tokio::time::sleep(delay).await;
                         }
@@ -189,7 +190,7 @@ const THROTTLED: &str = concat!(
     r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"wait"} "#
 );
 
-/// Whether a request is complete, head and body.
+/// Returns whether a request is complete, with head and body.
 fn is_whole(request: &[u8]) -> bool {
     let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
@@ -222,7 +223,7 @@ impl Drop for Shaky {
 
 impl Shaky {
     pub(crate) async fn start() -> Self {
-        // The test measures the catcher without the check of permissions.
+        // The test measures the catcher, so the check of permissions is off.
         Self::start_with(Options {
             rights: None,
             ..options()
@@ -231,7 +232,7 @@ impl Shaky {
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
-        // One test at a time, so that the tests do not slow each other down.
+        // Makes the tests run one at a time, so that they do not slow each other down.
         static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         let alone = ALONE.lock().await;
         let (dynamodb, sqs, ssm, s3, workers) = (
@@ -329,7 +330,7 @@ impl Shaky {
         key
     }
 
-    /// The event is acknowledged, and in the ledger after the drain.
+    /// Checks that the event is acknowledged, and that it is in the ledger after the drain.
     pub(crate) async fn expect_spilled(&self, what: &str, body: &[u8]) -> EventKey {
         let (key, answer) = self.post(what, body).await;
         assert_eq!(answer.status, 200, "{what}: {answer:?}");
@@ -354,7 +355,7 @@ impl Shaky {
         self.inbox.invoke("BackupSync", &task).await.json().unwrap()
     }
 
-    /// Messages in the spill queue, hidden or not.
+    /// Returns the number of messages in the spill queue, including received ones.
     pub(crate) async fn waiting(&self) -> u64 {
         let sqs = self.inbox.stack.clients().sqs;
         let url = self.inbox.stack.queue_url("SpillQueue").unwrap();
@@ -362,8 +363,8 @@ impl Shaky {
     }
 }
 
-/// A folder of programs that start the real functions with other endpoints, because the stack sets
-/// its own endpoints last.
+/// Creates a folder of programs that start the real functions with other endpoints. The programs
+/// are needed because the stack overwrites endpoints in the environment with its own.
 fn launchers(catcher: &[(&str, u16)], backup_sync: &[(&str, u16)]) -> PathBuf {
     use std::{fmt::Write as _, os::unix::fs::PermissionsExt as _};
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("functions-{}", unique()));
@@ -489,7 +490,8 @@ async fn two_hundred_secrets_are_no_reason_to_wait() {
         let kind = aws_sdk_ssm::types::ParameterType::SecureString;
         put.r#type(kind).send().await.unwrap();
     }
-    // A page has ten parameters: reading page after page would take four seconds.
+    // A page has ten parameters. If the catcher read one page after the other, this would take four
+    // seconds.
     let late = Fault::Late(Duration::from_millis(200));
     shaky.ssm.break_down(late).await;
     shaky.expect_kept("200 secrets, cold", b"").await;
@@ -551,7 +553,7 @@ async fn secrets_once_read_outlast_their_store() {
 async fn many_slow_answers_together_do_not_take_longer_than_one_budget() {
     let mut shaky = Shaky::start().await;
     let large = noise(200_000);
-    // A large delivery at a cold start waits for four consecutive responses, and for the queue.
+    // At a cold start, a large delivery waits for four responses in sequence, and for the queue.
     for (late, kept) in [(200, true), (690, false)] {
         for proxy in shaky.proxies() {
             proxy

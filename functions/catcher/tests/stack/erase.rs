@@ -83,7 +83,8 @@ async fn events_are_erased_by_what_they_say_and_only_as_many_as_were_shown() {
     }
     assert!(inbox.kept(&other).await.is_some());
 
-    // Also by id; the audit log records who erased it, without the erased data.
+    // An event can also be erased by its id. The audit log records who erased the event, but
+    // contains no erased data.
     let id = format!("github-main:{}", other.id());
     let line = ["erase", "--id", &id, "-m", "he asked", "--confirm", "1"];
     let done = webhookctl(&inbox, &sts, &line).await;

@@ -1,4 +1,4 @@
-//! The sample events of `infra/events`, and whether its README describes them correctly.
+//! The sample events in `infra/events`, and the README that describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ fn file(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The cells next to each file name in the tables of the README.
+/// Returns the cells next to each file name in the tables of the README.
 fn documented() -> BTreeMap<String, Vec<String>> {
     let readme = std::fs::read_to_string(root().join("infra/events/README.md")).unwrap();
     let rows = readme.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -49,7 +49,8 @@ fn body(event: &Value) -> Vec<u8> {
     }
 }
 
-/// The event as its provider would sign it at this time; `None` keeps its own.
+/// Returns the event as its provider would sign it at this time. With `None`, the event keeps its
+/// own time.
 fn signed(inbox: &Inbox, event: &Value, at: Option<&str>) -> Value {
     let mut event = event.clone();
     let body = body(&event);
@@ -182,7 +183,7 @@ async fn the_catcher_answers_each_sample_as_the_readme_says() {
 
 #[tokio::test]
 async fn the_processor_answers_each_sample_as_the_readme_says() {
-    // Alone, because the order matters.
+    // This test does not share its inbox, because the order of the events matters.
     let inbox = Inbox::start(super::support::options()).await;
     let documented = documented();
     for name in ["catcher-github.json", "catcher-fireflies.json"] {

@@ -1,8 +1,8 @@
-//! The providers' own SDKs as signers and verifiers: the running catcher accepts what they sign,
-//! they accept what Mitt signs, and none of them accepts a body with one changed byte.
+//! The providers' own SDKs sign and verify requests. The running catcher accepts what the SDKs
+//! sign, and the SDKs accept what Mitt signs. Neither accepts a body with one changed byte.
 //!
-//! The SDKs are independent code in other languages, so they cannot share a bug with Mitt.
-//! `make foreign-signers` installs them.
+//! The SDKs are independent code in other languages, so they do not share a bug with Mitt. `make
+//! foreign-signers` installs them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use shared::webhook::sign::{can_sign, signed};
 use super::support::{Headers, Inbox, options};
 use super::{here, root};
 
-/// The test changes one byte of this word.
+/// A word in each body. The test changes one byte of it.
 const WORD: &str = "canary";
 
 const JSON: &str = r#"{"id":"1","type":"t","note":"café 😀 canary"}"#;
@@ -73,7 +73,7 @@ const ADYEN: &str = r#"{"live":"false","notificationItems":[{"NotificationReques
     "pspReference":"canary","merchantAccountCode":"M","merchantReference":"r","success":"true",
     "amount":{"value":1130,"currency":"EUR"},"eventCode":"AUTHORISATION"}}]}"#;
 
-/// A program that reads requests and writes responses, one per line.
+/// The program that reads requests and writes responses, one per line.
 type Driver = (&'static str, &'static str);
 const NODE: Driver = ("node", "signers.mjs");
 const PYTHON: Driver = (".venv/foreign/bin/python", "signers.py");
@@ -194,7 +194,7 @@ impl Request {
         }
     }
 
-    /// With one byte of the body changed.
+    /// Returns the request with one byte of the body changed.
     fn changed(&self) -> Self {
         assert!(self.body.contains(WORD));
         Self {

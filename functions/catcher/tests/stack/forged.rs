@@ -19,7 +19,8 @@ async fn whatever_is_wrong_with_a_signature_the_sender_learns_nothing_of_it() {
     let mut answers: Vec<(String, Answer)> = Vec::new();
     let mut over_http = None;
     for (why, source, headers) in unbelievable(&inbox, body.as_bytes()) {
-        // A value that HTTP headers cannot have, or that a gateway joins, is passed directly.
+        // Some values are impossible in an HTTP header, or a gateway joins them. The test passes
+        // such a request directly to the function.
         let fits = headers
             .iter()
             .all(|(_, value)| value.is_ascii() && value.len() < 8_000);
@@ -137,13 +138,13 @@ fn of_github(inbox: &Inbox, body: &[u8]) -> Vec<Forgery> {
     all.push(("github: none".to_owned(), "github-main", others.to_vec()));
     let twice = [good.clone(), good[3..].to_vec()].concat();
     all.push(("github: repeated".to_owned(), "github-main", twice));
-    // The proof of a request to one source is not valid for another.
+    // A valid signature for one source is not valid for another source.
     let slack = inbox.timed("slack-main", "", &seconds_from_now(0), body);
     all.push(("github: signed for Slack".to_owned(), "github-main", slack));
     all
 }
 
-/// Correctly signed, but with an unaccepted time.
+/// Returns requests with a valid signature and a time that is not accepted.
 fn out_of_time(inbox: &Inbox, source: &'static str, body: &[u8]) -> Vec<Forgery> {
     let now = seconds_from_now(0);
     [
@@ -176,7 +177,7 @@ fn out_of_time(inbox: &Inbox, source: &'static str, body: &[u8]) -> Vec<Forgery>
     .into()
 }
 
-/// Signatures with a part missing, repeated or exchanged.
+/// Returns requests whose signature has a missing, repeated or exchanged part.
 fn out_of_shape(inbox: &Inbox, source: &'static str, body: &[u8]) -> Vec<Forgery> {
     let now = seconds_from_now(0);
     let good = inbox.timed(source, "msg_1", &now, body);

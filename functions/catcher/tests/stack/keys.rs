@@ -1,5 +1,5 @@
-//! Certificates and key sets: only backup-sync fetches them, and only those that a preset allows.
-//! A request that waits for one is not lost. Also secrets that a handshake sets.
+//! Certificates and key sets. Only backup-sync fetches them, and only those that a preset allows. A
+//! request that waits for one is not lost. This file also tests secrets that a handshake sets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use shared::webhook::event::EventKey;
 use super::here;
 use super::support::{Answer, Headers, Inbox, headers, hex, options, request, unique};
 
-/// A vector of the published file.
+/// A request from the published file of test vectors.
 struct Vector(Value);
 
 impl Vector {
@@ -74,7 +74,7 @@ impl Mirror {
         (mirror, url)
     }
 
-    /// The requests since the last call.
+    /// Returns the requests since the last call of this function.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().paths)
     }
@@ -88,7 +88,7 @@ async fn serve(
 ) -> impl IntoResponse {
     let mut asked = mirror.0.lock().unwrap();
     asked.paths.push(uri.to_string());
-    // The authorization that some providers require.
+    // Some providers require this authorization.
     let authorization = headers
         .get("authorization")
         .map(|value| value.to_str().unwrap());
@@ -238,7 +238,7 @@ async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other(
     );
     assert_eq!(world.inbox.find(&key).await, None);
 
-    // The request enters the inbox without a retry, as of its time of receipt.
+    // The request enters the inbox without a retry by the provider, as of its time of receipt.
     let report = world.fetch_keys().await;
     assert_eq!(
         (&report["released"], &report["waiting"]),
@@ -253,7 +253,7 @@ async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other(
     assert!(received >= before.0 && received <= UnixMillis::now().0);
     assert_eq!(world.waiting("sns-main").await, 0);
 
-    // From now on no request waits, and no document is fetched.
+    // After this, no request waits, and no document is fetched.
     world.inbox.kill_catcher().await;
     let answer = world.post("sns-main", "sns/valid-v1-sha1#s").await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -290,7 +290,7 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
         let answer = world.post("sns-main", &format!("sns/cert-{trick}#s")).await;
         assert_eq!(answer.status, 401, "{trick}: {answer:?}");
     }
-    // A topic that is not allowed causes no fetch.
+    // The SNS topic is not allowed, so the request causes no fetch.
     let answer = world.post("sns-main", "sns/foreign-topic#s").await;
     assert_eq!(answer.status, 401, "{answer:?}");
     let report = world.fetch_keys().await;
@@ -301,7 +301,7 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
     );
     assert_eq!(world.mirror.asked(), [] as [&str; 0]);
 
-    // The host is right, but the document does not exist: it is requested once, not in each run.
+    // The host is allowed, but the document does not exist. It is requested once, not in each run.
     let vector = Vector::find("paypal/valid#s");
     for n in 0..9 {
         let forged = vector
@@ -321,7 +321,7 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
     let report = world.fetch_keys().await;
     assert_eq!(
         (&report["failed"], &report["waiting"]),
-        // Requests are kept for the first four that a sender names.
+        // The quarantine keeps the requests for the first four documents that a sender names.
         (&json!(9), &json!(4)),
         "{report}"
     );
@@ -334,7 +334,8 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
 #[tokio::test]
 async fn junk_keeps_no_certificate_from_being_fetched() {
     let world = World::start(options()).await;
-    // More requests than the source keeps in a day, and none of them names a certificate.
+    // The sender posts more requests than the source keeps in a day, and none of them names a
+    // certificate.
     let junk: Vec<String> = (0..412).map(|n| format!("{{\"n\":{n}}}")).collect();
     let unsigned = headers(&[("content-type", "application/json")]);
     let post = |body: &String| {
@@ -362,7 +363,7 @@ async fn junk_keeps_no_certificate_from_being_fetched() {
     world.inbox.is_unharmed();
 }
 
-/// A request to a source of eBay from this address that names this key.
+/// Returns a request to a source of eBay that comes from this address and names this key.
 fn of_ebay(address: &str, kid: &str) -> Value {
     let header = STANDARD.decode(EBAY_HEADER).unwrap();
     let mut header: Value = serde_json::from_slice(&header).unwrap();
@@ -381,7 +382,8 @@ fn of_ebay(address: &str, kid: &str) -> Value {
 #[tokio::test]
 async fn a_genuine_key_is_asked_for_whatever_strangers_name() {
     let world = World::start(options()).await;
-    // From ten addresses, more keys than each may name, and all of them sort first.
+    // Ten addresses each name more keys than allowed, and all of these keys sort before the genuine
+    // one.
     for stranger in 0..10 {
         for n in 0..40 {
             let kid = format!("00000000-0000-4000-8000-{stranger:04}{n:08}");
@@ -393,7 +395,7 @@ async fn a_genuine_key_is_asked_for_whatever_strangers_name() {
     assert!(world.inbox.catch(&event).await.asks_for_another_try());
     let report = world.fetch_keys().await;
     assert_eq!(report["released"], 1, "{report}");
-    // Each run requests this many keys of eBay, and an unknown key costs two calls.
+    // Each run requests at most this many keys of eBay. An unknown key costs two calls.
     let asked = world.mirror.asked();
     let asked = asked.iter().filter(|path| path.contains("public_key"));
     assert_eq!(asked.count(), 12);
@@ -433,7 +435,7 @@ async fn a_token_is_judged_by_the_key_set_that_was_fetched() {
     assert!(answer.asks_for_another_try(), "{answer:?}");
     let report = world.fetch_keys().await;
     assert_eq!(report["fetched"], 1, "{report}");
-    // The published token is from 2024: once its key is fetched, it is rejected and not deferred.
+    // The published token is from 2024, so the catcher rejects the request once the key is fetched.
     assert_eq!(
         (&report["released"], &report["waiting"]),
         (&json!(0), &json!(0)),
@@ -458,7 +460,7 @@ async fn a_key_that_is_given_out_by_name_is_asked_for_with_credentials() {
     assert!(answer.asks_for_another_try(), "{answer:?}");
     let answer = world.post("plaid-main", "plaid/valid#s").await;
     assert!(answer.asks_for_another_try(), "{answer:?}");
-    // The token of Plaid is from 2024; that of eBay has no time.
+    // The token of Plaid is from 2024. The token of eBay has no time.
     let report = world.fetch_keys().await;
     assert_eq!(
         (&report["released"], &report["waiting"]),
@@ -522,7 +524,7 @@ async fn a_handshake_sets_the_secret_once_and_for_all() {
         (answer.status, answer.header("x-hook-secret")),
         (200, Some(secrets[0]))
     );
-    // A second handshake, at this process or another one, changes nothing.
+    // A second handshake changes nothing, in this process or in another one.
     for _ in 0..2 {
         let answer = world
             .inbox
@@ -539,7 +541,7 @@ async fn a_handshake_sets_the_secret_once_and_for_all() {
         let answer = world.inbox.post("asana-main", &signed, body).await;
         assert_eq!(answer.status, status, "{answer:?}");
     }
-    // Two parallel handshakes see no secret; the store decides which one was first.
+    // Two parallel handshakes both find no secret. The store accepts only the first write.
     let unknown = headers(&[("x-hook-signature", "00")]);
     let answer = world.inbox.post("asana-late", &unknown, body).await;
     assert!(answer.asks_for_another_try(), "no secret is stored yet");

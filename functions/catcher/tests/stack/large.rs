@@ -1,5 +1,4 @@
-//! Bodies of the largest size that Lambda accepts: from the sender to the destination, byte by
-//! byte.
+//! Bodies of the maximum size that Lambda accepts, unchanged from the sender to the destination.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -19,7 +18,7 @@ use super::{
     support::{DEMO_SECRET, Inbox, failures, options, record, s, unique, with, work_message},
 };
 
-/// The largest limit that a source can have.
+/// The maximum body limit of a source.
 const LARGEST: usize = 4 * 1024 * 1024;
 
 /// Records the bodies that it receives.
@@ -44,7 +43,7 @@ impl Downstream {
     }
 }
 
-/// A file of sources that is deleted at the end.
+/// A sources file that is deleted at the end of the test.
 struct Sources(PathBuf);
 
 impl Sources {
@@ -62,7 +61,7 @@ impl Sources {
     fn options(&self) -> Options {
         Options {
             sources_file: Some(self.0.clone()),
-            // The check of permissions takes a part of the time that a large body has.
+            // The check of permissions would take a part of the time for a large body.
             rights: None,
             ..options()
         }
@@ -104,7 +103,8 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
     let inbox = Inbox::start(sources.options()).await;
     give_secret(&inbox).await;
     let compressible = [unique().as_bytes(), &vec![b' '; LARGEST - 16]].concat();
-    // Incompressible bodies, one byte below the limit and at it; and a body that zstd makes small.
+    // Incompressible bodies, one byte below the limit and exactly at the limit; and a body that
+    // zstd compresses well.
     for body in [noise(LARGEST - 1), noise(LARGEST), compressible] {
         let (key, status) = post(&inbox, &body).await;
         assert_eq!(status, 200);
@@ -120,7 +120,7 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
             body.len()
         );
     }
-    // A larger body is rejected by the catcher, and above 6 MB as base64 by the gateway.
+    // The catcher rejects a larger body. Above 6 MB as base64, the gateway rejects it.
     for (length, from_gateway) in [(LARGEST + 1, false), (5_000_000, true), (11_000_000, true)] {
         let body = noise(length);
         let headers = with(inbox.github(&unique(), &body), "content-type", "image/png");
@@ -135,7 +135,7 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
     inbox.is_unharmed();
 }
 
-/// Ten of the largest bodies would take more memory than the processor has.
+/// Ten of the largest bodies need more memory than the processor has.
 #[tokio::test]
 async fn of_bodies_that_only_a_sync_brings_one_is_in_memory() {
     let (downstream, url) = Downstream::start().await;
@@ -191,7 +191,8 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     let body = noise(LARGEST - 1_000);
     shaky.expect_kept("healthy, cold", b"").await;
 
-    // Without the ledger the body is spilled by reference, and the destination still gets it.
+    // Without the ledger, the spilled message refers to the stored body, and the destination still
+    // gets the body.
     shaky.dynamodb.break_down(Fault::Silent).await;
     let key = shaky.expect_spilled("dynamodb silent, 4 MB", &body).await;
     assert_eq!(
@@ -200,7 +201,8 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     );
     assert!(downstream.took()[0].ends_with(&body));
 
-    // A catcher that crashes between the two leaves an object, and no row.
+    // If the catcher crashes after it stored the body and before it stored the row, an object
+    // without a row remains.
     let before = objects(&shaky.inbox).await;
     let (killed, ()) = tokio::join!(shaky.inbox_post(&body), async {
         while objects(&shaky.inbox).await == before {
@@ -211,7 +213,7 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     assert_ne!(killed.1, 200);
     assert_eq!(shaky.inbox.find(&killed.0).await, None);
 
-    // A body that is too large for a message needs the bucket.
+    // A body that is too large for a message can only be stored in the bucket.
     shaky.s3.break_down(Fault::Error).await;
     shaky.expect_another_try("neither, 4 MB", &body).await;
     shaky.dynamodb.mend().await;

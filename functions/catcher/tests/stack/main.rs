@@ -1,5 +1,5 @@
-//! The catcher as deployed, on the local stack: its responses to any caller, and that no request
-//! harms it.
+//! The deployed catcher on the local stack: its responses to any caller, and requests that could
+//! harm it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use testkit::{inbox as support, rights, root, sts};
 
-/// The folder of these tests.
+/// Returns the folder of these tests.
 fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack")
 }

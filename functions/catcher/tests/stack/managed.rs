@@ -1,4 +1,4 @@
-//! A source with its secret in Secrets Manager: the staging labels tell which versions are live.
+//! A source whose secret is in Secrets Manager. The staging labels show which versions are valid.
 
 use local::Options;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ preset = \"github\"
 action = [{ kind = \"keep\" }]
 ";
 
-/// An inbox that may read below `prefix`.
+/// Starts an inbox that may read secrets whose names begin with `prefix`.
 async fn start(prefix: &str) -> Inbox {
     let folder = std::env::temp_dir().join(format!("mitt-managed-{}", unique()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -37,7 +37,7 @@ async fn start(prefix: &str) -> Inbox {
     .await
 }
 
-/// Calls Secrets Manager as any client does.
+/// Calls Secrets Manager like any other client.
 async fn secrets_manager(inbox: &Inbox, action: &str, request: Value) -> Value {
     let at = &inbox.stack.endpoints().secrets_manager;
     let target = format!("secretsmanager.{action}");
@@ -51,7 +51,7 @@ async fn secrets_manager(inbox: &Inbox, action: &str, request: Value) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-/// Stores a new secret in a version with this label, and returns it and the id of the version.
+/// Stores a new secret in a version with this label. Returns the secret and the id of the version.
 async fn put_version(inbox: &Inbox, stage: &str) -> (String, String) {
     let secret = unique();
     inbox.must_not_log(&secret);
@@ -80,7 +80,7 @@ async fn status(inbox: &Inbox, secret: &str) -> u16 {
     sent(inbox, "managed", secret).await.1.status
 }
 
-/// The label of the secret that verified an event signed with this secret.
+/// Returns the label of the secret that verified an event signed with this secret.
 async fn proved_by(inbox: &Inbox, secret: &str) -> String {
     let (id, answer) = sent(inbox, "managed", secret).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -90,7 +90,7 @@ async fn proved_by(inbox: &Inbox, secret: &str) -> String {
     row.unwrap().secret.unwrap()
 }
 
-/// The name of a version in the ledger.
+/// Returns the name that the ledger gives to a version.
 fn label(version_id: &str, called: &str) -> String {
     format!("{}.{called}", &version_id[..8])
 }
@@ -122,7 +122,8 @@ async fn every_version_with_a_label_proves_and_no_other_does() {
     }
     assert_eq!(status(&inbox, "of a stranger").await, 401);
 
-    // The rotation ends. Its label stays on the same version, in addition to the current label.
+    // The rotation ends: the version keeps its label, and also gets the label of the current
+    // version.
     let end = json!({
         "SecretId": "prod/webhooks/managed", "VersionStage": "AWSCURRENT",
         "MoveToVersionId": third_id, "RemoveFromVersionId": second_id,

@@ -1,5 +1,5 @@
-//! The permissions of each function in the template, on the paths where a missing permission once
-//! went unnoticed.
+//! The permissions of each function in the template. These tests cover the paths on which earlier
+//! tests did not notice a missing permission.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use super::{
     },
 };
 
-/// A template whose role of backup-sync may not read bodies.
+/// Returns a template in which backup-sync may not read bodies.
 fn without_get_object() -> PathBuf {
     let text = std::fs::read_to_string(root().join("template.yaml")).unwrap();
     let (before, role) = text.split_once("  BackupSyncRole:\n").unwrap();
@@ -33,13 +33,13 @@ fn without_get_object() -> PathBuf {
     path
 }
 
-/// Spills a large event and a small one of a source in strict order, and drains them. With `gone`,
-/// the body of the large event was deleted before.
+/// Spills a large and a small event of a source in strict order, and drains them. With `gone`, the
+/// body of the large event is deleted before the drain.
 async fn drained(template: PathBuf, rights: Rights, gone: bool) -> (Shaky, [EventKey; 2], Value) {
     let text =
         std::fs::read_to_string(root().join("functions/processor/tests/stack/order.toml")).unwrap();
     let sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.toml", unique()));
-    // This test sends nothing.
+    // This test calls no destination.
     std::fs::write(&sources, text.replace("{downstream}", "http://127.0.0.1:9")).unwrap();
     let mut shaky = Shaky::start_with(Options {
         template,
@@ -115,7 +115,7 @@ async fn an_event_whose_body_is_gone_says_so() {
     assert!(error.contains("no longer exists"), "{error}");
 }
 
-/// This is the only attribute of an event that the catcher may change.
+/// The catcher may change only this attribute of an event.
 #[tokio::test]
 async fn a_webhook_that_comes_after_the_sync_is_noted() {
     let inbox = Inbox::start(options()).await;
@@ -143,8 +143,8 @@ async fn a_webhook_that_comes_after_the_sync_is_noted() {
     assert!(row.contains_key("also_webhook"), "{row:?}");
 }
 
-/// The local stack detects a permission that the template lacks; and one body that cannot be read
-/// does not stop the drain.
+/// The local stack detects a permission that is missing in the template. One body that cannot be
+/// read does not stop the drain.
 #[tokio::test]
 async fn a_body_that_cannot_be_read_does_not_stop_the_drain() {
     let template = without_get_object();

@@ -1,4 +1,4 @@
-//! Providers that sign the URL, with a public host that differs from the one that the catcher sees.
+//! Providers that sign the URL. The public host differs from the host that the catcher sees.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use shared::sources::Config;
 
 use super::support::{Answer, Headers, Inbox, options, request, unique};
 
-/// The URL that Twilio's SDK signed for the published vector; the query is `foo=1&bar=2`.
+/// The URL that Twilio's SDK signed for the published test vector. The query is `foo=1&bar=2`.
 const SIGNED_FOR: &str = "https://mycompany.com/myapp.php";
 
 struct World {
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Posts the vector, as the API passes it from its own host.
+    /// Posts the vector with the API's own host, as the API passes it.
     async fn post(&self, source: &str, query: &str) -> Answer {
         let (headers, body) = vector();
         let mut event = request("POST", &format!("/in/{source}"), &headers);
@@ -94,7 +94,7 @@ async fn a_signed_url_is_that_of_the_provider_behind_a_proxy() {
     let world = World::start().await;
     let answer = world.post("behind", "foo=1&bar=2").await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    // The query is the one that arrived.
+    // Mitt verifies the query that arrived, so any other query is rejected.
     for query in ["", "foo=1", "bar=2&foo=1"] {
         let answer = world.post("behind", query).await;
         assert_eq!(answer.status, 401, "{query}: {answer:?}");

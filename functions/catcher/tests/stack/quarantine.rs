@@ -1,4 +1,5 @@
-//! Rejected requests are kept for a while, within limits, and can be released later.
+//! Mitt stores rejected requests for a limited time, within limits. An operator can release them
+//! later.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -19,7 +20,7 @@ use super::here;
 use super::sts::{WHO, sts};
 use super::support::{Answer, Headers, Inbox, headers, hex, options, request, unique, with};
 
-/// More requests than any source keeps.
+/// The number of requests: more than any source stores.
 const FLOOD: usize = 1_000;
 
 async fn start(options: Options) -> Inbox {
@@ -46,7 +47,7 @@ async fn tally(inbox: &Inbox, source: &str) -> Option<DailyQuota> {
     tally.unwrap()
 }
 
-/// Signed with a secret that no source has.
+/// Returns headers that are signed with a secret of no source.
 fn forged(inbox: &Inbox, body: &[u8]) -> Headers {
     let signature = hex(b"another secret", &[body]);
     inbox.must_not_log(&signature);
@@ -58,7 +59,7 @@ fn forged(inbox: &Inbox, body: &[u8]) -> Headers {
     )
 }
 
-/// Runs `webhookctl`, as an operator does for a deployment.
+/// Runs `webhookctl` as an operator runs it against a deployment.
 async fn webhookctl(inbox: &Inbox, line: &str) -> Output {
     let at = inbox.stack.endpoints();
     let path = inbox.stack.secrets_path("Catcher").unwrap();
@@ -207,7 +208,7 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
     assert!((20..=33).contains(&requests.len()), "{}", requests.len());
     assert!((90_000..=100_000).contains(&bytes), "{bytes}");
     assert_eq!(tally(&inbox, "stripe-main").await.unwrap().bytes, bytes);
-    // Requests and counters, and nothing else.
+    // The table contains the requests and the counters, and nothing else.
     assert_eq!(
         times_to_live(&inbox, "Q#").await.len(),
         60 + requests.len() + 2
@@ -274,7 +275,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         .send()
         .await
         .unwrap();
-    // A new process reads the secrets again; the provider retries one of the requests.
+    // A new process reads the secrets again. The provider retries one of the requests.
     inbox.kill_catcher().await;
     let (id, body) = &sent[1];
     let answer = inbox.post("github-main", &signed(id, body), body).await;
@@ -293,7 +294,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     let key = |at: usize| EventKey::new("github-main", &sent[at].0);
     assert_eq!(inbox.find(&key(0)).await, None, "a dry run changes nothing");
 
-    // A protected context requires the number of requests that enter.
+    // In a protected context, the operator has to confirm the number of requests that enter.
     let context = format!(
         "[context.prod]\nregion = \"{}\"\ntable = \"{}\"\nprotected = true\n",
         names::REGION,
@@ -510,7 +511,7 @@ async fn only_as_many_are_purged_as_were_shown() {
     assert_eq!(missing.status.code(), Some(3));
 }
 
-/// The keys and times to live of the items below a key.
+/// Returns the keys and the times to live of the items under a key.
 async fn times_to_live(inbox: &Inbox, prefix: &str) -> BTreeSet<(String, i64)> {
     #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
     let scan = inbox.stack.clients().dynamodb.scan();
@@ -542,7 +543,8 @@ async fn settled(inbox: &Inbox, key: &EventKey) -> Row {
     }
 }
 
-/// Whose secret signed it, from the deployment's own store.
+/// The command finds the source whose secret signed the request, with the secrets of the
+/// deployment.
 #[tokio::test]
 async fn a_refused_request_and_an_event_are_explained_by_their_ids() {
     let inbox = start(options()).await;

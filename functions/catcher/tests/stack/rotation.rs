@@ -1,4 +1,5 @@
-//! Rotations under traffic: no request that is signed with a live secret is rejected.
+//! Rotations while requests arrive: the catcher rejects no request that is signed with a valid
+//! secret.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,11 +10,11 @@ use shared::aws::secrets::{REREAD, Secret, Secrets};
 
 use super::support::{Inbox, headers, hex, options, unique};
 
-/// Sources that are rotated in parallel, each twice.
+/// The number of sources that are rotated in parallel, each twice.
 const SOURCES: usize = 10;
 const ROUNDS: usize = 2;
 
-/// A provider with its newest secret.
+/// A provider, and the newest secret that it has.
 struct Provider {
     source: String,
     secret: String,
@@ -35,11 +36,12 @@ impl Provider {
             .status
     }
 
-    /// Sends until the end, with the old secret and, once the provider has it, with the new one.
+    /// Sends requests until the end: with the old secret and, once the provider has it, also with
+    /// the new one.
     async fn send_until(&self, inbox: &Inbox, new: &str, round: &Round, answers: &Answers) {
         while !round.ended.load(Ordering::SeqCst) {
-            // Around the switch some requests are still signed with the old secret: those in
-            // transit and those that are sent again.
+            // For some time after the switch, requests are still signed with the old secret:
+            // requests in transit, and retries.
             let old = self.send(inbox, &self.secret).await;
             let mut statuses = vec![old];
             if round.switched.load(Ordering::SeqCst) {
@@ -120,7 +122,7 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
                 let new = Secret::new("new", new);
                 assert!(store.put(&provider.source, &slot, &new).await.unwrap());
             }
-            // As the command says, the provider gets the secret only after this time.
+            // The command tells the operator to wait this long before the provider gets the secret.
             tokio::time::sleep(REREAD + Duration::from_secs(1)).await;
             progress.switched.store(true, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -136,7 +138,7 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
     let (sent, wrong) = (answers.sent.into_inner(), answers.wrong.into_inner());
     assert!(sent > 1_000, "{sent} requests are too few");
     assert_eq!(wrong, 0, "of {sent}");
-    // A secret that is not live proves nothing, however many are live.
+    // A signature with any other secret is invalid, however many secrets the source has.
     assert_eq!(providers[0].send(&inbox, "an unknown secret").await, 401);
     std::fs::remove_dir_all(&folder).unwrap();
     inbox.tells_nothing();

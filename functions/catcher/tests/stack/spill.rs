@@ -1,5 +1,5 @@
-//! Events while the ledger is unavailable: they are acknowledged if and only if they are durable,
-//! drained when the ledger is available again, and processed once.
+//! Events while the ledger is unavailable. The catcher acknowledges them if and only if they are
+//! durable. They are drained when the ledger is available again, and processed once.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     support::{failures, record, s, seconds_from_now, unique, work_message},
 };
 
-/// The processor processes the event, and finds nothing to do for a second message.
+/// Checks that the processor processes the event, and that a second message has no effect.
 async fn is_done_once(shaky: &Shaky, key: &EventKey) {
     for _ in 0..2 {
         let rung = [record("1", &work_message(key))];
@@ -34,7 +34,7 @@ async fn a_spilled_event_is_what_it_would_have_been_and_is_done_once() {
             .expect_spilled(&format!("dynamodb {fault:?}"), b"body")
             .await;
         let (row, other) = (shaky.inbox.row(&key).await, shaky.inbox.row(&direct).await);
-        // The attributes that differ for each event.
+        // The attributes that differ between events.
         let own = [
             "pk", "b", "sha", "rcv", "wid", "enq", "gpk", "gsk", "tpk", "tsk", "dlv", "hdr", "spl",
         ];
@@ -61,7 +61,7 @@ async fn a_put_that_was_applied_after_all_and_its_spilled_copy_are_one_event() {
     shaky.expect_kept("healthy, cold", b"").await;
     let late = std::time::Duration::from_secs(2);
     shaky.dynamodb.break_down(Fault::Late(late)).await;
-    // A preset with a signed id: the first write is the row.
+    // The preset signs the event id, so the first write creates the row.
     let id = format!("evt_{}", unique());
     let body = json!({ "id": id, "type": "invoice.paid" }).to_string();
     let headers = shaky
@@ -89,17 +89,18 @@ async fn without_both_stores_nothing_is_promised() {
     for fault in FAULTS {
         shaky.dynamodb.break_down(fault).await;
         shaky.sqs.break_down(fault).await;
-        // More often than the failures that open the breaker of the ledger.
+        // More failures than the number that opens the circuit breaker of the ledger.
         for _ in 0..5 {
             shaky
                 .expect_another_try(&format!("dynamodb and sqs {fault:?}"), b"")
                 .await;
         }
-        // Only the ledger is available again: it is called, although it has failed so often.
+        // Only the ledger is available again. The catcher calls it, although it has failed so
+        // often.
         shaky.dynamodb.mend().await;
         shaky.expect_kept(&format!("only sqs {fault:?}"), b"").await;
         shaky.sqs.mend().await;
-        // A send whose response was too late did send the message.
+        // The queue stored the message, although its response was too late.
         shaky.drain().await;
     }
     shaky.inbox.is_unharmed();
@@ -266,7 +267,7 @@ async fn a_message_is_deleted_only_when_its_event_is_a_row() {
         3,
         "the message returns, and so do the unreadable ones"
     );
-    // The messages in the queue do not fail a sweep.
+    // The messages in the queue do not make a sweep fail.
     shaky.workers.mend().await;
     let sweep = shaky
         .inbox

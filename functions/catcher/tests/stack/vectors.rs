@@ -1,8 +1,9 @@
-//! The vectors of the providers, over HTTP: the running catcher gives each its expected response.
+//! The test vectors of the providers, over HTTP. The running catcher gives each request its
+//! expected response.
 //!
-//! The catcher has the clock of this machine, and a source has its own URL. A request whose
-//! signature covers a time that is checked, or the URL, is therefore signed again with the same
-//! secret.
+//! The catcher uses the clock of this machine, and each source has its own URL. The test therefore
+//! signs some requests again with the same secret: those whose signature covers the URL, or a time
+//! that is checked.
 
 mod again;
 mod file;
@@ -48,7 +49,8 @@ async fn githubs_published_example_is_believed_and_no_other_body() {
     inbox.is_unharmed();
 }
 
-/// The requests to reject are sent first, so that the ledger must be empty after them.
+/// The test first sends the requests that must be rejected, because the ledger must be empty after
+/// them.
 #[tokio::test]
 async fn every_vector_meets_its_verdict_over_http() {
     let vectors = file::vectors();
@@ -191,7 +193,7 @@ impl<'i> Run<'i> {
         }
     }
 
-    /// A request is not an event before its document was fetched.
+    /// Until its document is fetched, the request is not an event.
     async fn waits(&mut self, vector: &'i Vector, post: &Post) {
         self.count("to be fetched");
         let answer = self.post(vector, post).await;
@@ -216,8 +218,9 @@ impl<'i> Run<'i> {
         self.rows.push((vector, Sha::of(&post.body)));
     }
 
-    /// The log has the rejections with an accepted reason, in the order of the requests: one line
-    /// each for ten of a source in a minute, and then one line for many.
+    /// Checks that the log contains an accepted reason for each rejection, in the order of the
+    /// requests. In a minute, ten requests of a source get one line each, and then one line stands
+    /// for many.
     fn tells_why(&self) {
         let logged = refusals(self.inbox);
         for (source, refusals) in &self.refusals {
@@ -235,18 +238,19 @@ impl<'i> Run<'i> {
         }
     }
 
-    /// Each event has the row of its body, under its type and the secret that proved it.
+    /// Checks that each event has a row with its body, its type and the secret that verified it.
     async fn finds_its_rows(&self) {
         let rows = events(self.inbox).await;
         for (vector, sha) in &self.rows {
             let text = |row: &Item, name: &str| row.get(name).map(|it| it.as_s().unwrap().clone());
             let mut fitting = rows.iter().filter(|row| {
                 let key = EventKey::from_pk(&text(row, "pk").unwrap()).unwrap();
-                // An event of a batch names its batch.
+                // An event of a batch contains the id of the batch.
                 let batch = text(row, "bat");
                 let in_batch = batch.is_some_and(|batch| batch.ends_with(&sha.hex()));
                 let alone = row["sha"].as_b().unwrap().as_ref() == sha.0;
-                // An event that an earlier request had already brought has the body of that one.
+                // If an earlier request contained the same event, the row has the body of that
+                // request.
                 let known = vector.first_id() == Some(key.id());
                 key.source() == vector.source && (alone || in_batch || known)
             });

@@ -1,4 +1,4 @@
-//! AWS services as destinations.
+//! Calls AWS services as destinations.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,8 @@ use shared::inbox::outcome::Outcome;
 
 use super::Work;
 
-/// AWS clients. Each is created at its first use: most sources need none of them.
+/// The AWS clients. Each client is created at its first use, because most sources need none of
+/// them.
 pub(crate) struct Clients {
     aws: Aws,
     lambda: OnceLock<aws_sdk_lambda::Client>,
@@ -52,7 +53,7 @@ impl Clients {
 }
 
 impl Work<'_> {
-    /// Maps an error of a service to the effect, and notes the health of the destination.
+    /// Converts an error of a service to an effect, and records the health of the destination.
     pub(super) fn refusal<E: ProvideErrorMetadata>(
         &self,
         what: &str,
@@ -71,7 +72,8 @@ impl Work<'_> {
     }
 }
 
-/// Maps an error code. The error text contains only the code: a message can quote the payload.
+/// Converts an error code to an effect. The error text contains only the code, because a message
+/// can quote the payload.
 pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResult) {
     let error = format!("{what} answered {code}");
     let code = code.rsplit('.').next().unwrap_or(code);
@@ -99,7 +101,7 @@ pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResul
     )
 }
 
-/// Whether the error code rejects the input, so that a retry cannot succeed.
+/// Returns whether the error code rejects the input, so that a retry cannot succeed.
 fn will_never_fit(code: &str) -> bool {
     matches!(
         code,
@@ -121,7 +123,8 @@ fn will_never_fit(code: &str) -> bool {
     )
 }
 
-/// Maps an error without a response. All attempts use one idempotency key, so a retry is safe.
+/// Converts an error without a response. All attempts use the same idempotency key, so a retry is
+/// safe.
 fn unanswered<E, R>(what: &str, error: &SdkError<E, R>) -> (Effect, CallResult) {
     let cause = match error {
         SdkError::ConstructionFailure(_) => {

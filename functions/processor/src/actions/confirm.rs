@@ -1,4 +1,4 @@
-//! Confirms a subscription when a verified event requests it.
+//! Confirms a subscription when a verified event asks for it.
 
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
@@ -9,7 +9,7 @@ use super::Work;
 const NAME: &str = "confirm";
 
 impl Work<'_> {
-    /// Requests the URL that confirms the subscription. A second request changes nothing.
+    /// Requests the URL that confirms the subscription. Repeating the request changes nothing.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html>
     pub(crate) async fn confirm(&self, url: &str) -> Outcome {
         self.effects

@@ -34,7 +34,8 @@ struct Metadata<'w> {
     entity: Option<&'w str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entity_version: Option<&'w str>,
-    /// The same in every attempt and every replay. A receiver skips a key that it has processed.
+    /// The idempotency key, the same in every attempt and every replay. A receiver skips a key that
+    /// it has processed.
     idempotency_key: &'w str,
     attempt: u32,
     run: u64,

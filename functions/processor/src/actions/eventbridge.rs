@@ -1,8 +1,8 @@
 //! Puts the event on an EventBridge bus: the [document](super::document) is its detail, with the
 //! body as JSON, so that rules can match on it.
 //!
-//! EventBridge does not support idempotency keys, and delivers at least once. The key is in the
-//! detail, and targets must honour it.
+//! EventBridge does not support idempotency keys, and delivers at least once. The detail contains
+//! the key, and targets must skip a key that they have processed.
 
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use shared::delivery::breaker::CallResult;
@@ -11,11 +11,11 @@ use shared::inbox::outcome::Outcome;
 
 use super::{Work, aws, document};
 
-/// Source, type and detail together.
+/// The maximum size of source, type and detail together.
 /// <https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html>
 const LARGEST: usize = 1024 * 1024;
 
-/// The most characters in a detail type.
+/// The maximum number of characters in a detail type.
 const LONGEST_TYPE: usize = 128;
 
 pub(super) async fn put(

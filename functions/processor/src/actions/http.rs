@@ -1,4 +1,5 @@
-//! The built-in HTTP action: posts the event's exact body, signed as Standard Webhooks.
+//! The built-in HTTP action posts the exact body of the event, signed according to Standard
+//! Webhooks.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,8 +26,8 @@ static SCHEME: LazyLock<anyhow::Result<Scheme>> = LazyLock::new(|| {
         .context("the preset standard-webhooks has no variant default")
 });
 
-/// Posts the event. The idempotency key is the same in every attempt. It is also the `webhook-id`,
-/// so that receivers that check either header drop a duplicate.
+/// Posts the event. The idempotency key is the same in every attempt. The `webhook-id` has the same
+/// value, so that a receiver that checks either header drops a duplicate.
 pub(super) async fn forward(
     work: &Work<'_>,
     name: &str,
@@ -73,7 +74,7 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
         headers.push(("content-type", content_type));
     }
     headers.extend(work.entity.iter().flat_map(|entity| entity.headers()));
-    // A type that is not a valid header value is left out: the receiver finds it in the body.
+    // A type that is not a valid header value is left out. The receiver can read it from the body.
     if !work.row.kind.is_empty() && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         headers.push(("mitt-event-type", &work.row.kind));
     }
@@ -86,8 +87,8 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
     work.effect(work.outbound.post(url, &headers, body, now).await)
 }
 
-/// Maps a response to the effect. Retries are safe if the receiver honours keys, so only errors
-/// that a retry cannot fix are permanent.
+/// Converts a response to an effect. Retries are safe if the receiver supports idempotency keys, so
+/// only errors that a retry cannot fix are permanent.
 pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
     let answer = match answer {
         Ok(answer) => answer,
@@ -100,7 +101,8 @@ pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
         200..=299 => Effect::Done {
             note: answer.status.to_string(),
         },
-        // The receiver stored this response under the key, and would return it again.
+        // The receiver stored this response under the key. It would return the same response to a
+        // retry.
         503 if replayed => Effect::Failed { error, replayed },
         // The receiver did not process the request. Retry later, or when the first request with
         // this key has ended.
@@ -116,7 +118,8 @@ pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
     }
 }
 
-/// Maps a response to the health of the destination. A destination that rejects one event works.
+/// Returns the health of the destination after a response. A destination that rejects one event is
+/// still healthy.
 pub(super) fn heard(answer: &Result<Answer, SendError>) -> CallResult {
     match answer {
         Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Failure,

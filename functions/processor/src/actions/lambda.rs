@@ -1,8 +1,8 @@
 //! Invokes a Lambda function with the event as a [document](super::document).
 //!
 //! Lambda does not support idempotency keys: a function can be invoked twice for an event. An
-//! `Event` invocation can run twice even if Mitt requested it once. The key is in the document, and
-//! the function must honour it.
+//! `Event` invocation can run twice even if Mitt requested it once. The document contains the key,
+//! and the function must skip a key that it has processed.
 
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
@@ -52,7 +52,7 @@ pub(super) async fn invoke(
 
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
     if let Some(kind) = answer.function_error() {
-        // How much the function did before it failed is unknown.
+        // It is unknown how much the function did before it failed.
         work.health.note(CallResult::Failure);
         return Effect::Failed {
             error: format!("the function failed: {kind}"),

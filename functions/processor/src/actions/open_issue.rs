@@ -1,13 +1,13 @@
-//! An example of an action in Rust: opens one issue in a tracker for an event.
+//! An example of an action in Rust: opens an issue in a tracker for each event.
 //!
 //! `params.url` accepts `{"title", "event"}` as JSON and answers with the issue's `number`.
 //! `params.secret`, if set, names the bearer token.
 //!
-//! The tracker must honour the `Idempotency-Key`. A tracker that does not needs
-//! [`IdempotencySupport::Ignored`]: an operator then decides about each attempt with an unknown
+//! The tracker must support the `Idempotency-Key`. For a tracker without support, use
+//! [`IdempotencySupport::Ignored`]. An operator then decides about each attempt with an unknown
 //! outcome, unless the action can ask the tracker
-//! ([`once_asking`](shared::delivery::effects::Effects::once_asking)). A tracker that stores its
-//! failures under the key, as Stripe does, needs [`IdempotencySupport::HonouredWithFailures`].
+//! ([`once_asking`](shared::delivery::effects::Effects::once_asking)). For a tracker that also
+//! stores failures under the key, as Stripe does, use [`IdempotencySupport::HonouredWithFailures`].
 
 use std::collections::BTreeMap;
 

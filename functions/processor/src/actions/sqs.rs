@@ -1,8 +1,8 @@
-//! Sends the event to an SQS queue: the exact body as the message, the rest as attributes.
+//! Sends the event to an SQS queue: the exact body as the message, and the rest as attributes.
 //!
-//! A FIFO queue drops a second message with the same key within five minutes. It delivers a later
-//! repetition, and a standard queue delivers all of them. The receiver must therefore honour the
-//! attribute `Idempotency-Key`.
+//! A FIFO queue drops a second message with the same key within five minutes, and delivers a later
+//! one. A standard queue delivers every message. The receiver must therefore skip an
+//! `Idempotency-Key` attribute that it has processed.
 
 use aws_sdk_sqs::types::MessageAttributeValue;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -15,7 +15,7 @@ use shared::sources::is_fifo;
 
 use super::Work;
 
-/// The most bytes of body and attributes together.
+/// The maximum size of body and attributes together, in bytes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const LARGEST: usize = 1024 * 1024;
 
@@ -68,7 +68,8 @@ pub(super) async fn send(
         .await
 }
 
-/// Returns the body as a message, and its encoding if SQS does not accept it as text.
+/// Returns the body as the text of a message. Also returns the encoding, if SQS does not accept the
+/// body as it is.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 fn body(body: &[u8]) -> (String, Option<&'static str>) {
     let fits = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
@@ -91,12 +92,13 @@ fn attributes(work: &Work<'_>, key: &str, encoding: Option<&str>) -> Vec<(&'stat
         ("Content-Type", row.content_type.clone().unwrap_or_default()),
         ("Content-Encoding", encoding.unwrap_or_default().to_owned()),
     ];
-    // SQS rejects an attribute that is empty or has control characters.
+    // SQS rejects an attribute that is empty or contains control characters.
     let fits = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
     all.into_iter().filter(|(_, value)| fits(value)).collect()
 }
 
-/// Returns a value of the body as the id of a message group, or its hash if it is not a valid id.
+/// Returns a value of the body as the id of a message group. Returns its hash if SQS does not
+/// accept the value as an id.
 fn group_id(value: String) -> String {
     let fits = (1..=128).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_graphic());
     if fits {

@@ -3,7 +3,8 @@
 //!
 //! The idempotency key is the name of the execution. A standard state machine rejects a name until
 //! 90 days after the end of its execution, so one execution starts for an event. An express state
-//! machine starts an execution for each request, and must honour the key in the input.
+//! machine starts an execution for each request, and must skip a key in the input that it has
+//! processed.
 
 use aws_sdk_sfn::operation::start_execution::StartExecutionError;
 use shared::delivery::breaker::CallResult;

@@ -1,4 +1,4 @@
-//! The current state of an entity, which replaces the body of the event.
+//! Fetches the current state of an entity, which replaces the body of the event.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use shared::sources::ordering::{Current, Entity, Order};
 use super::{ActionInput, SKIPPED_STALE, Turn, UNORDERED, of_entity};
 use crate::Processor;
 
-/// Timeout of the request for the current state. The actions have the rest of the effect timeout.
+/// The timeout of the request for the current state. The actions can use the rest of the effect
+/// timeout.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Processor {
-    /// Returns the current state of the entity as the input of the actions, in place of the body of
-    /// the event.
+    /// Returns the input of the actions, with the current state of the entity in place of the body
+    /// of the event.
     pub(super) async fn current(
         &self,
         order: &Order,
@@ -55,7 +56,7 @@ impl Processor {
         }))
     }
 
-    /// Fetches the current state. `None` means that the provider answered 404 or 410.
+    /// Fetches the current state. Returns `None` if the provider answered 404 or 410.
     async fn fetch(
         &self,
         current: &Current,

@@ -1,4 +1,5 @@
-//! The responses of the processor to the queue, and the errors of functions that cannot work.
+//! The responses of the processor to the queue, and the errors of functions with an invalid
+//! configuration.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
@@ -120,7 +121,8 @@ async fn a_failed_message_without_an_id_brings_back_the_whole_batch() {
         record("good", &work_message(&key)),
         without_id(r#"{"v":2,"key":"E#github-main#1","run":0}"#),
     ];
-    // With an id that is not in the batch, the queue treats all records as failed.
+    // If the response contains an id that is not in the batch, the queue treats all records as
+    // failed.
     assert_eq!(failures(&inbox, &records).await, [""]);
     assert_eq!(state(&inbox, &key).await, "done");
     let key = inbox.new_event().await;

@@ -1,5 +1,6 @@
-//! Configured destinations, on the real processor: each kind gets the event in the form of its API.
-//! A destination that is down, slow or at its rate limit costs no attempt and delays no other.
+//! Configured destinations of the real processor. Each kind gets the event in the form of its API.
+//! If a destination is down, slow or at its rate limit, its events lose no attempt and other
+//! destinations are not delayed.
 
 mod server;
 
@@ -34,7 +35,8 @@ impl Drop for World {
 }
 
 impl World {
-    /// `services` are those that the server plays in addition to the destinations' own.
+    /// Starts the stack. `services` are the AWS services that the server plays, in addition to the
+    /// destinations.
     async fn start(services: &[&str]) -> Self {
         let server = Server::start().await;
         let folder = std::env::temp_dir().join(format!("mitt-destinations-{}", unique()));
@@ -74,7 +76,7 @@ impl World {
         }
     }
 
-    /// A received event that no worker has claimed.
+    /// Adds a received event that no worker has claimed.
     async fn event(&self, source: &str, kind: &str, body: &Value) -> EventKey {
         let id = unique();
         let body = body.to_string();
@@ -124,7 +126,8 @@ impl World {
         self.inbox.put(row).await;
     }
 
-    /// The log lines about circuit breakers: one that cannot be read or written lets calls through.
+    /// Returns the log lines about circuit breakers. If a circuit breaker cannot be read or
+    /// written, calls still pass.
     fn breaker_log(&self) -> String {
         let log = self.inbox.stack.log_file("Processor").unwrap();
         let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -215,7 +218,7 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     world.inbox.is_unharmed();
 }
 
-/// Both queues got the event: one as it is, one in the order of the customer.
+/// Checks that both queues got the event: one without an order, one in the order of the customer.
 fn queues_got(world: &World, body: &Value, of: &impl Fn(&str) -> String) {
     let sent = world.server.all("AmazonSQS.SendMessage");
     let to = |name: &str| {
@@ -348,7 +351,7 @@ async fn a_failure_that_is_stored_under_the_key_is_not_heard_ten_times() {
     assert_eq!(fate.reason, "outcome_unknown");
     assert_eq!(world.server.all("/remembering").len(), 1);
 
-    // Without the setting, the response shows it.
+    // Without the setting, only the response shows that the destination replayed it.
     world.server.remembers("/replaying", 500);
     let key = world.push("replaying").await;
     world.ring(&[&key]).await;
@@ -358,7 +361,7 @@ async fn a_failure_that_is_stored_under_the_key_is_not_heard_ten_times() {
     let fate = world.fate(&key).await;
     fate.is("dead_letter", 2, 0);
     assert_eq!(fate.reason, "outcome_unknown");
-    // And a success that is replayed is one.
+    // A replayed success counts as a success.
     world.server.remembers("/replaying", 200);
     let key = world.push("replaying").await;
     world.server.call_before(&idempotency_key(&key, "http", 0));
@@ -390,7 +393,8 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
 
     the_sweep_postpones(&world, &keys).await;
 
-    // When the time is over, one event probes and the others wait for it. The sweep sends that one.
+    // After the wait of the breaker, one event probes and the others wait for the result. The sweep
+    // sends that event.
     end_wait_of_breaker(&world).await;
     for key in &keys[5..7] {
         world.make_due(key).await;
@@ -412,7 +416,7 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
     let item = world.item("BRK#down").await.unwrap();
     assert_eq!(item["n"].as_n().unwrap(), "2", "the breaker opened again");
 
-    // The destination is up again: the next probe closes the breaker, and all events are sent.
+    // The destination works again: the next probe closes the breaker, and all events are sent.
     end_wait_of_breaker(&world).await;
     for key in &keys {
         world.make_due(key).await;
@@ -447,7 +451,7 @@ async fn the_sweep_postpones(world: &World, keys: &[EventKey]) {
     );
 }
 
-/// Ends the time for which the circuit breaker is open.
+/// Ends the wait of the circuit breaker.
 async fn end_wait_of_breaker(world: &World) {
     let mut item = world.item("BRK#down").await.unwrap();
     let rev: u64 = item["rev"].as_n().unwrap().parse().unwrap();
@@ -481,7 +485,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else() {
     };
     assert_eq!(world.server.all("/works").len(), 7);
     assert_eq!(world.server.all("/healthy").len(), 3);
-    // Two rounds of four, which released their permits after a second each.
+    // Two rounds of four events, each of which releases its permits after a second.
     let soon = Duration::from_secs(6);
     assert!(late("/works") < soon, "{:?}", late("/works"));
     assert!(late("/healthy") < soon, "{:?}", late("/healthy"));
@@ -491,7 +495,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else() {
         let works = &row["fx"].as_m().unwrap()["works"].as_m().unwrap()["s"];
         assert_eq!(works.as_s().unwrap(), "done");
     }
-    // The breaker is open by now.
+    // At this point, the breaker is open.
     let key = world.push("hanging").await;
     world.ring(&[&key]).await;
     world.fate(&key).await.is("failed", 0, 1);
@@ -507,7 +511,7 @@ async fn a_destination_gets_no_more_than_its_rate() {
         keys.push(world.push("rated").await);
     }
     world.ring(&keys.iter().collect::<Vec<_>>()).await;
-    // More only if the hour changed in the meantime.
+    // There are more calls only if the hour changed in the meantime.
     let calls = world.server.all("/rated").len();
     assert!(calls == 3 || calls == 6, "{calls}");
     let mut waits = Vec::new();

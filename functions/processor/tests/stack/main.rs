@@ -1,4 +1,4 @@
-//! The processor as it is deployed, on the local stack, with every kind of destination.
+//! The deployed processor on the local stack, with every kind of destination.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use testkit::{inbox as support, rights};
 
-/// The folder of these tests.
+/// Returns the folder of these tests.
 fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack")
 }

@@ -1,4 +1,5 @@
-//! The events of an entity on the real binaries: shuffled, doubled, failing, late.
+//! The order of the events of an entity with the real binaries. The events arrive shuffled, twice
+//! or late, and some fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use super::support::{failures, record, work_message};
 
 const TOKEN: &str = "token-of-the-provider";
 
-/// Plays the destination, which honours keys and nothing else, and the provider's API.
+/// Plays the destination, which supports idempotency keys and nothing else, and the provider's API.
 #[derive(Clone, Default)]
 struct World(Arc<Mutex<Seen>>);
 
@@ -34,7 +35,7 @@ struct Seen {
     /// The requests that had an effect, in order.
     applied: Vec<Applied>,
     keys: BTreeSet<String>,
-    /// How often each body arrived.
+    /// The number of times that each body arrived.
     requests: BTreeMap<String, u32>,
     /// The current states at the provider.
     states: BTreeMap<String, Value>,
@@ -55,7 +56,7 @@ impl World {
             .with_state(self.clone())
     }
 
-    /// The versions of an entity that had an effect, in order.
+    /// Returns the versions of an entity that had an effect, in order.
     fn versions(&self, source: &str, entity: &str) -> Vec<u64> {
         let seen = self.0.lock().unwrap();
         let of = |applied: &&Applied| applied.source == source && applied.body["entity"] == entity;
@@ -86,7 +87,7 @@ async fn destination(
     let key = text("idempotency-key").unwrap();
     let body_text = String::from_utf8(body.to_vec()).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
-    // Long enough for others to arrive in between.
+    // The delay is long enough for other requests to arrive in between.
     tokio::time::sleep(Duration::from_millis(30)).await;
     let mut seen = world.0.lock().unwrap();
     let requests = seen.requests.entry(body_text).or_default();
@@ -245,7 +246,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
     let mut events: Vec<Value> = Vec::new();
     for entity in entities {
         events.extend((1..=5).map(|version| event(entity, version)));
-        // The newest event fails at first, and returns after older ones.
+        // The newest event fails at first, and is retried after older events.
         events.push(with(event(entity, 6), "flaky"));
     }
     let twice = shuffled([events.clone(), events.clone()].concat());
@@ -270,7 +271,8 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
         .count();
     assert_eq!(effects + skipped, events.len());
 
-    // An older event that arrives at the end changes nothing; one as new as the newest does.
+    // An older event that arrives at the end has no effect. An event that is as new as the newest
+    // one has an effect.
     let old = running.post("latest", &event("one", 5)).await;
     let same = running.post("latest", &event("one", 6)).await;
     let rows = running.process_batch(&[old, same]).await;
@@ -284,7 +286,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
     assert_eq!(last.headers["mitt-entity"], "one");
     assert_eq!(last.headers["mitt-entity-version"], "6");
 
-    // An event that does not name its entity is processed, too.
+    // An event that does not name its entity is processed too.
     let unnamed = json!({ "id": unique(), "version": 1 });
     let key = running.post("latest", &unnamed).await;
     let rows = running.process_batch(&[key]).await;
@@ -324,7 +326,8 @@ async fn what_is_fetched_is_the_current_state_whatever_the_event_says() {
         assert_eq!(one.headers["content-type"], "application/json");
     }
 
-    // A state that is older than one already sent: another worker was faster.
+    // The fetched state is older than a state that was already sent, because another worker was
+    // faster.
     set(6);
     let key = running.post("fetched", &event("a/b", 4)).await;
     let rows = running.process_batch(&[key]).await;
@@ -372,7 +375,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     let versions = |entity: &str| running.world.versions("strict", entity);
     assert_eq!(versions("plain"), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(versions("fails"), [1, 2, 3]);
-    // A dead letter releases the events behind it.
+    // When an event becomes a dead letter, the events behind it are processed.
     assert_eq!(versions("dies"), [1, 3]);
     let dead = rows
         .iter()
@@ -385,7 +388,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     assert_eq!(attempts, Some(2));
     assert_eq!(running.line().await, 0);
 
-    // An event that has not arrived cannot be ordered: it is processed late, and flagged.
+    // An event that has not arrived cannot be ordered. It is processed late, with a flag.
     let key = running.post("strict", &event("plain", 0)).await;
     let rows = running.process_batch(&[key]).await;
     assert_eq!(
@@ -396,7 +399,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     running.inbox.tells_nothing();
 }
 
-/// Workers that crashed with the event had another cause: the event had not run.
+/// The event is not the cause of these crashes, because it had not run.
 #[tokio::test]
 async fn who_stood_in_line_has_all_its_attempts_left() {
     let running = Running::start().await;
@@ -411,7 +414,7 @@ async fn who_stood_in_line_has_all_its_attempts_left() {
 }
 
 impl Running {
-    /// As if this many workers had crashed since its last deferral.
+    /// Changes the row as if this many workers had crashed since its last deferral.
     async fn has_crashed(&self, key: &EventKey, times: u32) {
         let times = AttributeValue::N(times.to_string());
         let update = self.inbox.stack.clients().dynamodb.update_item();
@@ -424,7 +427,7 @@ impl Running {
         update.send().await.unwrap();
     }
 
-    /// The number of order entries of all entities.
+    /// Returns the number of order entries of all entities.
     async fn line(&self) -> usize {
         #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let scan = self.inbox.stack.clients().dynamodb.scan();

@@ -1,5 +1,5 @@
-//! A paused source on the real functions: its events are stored but not processed, no event is
-//! lost, and the events are processed when the source is resumed.
+//! A paused source with the real functions. Its events are stored but not processed, no event is
+//! lost, and the events are processed after the source is resumed.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::support::{failures, record, work_message};
 
 const PAUSE: FlagKind<'_> = FlagKind::Pause("github-main");
 
-/// Longer than any process needs to see the change.
+/// A time that is longer than any process needs to see the change.
 const SOON: Duration = Duration::from_secs(30);
 
 struct World {
@@ -60,7 +60,7 @@ impl World {
         number.map_or(0, |number| number.parse().unwrap())
     }
 
-    /// The event was never begun: no claim, no attempt, no deferral.
+    /// Checks that the event has not begun: no claim, no attempt, no deferral.
     async fn is_untouched(&self, key: &EventKey) {
         assert_eq!(self.state(key).await, "received");
         for name in ["epoch", "att", "off", "cr"] {
@@ -84,7 +84,7 @@ impl World {
         self.inbox.put(row).await;
     }
 
-    /// Waits for a condition; a process may have read the pause five seconds ago.
+    /// Waits for a condition, because a process may have read the pause five seconds ago.
     async fn until(&self, what: &str, is: impl AsyncFn() -> bool) {
         let deadline = Instant::now() + SOON;
         while !is().await {
@@ -127,7 +127,7 @@ async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
     assert_eq!(world.sweep().await["checked"], 0);
     world.is_untouched(&key).await;
 
-    // After the source is resumed, the event is woken, gets one message, and is done.
+    // After the source is resumed, the event is scheduled, gets one message, and is done.
     assert!(
         world
             .ledger
@@ -142,7 +142,7 @@ async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
         .until("the sweep sends a message", async || {
             let report = world.sweep().await;
             if report["skipped_unreachable"] == 1 {
-                // A process may have read the pause a moment ago.
+                // A process may have read the old state of the pause.
                 call_up(&world.ledger, "github-main", UnixMillis::now())
                     .await
                     .unwrap();
@@ -173,7 +173,7 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
     for _ in 0..40 {
         keys.push(world.inbox.new_event().await);
     }
-    // Every message is received and dropped.
+    // The processor receives and drops every message.
     let depth = async || {
         let url = world.inbox.stack.queue_url("WorkQueue").unwrap();
         let queue = shared::inbox::queue::Queue::new(world.inbox.stack.clients().sqs, url);

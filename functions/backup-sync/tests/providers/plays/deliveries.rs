@@ -30,7 +30,7 @@ pub(crate) fn github_org() -> Play {
     }
 }
 
-/// An app authenticates with a token that it has signed itself.
+/// A GitHub App authenticates with a token that it has signed itself.
 pub(crate) fn github_app() -> Play {
     fn signed(request: &Request) -> bool {
         use base64::Engine as _;
@@ -79,7 +79,7 @@ fn deliveries(request: &Request, path: &str, signed: bool) -> Result<Asked, u16>
     })
 }
 
-/// One delivery with its body, or its redelivery.
+/// Returns one delivery with its body, or redelivers it.
 fn one(request: &Request, path: &str, events: &[Happened]) -> Option<Answer> {
     let rest = request.path.strip_prefix(path)?;
     let number: usize = rest.split('/').next()?.parse().ok()?;
@@ -187,7 +187,7 @@ pub(crate) fn zendesk() -> Play {
             let rest = request.path.strip_prefix(PATH)?.strip_prefix('/')?;
             let id = rest.strip_suffix("/attempts")?;
             let event = events.iter().find(|event| event.id == id)?;
-            // The body as text, as it was sent.
+            // The body as text, unchanged.
             let payload = body(event).to_string();
             Some(json!({"attempts": [{"id": "a", "request": {"headers": [], "payload": payload}, "response": {}}]}).into())
         },

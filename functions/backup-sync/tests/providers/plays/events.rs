@@ -39,7 +39,7 @@ pub(crate) fn workos() -> Play {
         newest_first: true,
         asked: |request| {
             refused(request.is("GET", "/events"), request.is_bearer(KEY))?;
-            // Created after this date.
+            // The list contains events that were created after this date.
             let since = time(request.query("range_start")).map(|at| UnixMillis(at.0 + 1));
             let skip = Skip::after(request.query("after"));
             Ok(Asked { since, skip })
@@ -209,7 +209,7 @@ pub(crate) fn chargebee() -> Play {
                 request.is("GET", "/api/v2/events"),
                 is_basic(request, KEY, ""),
             )?;
-            // Later than this second.
+            // The list contains events that occurred after this second.
             let since = secs(request.query("occurred_at[after]"));
             Ok(Asked {
                 since: since.map(|at| UnixMillis(at.0 + 1_000)),
@@ -243,7 +243,7 @@ pub(crate) fn mailgun() -> Play {
             let list =
                 request.method == "GET" && request.path.starts_with("/v3/mg.acme.test/events");
             refused(list, is_basic(request, "api", KEY))?;
-            // The next pages have the position in their path.
+            // The URL of a following page has the position in its path.
             let after = request.path.strip_prefix("/v3/mg.acme.test/events/");
             let packed = after.and_then(|packed| packed.split_once('.'));
             let (begin, skip) = match packed {
@@ -295,7 +295,7 @@ pub(crate) fn okta() -> Play {
             if request.query("filter") != Some("eventType eq \"user.lifecycle.create\"") {
                 return Err(400);
             }
-            // Without an end, there is always a next page.
+            // Without an end time, there is always a next page.
             time(request.query("until")).ok_or(400_u16)?;
             Ok(Asked {
                 since: time(request.query("since")),

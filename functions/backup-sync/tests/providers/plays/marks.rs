@@ -178,7 +178,7 @@ pub(crate) fn dropbox() -> Play {
     }
 }
 
-/// A token in exchange for the secret, which is in this field.
+/// Returns a token in exchange for the secret, which the request has in this field.
 fn token(request: &Request, path: &str, secret: &str, others: &[(&str, &str)]) -> Option<Answer> {
     if !request.is("POST", path) {
         return None;

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
-/// It repeats the content of a request in each part of its response.
+/// A provider that repeats the content of a request in each part of its response.
 pub(super) struct Provider {
     pub(super) base: String,
     said: Arc<Mutex<Said>>,
@@ -17,7 +17,7 @@ pub(super) struct Provider {
 struct Said {
     base: String,
     status: StatusCode,
-    /// Whether it returns an empty list of objects to any caller.
+    /// Whether the provider returns an empty list of objects to any caller.
     lists: bool,
     heard: String,
 }
@@ -33,7 +33,7 @@ impl Provider {
             heard: String::new(),
         }));
         let router = Router::new().fallback(refuse).with_state(said.clone());
-        // The server ends with the runtime of the test.
+        // The server ends when the runtime of the test ends.
         tokio::spawn(async { axum::serve(listener, router).await });
         Self { base, said }
     }
@@ -47,7 +47,7 @@ impl Provider {
         self.said.lock().unwrap().lists = true;
     }
 
-    /// All requests, with the keys in them.
+    /// Returns all requests, with the keys in them.
     pub(super) fn heard(&self) -> String {
         self.said.lock().unwrap().heard.clone()
     }

@@ -1,4 +1,4 @@
-//! Signs a request for this time and this place.
+//! Signs a request for the current time and the URL of the test.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use shared::webhook::sign::{can_sign, signed};
 
 use super::file::{Post, Vector, has_timely_token, signs_url};
 
-/// A secret that no source has, valid in every form of a secret.
+/// A secret that no source has. It is valid in every format of a secret.
 const ANOTHER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 pub(super) enum Again {
@@ -24,7 +24,7 @@ pub(super) enum Again {
 
 pub(super) struct Signed {
     pub(super) post: Post,
-    /// Requests that must be rejected, and the accepted reasons.
+    /// The requests that must be rejected, each with the accepted reasons.
     pub(super) refused: Vec<(Post, BTreeSet<&'static str>)>,
 }
 
@@ -62,13 +62,13 @@ pub(super) fn again(vector: &Vector) -> Again {
     Again::Signed(Box::new(Signed { post, refused }))
 }
 
-/// Whether a signature covers a time that is checked, or the URL.
+/// Returns whether a signature covers the URL, or a time that is checked.
 fn is_bound(scheme: &Scheme) -> bool {
     let timely = scheme.ts.as_ref().is_some_and(|ts| ts.enforce);
     timely || has_timely_token(scheme) || signs_url(scheme)
 }
 
-/// The request without its proof.
+/// Returns the request without its signature.
 fn draft(scheme: &Scheme, post: &Post, at: UnixMillis) -> Envelope {
     let mut proofs = names(&scheme.sig.from);
     proofs.extend(scheme.sig.also.iter().flat_map(names));
@@ -112,7 +112,7 @@ fn names(at: &Location) -> Vec<String> {
 }
 
 impl Vector {
-    /// Whether the expected result needs a signature.
+    /// Returns whether the expected result needs a signature.
     fn is_signed(&self) -> bool {
         match self.verdict() {
             "valid" => true,

@@ -1,4 +1,4 @@
-//! The file of vectors, as requests to the sources of the test.
+//! Reads the file of test vectors, and converts them to requests for the sources of the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::support::{Headers, with};
 /// A request and its expected result.
 pub(super) struct Vector {
     pub(super) id: String,
-    /// Shared by the vectors with the same preset, secrets and trust.
+    /// The name of the source. Vectors with the same preset, secrets and trust use the same source.
     pub(super) source: String,
     pub(super) verifier: Verifier,
     pub(super) secrets: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Vector {
 #[derive(Clone)]
 pub(super) struct Post {
     pub(super) method: String,
-    /// Path and query.
+    /// The path and the query.
     pub(super) target: String,
     pub(super) headers: Headers,
     pub(super) body: Vec<u8>,
@@ -71,7 +71,7 @@ fn post(source: &str, request: &Value) -> Post {
     let body = body(request);
     let mut headers: Headers = headers.collect();
     if std::str::from_utf8(&body).is_err() {
-        // As text, the gateway would change it.
+        // With a content type of text, the gateway would change the bytes of the body.
         headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
         headers = with(headers, "content-type", "application/octet-stream");
     }
@@ -106,7 +106,7 @@ pub(super) fn params(given: &Value) -> BTreeMap<String, String> {
 }
 
 impl Post {
-    /// Whether the gateway passes the body on as base64.
+    /// Returns whether the gateway passes the body as base64.
     pub(super) fn is_base64(&self) -> bool {
         let mut headers = self.headers.iter();
         let header = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
@@ -120,10 +120,11 @@ impl Vector {
         text(&self.expect["verdict"])
     }
 
-    /// Each of these reasons is accepted.
+    /// Returns the accepted reasons. The log must contain one of them.
     pub(super) fn reasons(&self) -> BTreeSet<&str> {
         let mut reasons: BTreeSet<&str> = text(&self.expect["reason"]).split('|').collect();
-        // A time that was in the future when the vector was made is past now, and so is a token.
+        // A time that was in the future when the vector was published is in the past now. The same
+        // applies to a token.
         if reasons.contains("timestamp_in_future") || has_timely_token(self.scheme()) {
             reasons.insert("timestamp_too_old");
         }
@@ -134,7 +135,7 @@ impl Vector {
         reasons
     }
 
-    /// The provider's type of the event, or of the first event.
+    /// Returns the provider's type of the event, or of the first event.
     pub(super) fn kind(&self) -> Option<&str> {
         let event = &self.expect["event"];
         event["type"].as_str().or(event["types"][0].as_str())
@@ -151,7 +152,7 @@ impl Vector {
     }
 }
 
-/// Whether the signature covers the URL of the request.
+/// Returns whether the signature covers the URL of the request.
 pub(super) fn signs_url(scheme: &Scheme) -> bool {
     let url = |part: &Part| {
         matches!(
@@ -163,7 +164,7 @@ pub(super) fn signs_url(scheme: &Scheme) -> bool {
     scheme.message.0.iter().any(url) || jwt.is_some_and(|jwt| jwt.url_sha256_claim.is_some())
 }
 
-/// Whether the proof is a token with a limited validity.
+/// Returns whether the signature is in a token with a limited validity.
 pub(super) fn has_timely_token(scheme: &Scheme) -> bool {
     let jwt = scheme.jwt.as_ref();
     jwt.is_some_and(|jwt| jwt.exp || jwt.nbf || jwt.iat_max_age.is_some())

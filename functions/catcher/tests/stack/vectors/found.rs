@@ -1,4 +1,4 @@
-//! The results of the requests: rows, and lines in the log.
+//! Reads the results of the requests: rows, and lines in the log.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Inbox, Item};
 
-/// The state rows of all events.
+/// Returns the state rows of all events.
 pub(super) async fn events(inbox: &Inbox) -> Vec<Item> {
     let clients = inbox.stack.clients();
     let mut events = Vec::new();
@@ -26,8 +26,8 @@ pub(super) async fn events(inbox: &Inbox) -> Vec<Item> {
     }
 }
 
-/// By source, the logged reasons of the catcher's rejections, in order, and the number of
-/// rejections for which each line stands: those up to the one whose reason it has.
+/// Returns for each source the reasons of the catcher's rejections in the log, in order. Each
+/// reason has the number of rejections that its line stands for, which includes earlier ones.
 pub(super) fn refusals(inbox: &Inbox) -> BTreeMap<String, Vec<(String, usize)>> {
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     let mut refusals: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The stack with a source for each preset, variant and set of secrets of the vectors.
+//! Starts the stack with a source for each preset, variant and set of secrets in the vectors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub(super) async fn start(vectors: &[Vector]) -> Inbox {
         ..options()
     })
     .await;
-    // The newest secret is tried first, so it is stored last.
+    // The catcher tries the newest secret first, so the test stores it last.
     stream::iter(by_source.values())
         .for_each_concurrent(8, |vector| put_secrets(&inbox, vector))
         .await;
@@ -36,7 +36,8 @@ pub(super) async fn start(vectors: &[Vector]) -> Inbox {
     inbox
 }
 
-/// Texts are written as JSON, whose strings are TOML's too.
+/// Returns the settings of a source. Texts are written as JSON, because JSON strings are also valid
+/// in TOML.
 fn source(vector: &Vector) -> String {
     let given = &vector.given;
     let mut text = format!(
@@ -45,7 +46,7 @@ fn source(vector: &Vector) -> String {
         vector.source,
         vector.verifier.preset.id,
         vector.verifier.variant,
-        // The quarantine cannot be off if requests may have to wait for a key.
+        // A source with requests that wait for a key needs the quarantine.
         u8::from(vector.verifier.fetches()),
         table(&params(given)),
     );
@@ -83,7 +84,7 @@ async fn put_secrets(inbox: &Inbox, vector: &Vector) {
     let path = inbox.stack.secrets_path("Catcher").unwrap();
     let ssm = inbox.stack.clients().ssm;
     for (slot, value) in vector.secrets.iter().enumerate().rev() {
-        // The store accepts no empty values, so a source with an empty secret has no secret.
+        // The store accepts no empty values, so a source with an empty secret gets no secret.
         if value.is_empty() {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Plays every destination: receivers of webhooks by their path, Lambda by the path of its API,
-//! EventBridge, Step Functions and SQS by their `X-Amz-Target`.
+//! A server that plays every destination. The path selects a receiver of webhooks or Lambda. The
+//! header `X-Amz-Target` selects EventBridge, Step Functions or SQS.
 //!
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 //! <https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html>
@@ -21,17 +21,17 @@ pub(super) struct Server {
     told: Arc<Mutex<Told>>,
 }
 
-/// The requests to the server, and its responses.
+/// The requests that the server received, and the responses that it sends.
 #[derive(Default)]
 struct Told {
     seen: Vec<Seen>,
     answers: BTreeMap<String, VecDeque<Answer>>,
-    /// Statuses that are stored under the first key that arrives, by place.
+    /// The statuses that are stored under the first key that arrives, for each path or target.
     remembers: BTreeMap<String, u16>,
     keys: Vec<String>,
 }
 
-/// A request, under its path or its target.
+/// A request, with its path or its target.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) place: String,
@@ -52,7 +52,7 @@ impl Answer {
         Self::Says(status, Vec::new(), Value::Null)
     }
 
-    /// An error of an AWS service.
+    /// Returns an error of an AWS service.
     pub(super) fn aws(status: u16, code: &str) -> Self {
         let headers = vec![("x-amzn-errortype", code.to_owned())];
         Self::Says(status, headers, json!({ "__type": code, "message": "no" }))
@@ -90,7 +90,7 @@ impl Server {
         Self { url, told }
     }
 
-    /// Sets the responses to the next requests to a place. Later requests succeed.
+    /// Sets the responses to the next requests to a path or target. Later requests succeed.
     pub(super) fn answers(&self, place: &str, answers: &[Answer]) {
         let answers = answers.iter().cloned().collect();
         self.told
@@ -100,7 +100,8 @@ impl Server {
             .insert(place.to_owned(), answers);
     }
 
-    /// The first request under a key gets this status, and each later one the same.
+    /// Makes the server answer the first request with a key with this status, and repeat the status
+    /// for the same key.
     pub(super) fn remembers(&self, place: &str, status: u16) {
         self.told
             .lock()
@@ -109,7 +110,7 @@ impl Server {
             .insert(place.to_owned(), status);
     }
 
-    /// Records an earlier request under this key.
+    /// Records an earlier request with this key.
     pub(super) fn call_before(&self, key: &str) {
         self.told.lock().unwrap().keys.push(key.to_owned());
     }
