@@ -1,8 +1,9 @@
 //! The cost of a million events, and of a month without events.
 //!
 //! [`measure`] runs the real functions on the local stack with events of several sizes, and counts
-//! everything that AWS bills. [`deployed`] reads fixed costs from the template. [`prices`] is the
-//! dated file of AWS prices, [`bill`] multiplies, and [`report`] prints.
+//! everything that AWS bills. [`deployed`] reads fixed costs from the template. [`prices`] reads
+//! the file of AWS prices, [`bill`] multiplies quantities by prices, and [`report`] prints the
+//! result.
 
 mod bill;
 mod deployed;
@@ -32,11 +33,11 @@ use self::stand::Inputs;
 use crate::webhook::Shape;
 use crate::{Outcome, page, value};
 
-/// Number of events of a case. The billed units are the same for every event; the times need many
-/// events.
+/// The number of events in a case. The billed units are the same for every event, but the times are
+/// averages over many events.
 const EVENTS: u32 = 300;
 
-/// The template of a web ACL, if the file exists.
+/// The path of a template with a web ACL. The file does not have to exist.
 const EDGE: &str = "infra/edge.yaml";
 
 pub(crate) fn run(words: &[&str]) -> Outcome {

@@ -1,4 +1,4 @@
-//! A minimal HTTP/1.1 server and client for connections within this machine: each connection has a
+//! A minimal HTTP/1.1 server and client for connections within this machine. Each connection has a
 //! thread, and every message has a content length.
 
 use std::io::{BufRead, BufReader, Result, Write as _};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
     first_line: String,
-    /// Without the content length.
+    /// The headers without the content length.
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Serves on a free local port until the program ends. Returns `host:port`. The answer `None`
-/// closes the connection.
+/// Serves on a free local port until the program ends. Returns `host:port`. If the handler returns
+/// `None`, the server closes the connection.
 pub(crate) fn serve(
     answer: impl Fn(&Message) -> Option<Message> + Send + Sync + 'static,
 ) -> Result<String> {
@@ -60,7 +60,7 @@ impl Message {
         self
     }
 
-    /// Sends the request to another server, on a connection of its own.
+    /// Sends the request to another server, on a separate connection.
     pub(crate) fn send(&self, address: &str) -> Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -69,7 +69,7 @@ impl Message {
         response.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// `None` if the connection has ended.
+    /// Reads a message. Returns `None` if the connection has ended.
     fn read(from: &mut impl BufRead) -> Result<Option<Self>> {
         let mut message = Self::default();
         let mut line = String::new();
@@ -114,7 +114,7 @@ impl Message {
         self.word(1)
     }
 
-    /// The status of a response.
+    /// Returns the status of a response.
     pub(crate) fn status(&self) -> u16 {
         self.word(1).parse().unwrap_or_default()
     }
@@ -123,14 +123,14 @@ impl Message {
         self.first_line.split(' ').nth(at).unwrap_or_default()
     }
 
-    /// The name is in lower case.
+    /// Returns the value of a header. The name must be in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.iter();
         let (_, value) = all.find(|(known, _)| known == name)?;
         Some(value)
     }
 
-    /// The operation of an AWS service: `DynamoDB_20120810` and `PutItem`.
+    /// Returns the operation of an AWS service, such as `DynamoDB_20120810` and `PutItem`.
     pub(crate) fn operation(&self) -> Option<(&str, &str)> {
         self.header("x-amz-target")?.split_once('.')
     }

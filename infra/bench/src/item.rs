@@ -1,10 +1,10 @@
-//! The size of an item in DynamoDB, and the units that a write costs.
+//! Computes the size of an item in DynamoDB, and the units that a write costs.
 
 pub(crate) use simulation::wire::dynamodb::{Changed, INDEXES, Item, Value};
 
-/// The billed units of a write: one unit for each KB of the larger of the item before and after it,
-/// the same for each index entry that is added, removed or moved, and twice as much in a
-/// transaction.
+/// Returns the billed units of a write. DynamoDB bills one unit for each KB of the item before or
+/// after the write, whichever is larger. It bills the same for each index entry that is added,
+/// removed or moved, and twice as much in a transaction.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html>
 pub(crate) fn written(changes: &[Changed], in_transaction: bool) -> u64 {
     let once: u64 = changes.iter().map(of_change).sum();
@@ -26,19 +26,20 @@ fn of_change(change: &Changed) -> u64 {
     table + indexes.sum::<u64>()
 }
 
-/// The entry of an item in an index that projects only its keys; `None` if a key is missing.
+/// Returns the entry of an item in an index that projects only its keys, or `None` if a key is
+/// missing.
 pub(crate) fn entry(item: &Item, keys: &[impl AsRef<str>]) -> Option<Item> {
     let keys = keys.iter().map(AsRef::as_ref);
     let keys = keys.map(|name| Some((name.to_owned(), item.get(name)?.clone())));
     keys.collect()
 }
 
-/// The units of a write of this many bytes.
+/// Returns the units of a write of this many bytes.
 pub(crate) fn units(bytes: usize) -> u64 {
     bytes.div_ceil(1024).max(1) as u64
 }
 
-/// The size of an item that DynamoDB bills: the names, and the values by type.
+/// Returns the size of an item that DynamoDB bills: the names, and the values by type.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 pub(crate) fn size(item: &Item) -> usize {
     let attributes = item.iter();
@@ -50,7 +51,7 @@ pub(crate) fn size(item: &Item) -> usize {
 fn size_of_value(value: &Value) -> usize {
     match value {
         Value::S(text) => text.len(),
-        // About one byte for two digits, plus one byte.
+        // About one byte for each two digits, and one more byte.
         Value::N(digits) => {
             let digits = digits.trim_start_matches('-').trim_end_matches('0');
             digits.len().div_ceil(2) + 1

@@ -1,4 +1,4 @@
-//! The processor time of a process, its log, and temporary files.
+//! Reads the processor time of a process and its log, and creates temporary folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-/// Processor time of the threads of a process, from the scheduler statistics in nanoseconds.
+/// Returns the processor time of the threads of a process, from the scheduler statistics in
+/// nanoseconds.
 /// <https://docs.kernel.org/scheduler/sched-stats.html>
 pub(crate) fn cpu(process: u32) -> anyhow::Result<Duration> {
     let tasks = format!("/proc/{process}/task");
@@ -28,7 +29,7 @@ pub(crate) fn cpu(process: u32) -> anyhow::Result<Duration> {
     Ok(sum)
 }
 
-/// The lines that a log has grown by since `from` bytes.
+/// Returns the lines of a log after the first `from` bytes.
 pub(crate) fn lines_since(log: &Path, from: usize) -> Vec<String> {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned();

@@ -1,8 +1,8 @@
-//! Measures what the functions do, and what it costs.
+//! Measures what the functions do and what they cost.
 //!
 //! [`speed`] counts instructions, requests and write units, and compares times with other
-//! implementations: `make bench`, `make budgets` and `make bench-profile`. [`cost`] multiplies what
-//! the functions use by the prices of AWS: `make cost`.
+//! implementations: `make bench`, `make budgets` and `make bench-profile`. [`cost`] multiplies the
+//! usage of the functions by the prices of AWS: `make cost`.
 
 mod cost;
 mod http;
@@ -19,7 +19,7 @@ const USAGE: &str = "cost [--events N] [--json] [--page FILE] [--parameter NAME=
                      profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON [--rounds N] [--scale FILE] \
                      [--named CATCHER] [--page FILE]";
 
-/// The text to print, and whether every target holds.
+/// The text to print, and whether every target is met.
 type Outcome = anyhow::Result<(String, bool)>;
 
 #[expect(
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The value of an option.
+/// Returns the value of an option.
 fn value<'a>(option: &str, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<&'a str> {
     words
         .next()

@@ -1,4 +1,4 @@
-//! The generated part of a page.
+//! Rewrites the generated part of a page.
 
 use std::path::Path;
 

@@ -24,8 +24,8 @@ use self::times::Runner;
 use self::work::Job;
 use crate::{Outcome, USAGE, page};
 
-/// Rounds of the time measurement. With half as many rounds, the slowest times differ by a fifth
-/// between runs.
+/// The number of rounds of the time measurement. With half as many rounds, the slowest times differ
+/// by a fifth between runs.
 const ROUNDS: usize = 41;
 
 pub(crate) fn run(words: &[&str]) -> Outcome {
@@ -154,11 +154,11 @@ fn runners(inputs: &Inputs<'_>) -> [Runner; 6] {
     ]
 }
 
-/// Zips like `infra/package.py`.
+/// A Python program that creates a zip in the same way as `infra/package.py`.
 const ZIP: &str = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, \
                    compresslevel=9).write(sys.argv[2], 'bootstrap')";
 
-/// The size of each deployed program, uncompressed and zipped.
+/// Returns the size of each deployed program, uncompressed and zipped.
 fn sizes(bench: &Bench, inputs: &Inputs<'_>) -> anyhow::Result<Vec<(&'static str, u64, u64)>> {
     let names = ["catcher", "processor", "backup-sync", "floor"];
     let mut files = names

@@ -85,7 +85,7 @@ pub(crate) fn usd(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// A reasonable number of digits.
+/// Formats a value with a suitable number of digits.
 pub(crate) fn quantity(value: f64) -> String {
     match value {
         value if value >= 1_000.0 => format!("{value:.0}"),

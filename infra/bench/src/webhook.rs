@@ -1,5 +1,5 @@
-//! Webhooks of a given size, as a payment provider would send them. Each is different, and every
-//! run has the same ones.
+//! Webhooks of a given size, as a payment provider would send them. Each webhook is different, and
+//! every run has the same ones.
 
 use std::fmt::Write as _;
 
@@ -58,7 +58,7 @@ impl Webhook {
     }
 }
 
-/// The largest documented event that fits, filled up with a note.
+/// Returns the largest documented event that fits, filled up with a note.
 fn documented(size: usize, dice: &mut fastrand::Rng) -> String {
     const REST: &str = "<rest>";
     let fits = |text: &str| text.len() - REST.len() <= size;
@@ -84,8 +84,8 @@ fn documented(size: usize, dice: &mut fastrand::Rng) -> String {
     text.replace(REST, &note)
 }
 
-/// Fills a template: `<24>` becomes that many random letters, `<n>` and `<q>` become amounts, `<t>`
-/// a time, `<w>` a word. Other text in such brackets stays.
+/// Fills a template. `<24>` becomes that many random letters, `<n>` and `<q>` become amounts, `<t>`
+/// a time, and `<w>` a word. Other text in such brackets does not change.
 fn filled(template: &str, dice: &mut fastrand::Rng) -> String {
     let mut text = String::new();
     let mut rest = template.trim_end();
@@ -111,7 +111,7 @@ fn filled(template: &str, dice: &mut fastrand::Rng) -> String {
     text + rest
 }
 
-/// Fills the size with lines, which compress about as well as real ones.
+/// Fills the size with lines that compress about as well as real ones.
 fn unknown(number: u64, size: usize, dice: &mut fastrand::Rng) -> String {
     const MEMO: &str = r#"],"memo":""#;
     const END: &str = r#""}}}"#;

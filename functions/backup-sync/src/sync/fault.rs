@@ -48,7 +48,7 @@ impl fmt::Display for Fault {
             Self::Unreadable => "a page of the list does not match the preset",
             Self::Repeats => "the list repeats a page",
             Self::Elsewhere => "the next page of the list has another origin",
-            Self::TooLong => "an event of the list cannot be stored; the others were",
+            Self::TooLong => "an event of the list cannot be stored; the other events were stored",
             Self::Future => "the provider's clock is wrong, or ours; every event was stored",
             Self::CursorAhead => "the last run began in the future",
         };

@@ -1,5 +1,6 @@
-//! The minimum cost of a catcher: the runtime's loop, the HMAC of the body, a signed `PutItem`, a
-//! signed `SendMessage` and the answer, with only the standard library and SHA-256.
+//! The minimum cost of a catcher. This program has the loop of the runtime, the HMAC of the body, a
+//! signed `PutItem`, a signed `SendMessage` and the answer, with only the standard library and
+//! SHA-256.
 //!
 //! It has no error handling, no retries and no TLS. It is only for comparison and must not be
 //! deployed.
@@ -63,7 +64,7 @@ impl Catcher {
         })
     }
 
-    /// Verifies a webhook. A valid webhook is stored, and a message is sent.
+    /// Verifies a webhook. Stores a valid webhook, and sends a message for it.
     fn catch(&mut self, event: &[u8]) -> anyhow::Result<bool> {
         let event: Value = serde_json::from_slice(event)?;
         let body = event["body"].as_str().context("no body")?;
@@ -164,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Returns the head of the answer, with names in lower case, and its body.
+    /// Sends a request. Returns the head of the answer, with names in lower case, and its body.
     fn ask(
         &mut self,
         method: &str,
@@ -209,7 +210,7 @@ fn read(stream: &mut BufReader<TcpStream>) -> anyhow::Result<(String, Vec<u8>)> 
     Ok((head, body))
 }
 
-/// `20260131` and `235959` for a time in seconds.
+/// Formats a time in seconds as a date and a time of day, such as `20260131` and `235959`.
 /// <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>
 fn day_and_time(now: u64) -> (String, String) {
     let (days, second) = (now / 86_400 + 719_468, now % 86_400);

@@ -9,12 +9,13 @@ use crate::cost::prices::{Meter, Prices};
 /// The bytes of a gigabyte in the bills for tables, logs and data transfer.
 pub(crate) const GB: f64 = 1024.0 * 1024.0 * 1024.0;
 
-/// SQS bills each 64 KB of a request, the HTTP API each 512 KB.
+/// The size that counts as one request. SQS bills each 64 KB of a request, and the HTTP API each
+/// 512 KB.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub(crate) const QUEUE_CHUNK: usize = 64 * 1024;
 pub(crate) const API_CHUNK: usize = 512 * 1024;
 
-/// Number of requests that AWS bills for one request of this size.
+/// Returns the number of requests that AWS bills for one request of this size.
 pub(crate) fn chunks(bytes: usize, chunk: usize) -> u32 {
     u32::try_from(bytes.div_ceil(chunk).max(1)).unwrap_or(u32::MAX)
 }
@@ -88,7 +89,7 @@ impl<'p> Bill<'p> {
         lines.map(|line| line.usd).sum()
     }
 
-    /// The parts, in the order of the lines.
+    /// Returns the parts, in the order of the lines.
     pub(crate) fn parts(&self) -> Vec<&'static str> {
         let mut parts = Vec::new();
         for line in &self.lines {
@@ -99,7 +100,7 @@ impl<'p> Bill<'p> {
         parts
     }
 
-    /// The amount to pay after the free tier, if the account has no other usage.
+    /// Returns the amount to pay after the free tier, if the account has no other usage.
     pub(crate) fn after_free(&self) -> anyhow::Result<f64> {
         let mut used: BTreeMap<Meter, f64> = BTreeMap::new();
         for line in &self.lines {

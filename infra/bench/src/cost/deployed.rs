@@ -1,4 +1,4 @@
-//! Reads what costs money in a template: fixed monthly costs, and the sizes of functions.
+//! Reads the fixed monthly costs and the sizes of functions from a template.
 
 mod access_log;
 mod filter;
@@ -95,7 +95,7 @@ impl Deployed {
     }
 }
 
-/// Number of rules of the web ACL in a template such as `infra/edge.yaml`.
+/// Returns the number of rules of the web ACL in a template such as `infra/edge.yaml`.
 pub(crate) fn rules(text: &str) -> anyhow::Result<f64> {
     let naming = Naming::default();
     let resources = Resources::parse(text, &naming)?;
@@ -122,8 +122,9 @@ fn standing(resources: &Resources<'_>, prices: &Prices) -> anyhow::Result<BTreeM
     Ok(standing)
 }
 
-/// An alarm over an expression is billed for each of its metrics, and more if its period is shorter
-/// than a minute. <https://aws.amazon.com/cloudwatch/pricing/>
+/// Returns the meter and the quantity of an alarm. AWS bills an alarm over an expression for each of its
+/// metrics, and bills more if its period is shorter than a minute.
+/// <https://aws.amazon.com/cloudwatch/pricing/>
 fn alarm(resources: &Resources<'_>, id: &str) -> anyhow::Result<(Meter, f64)> {
     let of = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
     let period = resources.property(id, "Period")?;
@@ -143,8 +144,8 @@ fn alarm(resources: &Resources<'_>, id: &str) -> anyhow::Result<(Meter, f64)> {
     Ok((meter, f64::from(metrics)))
 }
 
-/// Whether point-in-time recovery is on. A second replica would double most of the table's cost and
-/// is not supported.
+/// Returns whether point-in-time recovery is on. Fails if the table has a second replica, which
+/// would double most of the table's cost.
 fn recovery(resources: &Resources<'_>) -> anyhow::Result<bool> {
     let mut recovery = false;
     for id in resources.of("AWS::DynamoDB::GlobalTable") {
@@ -162,7 +163,7 @@ fn recovery(resources: &Resources<'_>) -> anyhow::Result<bool> {
     Ok(recovery)
 }
 
-/// Retention in days by the name of a log group.
+/// Returns the retention in days for each log group.
 fn log_days(resources: &Resources<'_>) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut days = BTreeMap::new();
     for id in resources.of("AWS::Logs::LogGroup") {
@@ -172,7 +173,7 @@ fn log_days(resources: &Resources<'_>) -> anyhow::Result<BTreeMap<String, f64>> 
             .as_str()
             .map_or_else(|| kept.to_string(), str::to_owned);
         let kept = text.parse().with_context(|| format!("{id}: {text} days"))?;
-        // On the local stack, a log group has its logical id as name.
+        // On the local stack, the name of a log group is its logical id.
         days.insert(id.to_owned(), kept);
     }
     Ok(days)

@@ -1,5 +1,5 @@
-//! The services outside AWS: a destination that accepts every event, and a provider whose list is
-//! empty.
+//! Plays the services outside AWS: a destination that accepts every event, and a provider whose
+//! list is empty.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl Outside {
         Ok(Self { url, bytes })
     }
 
-    /// Bytes received since the last call.
+    /// Returns the bytes received since the last call of this function.
     pub(super) fn take_bytes(&self) -> u64 {
         self.bytes.swap(0, Ordering::Relaxed)
     }

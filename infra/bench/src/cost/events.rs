@@ -11,7 +11,7 @@ use super::prices::{Meter, Prices};
 use super::rows::Kept;
 use super::tally::Tally;
 
-/// Number of events of a bill.
+/// The number of events that a bill is for.
 pub(crate) const MILLION: f64 = 1_000_000.0;
 
 /// The entry point in front of the catcher.
@@ -35,10 +35,10 @@ impl Door {
     }
 }
 
-/// A tally, and the factor that makes it the tally of a million events.
+/// A tally, and the factor that scales it to a million events.
 type Share<'t> = (&'t Tally, f64);
 
-/// The total bill of a million events.
+/// Returns the total bill of a million events.
 pub(crate) fn bill<'p>(
     counted: &Counted,
     door: Door,
@@ -58,7 +58,7 @@ fn front(
     deployed: &Deployed,
 ) -> anyhow::Result<()> {
     const PART: &str = "front door";
-    // One delivery of each event, and a second one of some.
+    // Each event is delivered once, and some events a second time.
     let all = MILLION * (1.0 + bill.prices.assumed.duplicate_share.value);
     let gb = |bytes| all * number(bytes) / f64::from(counted.case.events.max(1)) / GB;
     let (asked, answered) = (gb(counted.asked), gb(counted.answered));
@@ -115,7 +115,7 @@ fn inside(bill: &mut Bill<'_>, counted: &Counted, deployed: &Deployed) -> anyhow
     bill.add("transfer", "to destinations", Meter::TransferGb, sent)
 }
 
-/// The invocations and their duration. A share of them starts a process.
+/// Adds the invocations and their duration. A share of the invocations starts a process.
 fn function(
     bill: &mut Bill<'_>,
     part: &'static str,
@@ -140,9 +140,10 @@ fn function(
     bill.add(part, what, machine.meter, starts * gb)
 }
 
-/// The billed time of all invocations of a tally: the wait for other services, and the processor
-/// time, scaled to the share of a processor that the function's memory buys. Each invocation is
-/// rounded up to a millisecond, which adds half a millisecond on average.
+/// Returns the billed time of all invocations of a tally. The time consists of the wait for other
+/// services, and of the processor time, scaled to the share of a processor that the function's
+/// memory buys. AWS rounds each invocation up to a millisecond, which adds half a millisecond on
+/// average.
 pub(crate) fn billed_seconds(prices: &Prices, machine: &Machine, tally: &Tally) -> f64 {
     let share = (machine.memory_mb / prices.assumed.one_processor_mb.value).min(1.0);
     let rounding = number(tally.invocations) * 0.000_5;
@@ -181,7 +182,7 @@ fn logs(
     bill.add_logs(what, volume, machine.log_days)
 }
 
-/// Number of log lines including Lambda's own, and their bytes.
+/// Returns the number and the bytes of the log lines, including Lambda's own lines.
 pub(crate) fn log_volume(prices: &Prices, machine: &Machine, tally: &Tally) -> (f64, f64) {
     let (lines, bytes) = (number(tally.log_lines), number(tally.log_bytes));
     if !machine.platform_lines {
@@ -189,7 +190,7 @@ pub(crate) fn log_volume(prices: &Prices, machine: &Machine, tally: &Tally) -> (
     }
     let invocations = number(tally.invocations);
     let own = prices.assumed.platform_line_bytes.value;
-    // Lambda writes three lines: start, runtimeDone and report.
+    // Lambda writes three lines for each invocation: start, runtimeDone and report.
     (lines + 3.0 * invocations, bytes + own * invocations)
 }
 

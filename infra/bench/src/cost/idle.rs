@@ -1,4 +1,4 @@
-//! The bill of a month without events.
+//! Computes the bill of a month without events.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ pub(crate) fn bill<'p>(
     Ok(bill)
 }
 
-/// The monthly cost of a schedule: each run costs as much as a later run, and the additional cost
-/// of the first run recurs at its hourly rate.
+/// Returns the monthly cost of a schedule. Each run costs as much as a later run. The additional
+/// cost of the first run recurs at its hourly rate.
 fn runs(
     bill: &mut Bill<'_>,
     rest: &Rest,

@@ -1,4 +1,4 @@
-//! Sends events through the whole inbox, and runs an idle inbox.
+//! Measures an inbox that receives events, and an inbox without events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::stand::{Inputs, Stand};
 use super::tally::Tally;
 use crate::webhook::{SOURCE, Shape, Webhook};
 
-/// The events to send, and how they are processed.
+/// The events to send, and how the inbox processes them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -23,7 +23,8 @@ pub(crate) struct Case {
     pub(crate) shape: Shape,
     /// Number of messages in a batch of the processor.
     pub(crate) batch: usize,
-    /// Forward to a destination over HTTP; otherwise the events are only kept.
+    /// Whether the events are forwarded to a destination over HTTP. If not, the inbox only stores
+    /// them.
     pub(crate) forwards: bool,
     pub(crate) events: u32,
 }
@@ -32,9 +33,9 @@ pub(crate) struct Case {
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) case: Case,
-    /// Each event once.
+    /// The counts of the first delivery of each event.
     pub(crate) caught: Tally,
-    /// Some of the events again, after they were done.
+    /// The counts of a second delivery of some events, after they were done.
     pub(crate) again: Tally,
     pub(crate) worked: Tally,
     /// The sweep that checks all events in order of receipt.
@@ -105,7 +106,7 @@ pub(crate) async fn count(inputs: &Inputs<'_>, case: &Case) -> anyhow::Result<Co
     })
 }
 
-/// Number of duplicates; at least one, to measure the cost.
+/// Returns the number of duplicates. It is at least one, so that the cost can be measured.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -115,20 +116,20 @@ fn again_of(events: u32, share: f64) -> u32 {
     ((f64::from(events) * share).ceil() as u32).clamp(1, events)
 }
 
-/// The cost of a schedule per run: the first run, which includes hourly work and the start of the
-/// process, and the later runs.
+/// The cost of one run of a schedule: of the first run, which includes hourly work and the start of
+/// the process, and of the later runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     pub(crate) first: BTreeMap<String, Tally>,
     pub(crate) later: BTreeMap<String, Tally>,
-    /// How often per hour the additional work of the first run recurs; below one, the recurring
-    /// share of it.
+    /// How many times in an hour the additional work of the first run recurs. A value below one is
+    /// the recurring share of this work.
     pub(crate) hourly: BTreeMap<String, f64>,
     /// Custom metrics that the log lines of an idle inbox create.
     pub(crate) metrics: BTreeSet<String>,
 }
 
-/// Number of later runs that are averaged.
+/// The number of later runs over which the cost is averaged.
 const RUNS: u32 = 5;
 
 pub(crate) async fn rest(inputs: &Inputs<'_>, deployed: &Deployed) -> anyhow::Result<Rest> {
@@ -141,8 +142,8 @@ pub(crate) async fn rest(inputs: &Inputs<'_>, deployed: &Deployed) -> anyhow::Re
         once.invocations = 1;
         hourly.insert(schedule.id.clone(), hourly_share(&report));
         first.insert(schedule.id.clone(), once);
-        // Each sweep checks the health of the inbox, unless the last check was less than five
-        // minutes ago. The next sweep of a process that has not swept yet is a typical one.
+        // A sweep checks the health of the inbox, unless the last check was less than five minutes
+        // ago. So the sweep to measure is the next sweep of a process that has not swept yet.
         let runs = if report["task"] == "sweep" {
             let function = &schedule.function;
             stand.stack.kill_function_processes(function).await?;
@@ -180,10 +181,11 @@ pub(crate) async fn rest(inputs: &Inputs<'_>, deployed: &Deployed) -> anyhow::Re
     })
 }
 
-/// The first run of the hourly count counts all uncounted hours. Later, a run counts two hours: the
-/// newest one and, for the last time, the hour of a day ago. A process records the end of a drain
-/// every ten minutes. It also records the end of a sweep, but the later sweep is measured in a
-/// process that has not recorded one.
+/// Returns how much of the first run's additional work recurs in an hour. The first run of the
+/// hourly count counts all uncounted hours. A later run counts two hours: the newest one and, for
+/// the last time, the hour of a day ago. A process records the end of a drain every ten minutes. It
+/// also records the end of a sweep, but the later sweep is measured in a process that has not
+/// recorded one.
 fn hourly_share(report: &Value) -> f64 {
     if report["task"] == "drain" {
         return 6.0;
@@ -254,7 +256,7 @@ impl Sender {
     }
 }
 
-/// The size of a message head. Its first line is about as long for requests as for answers.
+/// Returns the size of a message head. The first line is about as long for requests as for answers.
 fn head(headers: &reqwest::header::HeaderMap) -> usize {
     let lines = headers.iter();
     let lines = lines.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
@@ -318,7 +320,7 @@ fn entries(messages: &[Message]) -> anyhow::Result<Vec<DeleteMessageBatchRequest
         .context("build the entries of the delete request")
 }
 
-/// A message in the format of Lambda, with the fields that the processor reads.
+/// Returns a message in the format of Lambda, with the fields that the processor reads.
 fn record(message: &Message, queue: &str) -> Value {
     let attributes = message.attributes.iter().flatten();
     let attributes: Map<String, Value> = attributes

@@ -58,15 +58,15 @@ pub(crate) struct Prices {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Price {
     pub(crate) usd: f64,
-    /// The quantity for which the price applies.
+    /// The quantity to which the price applies.
     #[serde(default = "one")]
     pub(crate) per: f64,
     pub(crate) unit: String,
-    /// The free quantity of an account per month.
+    /// The free quantity for each account and month.
     #[serde(default)]
     pub(crate) free: f64,
     pub(crate) source: String,
-    /// Another place that confirms the price, because programs cannot read the price pages.
+    /// Another source that confirms the price, because programs cannot read the price pages.
     pub(crate) seen: String,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Assumed {
 }
 
 impl Assumed {
-    /// Each assumption with its name, in the order of the file.
+    /// Returns each assumption with its name, in the order of the file.
     pub(crate) fn all(&self) -> [(&'static str, &Figure); 17] {
         [
             ("month-hours", &self.month_hours),
@@ -143,7 +143,7 @@ impl Assumed {
     }
 }
 
-/// The maximum costs in US$.
+/// The maximum costs in US$ (the targets).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Target {
@@ -178,7 +178,7 @@ impl Prices {
         price.with_context(|| format!("infra/prices.toml has no price for {meter:?}"))
     }
 
-    /// The meter of a resource's fixed cost; `None` if it has none.
+    /// Returns the meter of a resource's fixed cost, or `None` if the resource has no fixed cost.
     pub(crate) fn standing(&self, kind: &str) -> anyhow::Result<Option<Meter>> {
         match self.resources.get(kind) {
             Some(Standing::Priced(meter)) => Ok(Some(*meter)),
@@ -194,7 +194,7 @@ impl Prices {
         self.assumed.month_hours.value * 3600.0
     }
 
-    /// Days per month.
+    /// Returns the number of days in a month.
     pub(crate) fn days(&self) -> f64 {
         self.assumed.month_hours.value / 24.0
     }

@@ -1,5 +1,5 @@
 //! A proxy in front of one service of the local stack. It counts requests, and delays each answer
-//! to the assumed latency of AWS.
+//! by the assumed latency of AWS.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::tally::{Call, Service, Tally};
 use crate::http::{self, Message};
 use crate::item::Item;
 
-/// The common count of all proxies of a stand.
+/// The count that all proxies of a stand share.
 #[derive(Clone, Default)]
 pub(super) struct Count {
     tally: Arc<Mutex<Tally>>,
@@ -24,7 +24,7 @@ impl Count {
         locked(&self.tally)
     }
 
-    /// The count since the last call.
+    /// Returns the count since the last call of this function.
     pub(super) fn take(&self) -> Tally {
         std::mem::take(&mut *self.tally()).closed()
     }
@@ -44,7 +44,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// The proxied service is set later, when it runs.
+    /// Starts the proxy. The address of the service is set later, when the service runs.
     pub(super) fn start(service: Service, takes: Duration, count: &Count) -> std::io::Result<Self> {
         let upstream = Arc::<OnceLock<String>>::default();
         let (count, behind) = (count.clone(), Arc::clone(&upstream));
@@ -70,12 +70,12 @@ impl Proxy {
     }
 }
 
-/// Sleeps until the time.
+/// Sleeps until the given time.
 pub(super) fn pause(until: Instant) {
     std::thread::sleep(until.saturating_duration_since(Instant::now()));
 }
 
-/// `None` if the answer of a scan has unknown values.
+/// Counts a request. Returns `None` if the answer of a scan has unknown values.
 fn note(
     service: Service,
     count: &Count,
@@ -107,7 +107,7 @@ struct Page {
     items: Vec<Item>,
 }
 
-/// Adds the request for consumed capacity to a DynamoDB request.
+/// Adds a request for the consumed capacity to a request for DynamoDB.
 fn asking_for_capacity(request: &Message) -> Message {
     let mut request = request.clone();
     if let Ok(Value::Object(mut body)) = serde_json::from_slice(&request.body) {

@@ -68,7 +68,7 @@ impl Report<'_> {
         million.into_iter().chain([idle]).collect()
     }
 
-    /// The report as Markdown, for the terminal and for the page.
+    /// Returns the report as Markdown, for the terminal and for the page.
     pub(crate) fn text(&self) -> anyhow::Result<String> {
         let head = format!(
             "List prices of {} as of {}, in US$, without the free tier.\n",
@@ -214,7 +214,7 @@ impl Report<'_> {
         Ok(table)
     }
 
-    /// The billed milliseconds of an invocation, for the catcher and for the processor.
+    /// Returns the billed milliseconds of an invocation, for the catcher and for the processor.
     fn milliseconds(&self, counted: &Counted) -> anyhow::Result<(f64, f64)> {
         let of = |function: &str, tally: &Tally| -> anyhow::Result<f64> {
             let machine = self.deployed.machine(function)?;
@@ -251,7 +251,7 @@ fn lines(case: &Priced<'_>) -> Table {
 fn idle(bill: &Bill<'_>) -> anyhow::Result<Table> {
     let mut table = Table::new(["", "", "a month", "US$"]);
     for part in bill.parts() {
-        // Costs below a tenth of a cent are added up for each part.
+        // Costs below a tenth of a cent are combined into one line for each part.
         let mut rest = 0.0;
         for line in bill.lines.iter().filter(|line| line.part == part) {
             if line.usd >= 0.001 {

@@ -1,4 +1,4 @@
-//! The rows that events leave in the table, and their retention.
+//! Counts the rows that events leave in the table, and how long they are stored.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl Kept {
         self.item_days / f64::from(self.items.max(1))
     }
 
-    /// Bytes times the days they are stored.
+    /// Returns the bytes multiplied by the days for which they are stored.
     pub(crate) fn byte_days(&self) -> f64 {
         self.byte_days
     }
@@ -51,15 +51,15 @@ pub(crate) struct Rows {
     pub(crate) done: u32,
 }
 
-/// An index, and the projected attributes: the keys.
+/// An index, with the attributes that it contains: the keys.
 pub(super) struct Index {
     pub(super) name: String,
     pub(super) keys: Vec<String>,
 }
 
 impl Rows {
-    /// Counts the rows of events. DynamoDB stores `overhead` bytes in addition for each item and
-    /// entry.
+    /// Counts the rows of events. DynamoDB stores additional `overhead` bytes for each item and
+    /// each index entry.
     pub(super) fn count(
         items: &[Item],
         indexes: &[Index],
@@ -69,7 +69,8 @@ impl Rows {
         let mut rows = Self::default();
         for item in items {
             let text = |name: &str| item.get(name).and_then(Value::text).unwrap_or_default();
-            // Other rows belong to the system and do not grow with the number of events.
+            // Other rows belong to the system, and their number does not grow with the number of
+            // events.
             if !text("pk").starts_with("E#") {
                 continue;
             }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(rows.done, 1);
         let expected = bytes(&serde_json::from_value(state).unwrap()) + 100.0;
         assert!((rows.table["state rows"].bytes_each() - expected).abs() < 1e-9);
-        // The names and values of pk, sk and tpk, of the state row only.
+        // The names and values of pk, sk and tpk. Only the state row has an entry.
         let entry = f64::from(2 + 5 + 2 + 1 + 3 + 3) + 100.0;
         let time = &rows.indexes["time"];
         assert!(

@@ -1,4 +1,4 @@
-//! A local stack with a proxy in front of each service, which runs one function call at a time.
+//! A local stack with a proxy in front of each service. The stack runs one function call at a time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
-    /// `forwards`: events are sent to a destination over HTTP; otherwise they are only kept.
+    /// Starts the stack. With `forwards`, the inbox sends events to a destination over HTTP.
+    /// Otherwise it only stores them.
     pub(crate) async fn start(inputs: &Inputs<'_>, forwards: bool) -> anyhow::Result<Self> {
         let assumed = &inputs.prices.assumed;
         let count = Count::default();
@@ -56,9 +57,10 @@ impl Stand {
             sources_file: Some(sources(&folder, &outside.url, forwards)?),
             function_env,
             parameters: inputs.parameters.clone(),
-            // The measurement itself receives batches and runs schedules, to count them.
+            // The measurement itself receives batches and starts scheduled tasks, so that it can
+            // count them.
             mappings: false,
-            // With one process, the processor time belongs to one invocation.
+            // With only one process, all processor time belongs to the current invocation.
             max_processes: 1,
             ..Options::new(inputs.template, inputs.binaries)
         };
@@ -105,8 +107,8 @@ impl Stand {
     }
 
     /// Reads what the sweep reads about events of the last hour: each event, and later the index
-    /// once more. This process reads it, because the sweep itself would wait until the events are
-    /// old enough.
+    /// once more. The measurement reads it itself, because the sweep would wait until the events
+    /// are old enough.
     pub(super) async fn look_over(&self) -> anyhow::Result<()> {
         let table = &self.stack.template().table_definition()?.name;
         let client = local::clients::dynamodb(&self.scan_url);
@@ -133,7 +135,7 @@ impl Stand {
         Ok(())
     }
 
-    /// The JSON lines in the log of a function.
+    /// Returns the JSON lines in the log of a function.
     pub(super) fn lines(&self, function: &str) -> anyhow::Result<Vec<Value>> {
         let log = self.stack.log_file(function)?;
         let lines = machine::lines_since(&log, 0);
@@ -199,7 +201,8 @@ impl Stand {
     }
 }
 
-/// Each service with its endpoint variable and its assumed latency. The table is the first.
+/// Returns each service with its endpoint variable and its assumed latency. The table is the first
+/// one.
 fn services(assumed: &Assumed) -> [(Service, &'static str, Duration); 4] {
     let all = [
         (
@@ -222,7 +225,7 @@ fn milliseconds(value: f64) -> Duration {
     Duration::from_secs_f64(value / 1000.0)
 }
 
-/// One source with a sync, whose provider has an empty list.
+/// Returns the configuration of one source with a sync, whose provider has an empty list.
 fn sources(folder: &Folder, outside: &str, forwards: bool) -> anyhow::Result<PathBuf> {
     let action = if forwards {
         format!("kind = \"http\"\nurl = \"{outside}/hooks\"\nsecret = \"destination\"")

@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// Closes the count, and computes the time waited.
+    /// Closes the count, and computes the waiting time.
     #[must_use]
     pub(crate) fn closed(mut self) -> Self {
         self.waited += union(std::mem::take(&mut self.spans));
@@ -104,19 +104,19 @@ pub(crate) struct Call<'c> {
     pub(crate) operation: &'c str,
     pub(crate) request: &'c [u8],
     pub(crate) answer: &'c [u8],
-    /// The service rejected the request.
+    /// Whether the service rejected the request.
     pub(crate) refused: bool,
 }
 
-/// DynamoDB reports units under one of these names.
+/// Reads the consumed units. DynamoDB reports them under one of these names.
 fn consumed(capacity: &Value) -> f64 {
     let names = ["CapacityUnits", "WriteCapacityUnits", "ReadCapacityUnits"];
     let units = names.iter().find_map(|name| capacity[*name].as_f64());
     units.unwrap_or_default()
 }
 
-/// The units of a write whose condition fails. DynamoDB does not report them; it bills the larger
-/// of the existing item and the item to write.
+/// Returns the units of a write whose condition fails. DynamoDB does not report these units. It
+/// bills the larger of the existing item and the item to write.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html#WorkingWithItems.ConditionalUpdate>
 fn refused(call: &Call<'_>) -> f64 {
     let of = |message| {
@@ -132,7 +132,7 @@ struct WithItem {
     item: Item,
 }
 
-/// The total time covered by at least one of the spans.
+/// Returns the total time that is covered by at least one of the spans.
 fn union(mut spans: Vec<(Instant, Instant)>) -> Duration {
     spans.sort_unstable();
     let mut sum = Duration::ZERO;

@@ -1,7 +1,8 @@
 //! Counts that repeat exactly or almost exactly: instructions, requests and write units.
 //!
-//! Valgrind counts the instructions of a process from start to end. Runs with no invocation, with
-//! one and with many separate the start, the first invocation and each later one.
+//! Valgrind counts the instructions of a process from start to end. The difference between runs
+//! with no invocation, with one and with many gives the instructions of the start, of the first
+//! invocation and of each later one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::speed::work::{Job, catch};
 /// Figures by name, such as `catcher/warm/instructions`.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
-/// Invocations after the first one.
+/// The number of invocations after the first one.
 pub(crate) const WARM: u64 = 20;
 
 const JOBS: [(&str, &str, Job); 4] = [
@@ -70,7 +71,7 @@ fn note(figures: &mut Figures, title: &str, job: Job, [none, first, many]: [&Cou
     let mut put = |stage: &str, of: &str, value: f64| {
         figures.insert(format!("{title}/{stage}/{of}"), value);
     };
-    // The start is that of the same program.
+    // The start is the same program for each job, so it is counted once.
     if job != Job::Duplicates {
         put("start", "instructions", none.instructions.round());
         let first = first.instructions - none.instructions;
@@ -118,7 +119,7 @@ fn watched(program: Program, valgrind: &str) -> Program {
     under(program, valgrind, options)
 }
 
-/// The same program under valgrind.
+/// Returns the same program, run under valgrind.
 pub(crate) fn under(program: Program, valgrind: &str, options: &str) -> Program {
     let mut command: Vec<String> = valgrind.split_whitespace().map(str::to_owned).collect();
     command.extend(options.split(' ').map(str::to_owned));
@@ -126,7 +127,7 @@ pub(crate) fn under(program: Program, valgrind: &str, options: &str) -> Program 
     Program { command, ..program }
 }
 
-/// The last line of valgrind's output: `I refs: 1,234,567`.
+/// Parses the last line of valgrind's output: `I refs: 1,234,567`.
 fn instructions(said: &str) -> anyhow::Result<f64> {
     let count = said
         .rsplit_once("refs:")

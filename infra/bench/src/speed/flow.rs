@@ -15,14 +15,14 @@ use crate::speed::stats::percentile;
 use crate::speed::stores::Stores;
 use crate::speed::work::{catch, process};
 
-/// Number of events, and how often one of them is sent a second time.
+/// The number of events, and the interval at which one of them is sent a second time.
 const EVENTS: u64 = 2_000;
 const EVERY: u64 = 10;
 
-/// Webhooks that are sent after the previous one had its effect.
+/// The number of webhooks that are each sent only after the previous one had its effect.
 const ALONE: u64 = 200;
 
-/// Processes of each function: no more than the processors of a small machine.
+/// The number of processes of each function. A small machine has at least as many processors.
 const PROCESSES: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub(crate) caught: f64,
     /// Events with an effect per second.
     pub(crate) done: f64,
-    /// Time from the answer to the effect, in milliseconds.
+    /// The median time from the answer to the effect, in milliseconds.
     pub(crate) alone_p50: f64,
     pub(crate) alone_p99: f64,
 }
@@ -104,7 +104,7 @@ fn busy(bench: &Bench, functions: &Path) -> anyhow::Result<(u64, f64, f64)> {
     ))
 }
 
-/// Processes messages until all sent events are done.
+/// Processes messages until all events that were sent are done.
 fn work(mut processor: Running, stores: &Stores, all_sent: &AtomicBool) -> anyhow::Result<()> {
     loop {
         let was_last = all_sent.load(Ordering::Acquire);

@@ -39,8 +39,8 @@ impl Bench {
         self.folder.file(name)
     }
 
-    /// A program with the environment that the template gives to a function. It has one source
-    /// whose events are sent to a destination over HTTP.
+    /// Returns a program with the environment that the template gives to a function. It has one
+    /// source, whose events are sent to a destination over HTTP.
     pub(crate) fn program(
         &self,
         name: &'static str,
@@ -63,7 +63,7 @@ impl Bench {
             ("MITT_SECRETS_PATH", "/mitt/ingress".to_owned()),
             ("MITT_INGRESS_PATH", "/mitt/ingress".to_owned()),
             ("MITT_SOURCES_FILE", sources),
-            // For programs that do not read Parameter Store.
+            // Programs that do not read Parameter Store use this variable.
             ("SIGNING_SECRET", SECRET.to_owned()),
             ("AWS_ENDPOINT_URL", stores.url.clone()),
             ("AWS_REGION", "eu-central-1".to_owned()),
@@ -93,7 +93,7 @@ impl Bench {
         })
     }
 
-    /// One of the deployed functions.
+    /// Returns one of the deployed functions.
     pub(crate) fn function(
         &self,
         folder: &Path,
@@ -105,10 +105,10 @@ impl Bench {
     }
 }
 
-/// The root certificates, which programs read at their start.
+/// The name of the file with the root certificates, which programs read at their start.
 const ROOTS: &str = "roots.pem";
 
-/// The root certificates of Mozilla, as on Lambda.
+/// Returns the root certificates of Mozilla, which Lambda also has.
 fn roots() -> String {
     let certificates = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
     let certificates = certificates.map(|certificate| {
@@ -129,8 +129,8 @@ fn sources_for(url: &str) -> String {
     )
 }
 
-/// A webhook in the format of the HTTP API. The same number gives the same webhook, with a current
-/// signature.
+/// Returns a webhook in the format of the HTTP API. The same number gives the same webhook, with a
+/// current signature.
 pub(crate) fn webhook(number: u64) -> anyhow::Result<String> {
     const EVENT: &str = include_str!("../../../events/catcher-stripe.json");
     let webhook = Webhook::new(number, SIZE, Shape::Documented);
@@ -141,7 +141,7 @@ pub(crate) fn webhook(number: u64) -> anyhow::Result<String> {
     Ok(event.to_string())
 }
 
-/// The event id in a webhook.
+/// Returns the event id in a webhook.
 pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
     let webhook = Webhook::new(number, SIZE, Shape::Documented);
     let event: Value = serde_json::from_slice(&webhook.body)?;
@@ -149,7 +149,7 @@ pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
     Ok(id.to_owned())
 }
 
-/// Messages in the format of the event source mapping.
+/// Returns messages in the format of the event source mapping.
 pub(crate) fn batch(messages: &[Message]) -> String {
     let now = UnixMillis::now().0.to_string();
     let records = messages.iter().map(|message| {

@@ -13,12 +13,12 @@ pub(crate) struct Repeatable {
     pub(crate) counts: Figures,
     /// Ratios of processor time and memory.
     pub(crate) work: Figures,
-    /// Ratios of elapsed times, which other load on the machine makes longer.
+    /// Ratios of elapsed times. These times are longer if the machine has other load.
     pub(crate) waits: Figures,
 }
 
-/// Returns a line about the largest differences to the previous run in `file`, and writes this run
-/// to the file.
+/// Returns a line about the largest differences from the previous run in `file`, and writes this
+/// run to the file.
 pub(crate) fn compared(file: &Path, now: &Repeatable) -> anyhow::Result<String> {
     let before = std::fs::read(file).ok();
     let before = before.and_then(|text| serde_json::from_slice::<Repeatable>(&text).ok());

@@ -1,8 +1,8 @@
 //! Breaks down the catcher's instructions, size and memory by owner.
 //!
-//! Callgrind counts the instructions of each function itself. A release has no function names, so
-//! the measurement uses the same program with symbols. Code that the linker's optimization has
-//! inlined counts for the function that contains it.
+//! Callgrind counts the instructions of each function without its callees. A release has no
+//! function names, so the measurement uses the same program with symbols. If the linker has inlined
+//! a function, its instructions count for the function that contains it.
 
 mod owner;
 
@@ -24,7 +24,7 @@ use crate::table::Table;
 /// Quantities by owner.
 type Shares = BTreeMap<&'static str, f64>;
 
-/// `program` is the catcher with its symbols.
+/// Returns the report as text. `program` is the catcher with its symbols.
 pub(crate) fn text(bench: &Bench, program: &Path, valgrind: &str) -> anyhow::Result<String> {
     let run = |invocations| executed(bench, program, valgrind, invocations);
     let (none, first, many) = (run(0)?, run(1)?, run(1 + WARM)?);
@@ -46,7 +46,7 @@ pub(crate) fn text(bench: &Bench, program: &Path, valgrind: &str) -> anyhow::Res
     Ok(format!("{instructions}\n{code}\n{memory}\n{faults}"))
 }
 
-/// The largest first, and the sums last.
+/// Returns a table with the largest row first and the sums last.
 fn table(what: &str, columns: &[&str], shares: &[Shares]) -> String {
     let mut table = Table::new([what].into_iter().chain(columns.iter().copied()));
     let mut owners: Vec<(&str, f64)> = Vec::new();
@@ -67,7 +67,7 @@ fn table(what: &str, columns: &[&str], shares: &[Shares]) -> String {
     table.to_string()
 }
 
-/// The instructions of each owner from start to end of the process.
+/// Returns the instructions of each owner from the start to the end of the process.
 fn executed(
     bench: &Bench,
     program: &Path,
@@ -102,7 +102,7 @@ fn by_owner(profile: &str) -> Shares {
         } else if let Some(name) = line.strip_prefix("fn=") {
             owner = owner_of(object, name);
         } else if line.starts_with("calls=") {
-            // The next line is the cost of the callee, which has its own lines.
+            // The next line is the cost of the callee, which also has its own lines.
             of_callee = true;
         } else if line.starts_with(|c: char| c.is_ascii_digit()) && !std::mem::take(&mut of_callee)
         {
@@ -116,7 +116,7 @@ fn by_owner(profile: &str) -> Shares {
     shares
 }
 
-/// The bytes of the executable by owner: its code, and the rest by section.
+/// Returns the bytes of the executable by owner: its code by owner, and the rest by section.
 fn code(program: &Path) -> anyhow::Result<Shares> {
     let symbols = said(
         Command::new("nm")
@@ -171,7 +171,7 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The resident memory by type.
+/// Returns the resident memory by type.
 fn memory(bench: &Bench, program: &Path) -> anyhow::Result<Shares> {
     let stores = Stores::start()?;
     let command = vec![program.display().to_string()];
@@ -183,7 +183,8 @@ fn memory(bench: &Bench, program: &Path) -> anyhow::Result<Shares> {
     Ok(resident(&running.mappings()?, &name))
 }
 
-/// The page faults; each enters the kernel for a page of memory or of the executable.
+/// Returns the number of page faults. At each one, the kernel provides a page of memory or of the
+/// executable.
 fn faults(bench: &Bench, program: &Path) -> anyhow::Result<String> {
     let stores = Stores::start()?;
     let command = vec![program.display().to_string()];

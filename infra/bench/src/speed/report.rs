@@ -15,7 +15,7 @@ const PROGRAMS: [&str; 4] = ["catcher", "catcher, duplicates", "processor", "bac
 /// All measurements.
 pub(crate) struct Measured {
     pub(crate) figures: Figures,
-    /// Instructions of the floor: start, first and later invocations.
+    /// The instructions of the floor: its start, its first invocation and each later one.
     pub(crate) floor: [f64; 3],
     /// Samples by program name.
     pub(crate) samples: Vec<(&'static str, Vec<Sample>)>,
@@ -130,7 +130,7 @@ impl Measured {
         format!("{deliveries} deliveries of {events} events.\n\n{table}")
     }
 
-    /// A measurement of a program.
+    /// Returns a measurement of a program.
     pub(crate) fn time(&self, program: &str, name: &str) -> Option<f64> {
         let (_, samples) = self.samples.iter().find(|(known, _)| *known == program)?;
         Some(measure(
@@ -145,7 +145,7 @@ impl Measured {
         Some(ranges.get(at)?.median)
     }
 
-    /// The figures for the comparison with another run.
+    /// Returns the figures for the comparison with another run.
     pub(crate) fn repeatable(&self) -> Repeatable {
         let ratios = self.ratios.iter().flat_map(|(program, ranges)| {
             let named = NAMES.iter().zip(ranges);

@@ -20,7 +20,7 @@ use crate::machine;
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// The executable with its arguments, and with a wrapper before it if there is one.
+    /// The executable with its arguments. A wrapper, if any, comes before it.
     pub(crate) command: Vec<String>,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) log: PathBuf,
@@ -48,7 +48,7 @@ enum Report {
     Failed(String),
 }
 
-/// Longer than any step takes, even under valgrind.
+/// A time that is longer than any step takes, even under valgrind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Running {
@@ -97,7 +97,7 @@ impl Running {
         })
     }
 
-    /// Processor time so far, when the process is idle.
+    /// Returns the processor time that the process has used so far. The process must be idle.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let mut before = machine::cpu(self.child.id())?;
         for _ in 0..100 {
@@ -111,7 +111,7 @@ impl Running {
         Ok(before)
     }
 
-    /// The peak memory in bytes.
+    /// Returns the peak memory in bytes.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -122,13 +122,14 @@ impl Running {
         Ok(kilobytes * 1024)
     }
 
-    /// The memory mappings in the format of the kernel.
+    /// Returns the memory mappings in the format of the kernel.
     pub(crate) fn mappings(&self) -> anyhow::Result<String> {
         let mappings = std::fs::read_to_string(format!("/proc/{}/smaps", self.child.id()));
         mappings.context("read the memory mappings")
     }
 
-    /// Number of minor page faults: pages that the kernel provided without reading from a disk.
+    /// Returns the number of minor page faults: pages that the kernel provided without reading from
+    /// a disk.
     pub(crate) fn page_faults(&self) -> anyhow::Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // The program name in brackets can contain any character.
@@ -200,7 +201,7 @@ fn answer(api: &Mutex<(Receiver<String>, Sender<Report>)>, request: &Message) ->
     let path = request.path().strip_prefix("/2018-06-01/runtime/")?;
     if path == "invocation/next" {
         sender.send(Report::Ready(now)).ok()?;
-        // The end of the measurement ends the wait.
+        // The wait ends when the measurement ends.
         return Some(event(given.recv().ok()?));
     }
     let report = if path.ends_with("/response") {

@@ -10,11 +10,11 @@ pub(crate) struct Range {
     high: f64,
 }
 
-/// Number of resamplings.
+/// The number of resamplings.
 const DRAWS: usize = 2_000;
 
 impl Range {
-    /// Uses the bootstrap, with the same resampling in every run.
+    /// Computes the interval with the bootstrap method. The resampling is the same in every run.
     /// <https://en.wikipedia.org/wiki/Bootstrapping_(statistics)>
     pub(crate) fn of_median(values: &[f64]) -> Self {
         let mut dice = fastrand::Rng::with_seed(1);
@@ -42,7 +42,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
 
-/// The value below which this share of the values lies.
+/// Returns the value below which this share of the values lies.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -59,7 +59,7 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// Three digits, with at most two after the point.
+/// Formats a value with three digits, at most two of them after the point.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

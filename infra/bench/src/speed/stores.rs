@@ -1,5 +1,5 @@
-//! In-memory DynamoDB, SQS and Parameter Store, and a destination, on one local port. Counts their
-//! requests.
+//! An in-memory DynamoDB, SQS and Parameter Store, and a destination, on one local port. The stores
+//! count their requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ const SECRETS: [&str; 2] = [SOURCE, "destination"];
 
 #[derive(Clone)]
 pub(crate) struct Stores {
-    /// The URL of all services: requests name their service.
+    /// The URL of all services. Each request names its service.
     pub(crate) url: String,
     inner: Arc<Mutex<Inner>>,
 }
@@ -70,7 +70,7 @@ impl Stores {
         std::mem::take(&mut locked(&self.inner).tally)
     }
 
-    /// Receives messages, as the event source mapping would.
+    /// Receives messages as the event source mapping does.
     pub(crate) fn receive(&self, most: usize) -> Vec<Message> {
         let inner = &mut *locked(&self.inner);
         let work_messages = inner.queues.get(Name::Work);
@@ -92,7 +92,7 @@ impl Stores {
         locked(&self.inner).effects.contains_key(id)
     }
 
-    /// Events whose state row has the state `done`.
+    /// Returns the number of events whose state row has the state `done`.
     pub(crate) fn done(&self) -> usize {
         let inner = locked(&self.inner);
         let rows = inner.table.state_rows().into_iter();
@@ -100,7 +100,7 @@ impl Stores {
         rows.filter(|(_, item)| is_done(item)).count()
     }
 
-    /// Fails if the stores received an unsupported request, because the figures would be
+    /// Fails if the stores received an unsupported request, because the figures would then be
     /// meaningless.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let inner = locked(&self.inner);
@@ -145,7 +145,7 @@ impl Inner {
             }
             Err(Refusal::Unknown(what) | Refusal::Invalid(what)) => self.unsupported(what),
             Err(refusal) => {
-                // A rejected write is billed by the size of the existing item.
+                // AWS bills a rejected write by the size of the existing item.
                 if let Refusal::Condition(there) = &refusal
                     && writes.contains(&operation)
                 {
@@ -204,7 +204,7 @@ impl Inner {
     }
 }
 
-/// The answer with the MD5 of the message, which SQS returns and some clients compare.
+/// Adds the MD5 of the message to the answer. SQS returns it, and some clients compare it.
 fn with_digest(answer: &str, request: &[u8]) -> String {
     let request: Value = serde_json::from_slice(request).unwrap_or_default();
     let mut answer: Value = serde_json::from_str(answer).unwrap_or_default();

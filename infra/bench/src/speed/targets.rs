@@ -73,7 +73,7 @@ const TARGETS: [(&str, Target, Of); 12] = [
 const COLD: &str = "CPU to the first response, ms";
 const WARM: &str = "warm CPU, µs";
 
-/// Events in a batch of the processor.
+/// The number of events in a batch of the processor.
 const BATCH: f64 = 10.0;
 
 pub(crate) fn table(measured: &Measured) -> anyhow::Result<Table> {
@@ -94,13 +94,13 @@ fn start(measured: &Measured) -> Option<f64> {
     millions(measured, "start")
 }
 
-/// Millions of the catcher's instructions.
+/// Returns the catcher's instructions in millions.
 fn millions(measured: &Measured, stage: &str) -> Option<f64> {
     let name = format!("catcher/{stage}/instructions");
     Some(measured.figures.get(&name)? / 1e6)
 }
 
-/// The megabytes of the catcher, uncompressed and zipped.
+/// Returns the size of the catcher in megabytes, uncompressed and zipped.
 fn sizes(measured: &Measured) -> Option<(f64, f64)> {
     let mut sizes = measured.sizes.iter();
     let (_, bytes, zipped) = sizes.find(|(name, ..)| *name == "catcher")?;

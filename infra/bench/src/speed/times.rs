@@ -1,5 +1,5 @@
-//! Times on this machine. The programs run in turn, round after round, so that other load affects
-//! all of them. A comparison of two programs is the median of the ratios of the rounds.
+//! Measures times on this machine. The programs alternate, round after round, so that other load
+//! affects all of them. The comparison of two programs is the median of the ratios of the rounds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub(crate) const NAMES: [&str; 8] = [
     "peak RSS, MB",
 ];
 
-/// Invocations after the first one. A batch or a sweep takes longer than a webhook.
+/// Returns the number of invocations after the first one. A batch or a sweep takes longer than a
+/// webhook.
 fn warm(job: Job) -> u32 {
     match job {
         Job::Webhooks | Job::Duplicates => 200,
@@ -42,7 +43,7 @@ fn warm(job: Job) -> u32 {
     }
 }
 
-/// The samples of each runner, by round.
+/// Returns the samples of each runner, by round.
 pub(crate) fn run(
     bench: &Bench,
     functions: &Path,
@@ -58,7 +59,7 @@ pub(crate) fn run(
                 continue;
             };
             let sample = measure(bench, functions, runner).context(runner.name)?;
-            // The first round reads the files from the disk, so it is not counted.
+            // The first round reads the files from the disk, so its times are not used.
             if round > 0 {
                 all.push(sample);
             }
@@ -67,7 +68,7 @@ pub(crate) fn run(
     Ok(samples)
 }
 
-/// The ratios of two runners' rounds, for each measurement.
+/// Returns the ratios of two runners' rounds, for each measurement.
 pub(crate) fn ratios(of: &[Sample], to: &[Sample]) -> Vec<Range> {
     let measures = 0..NAMES.len();
     let measures = measures.map(|at| {

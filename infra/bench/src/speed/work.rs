@@ -9,7 +9,7 @@ use crate::speed::functions::{Bench, batch, webhook};
 use crate::speed::runtime::{Answer, Running};
 use crate::speed::stores::Stores;
 
-/// Messages in a batch, as in the template.
+/// The number of messages in a batch, as in the template.
 pub(crate) const BATCH: usize = 10;
 
 /// The job of a measured program.
@@ -23,7 +23,7 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Does the job once; `number` is the count of previous steps.
+    /// Does the job once. `number` is the count of previous steps.
     pub(crate) fn step(
         self,
         running: &mut Running,
@@ -70,8 +70,8 @@ impl Job {
         let mut processor = Running::start(&bench.function(functions, "processor", stores)?)?;
         while process(&mut processor, stores)?.is_some() {}
         if self == Self::Sweeps {
-            // The first sweep of an inbox scans an hour, in a number of steps that depends on the
-            // minute.
+            // The first sweep of an inbox scans the last hour. The number of its steps depends on
+            // the current minute.
             let mut sweeping =
                 Running::start(&bench.function(functions, "backup-sync", stores)?)?;
             self.step(&mut sweeping, stores, 0)?;
@@ -90,12 +90,12 @@ pub(crate) fn catch(catcher: &mut Running, number: u64) -> anyhow::Result<Answer
 /// The result of a batch.
 pub(crate) struct Batch {
     work_messages: usize,
-    /// Failed messages, because another worker holds their event.
+    /// Messages that failed because another worker holds their event.
     again: usize,
     answer: Answer,
 }
 
-/// Processes a batch from the queue; `None` if the queue is empty.
+/// Processes a batch from the queue. Returns `None` if the queue is empty.
 pub(crate) fn process(processor: &mut Running, stores: &Stores) -> anyhow::Result<Option<Batch>> {
     let messages = stores.receive(BATCH);
     if messages.is_empty() {

@@ -1,5 +1,5 @@
-//! A field of an urlencoded body equals the result of the URL standard's parser. The first line is
-//! the name.
+//! Compares a field of an urlencoded body with the result of the URL standard's parser. The first
+//! line of the input is the name of the field.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

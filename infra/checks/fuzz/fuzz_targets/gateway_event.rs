@@ -1,4 +1,4 @@
-//! Any event of the HTTP API: it is parsed or rejected, and never verified.
+//! The catcher parses or rejects any event of the HTTP API, and never accepts it as verified.
 #![no_main]
 
 use std::collections::BTreeMap;

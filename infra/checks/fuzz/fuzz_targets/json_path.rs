@@ -1,4 +1,5 @@
-//! A path into a document finds the same value as serde_json. The first line is the path.
+//! Compares the value at a path in a document with the result of serde_json. The first line of the
+//! input is the path.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -44,8 +45,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The values at the path: one for each element of a list on the way, or `None` if an element lacks
-/// it.
+/// Returns the values at the path: one for each element of an array on the path, or `None` if an
+/// element lacks the value.
 fn values<'v>(path: &str, value: &'v Value) -> Vec<Option<&'v Value>> {
     let path = path.strip_prefix('.').unwrap_or(path);
     if path.is_empty() {

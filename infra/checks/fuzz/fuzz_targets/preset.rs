@@ -1,4 +1,4 @@
-//! The text of a preset: it is parsed or rejected, and a parsed preset can verify a request.
+//! The parser accepts or rejects any text of a preset, and a parsed preset can verify a request.
 #![no_main]
 
 use std::collections::BTreeMap;

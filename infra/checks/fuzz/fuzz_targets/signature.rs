@@ -1,4 +1,4 @@
-//! A request for any scheme that was not signed with the secret is never verified.
+//! A request that was not signed with the secret is never verified, whatever the scheme.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A request that this program signs, with any content: the event has its bytes, and a request with
-//! one changed bit in a signed body is rejected.
+//! This program signs a request with any content. The event must have the same bytes. A request
+//! with one changed bit in a signed body must be rejected.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let secrets = [secret];
-    // Some headers make the request ambiguous, and it is rejected.
+    // Some headers make the request ambiguous, so it is rejected.
     let Ok(Arrival::Event(event)) = verifier.verify(&request, &secrets) else {
         return;
     };

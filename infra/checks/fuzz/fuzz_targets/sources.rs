@@ -1,4 +1,4 @@
-//! The text of a sources file: it is parsed or rejected, and a parsed file is within its limits.
+//! The parser accepts or rejects any text of a sources file. A parsed file respects the limits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

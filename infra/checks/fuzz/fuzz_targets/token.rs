@@ -1,5 +1,6 @@
-//! Signed tokens (compact JWS): a token that our key did not sign is rejected, and a signed token
-//! proves only its claims. The lines are header, claims and signature; the rest is the body.
+//! Tests signed tokens (compact JWS). A token that our key did not sign is rejected, and a signed
+//! token proves only its claims. The first lines of the input are header, claims and signature. The
+//! rest is the body.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ fn verifier(preset: &str) -> Verifier {
     }
 }
 
-/// As a source has it in its configuration.
+/// Returns the trusted keys as a source has them in its configuration.
 fn trust() -> Trust {
     serde_json::from_value(json!({ "jwks": KEYS })).expect("the keys are valid")
 }
@@ -93,7 +94,7 @@ fn request(token: &str, body: &[u8]) -> Envelope {
     }
 }
 
-/// RFC 2104 with SHA-256, for keys of up to one block.
+/// Computes the HMAC of RFC 2104 with SHA-256, for keys of up to one block.
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);

@@ -1,11 +1,10 @@
-//! What the fuzz targets share: requests written as text, and a source for every scheme.
+//! Code that the fuzz targets share: requests in the form of text, and a source for every scheme.
 //!
-//! A request of a corpus reads like one of HTTP, after a line that names preset and variant:
+//! A request in a corpus has the form of an HTTP request, after a line with the preset and the
+//! variant:
 //!
 //! ```text
-//! stripe default
-//! POST /in/s?a=1
-//! stripe-signature: t=1,v1=00
+//! stripe default POST /in/s?a=1 stripe-signature: t=1,v1=00
 //!
 //! {"id":"evt_1"}
 //! ```
@@ -42,7 +41,7 @@ static VERIFIERS: LazyLock<BTreeMap<String, Verifier>> = LazyLock::new(|| {
     verifiers
 });
 
-/// A source and a request to it, if the text is one.
+/// Parses a request and finds its source. Returns `None` if the text is not a request.
 pub fn request(data: &[u8]) -> Option<(&'static Verifier, Envelope)> {
     let (head, body) = match find(data, b"\n\n") {
         Some(at) => (&data[..at], &data[at + 2..]),
@@ -67,7 +66,7 @@ pub fn scheme(verifier: &Verifier) -> &Scheme {
     scheme.expect("the scheme of this variant exists")
 }
 
-/// A secret that no request in a corpus is signed with.
+/// Returns a secret that no request in a corpus is signed with.
 pub fn secret(scheme: &Scheme) -> Secret {
     let text = "a secret that is in no corpus";
     let value = match scheme.key {
@@ -91,7 +90,7 @@ const SPKI_HEAD: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
 
-/// The part before a line break and the part after it.
+/// Returns the part before the first line break, and the part after it.
 pub fn line(data: &[u8]) -> Option<(&str, &[u8])> {
     let at = find(data, b"\n")?;
     Some((std::str::from_utf8(&data[..at]).ok()?, &data[at + 1..]))

@@ -65,7 +65,7 @@ fn take(
     for item in &items {
         let json = item.get().as_bytes();
         let id = at.id.scalar(json).ok().flatten();
-        let id = id.with_context(|| format!("an object of your endpoint has no {}", at.id))?;
+        let id = id.with_context(|| format!("an object from your endpoint has no {}", at.id))?;
         let fields = reconcile.fields.iter();
         let side = Side {
             values: fields.map(|field| values(&field.here, json)).collect(),

@@ -10,7 +10,7 @@ pub(crate) struct AccessLog {
     pub(crate) days: f64,
 }
 
-/// The access log of the stage that has one.
+/// Returns the access log of the stage that has one.
 pub(super) fn read(
     resources: &Resources<'_>,
     log_days: &BTreeMap<String, f64>,
@@ -33,7 +33,7 @@ pub(super) fn read(
 }
 
 impl AccessLog {
-    /// The bytes of a log line of a typical request.
+    /// Returns the size in bytes of the log line for a typical request.
     pub(crate) fn line(&self, answer_bytes: usize) -> anyhow::Result<usize> {
         let mut bytes = 0;
         let mut rest = self.format.as_str();
@@ -51,7 +51,7 @@ impl AccessLog {
     }
 }
 
-/// A typical value of a variable.
+/// Returns a typical value of a variable.
 /// <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging-variables.html>
 fn ordinary(name: &str) -> anyhow::Result<&'static str> {
     Ok(match name {

@@ -1,11 +1,11 @@
-//! Metric filters: log lines that create a custom metric, each of which is billed.
+//! Metric filters, which create custom metrics from log lines. AWS bills each custom metric.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntaxForMetricFilters.html>
 
 use anyhow::{Context as _, bail};
 use local::template::Resources;
 use serde_json::Value;
 
-/// `{ $.fields.missed_events > 0 }` over a log group.
+/// A filter over a log group, such as `{ $.fields.missed_events > 0 }`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     pub(crate) log_group: String,
@@ -78,7 +78,7 @@ impl Filter {
         })
     }
 
-    /// Whether a JSON log line creates the metrics.
+    /// Returns whether a JSON log line matches the filter and creates the metrics.
     pub(crate) fn takes(&self, line: &Value) -> bool {
         let found = self.path.iter().try_fold(line, |at, name| at.get(name));
         let Some(found) = found else {

@@ -31,7 +31,7 @@ fn deployed() -> Deployed {
     }
 }
 
-/// Ten events and one duplicate, each with this number of write units.
+/// Returns the counts of ten events and one duplicate, each with this number of write units.
 fn counted(units: f64) -> Counted {
     let tally = |invocations: u64, units: f64| Tally {
         invocations,
@@ -79,9 +79,9 @@ fn inside_of<'p>(counted: &Counted, prices: &'p Prices) -> Bill<'p> {
 fn what_ten_events_cost_a_million_cost_a_hundred_thousand_times() {
     let prices = prices();
     let bill = inside_of(&counted(6.0), &prices);
-    // Six units each, and two for each of the 20,000 duplicates.
+    // Six write units for each event, and two for each of the 20,000 duplicates.
     near(bill.of_part("ledger"), (6e6 + 2.0 * 20_000.0) * 0.625 / 1e6);
-    // One send each; a receive and a delete for ten events.
+    // One send for each event, and a receive and a delete for each ten events.
     near(bill.of_part("queue"), (1e6 + 0.2 * 1e6) * 0.40 / 1e6);
 }
 

@@ -1,6 +1,6 @@
-//! The owner of a function, by its name.
+//! Finds the owner of a function by its name.
 
-/// The owners of code, and the prefixes of their crates, or of their functions in C.
+/// The owners of code, with the prefixes of their crates or of their C functions.
 const OWNERS: [(&str, &str); 12] = [
     ("Mitt", "catcher shared"),
     ("Lambda's runtime", "aws_lambda_events lambda_ async_stream"),
@@ -37,7 +37,7 @@ const LOADER: &str = "loading the executable";
 pub(super) const C: &str = "allocation, copies and the rest of libc";
 pub(super) const OTHER: &str = "other";
 
-/// The owner of a function in a loaded file.
+/// Returns the owner of a function in a loaded file.
 pub(super) fn owner_of(object: &str, function: &str) -> &'static str {
     let object = object.rsplit('/').next().unwrap_or(object);
     if object.starts_with("ld-") || object.starts_with("ld64") {
@@ -50,8 +50,8 @@ pub(super) fn owner_of(object: &str, function: &str) -> &'static str {
     owner(function)
 }
 
-/// The owner of the first crate in a name that is not the standard library: `drop_in_place` of a
-/// type, or a method of a `Vec` of it, belongs to that type's crate.
+/// Returns the owner of the first crate in a name, apart from the standard library. A
+/// `drop_in_place` of a type, or a method of a `Vec` of the type, belongs to the crate of the type.
 pub(super) fn owner(function: &str) -> &'static str {
     let owned = |word: &str| {
         let mut owners = OWNERS.iter();

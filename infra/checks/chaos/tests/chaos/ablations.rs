@@ -1,5 +1,5 @@
-//! The chaos run with one protection removed: the judge must report the violation. Fault injection
-//! that finds no violation then would prove nothing.
+//! Runs the chaos test with one protection removed. The judge must report the violation. If it
+//! found none, the chaos test would not show that the protection works.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ async fn without(protection: Protection, name: &str, weather: Weather, broken: &
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos-ablations"]
 async fn without_the_fence_who_stood_still_overwrites_its_successor() {
-    // Few zombies, so that other workers have time to take over before the zombies wake.
+    // Few processors are stopped, so that other workers have time to take over before the stopped
+    // ones continue.
     let weather = Weather {
         zombies: 2,
         work: Duration::from_secs(2),
@@ -48,7 +49,7 @@ async fn without_the_condition_a_duplicate_is_a_new_event() {
 async fn without_the_sweep_what_is_forgotten_stays_forgotten() {
     let weather = Weather {
         faults: 0.2,
-        // With the sweep, the message would have been sent by then.
+        // A sweep would have sent the message within this time.
         patience: Duration::from_secs(300),
         ..Weather::calm(DELIVERIES)
     };

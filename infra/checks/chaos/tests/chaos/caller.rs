@@ -23,10 +23,10 @@ impl Callers {
         assert!(is_first, "the processes are set once");
     }
 
-    /// The process at the other end; `None` if it has exited.
+    /// Returns the process at the other end, or `None` if it has exited.
     pub(crate) async fn find(&self, connection: Connection) -> Option<u32> {
         let processes = self.0.get()?;
-        // The kernel's table is read in pieces while it changes, so one read can miss the
+        // The kernel's table is read in parts while it changes, so one read can miss the
         // connection.
         for _ in 0..10 {
             if let Some(process) = caller(connection, &processes()) {
@@ -38,7 +38,7 @@ impl Callers {
     }
 }
 
-/// The process of `processes` that holds the other end.
+/// Returns the process of `processes` that holds the other end.
 fn caller(connection: Connection, processes: &[u32]) -> Option<u32> {
     let inode = if cfg!(target_os = "linux") {
         inode(connection)
@@ -57,8 +57,9 @@ fn caller(connection: Connection, processes: &[u32]) -> Option<u32> {
     })
 }
 
-/// The fields are: number, local address, remote address, state, …, and tenth the inode. Other
-/// sockets can have the same local port, to another address.
+/// Returns the inode of the socket. The fields of a line are number, local address, remote address,
+/// state and others; the tenth is the inode. Other sockets can have the same local port and another
+/// remote address.
 /// <https://docs.kernel.org/networking/proc_net_tcp.html>
 fn inode(connection: Connection) -> Option<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").ok()?;

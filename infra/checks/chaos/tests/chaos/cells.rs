@@ -1,4 +1,4 @@
-//! Each call of a service, broken in each way, one after the other, while webhooks arrive.
+//! Makes each call to a service fail in each way, one after the other, while webhooks arrive.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::load::Load;
 use crate::run::Run;
 use crate::site::{Cell, SITES};
 
-/// How often a call breaks in one way.
+/// How many times a call fails in one way.
 const TIMES: u64 = 20;
 
-/// The time limit for that. Half of the requests of a call break, so that a retry helps.
+/// The time limit for these failures. Half of the requests of a call fail, so that a retry can
+/// succeed.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 const FAULTS: [Fault; 7] = [
@@ -32,7 +33,7 @@ async fn each_call_may_fail_in_each_way() {
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());
 }
 
-/// Goes through all cells. Each fault must occur.
+/// Tests all cells (a call and a fault). Each fault must occur.
 pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
     let mut number = 0;
     let mut unmet = Vec::new();
@@ -43,7 +44,8 @@ pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
             sky.enter(Some(cell));
             let until = tokio::time::Instant::now() + PATIENCE;
             while sky.met(cell) < TIMES && tokio::time::Instant::now() < until {
-                // A process reads secrets only if it has none in memory.
+                // A process reads secrets only if it has none in memory, so a new process has to
+                // start.
                 match site {
                     "catcher's secrets" => inbox.restart("Catcher").await,
                     "processor's secrets" => inbox.restart("Processor").await,

@@ -1,4 +1,5 @@
-//! The destination of the events. It honours idempotency keys, and otherwise fails at random.
+//! Plays the destination of the events. The destination supports idempotency keys, and otherwise
+//! fails at random.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use crate::history::{History, UNNAMED};
 use crate::sender::{Kind, hash_id};
 use testkit::wire::{Message, Socket, reset};
 
-/// Longer than the processor waits for an answer.
+/// A time that is longer than the processor waits for an answer.
 const TOO_LATE: Duration = Duration::from_secs(21);
 
 pub(crate) struct Downstream {
@@ -27,25 +28,25 @@ struct Inner {
     sky: Arc<Sky>,
     history: Arc<History>,
     done: Mutex<HashSet<String>>,
-    /// Poison kills one of these processes.
+    /// The processes of the processor. A poison event kills the one that calls.
     processors: Callers,
 }
 
-/// What a call does, and what the caller receives.
+/// What the destination does with a call, and what the caller receives.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// Applied, and answered with success.
+    /// The call is applied, and answered with success.
     Ok,
     Status(u16),
-    /// Not applied, the connection reset.
+    /// The call is not applied, and the connection is reset.
     Refused,
-    /// Applied, without an answer.
+    /// The call is applied, but not answered.
     Dropped,
-    /// Applied, and the answer ends in its head or body.
+    /// The call is applied, and the answer ends in its head or body.
     Cut,
-    /// Applied after the caller has given up.
+    /// The call is applied after the caller has given up.
     Late,
-    /// Applied, and answered with an error.
+    /// The call is applied, and answered with an error.
     DoneAnd500,
     Killed,
 }
@@ -88,7 +89,7 @@ impl Inner {
         }
     }
 
-    /// `None` if the connection is closed.
+    /// Handles a call. Returns `None` if the connection has to be closed.
     async fn call(&self, request: &Message, client: &mut Socket, from: Connection) -> Option<()> {
         let (action, source) = request.path().trim_start_matches('/').split_once('/')?;
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -106,7 +107,7 @@ impl Inner {
         let applied = answer.does_it() && self.apply(&key);
         self.history.arrival(&json!({
             "at": UnixMillis::now().0, "action": action, "source": source, "id": id, "key": key,
-            // An action such as an issue builds its own body.
+            // An action such as an issue builds its own body, so the body has no hash to compare.
             "sha": (action == "http").then(|| hex::encode(Sha256::digest(&request.body))),
             "attempt": request.header("mitt-attempt"),
             "answer": answer.word(), "applied": applied,
@@ -128,7 +129,8 @@ impl Inner {
         }
     }
 
-    /// The provider's id: from the event's body, or from the short id in the request.
+    /// Returns the provider's id of the event: from the event's body, or from the short id in the
+    /// request.
     fn event(&self, source: &str, request: &Message, body: &Value) -> String {
         if source == "x-main" {
             return hash_id(&request.body);
@@ -137,7 +139,7 @@ impl Inner {
             self.history.names(short, id);
             return id.to_owned();
         }
-        // The other action of the event may arrive first, or much later.
+        // The other action of the event can call earlier, or much later.
         UNNAMED.to_owned() + body["event"].as_str().unwrap_or_default()
     }
 
@@ -165,7 +167,7 @@ impl Inner {
         answer
     }
 
-    /// Whether the effect is new, and was not applied before.
+    /// Applies an effect. Returns whether the effect is new and was not applied before.
     fn apply(&self, key: &str) -> bool {
         if self.sky.is_without(Protection::Deed) {
             return false;
@@ -174,7 +176,7 @@ impl Inner {
         new || self.sky.is_without(Protection::Keys)
     }
 
-    /// Kills the caller; `false` if no process is found, because it is dead already.
+    /// Kills the caller. Returns `false` if no process is found, because it is already dead.
     async fn kill(&self, caller: Connection) -> bool {
         let Some(process) = self.processors.find(caller).await else {
             return false;

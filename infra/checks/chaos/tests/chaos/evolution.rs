@@ -1,6 +1,6 @@
-//! Two releases over one table and one queue: the functions of the previous release and of this
-//! one, deployed in turn while webhooks arrive, as in an upgrade, a gradual deployment and a
-//! rollback.
+//! Runs two releases with one table and one queue: the functions of the previous release and of
+//! this one. The test deploys them alternately while webhooks arrive, as in an upgrade, a gradual
+//! deployment and a rollback.
 //!
 //! `make evolution` builds the previous release.
 
@@ -21,14 +21,14 @@ use crate::run::Run;
 
 const FUNCTIONS: [&str; 3] = ["Catcher", "Processor", "BackupSync"];
 
-/// How long requests run before a deployment, so that some are in flight.
+/// How long requests run before a deployment, so that the deployment interrupts some of them.
 const UNDER_WAY: Duration = Duration::from_millis(100);
 
 /// The interval between two searches for rows to write into.
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// An attribute that no release knows. A newer release may write it into any row, and expects it to
-/// stay.
+/// An attribute that neither release knows. A newer release may write it into any row, and expects
+/// that it is not removed.
 const UNKNOWN: &str = "later_code";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,9 +37,9 @@ async fn this_release_and_the_one_before_share_an_inbox() {
     let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let weather = Weather {
         previous: Some(Previous::from_env()),
-        // A request that only the previous release accepts is not a fault of this one.
+        // If only the previous release accepts a request, this release has no fault.
         stranger: false,
-        // Failures let one release continue what the other began.
+        // Because of the failures, one release has to continue the work of the other.
         downstream_faults: 0.1,
         kills: Some((Duration::from_millis(500), Duration::from_millis(1_500))),
         patience: Duration::from_secs(240),
@@ -49,7 +49,7 @@ async fn this_release_and_the_one_before_share_an_inbox() {
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());
 }
 
-/// Where `make evolution` puts the previous release: its source and its binaries.
+/// The folder into which `make evolution` writes the previous release: its source and its binaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Previous {
     folder: PathBuf,
@@ -63,7 +63,7 @@ impl Previous {
         Self { folder }
     }
 
-    /// The release that an executable belongs to.
+    /// Returns the release that an executable belongs to.
     pub(crate) fn release_of(&self, executable: &Path) -> Release {
         if executable.starts_with(&self.folder) {
             Before
@@ -88,12 +88,12 @@ impl Release {
     }
 }
 
-/// Which function runs which release for a while.
+/// The release that each function runs for some time.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
-    /// In the order of the functions.
+    /// One release for each function, in the order of the functions.
     Of([Release; 3]),
-    /// The releases alternate.
+    /// The releases alternate within each function.
     Mixed,
 }
 
@@ -109,7 +109,7 @@ const TURNS: [Turn; 8] = [
     Turn::Of([Ours, Ours, Ours]),
 ];
 
-/// Deploys the releases in turn.
+/// Deploys the releases alternately.
 pub(crate) struct Deployer<'a> {
     pub(crate) previous: &'a Previous,
     pub(crate) sky: &'a Sky,
@@ -130,7 +130,7 @@ impl Deployer<'_> {
                 }
             }
         };
-        // The run begins with the previous release only.
+        // At the start of the run, all functions have the previous release.
         for function in FUNCTIONS {
             self.deploy(function, Before);
         }

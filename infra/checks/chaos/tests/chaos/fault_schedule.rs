@@ -17,7 +17,7 @@ use testkit::wire::Message;
 /// A protection that the proxy removes from requests, or that the test leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// Only the newest claim may write.
+    /// Only the newest claim can write.
     Fence,
     /// A stored event is not written again.
     Condition,
@@ -25,11 +25,11 @@ pub(crate) enum Protection {
     Sweep,
     /// The destination applies a call with a known idempotency key once.
     Keys,
-    /// The destination has applied what it acknowledged.
+    /// When the destination acknowledges a call, it has applied the call.
     Deed,
     /// The provider receives the true result of its delivery.
     HonestAnswer,
-    /// A request that looks like a captured one is not a new event.
+    /// A request that resembles a captured request is not a new event.
     SecondLook,
     /// A handshake never hides an event and never signs one.
     HandshakeGuard,
@@ -42,27 +42,28 @@ pub(crate) enum Protection {
 pub(crate) struct Weather {
     pub(crate) deliveries: usize,
     pub(crate) seed: u64,
-    /// The share of requests between functions and stores that break, of 1.
+    /// The share of requests between functions and stores that fail, from 0 to 1.
     pub(crate) faults: f64,
-    /// The share of calls to the destination that break.
+    /// The share of calls to the destination that fail.
     pub(crate) downstream_faults: f64,
-    /// The longest time that the destination works on a call, so that faults meet workers in the
-    /// middle of theirs.
+    /// The maximum time that the destination takes for a call. With this time, faults also occur
+    /// while a worker is running an action.
     pub(crate) work: Duration,
     /// The interval between two kills of a process.
     pub(crate) kills: Option<(Duration, Duration)>,
-    /// How many processors are stopped for longer than their lease.
+    /// The number of processors that are stopped for longer than their lease.
     pub(crate) zombies: usize,
-    /// One event in this many kills its worker; one in twice as many is rejected for good.
+    /// One event in this many kills its worker. One event in twice as many is always rejected by
+    /// the destination.
     pub(crate) poison: Option<usize>,
     pub(crate) without: Option<Protection>,
     /// A caller without a secret, in addition to the senders.
     pub(crate) stranger: bool,
-    /// Instead of random faults: each call fails in each way.
+    /// Whether each call fails in each way, instead of at random.
     pub(crate) cells: bool,
-    /// The previous release, which is deployed in turn with this one.
+    /// The previous release, which is deployed alternately with this one.
     pub(crate) previous: Option<Previous>,
-    /// How long the events may take to finish when the faults are over.
+    /// The time in which all events must finish after the faults end.
     pub(crate) patience: Duration,
 }
 
@@ -81,8 +82,8 @@ impl Weather {
             stranger: true,
             cells: false,
             previous: None,
-            // Nothing breaks, but a busy machine may still lose a message. Then the sweep sends it,
-            // at first after two minutes.
+            // No faults are injected, but a busy machine can still lose a message. The sweep then
+            // sends it, for the first time after two minutes.
             patience: Duration::from_secs(480),
         }
     }
@@ -102,7 +103,7 @@ impl Weather {
             downstream_faults: 0.08,
             kills: Some((Duration::from_millis(200), Duration::from_millis(800))),
             zombies: 3 + deliveries / 5_000,
-            // Poison events end one after the other, each after four leases, so a long run has
+            // Poison events finish one after the other, each after four leases, so a long run has
             // fewer of them.
             poison: Some((deliveries / 50).max(100)),
             ..Self::calm(deliveries)
@@ -134,12 +135,12 @@ impl Sky {
         self.stormy.load(Ordering::Relaxed)
     }
 
-    /// From here on, nothing breaks.
+    /// Ends the faults.
     pub(crate) fn clear_up(&self) {
         self.stormy.store(false, Ordering::Relaxed);
     }
 
-    /// The fault for this request.
+    /// Returns the fault for this request.
     pub(crate) fn fault(&self, service: &str, request: &Message) -> Option<Fault> {
         let cell = *self.cell.lock().unwrap();
         let (of, fault) = if let Some(cell) = cell {
@@ -157,7 +158,7 @@ impl Sky {
         *self.cell.lock().unwrap() = cell;
     }
 
-    /// How often the fault of a cell has occurred.
+    /// Returns how many times the fault of a cell has occurred.
     pub(crate) fn met(&self, cell: Cell) -> u64 {
         let word = format!("{} {}", cell.site, cell.fault.word());
         let counted = self.done_to_it.lock().unwrap();
@@ -182,7 +183,7 @@ impl Sky {
     }
 }
 
-/// A whole number from the environment.
+/// Reads a whole number from the environment.
 pub(crate) fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = env_var(name)?;
     let number = text.parse().ok();

@@ -9,7 +9,7 @@ use testkit::wire::Message;
 pub(crate) enum Fault {
     /// The connection closes before the request is executed.
     Refuse,
-    /// The request is executed, and its answer lost.
+    /// The request is executed, and its answer is lost.
     LoseAnswer,
     /// The request is executed after the caller has given up.
     Late(Duration),
@@ -49,7 +49,8 @@ impl Fault {
     }
 }
 
-/// Longer than the catcher waits for one try, and sometimes longer than a worker does.
+/// Returns a delay that is longer than the catcher waits for one try, and sometimes longer than a
+/// worker waits.
 fn late(dice: &Dice) -> Duration {
     if dice.chance(0.1) {
         Duration::from_millis(5_500)
@@ -58,7 +59,7 @@ fn late(dice: &Dice) -> Duration {
     }
 }
 
-/// The error response of a service.
+/// Returns the error response of a service.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html>
 pub(crate) fn error(service: &str) -> Message {
     match service {
@@ -69,7 +70,7 @@ pub(crate) fn error(service: &str) -> Message {
     }
 }
 
-/// The throttling response of a service.
+/// Returns the throttling response of a service.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 pub(crate) fn throttled(service: &str) -> Message {
     match service {

@@ -1,4 +1,4 @@
-//! The history of a run, line by line, in the folder that `infra/tests/history` judges.
+//! Writes the history of a run, line by line, into the folder that `infra/tests/history` checks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -29,7 +29,7 @@ pub(crate) struct History {
     deaths: Lines,
     processes: Lines,
     planted: Lines,
-    /// The processes that are recorded.
+    /// The processes that are already recorded.
     met: Mutex<HashSet<u32>>,
 }
 
@@ -47,7 +47,7 @@ impl Verdict {
         self.sound
     }
 
-    /// Whether this rule is among the broken ones.
+    /// Returns whether this rule is among the violated ones.
     pub(crate) fn names(&self, rule: &str) -> bool {
         let mut lines = self.text.lines();
         lines.any(|line| line.starts_with(&format!("{rule}: ")))
@@ -55,7 +55,7 @@ impl Verdict {
 }
 
 impl History {
-    /// Uses a folder of this name below the test folder of the build.
+    /// Uses a folder of this name in the test folder of the build.
     pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{name}"));
         let _ = std::fs::remove_dir_all(&folder);
@@ -118,7 +118,7 @@ impl History {
         self.writes.add(line);
     }
 
-    /// Records that a process is killed now, or is stopped for longer than its leases.
+    /// Records that a process is killed, or is stopped for longer than its leases.
     pub(crate) fn death(&self, process: u32, how: &str) {
         let at = UnixMillis::now().0;
         self.deaths
@@ -133,12 +133,12 @@ impl History {
         }
     }
 
-    /// Records an attribute that no function knows and that was written into a row.
+    /// Records an unknown attribute that the test has written into a row.
     pub(crate) fn planted(&self, line: &Value) {
         self.planted.add(line);
     }
 
-    /// Adds the final state, and runs the judge.
+    /// Adds the final state to the history, and runs the judge.
     pub(crate) async fn end(&self, stack: &Stack, run: &Value) -> Verdict {
         self.table(stack).await;
         self.logs(stack);
@@ -229,7 +229,7 @@ impl Lines {
     }
 }
 
-/// Messages in a queue, visible or not.
+/// Returns the number of messages in a queue, visible or not.
 pub(crate) async fn messages(stack: &Stack, queue: &str) -> u64 {
     let answer = stack.clients().sqs.get_queue_attributes();
     let answer = answer
@@ -247,7 +247,7 @@ pub(crate) async fn messages(stack: &Stack, queue: &str) -> u64 {
         + count(QueueAttributeName::ApproximateNumberOfMessagesDelayed)
 }
 
-/// An attribute as plain JSON: hashes in hex, other bytes in base64.
+/// Converts an attribute to plain JSON: hashes in hex, other bytes in base64.
 fn decoded(name: &str, value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => json!(text),
@@ -265,7 +265,7 @@ fn decoded(name: &str, value: &AttributeValue) -> Value {
     }
 }
 
-/// The same for an attribute in DynamoDB's JSON: `{"S": "done"}` is `"done"`.
+/// Converts an attribute in DynamoDB's JSON: `{"S": "done"}` becomes `"done"`.
 pub(crate) fn plain(value: &Value) -> Value {
     let of = value.as_object().and_then(|object| object.iter().next());
     match of.map(|(kind, inner)| (kind.as_str(), inner)) {

@@ -15,13 +15,15 @@ use crate::history::{History, messages};
 use crate::proxy::Proxy;
 use crate::sender::{Canaries, SOURCES};
 
-/// Attempts of an event in a run. An event without a fault of its own meets fewer faults.
+/// The maximum number of attempts in a run. An event that does not cause faults itself has fewer
+/// failed attempts than this.
 pub(crate) const ATTEMPTS: u32 = 20;
 
 /// The number of processes that a function may have.
 const PROCESSES: usize = 8;
 
-/// In all queues, messages of a dead worker return after its lease, and not after minutes.
+/// The visibility timeout of all queues. A message of a dead worker becomes visible when its lease
+/// ends, and not minutes later.
 const VISIBILITY: (&str, &str) = ("VisibilityTimeout: 360", "VisibilityTimeout: 44");
 
 pub(crate) struct Inbox {
@@ -98,24 +100,24 @@ impl Inbox {
             .unwrap();
     }
 
-    /// Makes the next invocations cold starts.
+    /// Makes the next invocations of a function cold starts.
     pub(crate) async fn restart(&self, function: &str) {
         self.stack.kill_function_processes(function).await.unwrap();
     }
 
-    /// Runs the schedules of the template, except the sync, and more often.
+    /// Runs the schedules of the template, except the sync, more frequently than the template does.
     pub(crate) async fn keep_schedules(&self, every: Duration) {
         let schedules = &self.stack.template().schedules;
         loop {
             for schedule in schedules.iter().filter(|one| one.input["task"] != "sync") {
-                // A failed run is made up for by the next one, as with a schedule.
+                // If a run fails, the next run does its work, as with a real schedule.
                 let _ = self.stack.invoke(&schedule.function, &schedule.input).await;
             }
             tokio::time::sleep(every).await;
         }
     }
 
-    /// Waits until no event is open; `false` if that takes too long.
+    /// Waits until no event is open. Returns `false` if this takes too long.
     pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
         let until = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < until {
@@ -127,7 +129,7 @@ impl Inbox {
         false
     }
 
-    /// The `pk` of each row whose event is open.
+    /// Returns the `pk` of each row whose event is open.
     pub(crate) async fn open_rows(&self) -> Vec<String> {
         let dynamodb = self.stack.clients().dynamodb;
         let text = |text: &str| AttributeValue::S(text.to_owned());
@@ -151,7 +153,7 @@ impl Inbox {
         open
     }
 
-    /// Writes an attribute into a state row, while other tasks change it.
+    /// Writes an attribute into a state row while other tasks change the row.
     pub(crate) async fn write(&self, pk: &str, attribute: &str, value: &str) {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let update = self.stack.clients().dynamodb.update_item();

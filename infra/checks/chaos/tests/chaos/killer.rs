@@ -10,18 +10,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::fault_schedule::Sky;
 use crate::history::History;
 
-/// Longer than lease and margin, and shorter than the function's timeout, at which Lambda kills the
-/// process.
+/// The time for which a process is stopped. It is longer than the lease with its margin, and
+/// shorter than the function's timeout, at which Lambda kills the process.
 const STANDSTILL: Duration = Duration::from_secs(52);
 
-/// The interval between the starts of two stops.
+/// The interval between the starts of two consecutive stops.
 const BETWEEN: Duration = Duration::from_secs(3);
 
 pub(crate) struct Killer {
     sky: Arc<Sky>,
     stack: Arc<Stack>,
     history: Arc<History>,
-    /// A stopped process must not die of anything else.
+    /// The stopped processes, which must not be killed for another reason.
     standing: Mutex<BTreeSet<u32>>,
 }
 

@@ -1,4 +1,5 @@
-//! The providers: each event once, many twice, and again if the answer was not 2xx.
+//! Plays the providers. They deliver each event once, many events twice, and deliver an event again
+//! if the answer is not 2xx.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -15,21 +16,21 @@ use crate::fault_schedule::{Protection, Sky};
 use crate::history::History;
 use crate::sender::{Canaries, Kind, SOURCES, Webhook};
 
-/// Requests in flight at the same time. Lambda starts a process for each; more than the machine can
-/// run would measure the machine.
+/// The number of parallel requests. Lambda starts a process for each. With more processes than the
+/// machine can run, the test would measure the machine.
 const AT_ONCE: usize = 6;
 
-/// How often a provider tries a delivery.
+/// How many times a provider tries a delivery.
 const TRIES: u32 = 8;
 
-/// How long a provider waits for an answer.
+/// The time that a provider waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Load {
     sky: Arc<Sky>,
     history: Arc<History>,
     canaries: Canaries,
-    /// The URL up to `/in/`.
+    /// The URL up to and including `/in/`.
     front: String,
     client: reqwest::Client,
     slots: Semaphore,
@@ -39,17 +40,17 @@ pub(crate) struct Load {
 /// How the judge classifies a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Signed by its provider.
+    /// Signed by the provider.
     Event,
-    /// Signed with another secret, without one, or with a signature from a handshake.
+    /// Not signed, or signed with another secret, or with a signature from a handshake.
     Forged,
-    /// A captured request, or one that carries its signature.
+    /// A copy of a captured request, or another request with its signature.
     Copy,
-    /// Unsigned, and answered without an event.
+    /// Not signed, and answered without storing an event.
     Handshake,
 }
 
-/// A request. With a `query` it is a GET.
+/// A request to post. A request with a `query` uses GET.
 #[derive(Clone, Debug)]
 pub(crate) struct Posted {
     pub(crate) source: &'static str,
@@ -64,7 +65,7 @@ pub(crate) struct Posted {
     pub(crate) copy_query: Option<String>,
 }
 
-/// The number of acknowledged requests that the stranger has copies of.
+/// The number of acknowledged requests that the stranger captures.
 const CAPTURED: usize = 24;
 
 /// One delivery of an event.
@@ -92,7 +93,7 @@ impl Load {
         }
     }
 
-    /// Acknowledged requests that the stranger has copies of.
+    /// Returns the acknowledged requests that the stranger has captured.
     pub(crate) fn captured(&self) -> Vec<Posted> {
         self.captured.lock().unwrap().clone()
     }
@@ -103,7 +104,7 @@ impl Load {
         self.deliver(0..events).await;
     }
 
-    /// Delivers these events, or gives up after the last try.
+    /// Delivers these events. Gives up after the last try.
     pub(crate) async fn deliver(&self, events: Range<usize>) {
         let deliveries = self.deliveries(events);
         stream::iter(&deliveries)
@@ -111,8 +112,8 @@ impl Load {
             .await;
     }
 
-    /// Three of ten events are delivered twice, the second time at once or much later. One request
-    /// in a hundred is forged.
+    /// Returns the deliveries of these events. Three of ten events are delivered twice, the second
+    /// time at once or much later. One request in a hundred is forged.
     fn deliveries(&self, events: Range<usize>) -> Vec<Delivery> {
         let dice = &self.sky.dice;
         let mut placed = Vec::new();
@@ -141,7 +142,7 @@ impl Load {
     fn webhook(&self, number: usize, genuine: bool) -> Webhook {
         let word = if genuine { "evt" } else { "forged" };
         let dice = &self.sky.dice;
-        // Poison is delivered early, because it takes longest.
+        // Poison events are delivered early, because they take the longest time.
         let kind = match self.sky.weather.poison {
             Some(every)
                 if number % (every / 4) == 7 && number < self.sky.weather.deliveries / 5 =>
@@ -151,7 +152,8 @@ impl Load {
             Some(every) if number % (2 * every) == 9 => Kind::Permanent,
             _ => Kind::Plain,
         };
-        // Some bodies fit into the row, some have a row of their own, some go to the bucket.
+        // Some bodies fit into the state row, some need a separate row, and some are stored in the
+        // bucket.
         let filler = match (self.sky.weather.cells, number % 100) {
             (true, n) if n % 3 == 0 => 90_000,
             (false, 3) => 90_000,
@@ -167,7 +169,7 @@ impl Load {
     async fn insist(&self, delivery: &Delivery) {
         for attempt in 0..TRIES {
             let status = self.post(delivery, attempt).await;
-            // A forger does not retry: 401 is a final answer.
+            // A forger does not retry after 401, because this answer is final.
             if status.is_some_and(|status| status < 300 || status == 401) {
                 return;
             }
@@ -239,7 +241,8 @@ impl Load {
             request = request.header(name, value);
         }
         let began = Instant::now();
-        // The gateway answers for a function that died. That is not the function's answer.
+        // The gateway answers for a function that has died. This answer is not an answer of the
+        // function.
         let mut answer = None;
         if self.is_taken_for_a_handshake(posted) {
             answer = Some((200, String::new()));
@@ -259,8 +262,8 @@ impl Load {
         answer
     }
 
-    /// Whether a handshake without a guard would take the event for a handshake, because of its
-    /// text.
+    /// Returns whether a handshake without a guard would mistake the event for a handshake because
+    /// of its text.
     fn is_taken_for_a_handshake(&self, posted: &Posted) -> bool {
         let text = String::from_utf8_lossy(&posted.body);
         self.sky.is_without(Protection::HandshakeGuard)
@@ -271,7 +274,7 @@ impl Load {
 }
 
 impl Role {
-    /// The word in the history.
+    /// Returns the word for this class in the history.
     fn word(self) -> &'static str {
         match self {
             Self::Event => "event",

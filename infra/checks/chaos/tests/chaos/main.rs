@@ -1,12 +1,13 @@
-//! The real functions while their environment fails, judged by `infra/tests/history`.
+//! Runs the real functions while their environment fails. The program in `infra/tests/history`
+//! judges the result.
 //!
-//! Senders deliver, many events twice. Proxies between the functions and their stores break a share
-//! of the requests; processes are killed and stopped; the destination fails in every way it can. At
-//! the end the whole history is written to files, and a program that shares no code with this one
-//! reports each broken promise. `make chaos` injects the faults; `make evolution` deploys two
-//! releases instead.
+//! Senders deliver webhooks, many events twice. Proxies between the functions and their stores make
+//! a share of the requests fail. Processes are killed and stopped, and the destination fails in
+//! every possible way. At the end, the whole history is in files. A program that shares no code
+//! with this one reports each violated guarantee. `make chaos` injects the faults. `make evolution`
+//! deploys two releases instead.
 //!
-//! `MITT_DELIVERIES` is the number of deliveries; `SEED` repeats the random choices of a run.
+//! `MITT_DELIVERIES` is the number of deliveries. `SEED` repeats the random choices of a run.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

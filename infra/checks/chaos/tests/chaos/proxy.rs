@@ -1,5 +1,5 @@
-//! Proxies one service for the functions: breaks requests, and records the writes that the table
-//! accepted.
+//! A proxy between the functions and one service. It makes requests fail, and records the writes
+//! that the table accepted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -45,7 +45,7 @@ impl Proxy {
             functions: Callers::default(),
         });
         let served = Arc::clone(&inner);
-        // The task ends with the runtime of the test.
+        // The task ends when the runtime of the test ends.
         tokio::spawn(async move {
             let here = listener.local_addr().unwrap();
             while let Ok((client, peer)) = listener.accept().await {
@@ -77,7 +77,7 @@ impl Inner {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
-        // Now, while the process is alive.
+        // The process must be found now, while it is alive.
         let by = self.functions.find(connection).await;
         let (mut client, mut server) = (Socket::new(client), Socket::new(server));
         while let Some(request) = Message::read(&mut client).await {
@@ -92,7 +92,7 @@ impl Inner {
         }
     }
 
-    /// `None` if the connection is closed.
+    /// Forwards a request. Returns `None` if the connection has to be closed.
     async fn pass(
         &self,
         request: &Message,
@@ -128,7 +128,7 @@ impl Inner {
         }
     }
 
-    /// Calls the service, even if the caller has given up.
+    /// Calls the service. The call continues even if the caller has given up.
     async fn ask(
         &self,
         request: &Message,
@@ -153,7 +153,7 @@ impl Inner {
     }
 }
 
-/// A write of a state row that the table accepted, with the epoch of its writer.
+/// Returns a write of a state row that the table accepted, with the epoch of its writer.
 fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Option<Value> {
     let target = request.header("x-amz-target")?;
     let operation = target.rsplit('.').next()?;
@@ -167,8 +167,8 @@ fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Opti
         return None;
     }
     let told: Value = serde_json::from_slice(&answer.body).ok()?;
-    // An update of a state row asks for the row after it. The judge would miss an update that does
-    // not, and it needs to know who ended an event.
+    // Each update of a state row must request the row after the update. Without this row, the judge
+    // would miss the update, and would not know who settled an event.
     let after = asked.get("Item").or(told.get("Attributes"))?;
     let said = |name: &str| asked["ExpressionAttributeValues"].get(name).map(plain);
     let kept = |name: &str| after.get(name).map_or(Value::Null, plain);

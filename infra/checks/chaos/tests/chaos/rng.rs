@@ -1,10 +1,10 @@
-//! Random numbers that can be repeated.
+//! A generator of random numbers that can be repeated with a seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// `SplitMix64`: one seed gives all numbers. The order in which tasks draw them depends on the
-/// machine, so a seed repeats a run nearly, but not exactly.
+/// The `SplitMix64` generator. One seed determines all numbers. The order in which tasks use the
+/// numbers depends on the machine, so a seed repeats a run almost, but not exactly.
 /// <https://prng.di.unimi.it/splitmix64.c>
 pub(crate) struct Dice(AtomicU64);
 
@@ -22,12 +22,12 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..sides`.
+    /// Returns a number in `0..sides`.
     pub(crate) fn below(&self, sides: usize) -> usize {
         usize::try_from(self.roll() % sides.max(1) as u64).unwrap()
     }
 
-    /// True with this probability.
+    /// Returns true with this probability.
     pub(crate) fn chance(&self, of_one: f64) -> bool {
         let fraction = f64::from(u32::try_from(self.roll() >> 32).unwrap()) / f64::from(u32::MAX);
         fraction < of_one

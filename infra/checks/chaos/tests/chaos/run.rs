@@ -1,5 +1,5 @@
-//! One run: the faults start, the providers deliver, the faults end, every event finishes, and the
-//! judge checks the history.
+//! Makes one run: the faults start, the providers deliver, the faults end, every event finishes,
+//! and the judge checks the history.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::load::Load;
 use crate::sender::Canaries;
 use crate::stranger::Stranger;
 
-/// The catcher answers within this time, whatever the stores do.
+/// The maximum time in which the catcher answers, whatever the stores do.
 const ANSWER: Duration = Duration::from_millis(2_800);
 
-/// An event finishes within this time after the end of the faults, or after its last retry was due:
-/// the sweep first runs after two minutes, and waits for the lease of a killed worker and for a
-/// message to become visible again.
+/// The maximum time in which an event finishes after the faults end, or after its last retry was
+/// due. The first sweep runs after two minutes. It then waits until the lease of a killed worker
+/// ends, and until a message becomes visible again.
 const RECOVERY: Duration = Duration::from_secs(360);
 
-/// Longer than any request waits in a proxy or at the destination.
+/// A time that is longer than any request waits in a proxy or at the destination.
 const LAST_ECHO: Duration = Duration::from_secs(7);
 
 pub(crate) struct Run;
@@ -52,7 +52,7 @@ impl Run {
         };
         let calm_at = Cell::new(UnixMillis::now());
         let story = async {
-            // A stopped process continues while the faults last, and before the run is judged.
+            // A stopped process continues before the faults end, and before the judge runs.
             let delivering = async {
                 if sky.weather.cells {
                     cells::visit(&sky, &load, &inbox).await;
@@ -96,7 +96,7 @@ impl Run {
         let run = Self::summary(&sky, &canaries, began.elapsed(), calm_at.get());
         history.end(&inbox.stack, &run).await
     }
-    /// What the judge has to know, apart from the history.
+    /// Returns the data that the judge needs in addition to the history.
     fn summary(sky: &Sky, canaries: &Canaries, took: Duration, calm_at: UnixMillis) -> Value {
         let mut secret = canaries.all().to_vec();
         if sky.is_without(Protection::Silence) {

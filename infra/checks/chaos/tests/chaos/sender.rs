@@ -18,13 +18,13 @@ pub(crate) const SOURCES: [&str; 6] = [
     "mailgun-main",
 ];
 
-/// The behaviour that the event asks of the destination. The judge uses the same words.
+/// The behaviour that the event requests from the destination. The judge uses the same words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
-    /// Kills the worker of the event.
+    /// The call kills the worker of the event.
     Poison,
-    /// Rejected for good.
+    /// The destination always rejects the event.
     Permanent,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Webhook {
 /// Texts that must not appear in any log.
 #[derive(Clone, Debug)]
 pub(crate) struct Canaries {
-    /// In each body.
+    /// A text in each body.
     pub(crate) person: String,
-    /// In a header of each request.
+    /// A text in a header of each request.
     pub(crate) header: String,
-    /// The secret of every source. As base64, it is also a Standard Webhooks key.
+    /// The secret of every source. In base64, it is also a valid Standard Webhooks key.
     pub(crate) secret: String,
     /// The secret with which the processor signs.
     pub(crate) downstream: String,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// As the destination reads it from a body.
+    /// Returns the behaviour for a word that the destination reads from a body.
     pub(crate) fn of(word: &str) -> Self {
         match word {
             "poison" => Self::Poison,
@@ -79,7 +79,7 @@ impl Canaries {
         }
     }
 
-    /// The secret of a genuine sender or of a forger.
+    /// Returns the secret of a genuine sender or of a forger.
     pub(crate) fn secret_of(&self, genuine: bool) -> &str {
         if genuine { &self.secret } else { "Zm9yZ2Vk" }
     }
@@ -99,7 +99,7 @@ impl Webhook {
         genuine: bool,
         dice: &Dice,
     ) -> Self {
-        // The filler hardly compresses, so that a large body stays large.
+        // The filler is almost incompressible, so that a large body stays large.
         let filler: Vec<_> = (0..filler.div_ceil(16)).map(|_| dice.roll()).collect();
         let filler = hex::encode(
             filler
@@ -115,10 +115,10 @@ impl Webhook {
             "filler": filler,
         });
         match source {
-            // A customer's text may look like the request that a shop sends when a webhook is
-            // saved.
+            // The text of a customer can resemble the request that a shop sends when an operator
+            // saves a webhook.
             "woo-main" => body["note"] = "https://shop.test/?order=1&webhook_id=5&page=2".into(),
-            // Its token is signed and is part of the body.
+            // The token of the event is signed and is part of the body.
             "mailgun-main" => {
                 let secret = canaries.secret_of(genuine);
                 let (at, token) = (UnixMillis::now().secs().to_string(), format!("token-{id}"));
@@ -142,7 +142,7 @@ impl Webhook {
         }
     }
 
-    /// Signed now, with this secret.
+    /// Returns the headers, signed with this secret at the current time.
     pub(crate) fn headers(&self, secret: &str) -> Vec<(&'static str, String)> {
         let at = UnixMillis::now().secs().to_string();
         let plain = ("content-type", "application/json".to_owned());
@@ -194,12 +194,13 @@ impl Webhook {
     }
 }
 
-/// The id of an event without one.
+/// Returns the id that Mitt gives to an event without an id.
 pub(crate) fn hash_id(body: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(body)))
 }
 
-/// X's signature of a body, and the answer of its handshake to a token.
+/// Returns X's signature of a body. The answer of a handshake contains the same signature of a
+/// token.
 pub(crate) fn x_signature(secret: &str, text: &[u8]) -> String {
     let mac = mac(secret.as_bytes(), &[text]);
     format!("sha256={}", STANDARD.encode(mac))

@@ -3,7 +3,7 @@
 use crate::faults::Fault;
 use testkit::wire::Message;
 
-/// The calls that handle a webhook, and those that each sweep makes.
+/// The calls that handle a webhook, and the calls that each sweep makes.
 pub(crate) const SITES: [&str; 12] = [
     "put event",
     "put body",
@@ -19,7 +19,7 @@ pub(crate) const SITES: [&str; 12] = [
     "processor's secrets",
 ];
 
-/// One call, broken in one way.
+/// One call, and the way in which it fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) site: &'static str,
@@ -32,7 +32,7 @@ impl Cell {
     }
 }
 
-/// The call that a request belongs to.
+/// Returns the call that a request belongs to.
 fn site(service: &str, request: &Message) -> Option<&'static str> {
     let body = String::from_utf8_lossy(&request.body);
     let target = request.header("x-amz-target").unwrap_or_default();

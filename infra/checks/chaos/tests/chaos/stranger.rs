@@ -1,5 +1,5 @@
-//! A caller without a secret: it sends junk, handshakes that ask for a signature, and captured
-//! requests in other spellings. The judge knows the class of each request.
+//! A caller without a secret (the stranger). It sends junk, handshakes that ask for a signature,
+//! and captured requests in other spellings. The judge knows the class of each request.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::fault_schedule::{Protection, Sky};
 use crate::load::{Load, Posted, Role};
 use crate::sender::{Canaries, SOURCES, x_signature};
 
-/// Unsigned requests to each source.
+/// The number of unsigned requests to each source.
 const JUNK: usize = 15;
 
-/// How often the stranger asks for a signature.
+/// How many times the stranger asks for a signature.
 const ASKS: usize = 5;
 
 pub(crate) struct Stranger<'r> {
@@ -23,8 +23,8 @@ pub(crate) struct Stranger<'r> {
 }
 
 impl Stranger<'_> {
-    /// Runs while genuine senders deliver. They also send handshakes, as they do when a webhook is
-    /// saved.
+    /// Sends requests while genuine senders deliver. These also include handshakes that genuine
+    /// senders send when an operator saves a webhook.
     pub(crate) async fn disturb(&self) {
         if !self.sky.weather.stranger {
             return;
@@ -57,7 +57,7 @@ impl Stranger<'_> {
         self.crc(&format!("greeting-{n}")).await;
     }
 
-    /// A signature from a handshake must not be accepted for an event.
+    /// Asks for a signature. A signature from a handshake must not be valid for an event.
     async fn ask(&self, n: usize) {
         for token in [format!("AAAAAAAA{n}"), format!("1{n:08}")] {
             if let Some(signature) = self.crc(&token).await {
@@ -71,7 +71,7 @@ impl Stranger<'_> {
         }
     }
 
-    /// The signature in the handshake's answer.
+    /// Returns the signature in the handshake's answer.
     async fn crc(&self, token: &str) -> Option<String> {
         let posted = Posted {
             query: Some(format!("crc_token={token}")),
@@ -89,8 +89,8 @@ impl Stranger<'_> {
             .await;
     }
 
-    /// Posts captured requests again after their events are in the ledger, in spellings that carry
-    /// the same signature.
+    /// Posts captured requests again after their events are in the ledger. The copies have other
+    /// spellings with the same signature.
     pub(crate) async fn post_again(&self) {
         for captured in self.load.captured() {
             let (source, body) = (captured.source, captured.body.clone());
@@ -159,7 +159,7 @@ impl Stranger<'_> {
     }
 }
 
-/// Other documents with the same signed token.
+/// Returns other documents with the same signed token.
 fn documents(id: &str, body: &[u8]) -> [Bytes; 3] {
     let mut other: Value = serde_json::from_slice(body).unwrap();
     other["event-data"]["event"] = "complained".into();

@@ -1,4 +1,5 @@
-//! Removes a protection from requests, to check that it is needed. Emulators check no signatures.
+//! Removes a protection from requests, to check that the protection is needed. This is possible
+//! because the emulators check no signatures.
 
 use serde_json::Value;
 
@@ -8,10 +9,11 @@ use testkit::wire::Message;
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 const NEW: &str = "attribute_not_exists(pk)";
 
-/// The sort key of markers, which name the event of a body or of a signed message.
+/// The sort key of markers. A marker names the event of a body or of a signed message.
 const MARKER: &str = "S";
 
-/// The request without the protection; `None` if the request does not have it.
+/// Returns the request without the protection, or `None` if the request does not contain the
+/// protection.
 pub(crate) fn strip(request: &Message, without: Option<Protection>) -> Option<Message> {
     let (operation, clause, sk) = match without? {
         Protection::Fence => ("UpdateItem", FENCE, None),
@@ -28,7 +30,7 @@ pub(crate) fn strip(request: &Message, without: Option<Protection>) -> Option<Me
     if !condition.contains(clause) || !sk.is_none_or(is_of) {
         return None;
     }
-    // True in any case: the row exists or it does not.
+    // This condition is always true, because the row either exists or does not exist.
     body["ConditionExpression"] = "attribute_exists(pk) OR attribute_not_exists(pk)".into();
     drop_unused(&mut body, "ExpressionAttributeValues");
     drop_unused(&mut body, "ExpressionAttributeNames");

@@ -84,7 +84,7 @@ fn those_of_now_never_wait_behind_more_than_a_dose() {
             (BACKLOG_BATCH / 2..=BACKLOG_BATCH).contains(&deepest),
             "{deepest}"
         );
-        assert_eq!(heard, 500, "each in its turn, ten a second");
+        assert_eq!(heard, 500, "ten messages a second");
         assert_eq!(report.promoted, 500);
     });
 }
@@ -103,7 +103,7 @@ fn while_those_of_now_wait_nothing_old_goes_over() {
         assert_eq!(
             world.drain().await.promoted,
             1,
-            "where there is room for one"
+            "the work queue has capacity for one message"
         );
         assert_eq!(world.waiting(), (BACKLOG_BATCH, 19));
     });

@@ -82,7 +82,7 @@ fn an_hour_of_which_all_was_seen_is_not_gone_over_again() {
         let batches = world.stores.lock().table.batches;
         assert_eq!(
             batches, 4,
-            "one for each part of the index with some of them"
+            "one for each part of the index that has events"
         );
     });
 }

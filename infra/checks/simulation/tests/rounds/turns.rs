@@ -182,7 +182,7 @@ fn each_of_many_slow_sources_has_its_turn() {
         for _ in 0..3 {
             let began = Instant::now();
             let (report, now) = sources.sync().await;
-            assert!(report.is_err(), "what never answers in its turn is told");
+            assert!(report.is_err(), "the error reports that a provider did not answer");
             asked.extend(now.into_keys());
             assert_eq!(sources.held().await, [""; 0]);
             assert!(sources.is_noted().await);
