@@ -1,4 +1,5 @@
-//! The HTTP API in front of the functions: API Gateway's HTTP API with payload format 2.0.
+//! The HTTP API in front of the functions. It behaves like an HTTP API of API Gateway with payload
+//! format 2.0.
 
 mod answer;
 mod event;
@@ -22,7 +23,7 @@ use super::{
 };
 use routes::Routes;
 
-/// The largest body of a request to an HTTP API, in bytes.
+/// The maximum size of a request body for an HTTP API, in bytes.
 const MAX_BODY: usize = 10 * 1024 * 1024;
 
 /// The server of the HTTP API and its port.
@@ -112,8 +113,8 @@ async fn handle(
     }
 }
 
-/// Reads the body; `None` if it is too large. With `Content-Length`, checks the size before
-/// reading.
+/// Reads the body. Returns `None` if it is too large. With `Content-Length`, checks the size before
+/// it reads.
 async fn read(headers: &axum::http::HeaderMap, body: Body) -> Option<bytes::Bytes> {
     let declared = headers
         .get(header::CONTENT_LENGTH)
@@ -124,7 +125,7 @@ async fn read(headers: &axum::http::HeaderMap, body: Body) -> Option<bytes::Byte
     axum::body::to_bytes(body, MAX_BODY).await.ok()
 }
 
-/// A response of the gateway itself.
+/// Returns a response of the gateway itself.
 fn message(status: StatusCode, text: &str) -> Response {
     let body = serde_json::json!({ "message": text }).to_string();
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()

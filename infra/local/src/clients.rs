@@ -1,7 +1,7 @@
 //! SDK clients for an endpoint on this machine.
 //!
-//! The clients use plain HTTP and fake credentials, so they cannot call AWS by mistake. Create one
-//! for each runtime: a pooled connection ends with the runtime that created it.
+//! The clients use plain HTTP and fake credentials, so they cannot call AWS by mistake. Create the
+//! clients for each runtime, because a pooled connection ends with the runtime that created it.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// One URL for all services, as ministack has.
+    /// Returns the same URL for all services, as ministack needs it.
     pub fn all_at(url: &str) -> Self {
         Self {
             dynamodb: url.to_owned(),
@@ -44,9 +44,10 @@ impl Endpoints {
     }
 }
 
-/// A client for plain HTTP on this machine, without a proxy.
+/// Creates a client for plain HTTP on this machine, without a proxy.
 pub fn plain_http(timeout: Duration) -> anyhow::Result<reqwest::Client> {
-    // The client needs a TLS provider even for plain HTTP. An error means that one is installed.
+    // The client needs a TLS provider even for plain HTTP. An error means that one is already
+    // installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -97,7 +98,7 @@ pub fn sqs(endpoint: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs, endpoint).build())
 }
 
-/// As [`sqs`], but signs with another access key.
+/// Like [`sqs`], but signs with another access key.
 pub(crate) fn sqs_as(access_key: &str, endpoint: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs, endpoint, access_key).build())
 }

@@ -1,4 +1,4 @@
-//! DynamoDB: dynoxide, which implements DynamoDB's wire protocol on SQLite.
+//! Serves DynamoDB with dynoxide, which implements DynamoDB's wire protocol on SQLite.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::runtime::listen;
 
-/// Serves a database in `file`, or in memory without a file, and returns its URL.
+/// Serves a database in `file`, or in memory without a file. Returns the URL.
 pub(crate) fn serve(engine: &Handle, file: Option<&Path>) -> anyhow::Result<String> {
     let database = match file {
         None => Database::memory(),

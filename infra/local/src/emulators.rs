@@ -17,9 +17,10 @@ use super::{
     template::{Template, create_table},
 };
 
-/// DynamoDB, SQS, S3, SSM and Secrets Manager on loopback ports, until this is dropped.
+/// DynamoDB, SQS, S3, SSM and Secrets Manager on loopback ports. They run until this value is
+/// dropped.
 ///
-/// With a folder, the table, the objects and the parameters are stored; messages never are.
+/// With a folder, the table, the objects and the parameters are stored. Messages are never stored.
 pub struct Emulators {
     pub(super) engine: Engine,
     endpoints: Endpoints,
@@ -27,7 +28,7 @@ pub struct Emulators {
 }
 
 impl Emulators {
-    /// `state`: the folder for stored data. `None` stores nothing.
+    /// Starts the services. `state` is the folder for stored data. With `None`, nothing is stored.
     pub fn start(state: Option<&Path>) -> anyhow::Result<Self> {
         let state = State::open(state)?;
         let engine = Engine::start()?;
@@ -52,12 +53,12 @@ impl Emulators {
         &self.endpoints
     }
 
-    /// New clients, for use on the current runtime.
+    /// Creates clients for use on the current runtime.
     pub fn clients(&self) -> Clients {
         self.endpoints.clients()
     }
 
-    /// The state folder, or a temporary one.
+    /// Returns the state folder, or a temporary one.
     pub fn folder(&self) -> &Path {
         &self.state.folder
     }
@@ -101,7 +102,7 @@ impl Emulators {
 struct State {
     folder: PathBuf,
     kept: bool,
-    /// Locked while the folder is in use.
+    /// The lock file, which is locked while the folder is in use.
     _lock: File,
 }
 

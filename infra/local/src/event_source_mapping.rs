@@ -18,7 +18,7 @@ use super::{
     template::Mapping,
 };
 
-/// A poller of a queue. Several equal pollers run concurrently.
+/// A poller of a queue. Several identical pollers run concurrently.
 #[derive(Clone)]
 pub(crate) struct Poller {
     pub(crate) client: Client,
@@ -72,8 +72,8 @@ impl Poller {
         self.delete(done).await
     }
 
-    /// Receives up to `BatchSize` messages. With a batching window, waits for more messages within
-    /// it.
+    /// Receives up to `BatchSize` messages. With a batching window, waits during the window for
+    /// more messages.
     async fn batch(&self) -> anyhow::Result<Vec<Message>> {
         let mut messages = self
             .receive(self.mapping.batch_size, Duration::from_secs(20))
@@ -129,7 +129,7 @@ impl Poller {
     }
 }
 
-/// A message in the form of Lambda's SQS event.
+/// Returns a message in the form of Lambda's SQS event.
 fn record(message: &Message, queue_arn: &str) -> Value {
     let system: Map<_, _> = message
         .attributes
@@ -176,8 +176,8 @@ enum Verdict {
     WholeBatchFailed(String),
 }
 
-/// Applies the rules of partial batch responses. An unknown response fails the whole batch, because
-/// a deleted message that was not processed cannot be restored.
+/// Applies the rules of partial batch responses. If the response is not understood, the whole batch
+/// fails, because a deleted message cannot be restored.
 fn judge(outcome: &Outcome, ids: &[&str], reports_item_failures: bool) -> Verdict {
     let all = |reason: &str| Verdict::WholeBatchFailed(reason.to_owned());
     let body = match outcome {

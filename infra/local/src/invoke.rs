@@ -50,7 +50,7 @@ impl InvokeApi {
     }
 }
 
-/// The logical id of each physical name, and the functions.
+/// The logical ids by physical name, and the functions.
 type Known = (Arc<BTreeMap<String, String>>, Functions);
 
 async fn invoke(

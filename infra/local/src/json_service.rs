@@ -1,4 +1,4 @@
-//! Shared code of SSM and Secrets Manager: AWS's JSON protocol, and one file for all data of a
+//! Code that SSM and Secrets Manager share: AWS's JSON protocol, and one file for all data of a
 //! service.
 
 use std::path::Path;
@@ -45,7 +45,7 @@ pub(super) fn answer<R: DeserializeOwned>(
     (status, kind, body.to_string()).into_response()
 }
 
-/// Reads `file`; without a file, returns the default. Errors name the data as `what`.
+/// Reads `file`, or returns the default if there is no file. Errors call the data `what`.
 pub(super) fn read<T: DeserializeOwned + Default>(
     file: Option<&Path>,
     what: &str,

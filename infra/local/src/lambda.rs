@@ -1,9 +1,9 @@
-//! Lambda: runs the real function binaries and provides their Runtime API.
+//! Emulates Lambda: runs the real function binaries and provides their Runtime API.
 //!
-//! Each process runs one invocation at a time; new processes start on demand, up to a limit. If a
-//! process exceeds the function's timeout, it is killed. If a process exits, its invocation fails.
-//! The next invocation then gets a new process. After a deployment, new invocations use the new
-//! version, and running invocations finish in their old processes.
+//! Each process runs one invocation at a time, and new processes start on demand, up to a limit. A
+//! process that exceeds the function's timeout is killed. If a process exits, its invocation fails,
+//! and the next invocation gets a new process. After a deployment, new invocations use the new
+//! version. Invocations that are already running finish in their old processes.
 
 mod process;
 mod runtime_api;
@@ -25,9 +25,9 @@ use super::names::{now_ms, random_hex, random_id};
 use process::{Phase, Process};
 use runtime_api::{Answer, Work};
 
-/// The time limit until a function requests its first event, as in Lambda.
+/// The time in which a function must request its first event, as in Lambda.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest payload of a synchronous invocation, in bytes.
+/// The maximum payload of a synchronous invocation, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 /// The number of log lines in an error message.
 const QUOTED_LINES: usize = 20;
@@ -43,7 +43,7 @@ pub(crate) struct FunctionSpec {
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) max_processes: usize,
     pub(crate) log_file: PathBuf,
-    /// Stops the process between invocations, as Lambda does.
+    /// Whether the process is stopped between invocations, as in Lambda.
     pub(crate) freeze: bool,
 }
 
@@ -81,7 +81,7 @@ impl Invocation {
         }
     }
 
-    /// The response as JSON. Fails if the function failed.
+    /// Returns the response as JSON. Fails if the function failed.
     pub fn json(&self) -> anyhow::Result<Value> {
         match &self.outcome {
             Outcome::Answered(body) => {
@@ -154,7 +154,8 @@ impl Functions {
         Ok(())
     }
 
-    /// Kills the processes of the function; their invocations fail. Returns their number.
+    /// Kills the processes of the function, so that their invocations fail. Returns the number of
+    /// processes.
     pub(crate) async fn kill(&self, id: &str) -> anyhow::Result<usize> {
         Ok(self.find(id)?.kill_all().await)
     }
@@ -170,7 +171,7 @@ impl Functions {
         }
     }
 
-    /// As [`Self::close`], but without waiting, for a drop.
+    /// Like [`Self::close`], but does not wait. For use in a drop.
     pub(crate) fn close_now(&self) {
         for function in self.functions.values() {
             let mut pool = function.pool();
@@ -183,7 +184,7 @@ impl Functions {
         }
     }
 
-    /// The ids of the running processes.
+    /// Returns the ids of the running processes.
     pub(crate) fn process_ids(&self, id: &str) -> anyhow::Result<Vec<u32>> {
         let function = self.find(id)?;
         let mut pool = function.pool();
@@ -191,7 +192,7 @@ impl Functions {
         Ok(pool.all.iter().map(|process| process.id()).collect())
     }
 
-    /// The executables of the running processes, by process id.
+    /// Returns the executables of the running processes, by process id.
     pub(crate) fn executables(&self, id: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
         let function = self.find(id)?;
         let mut pool = function.pool();
@@ -276,7 +277,7 @@ impl Function {
         }
     }
 
-    /// An idle process, or a new one.
+    /// Returns an idle process, or a new one.
     fn take(&self, engine: &Handle) -> anyhow::Result<Arc<Process>> {
         let mut pool = self.pool();
         while let Some(process) = pool.idle.pop() {

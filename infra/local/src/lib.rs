@@ -1,9 +1,9 @@
-//! The local stack: the real functions and the real template in one process, on 127.0.0.1.
+//! The local stack runs the real functions and the real template in one process, on 127.0.0.1.
 //!
 //! [`Stack::start`] reads `template.yaml`, starts the emulated services, creates the table, the
 //! queues and the bucket, and runs the function binaries as Lambda does. It makes no calls to other
-//! machines. [`Emulators`] has only the services. [`preflight`] checks that an emulator, this one
-//! or another, has the guarantees that the ledger needs.
+//! machines. [`Emulators`] runs only the services. [`preflight`] checks that an emulator, this one
+//! or another, gives the guarantees that the ledger needs.
 
 mod api_gateway;
 pub mod clients;
@@ -66,9 +66,10 @@ pub struct Options {
     pub parameters: BTreeMap<String, String>,
     /// Whether the template's schedules run. Tests and the demo invoke the functions directly.
     pub schedules: bool,
-    /// Whether messages are polled. If not, they stay in the queue.
+    /// Whether the queues are polled. If not, messages stay in the queues.
     pub mappings: bool,
-    /// The most concurrent processes of a function, if the template sets no limit.
+    /// The maximum number of concurrent processes of a function for which the template sets no
+    /// limit.
     pub max_processes: usize,
     /// Whether processes are stopped between invocations, as Lambda does.
     pub freeze: bool,
@@ -79,7 +80,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults for tests: in memory, a free port, mappings but no schedules.
+    /// Returns the defaults for tests: in-memory data, a free port, mappings but no schedules.
     pub fn new(template: impl Into<PathBuf>, binaries: impl Into<PathBuf>) -> Self {
         Self {
             template: template.into(),
@@ -98,7 +99,7 @@ impl Options {
     }
 }
 
-/// A running stack. A drop ends everything at once; [`Stack::stop`] ends it in order.
+/// A running stack. Dropping it ends everything at once, and [`Stack::stop`] ends it in order.
 pub struct Stack {
     options: Options,
     template: Template,
@@ -106,9 +107,11 @@ pub struct Stack {
     front: Front,
     invoke: InvokeApi,
     tasks: Vec<JoinHandle<()>>,
-    /// The endpoints that the functions call: the services, or the gates in front of them.
+    /// The endpoints that the functions call: the services, or the servers in front of them that
+    /// check permissions.
     function_endpoints: Endpoints,
-    // The last field, because the fields above use it until they are dropped.
+    // The services. This is the last field, because the fields above use the services until they
+    // are dropped.
     emulators: Emulators,
 }
 
@@ -136,7 +139,7 @@ impl Stack {
         let mut tasks = Vec::new();
         for mapping in template.mappings.iter().filter(|_| options.mappings) {
             let queue = template.queue(&mapping.queue)?;
-            // Lambda polls with the permissions of the function's role.
+            // Lambda polls a queue with the permissions of the function's role.
             let role = access_key(template.function(&mapping.function)?, &options);
             let poller = Poller {
                 client: clients::sqs_as(role, &function_endpoints.sqs),
@@ -164,12 +167,12 @@ impl Stack {
         })
     }
 
-    /// `http://127.0.0.1:<port>`, without `/in/{source}`.
+    /// Returns `http://127.0.0.1:<port>`, without `/in/{source}`.
     pub fn front_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.front.port)
     }
 
-    /// The URL of Lambda's `Invoke` API.
+    /// Returns the URL of Lambda's `Invoke` API.
     pub fn lambda_url(&self) -> &str {
         &self.invoke.url
     }
@@ -178,13 +181,13 @@ impl Stack {
         self.emulators.endpoints()
     }
 
-    /// The endpoints that the functions call. With [`Options::rights`], they check each call
-    /// against the role of the function.
+    /// Returns the endpoints that the functions call. With [`Options::rights`], the endpoints check
+    /// each call against the role of the function.
     pub fn function_endpoints(&self) -> &Endpoints {
         &self.function_endpoints
     }
 
-    /// New clients, for use on the current runtime.
+    /// Creates clients for use on the current runtime.
     pub fn clients(&self) -> Clients {
         self.emulators.clients()
     }
@@ -193,28 +196,29 @@ impl Stack {
         &self.template
     }
 
-    /// The table's name.
+    /// Returns the name of the table.
     pub fn table(&self) -> anyhow::Result<&str> {
         Ok(&self.template.table_definition()?.name)
     }
 
-    /// The URL of a queue by its logical id: `WorkQueue`, `WorkDeadLetters`, `SpillQueue`.
+    /// Returns the URL of a queue by its logical id: `WorkQueue`, `WorkDeadLetters`, `SpillQueue`.
     pub fn queue_url(&self, id: &str) -> anyhow::Result<&str> {
         Ok(&self.template.queue(id)?.url)
     }
 
-    /// The name of a bucket by its logical id: `Bodies`.
+    /// Returns the name of a bucket by its logical id: `Bodies`.
     pub fn bucket(&self, id: &str) -> anyhow::Result<&str> {
         let name = self.template.buckets.get(id);
         Ok(name.with_context(|| format!("the template has no bucket {id}"))?)
     }
 
-    /// The environment variables of a function in the template, with the names of this machine.
+    /// Returns the environment variables of a function in the template, with the names of this
+    /// machine.
     pub fn environment(&self, function: &str) -> anyhow::Result<&BTreeMap<String, String>> {
         Ok(&self.template.function(function)?.environment)
     }
 
-    /// The SSM path of a function's secrets.
+    /// Returns the SSM path of a function's secrets.
     pub fn secrets_path(&self, function: &str) -> anyhow::Result<&str> {
         let path = self.environment(function)?.get("MITT_SECRETS_PATH");
         Ok(path.with_context(|| format!("{function} has no MITT_SECRETS_PATH"))?)
@@ -227,8 +231,8 @@ impl Stack {
             .await
     }
 
-    /// Replaces a function while the stack runs, as a deployment does: with its binary in
-    /// `binaries` and its settings in `template`. Running invocations finish in their old
+    /// Replaces a function while the stack runs, as a deployment does. The function gets its binary
+    /// in `binaries` and its settings in `template`. Running invocations finish in their old
     /// processes. The rest of the stack does not change.
     pub fn deploy(&self, function: &str, template: &Path, binaries: &Path) -> anyhow::Result<()> {
         let template = load(template, &self.options, &self.emulators)?;
@@ -241,27 +245,28 @@ impl Stack {
         self.functions.deploy(spec)
     }
 
-    /// Kills the processes of the function; their invocations fail. Returns their number.
+    /// Kills the processes of the function, so that their invocations fail. Returns the number of
+    /// processes.
     pub async fn kill_function_processes(&self, function: &str) -> anyhow::Result<usize> {
         self.functions.kill(function).await
     }
 
-    /// The ids of the function's processes.
+    /// Returns the ids of the function's processes.
     pub fn function_processes(&self, function: &str) -> anyhow::Result<Vec<u32>> {
         self.functions.process_ids(function)
     }
 
-    /// The executables of the function's processes, by process id.
+    /// Returns the executables of the function's processes, by process id.
     pub fn function_executables(&self, function: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
         self.functions.executables(function)
     }
 
-    /// The file with the function's output.
+    /// Returns the path of the file with the function's output.
     pub fn log_file(&self, function: &str) -> anyhow::Result<PathBuf> {
         self.functions.log_file(function)
     }
 
-    /// The state folder, or a temporary one.
+    /// Returns the state folder, or a temporary one.
     pub fn folder(&self) -> &Path {
         self.emulators.folder()
     }
@@ -283,7 +288,8 @@ impl Drop for Stack {
     }
 }
 
-/// The access key of a function. With [`Options::rights`], it is the name of the function's role.
+/// Returns the access key of a function. With [`Options::rights`], it is the name of the function's
+/// role.
 fn access_key<'a>(function: &'a FunctionDefinition, options: &Options) -> &'a str {
     match (&options.rights, &function.role) {
         (Some(_), Some(role)) => role,
@@ -291,7 +297,7 @@ fn access_key<'a>(function: &'a FunctionDefinition, options: &Options) -> &'a st
     }
 }
 
-/// A template with the names of this machine.
+/// Reads the template with the names of this machine.
 fn load(path: &Path, options: &Options, emulators: &Emulators) -> anyhow::Result<Template> {
     let naming = Naming {
         queue_base: emulators.endpoints().sqs.clone(),
@@ -310,7 +316,7 @@ fn spec(
 ) -> anyhow::Result<FunctionSpec> {
     let function = template.function(id)?;
     let executable = options.binaries.join(&function.binary);
-    // The process has another working directory than the caller.
+    // The process has another working directory than the caller, so the path must be absolute.
     let Ok(executable) = executable.canonicalize() else {
         bail!(
             "the function {id} is not built: {} does not exist",
@@ -346,7 +352,7 @@ fn spec(
     })
 }
 
-/// The variables that Lambda sets for a function, with the endpoints of the local services.
+/// Returns the variables that Lambda sets for a function, with the endpoints of the local services.
 fn runtime_environment(
     function: &FunctionDefinition,
     options: &Options,

@@ -14,7 +14,7 @@ pub(crate) fn arn(service: &str, resource: &str) -> String {
     format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{resource}")
 }
 
-/// A random id in AWS's format: `8f14e45f-ceea-467f-9b1c-2d3f5a6b7c8d`.
+/// Returns a random id in AWS's format: `8f14e45f-ceea-467f-9b1c-2d3f5a6b7c8d`.
 pub fn random_id() -> String {
     let hex = random_hex(16);
     format!(
@@ -33,7 +33,7 @@ pub(crate) fn random_hex(bytes: usize) -> String {
     hex::encode(buffer)
 }
 
-/// The current time in milliseconds since 1970. Only the emulators read the clock.
+/// Returns the current time in milliseconds since 1970. Only the emulators read the clock.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }

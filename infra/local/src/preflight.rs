@@ -1,8 +1,8 @@
 //! Checks an emulator before a test suite relies on it.
 //!
-//! The ledger depends on a few guarantees of DynamoDB and SQS. Emulators often break them, most of
-//! all under concurrency, and the results of a suite on such an emulator mean nothing. The checks
-//! take clients, so they work with any emulator.
+//! The ledger depends on a few guarantees of DynamoDB and SQS. Many emulators break these
+//! guarantees, especially with concurrent calls. The results of a test suite on such an emulator
+//! have no meaning. The checks take clients, so they work with any emulator.
 
 mod ledger;
 mod queue;
@@ -52,8 +52,8 @@ impl Default for Races {
     }
 }
 
-/// Fails at the first guarantee that the emulator breaks. Creates its own table and queues, and
-/// deletes them.
+/// Checks all guarantees. Fails at the first guarantee that the emulator breaks. Creates its own
+/// table and queues, and deletes them.
 pub async fn preflight(clients: &Clients) -> anyhow::Result<Report> {
     Box::pin(preflight_with(clients, Races::default())).await
 }
@@ -68,7 +68,7 @@ pub async fn preflight_with(clients: &Clients, races: Races) -> anyhow::Result<R
     })
 }
 
-/// Runs a check, measures its time and adds its claim to the error.
+/// Runs a check, measures its duration, and adds its claim to the error.
 async fn check(
     claim: &'static str,
     holds: impl Future<Output = anyhow::Result<()>>,

@@ -36,7 +36,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// `roles`: the roles of the template.
+    /// Creates a guard. `roles` are the roles of the template.
     pub(crate) fn new(
         rights: &Rights,
         roles: &BTreeMap<String, Vec<Statement>>,
@@ -74,7 +74,8 @@ impl Guard {
         })
     }
 
-    /// Whether a role may make a call. Records the permissions that the call used or lacked.
+    /// Returns whether a role may make a call. Records the permissions that the call used or
+    /// lacked.
     fn permits(&self, role: &str, call: &call::Call) -> bool {
         let statements = self.roles.get(role).map(Vec::as_slice).unwrap_or_default();
         let mut permitted = false;

@@ -1,7 +1,7 @@
-//! The runtime of the local stack, separate from the caller's.
+//! The runtime of the local stack, which is separate from the caller's runtime.
 //!
-//! Because the stack has its own threads, a test that pauses its clock does not affect it, race
-//! conditions are real, and a drop ends all connections and tasks at once.
+//! The stack has its own threads. Therefore a test that pauses its clock does not affect the stack,
+//! race conditions can occur as in AWS, and a drop ends all connections and tasks at once.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -41,7 +41,7 @@ impl Drop for Engine {
     }
 }
 
-/// Listens on a loopback port; 0 selects a free one.
+/// Listens on a loopback port. Port 0 selects a free one.
 pub(crate) fn listen(port: u16) -> anyhow::Result<(TcpListener, u16)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listen on 127.0.0.1:{port}"))?;

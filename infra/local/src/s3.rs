@@ -1,7 +1,7 @@
-//! S3: stores objects as files, and supports the few REST calls that Mitt uses.
+//! Emulates S3: stores objects as files, and supports the few REST calls that Mitt uses.
 //!
-//! Event bodies are durable data, so each object is one file, which is written under a temporary
-//! name and then renamed.
+//! Event bodies must be durable. Each object is therefore one file, which is written under a
+//! temporary name and then renamed.
 
 mod chunked;
 mod object;
@@ -48,8 +48,8 @@ pub(crate) fn serve(engine: &Handle, folder: PathBuf) -> anyhow::Result<String> 
 
 struct S3 {
     folder: PathBuf,
-    /// Allows one writer at a time, so that only one of several puts with `If-None-Match: *`
-    /// succeeds.
+    /// A lock that allows one writer at a time. Only one of several puts with `If-None-Match: *`
+    /// then succeeds.
     writing: Mutex<()>,
 }
 
@@ -250,13 +250,13 @@ fn get(bucket: &Bucket, key: &str, with_body: bool) -> Result<Response, Refusal>
     })
 }
 
-/// Whether the query selects a subresource of the bucket or object, such as its tags.
+/// Returns whether the query selects a subresource of the bucket or object, such as its tags.
 fn is_about(query: &str, part: &str) -> bool {
     let mut pairs = query.split('&');
     pairs.any(|pair| pair.split('=').next() == Some(part))
 }
 
-/// `PutObjectTagging` and `GetObjectTagging`.
+/// Handles `PutObjectTagging` and `GetObjectTagging`.
 fn tagging(
     s3: &S3,
     bucket: &Bucket,
@@ -295,8 +295,8 @@ fn no_such_key() -> Refusal {
     )
 }
 
-/// `ListObjectsV2` or `ListObjectVersions` with a prefix, all on one page. Each object has one
-/// version, as in a bucket that never had versioning.
+/// Handles `ListObjectsV2` or `ListObjectVersions` with a prefix. The response has only one page.
+/// Each object has one version, as in a bucket that never had versioning.
 fn list(bucket: &Bucket, query: &str, versions: bool) -> Result<Response, Refusal> {
     let prefix = query
         .split('&')

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use super::{lambda::Functions, template::Schedule};
 
-/// `rate(5 minutes)`.
+/// A schedule, such as `rate(5 minutes)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(pub Duration);
 
@@ -34,8 +34,8 @@ impl FromStr for Rate {
     }
 }
 
-/// Invokes the function in each period without end, first after one period, as EventBridge
-/// Scheduler does.
+/// Invokes the function once in each period, without end. The first invocation is after one period,
+/// as in EventBridge Scheduler.
 pub(crate) async fn run(schedule: Schedule, functions: Functions) {
     let payload = schedule.input.to_string();
     loop {

@@ -1,5 +1,5 @@
-//! Secrets Manager: the actions for secrets with labelled versions, stored in one file. SSM
-//! resolves references to these secrets.
+//! Emulates Secrets Manager: the actions for secrets with labelled versions, stored in one file.
+//! The local SSM resolves references to these secrets.
 
 mod secret;
 
@@ -36,7 +36,7 @@ pub(crate) fn serve(engine: &Handle, store: Arc<Store>) -> anyhow::Result<String
 
 type Secrets = BTreeMap<String, Entry>;
 
-/// Why a version cannot be found.
+/// The reason why a version cannot be found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Nothing,
@@ -55,7 +55,7 @@ async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes
     })
 }
 
-/// The members of all requests. Each action reads its own.
+/// The members of all requests. Each action reads only its own members.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[derive(Default)]
@@ -73,7 +73,7 @@ struct Request {
 }
 
 impl Store {
-    /// Reads the secrets in `file`. Without a file, there are none at first.
+    /// Reads the secrets in `file`. Without a file, the store is empty at first.
     pub(crate) fn open(file: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
         let secrets = json_service::read(file.as_deref(), "secrets")?;
         Ok(Arc::new(Self {
@@ -82,7 +82,7 @@ impl Store {
         }))
     }
 
-    /// The version of a secret that a label or an id selects.
+    /// Returns the version of a secret that a label or an id selects.
     pub(super) fn find(&self, name: &str, selector: &str) -> Result<Found, Missing> {
         let secrets = self.locked();
         let entry = secrets.get(name).ok_or(Missing::Nothing)?;
@@ -139,7 +139,7 @@ fn not_found() -> Refusal {
     )
 }
 
-/// The secret of this name or ARN.
+/// Returns the secret with this name or ARN.
 fn entry<'s>(secrets: &'s mut Secrets, id: &str) -> Result<(String, &'s mut Entry), Refusal> {
     let mut all = secrets.iter_mut();
     all.find(|(name, entry)| *name == id || entry.arn == id)
@@ -147,7 +147,7 @@ fn entry<'s>(secrets: &'s mut Secrets, id: &str) -> Result<(String, &'s mut Entr
         .ok_or_else(not_found)
 }
 
-/// The secret of this name or ARN, if it is not marked for deletion.
+/// Returns the secret with this name or ARN, if it is not marked for deletion.
 fn usable<'s>(secrets: &'s mut Secrets, id: &str) -> Result<(String, &'s mut Entry), Refusal> {
     let (name, entry) = entry(secrets, id)?;
     if entry.deleted_ms.is_some() {

@@ -1,9 +1,9 @@
-//! SQS: standard queues in memory, with the SDK's protocol (AWS JSON 1.0).
+//! Emulates SQS: standard queues in memory, with the SDK's protocol (AWS JSON 1.0).
 //!
-//! The sweep reads the count of visible messages before it sends. The embeddable emulator that was
+//! The sweep reads the number of visible messages before it sends. The embeddable emulator that was
 //! evaluated does not count messages that became visible again after a failed attempt, so this
 //! module implements the queues itself. It rejects FIFO queues. All messages are lost when the
-//! process ends; the sweep sends them again.
+//! process ends. The sweep sends them again.
 
 mod actions;
 mod batch;
@@ -55,7 +55,7 @@ struct Sqs {
     url: String,
     queues: Mutex<BTreeMap<String, Queue>>,
     moves: Mutex<Vec<Value>>,
-    /// Wakes the long polls when a message is available.
+    /// A signal that wakes the long polls when a message is available.
     rang: Notify,
 }
 
@@ -100,7 +100,7 @@ fn json(status: StatusCode, body: &Value) -> Response {
     (status, kind, body.to_string()).into_response()
 }
 
-/// Receives available messages, or waits up to `WaitTimeSeconds` for the first one.
+/// Receives available messages. If there are none, waits up to `WaitTimeSeconds` for the first one.
 async fn receive(sqs: &Sqs, input: Value) -> Result<Value, Refusal> {
     let request = messages::receive_request(sqs, input)?;
     let deadline = tokio::time::Instant::now() + request.wait;

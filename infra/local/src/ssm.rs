@@ -1,4 +1,4 @@
-//! SSM Parameter Store: the actions for secrets, stored in one file.
+//! Emulates SSM Parameter Store: the actions for secrets, stored in one file.
 
 mod reference;
 
@@ -21,7 +21,7 @@ use super::{
     secrets_manager,
 };
 
-/// Serves the parameters in `file` and returns the URL. Without a file, there are no parameters at
+/// Serves the parameters in `file` and returns the URL. Without a file, the store is empty at
 /// first. `secrets` resolves references to Secrets Manager.
 pub(crate) fn serve(
     engine: &Handle,
@@ -62,7 +62,7 @@ async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes
     })
 }
 
-/// The members of all requests. Each action reads its own.
+/// The members of all requests. Each action reads only its own members.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[derive(Default)]
@@ -121,7 +121,7 @@ impl Store {
         }
     }
 
-    /// A parameter, or the secret that its name refers to.
+    /// Returns a parameter, or the secret that its name refers to.
     fn parameter(&self, parameters: &Parameters, name: &str, decrypted: bool) -> Answer {
         if let Some(answer) = reference::parameter(&self.secrets, name, decrypted) {
             return answer;

@@ -9,11 +9,12 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// The lock file, locked while the folder is in use. A folder without it may not belong to a stack.
+/// The lock file, which is locked while the folder is in use. A folder without it may not belong to
+/// a stack.
 const LOCK: &str = "lock";
 
-/// The data that remains after a stack ends. Logs, and files that each start writes again, are not
-/// deleted.
+/// The data that remains after a stack ends. Logs are not deleted. Files that each start writes
+/// again are not deleted either.
 const PARTS: [(&str, &[&str]); 3] = [
     (
         "the table",
@@ -34,7 +35,7 @@ const PARTS: [(&str, &[&str]); 3] = [
 /// The stored data in a folder that no running stack uses.
 pub struct Kept {
     folder: PathBuf,
-    /// Prevents a stack from starting in the folder.
+    /// A lock that prevents a stack from starting in the folder.
     _lock: File,
 }
 
@@ -49,7 +50,7 @@ pub struct Part {
 }
 
 impl Kept {
-    /// The stored data of the folder; `None` if no stack has used it yet.
+    /// Returns the stored data of the folder, or `None` if no stack has used it yet.
     pub fn find(folder: &Path) -> anyhow::Result<Option<Self>> {
         let lock = match File::open(folder.join(LOCK)) {
             Ok(lock) => lock,
@@ -66,7 +67,7 @@ impl Kept {
         }))
     }
 
-    /// The kinds of data that have at least one file.
+    /// Returns the kinds of data that have at least one file.
     pub fn parts(&self) -> anyhow::Result<Vec<Part>> {
         let mut parts = Vec::new();
         for (what, names) in PARTS {
@@ -105,7 +106,7 @@ impl Kept {
 }
 
 impl Part {
-    /// Counts a file, or the files of a folder.
+    /// Adds a file, or the files of a folder, to the counts.
     fn add(&mut self, path: &Path) -> io::Result<()> {
         let Some(about) = found(path)? else {
             return Ok(());
@@ -123,7 +124,8 @@ impl Part {
     }
 }
 
-/// The metadata of the path itself, without following a symbolic link; `None` if it does not exist.
+/// Returns the metadata of the path itself, without following a symbolic link. Returns `None` if
+/// the path does not exist.
 fn found(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(about) => Ok(Some(about)),
@@ -154,7 +156,7 @@ pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
     Ok(lock)
 }
 
-/// Locks the folder for one process: two stacks would overwrite each other's files.
+/// Locks the folder for one process, because two stacks would overwrite each other's files.
 fn lock_for_one(lock: &File, folder: &Path) -> anyhow::Result<()> {
     if lock.try_lock().is_err() {
         bail!(

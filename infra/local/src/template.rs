@@ -1,8 +1,8 @@
 //! Reads the parts of `template.yaml` that the local stack needs.
 //!
 //! The deployed template is the only definition of the table, queues, routes, limits and
-//! environment. CloudFormation's functions resolve to values of this machine. The YAML parser is
-//! saphyr, because it keeps tags and lines and rejects duplicate keys.
+//! environment. The functions of CloudFormation resolve to values of this machine. The YAML parser
+//! is saphyr, because it returns tags and line numbers, and rejects duplicate keys.
 
 mod document;
 mod functions;
@@ -21,7 +21,7 @@ pub use resources::Resources;
 pub use table::{TableDefinition, create_table};
 pub use triggers::{Mapping, Route, Schedule};
 
-/// The values that the template gets at deployment.
+/// The values that CloudFormation sets at deployment.
 #[derive(Debug, Clone)]
 pub struct Naming {
     pub stack_name: String,
@@ -46,7 +46,7 @@ impl Default for Naming {
 pub struct Template {
     pub tables: BTreeMap<String, TableDefinition>,
     pub queues: BTreeMap<String, QueueDefinition>,
-    /// Logical id to name.
+    /// The names of the buckets by logical id.
     pub buckets: BTreeMap<String, String>,
     pub functions: BTreeMap<String, FunctionDefinition>,
     pub routes: Vec<Route>,
@@ -77,7 +77,7 @@ pub struct FunctionDefinition {
     pub reserved_concurrency: Option<usize>,
     /// The logical id of its role.
     pub role: Option<String>,
-    /// `TRACE` to `FATAL`, from the logging configuration.
+    /// The log level from the logging configuration, `TRACE` to `FATAL`.
     pub log_level: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The one table of the template.
+    /// Returns the only table of the template.
     pub fn table_definition(&self) -> anyhow::Result<&TableDefinition> {
         let mut tables = self.tables.values();
         match (tables.next(), tables.next()) {
@@ -173,7 +173,7 @@ fn read_queue(document: &Document, id: &str) -> anyhow::Result<QueueDefinition> 
     }
     let mut attributes = BTreeMap::new();
     for name in ATTRIBUTES {
-        // A redrive policy is an object in the template and JSON text in SQS.
+        // A redrive policy is an object in the template, and a JSON text in SQS.
         if let Some(value) = document.property(id, name)? {
             let text = scalar_text(&value).unwrap_or_else(|| value.to_string());
             attributes.insert(name.to_owned(), text);
@@ -188,7 +188,7 @@ fn read_queue(document: &Document, id: &str) -> anyhow::Result<QueueDefinition> 
     })
 }
 
-/// The statements of a role's own policies.
+/// Returns the statements of a role's own policies.
 fn read_role(document: &Document, id: &str) -> anyhow::Result<Vec<Statement>> {
     let policies = document.property(id, "Policies")?.unwrap_or_default();
     let policies = policies.as_array().into_iter().flatten();

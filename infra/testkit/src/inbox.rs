@@ -19,14 +19,14 @@ use shared::webhook::event::EventKey;
 use crate::{programs, rights, root, template};
 pub use sender::{Answer, Headers, headers, hex, http, mac, with};
 
-/// The throw-away secret with which the files of `infra/events` are signed. As base64, it is a
-/// Standard Webhooks key too.
+/// The test secret with which the files in `infra/events` are signed. In base64, it is also a valid
+/// Standard Webhooks key.
 pub const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
 
 /// The secret of GitHub's published example.
 pub const EVERYBODY: &str = "It's a Secret to Everybody";
 
-/// Throw-away keys in hex, as Adyen issues them.
+/// Test keys in hex, as Adyen issues them.
 pub const ADYEN_KEYS: [&str; 2] = [
     "6d6974742d64656d6f2d61647965e26e",
     "6d6974742d64656d6f2d61647965e26f",
@@ -47,14 +47,14 @@ const SECRETS: [(&str, &str, &str); 15] = [
     ("github-vectors", "previous", "mysecret"),
     ("fireflies-vectors", "current", "ff-A-16chars-min"),
     ("misconfigured", "current", "whsec_no/base64!at-all"),
-    // Secrets that no sender uses: they must not appear anywhere.
+    // Secrets that no sender uses. They must not appear in any log.
     ("other", "current", "secret-of-another-source"),
     ("other", "previous", "older-secret-of-another-source"),
 ];
 
 pub type Item = std::collections::HashMap<String, AttributeValue>;
 
-/// The stack with its secrets, and the texts that must not be in its logs.
+/// The stack with its secrets, and the texts that must not appear in its logs.
 pub struct Inbox {
     pub stack: Stack,
     catcher: Mutex<Option<u32>>,
@@ -62,7 +62,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The inbox that tests share while any of them runs.
+    /// Returns the inbox that all running tests share.
     pub async fn shared() -> Arc<Self> {
         static SHARED: tokio::sync::Mutex<Weak<Inbox>> = tokio::sync::Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
@@ -94,7 +94,7 @@ impl Inbox {
         }
     }
 
-    /// A word for a body that must not appear in any log.
+    /// Returns a unique word to put into a body. The test fails if a log contains the word.
     pub fn canary(&self) -> String {
         let word = format!("canary-{}", unique());
         self.must_not_log(&word);
@@ -106,19 +106,19 @@ impl Inbox {
         self.canaries.lock().unwrap().insert(text.to_owned());
     }
 
-    /// Checks that the catcher is still the first process, and that no log has a secret, a body or
-    /// a signature.
+    /// Checks that the catcher is still the first process, and that no log contains a secret, a
+    /// body or a signature.
     pub fn is_unharmed(&self) {
         let now = self.stack.function_processes("Catcher").unwrap();
         let first = self.catcher.lock().unwrap();
-        // No process is recorded if a test writes to the socket itself.
+        // No process is recorded if a test writes directly to the socket.
         if first.is_some() {
             assert_eq!(now, first.as_slice(), "the catcher was restarted");
         }
         self.tells_nothing();
     }
 
-    /// Checks that no log has a secret, a body or a signature.
+    /// Checks that no log contains a secret, a body or a signature.
     pub fn tells_nothing(&self) {
         for function in ["Catcher", "Processor", "BackupSync"] {
             let log = self.stack.log_file(function).unwrap();
@@ -133,7 +133,7 @@ impl Inbox {
         }
     }
 
-    /// Posts to a source over HTTP.
+    /// Posts a request to a source over HTTP.
     pub async fn post(&self, source: &str, headers: &[(String, String)], body: &[u8]) -> Answer {
         self.request("POST", &format!("/in/{source}"), headers, body)
             .await
@@ -172,7 +172,7 @@ impl Inbox {
         invocation
     }
 
-    /// The error text of the function's response.
+    /// Returns the error text in the function's response.
     pub async fn error(&self, function: &str, event: &Value) -> String {
         match self.invoke(function, event).await.outcome {
             Outcome::Failed(error) => error.to_string(),
@@ -192,7 +192,7 @@ impl Inbox {
         *first = first.or(now.first().copied());
     }
 
-    /// Posts a new GitHub event, which is stored.
+    /// Posts a new GitHub event, which must be stored.
     pub async fn new_event(&self) -> EventKey {
         let id = unique();
         let body = format!(r#"{{"word":"{}"}}"#, self.canary());
@@ -202,13 +202,13 @@ impl Inbox {
         EventKey::new("github-main", &id)
     }
 
-    /// The stored bytes of an event.
+    /// Returns the stored bytes of an event.
     pub async fn kept(&self, key: &EventKey) -> Option<Bytes> {
         let body = self.ledger().event_body(key).await.unwrap()?;
         Some(body.expect("the body is readable").0)
     }
 
-    /// The state row of the event.
+    /// Returns the state row of the event.
     pub async fn row(&self, key: &EventKey) -> Item {
         self.find(key).await.expect("the event has a row")
     }
@@ -236,7 +236,7 @@ impl Inbox {
     }
 }
 
-/// A request as the HTTP API passes it to the catcher (payload format 2.0).
+/// Returns a request as the HTTP API passes it to the catcher (payload format 2.0).
 pub fn request(method: &str, path: &str, headers: &[(String, String)]) -> Value {
     let headers: BTreeMap<_, _> = headers.iter().cloned().collect();
     json!({
@@ -264,14 +264,14 @@ pub fn options() -> Options {
         sources_file: Some(root().join("infra/testkit/sources.toml")),
         // Messages stay in the queues; the tests send their own.
         mappings: false,
-        // One process, so that a restart is visible.
+        // With one process, a restart is visible.
         max_processes: 1,
         rights: Some(rights::enforced()),
         ..Options::new(template(), programs())
     }
 }
 
-/// The current time plus this many seconds.
+/// Returns the current time plus this many seconds.
 pub fn seconds_from_now(later: i64) -> String {
     (UnixMillis::now().secs() + later).to_string()
 }
@@ -290,7 +290,7 @@ pub fn state_row(key: &EventKey) -> [AttributeValue; 2] {
     [s(key.pk()), s("M")]
 }
 
-/// The body of a message in the work queue.
+/// Returns the body of a message in the work queue.
 pub fn work_message(key: &EventKey) -> String {
     json!({ "v": 1, "key": key.pk(), "run": 0 }).to_string()
 }
@@ -309,7 +309,7 @@ pub fn record(id: &str, body: &str) -> Value {
     })
 }
 
-/// The ids of the messages that the queue will deliver again.
+/// Returns the ids of the messages that the queue will deliver again.
 pub async fn failures(inbox: &Inbox, records: &[Value]) -> Vec<String> {
     let answer = inbox
         .invoke("Processor", &json!({ "Records": records }))

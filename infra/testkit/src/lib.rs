@@ -10,22 +10,22 @@ pub mod wire;
 
 use std::path::{Path, PathBuf};
 
-/// The root folder of the repository.
+/// Returns the root folder of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The template that is deployed.
+/// Returns the template that is deployed.
 pub fn template() -> PathBuf {
     root().join("template.yaml")
 }
 
-/// The folder with the built functions and the CLI, next to the running test program. Cargo does
-/// not build the binaries of other packages for a test.
+/// Returns the folder with the built functions and the CLI, next to the running test program. Cargo
+/// does not build the binaries of other packages for a test.
 ///
 /// # Panics
 ///
-/// If a binary is missing. `cargo build --workspace` builds them.
+/// Panics if a binary is missing. `cargo build --workspace` builds them.
 pub fn programs() -> PathBuf {
     let test = std::env::current_exe().expect("the test program has a path");
     let folder = test.parent().and_then(Path::parent).unwrap();
@@ -40,7 +40,7 @@ pub fn programs() -> PathBuf {
     folder.to_owned()
 }
 
-/// The CLI.
+/// Returns the path of the CLI.
 pub fn webhookctl() -> PathBuf {
     programs().join("webhookctl")
 }

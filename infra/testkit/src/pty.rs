@@ -1,4 +1,4 @@
-//! A program at a terminal: the screen as a user sees it, and keys to press.
+//! A program in a terminal: the screen as a user sees it, and the keys that the user presses.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
@@ -18,7 +18,7 @@ pub struct Screen {
     shown: UnboundedReceiver<Vec<u8>>,
     /// The whole output, including cursor movements.
     all: Vec<u8>,
-    /// How much of the output was checked.
+    /// The length of the output that was already checked.
     read: usize,
 }
 
@@ -28,7 +28,7 @@ pub struct Ended {
 }
 
 impl Screen {
-    /// Starts the program at a terminal of a hundred columns.
+    /// Starts the program in a terminal with a hundred columns.
     pub fn of(mut command: Command) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(30, 100)).unwrap();
@@ -75,7 +75,7 @@ impl Screen {
         (&*self.pty).write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Whether the terminal echoes keys, and passes them on line by line.
+    /// Returns whether the terminal echoes keys and passes them line by line.
     pub fn is_plain(&self) -> bool {
         let modes = tcgetattr(&*self.pty).unwrap().local_modes;
         modes.contains(LocalModes::ECHO | LocalModes::ICANON)

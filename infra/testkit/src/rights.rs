@@ -1,5 +1,4 @@
-//! The functions have the permissions of their roles, and the permissions that they use are
-//! recorded.
+//! Gives the functions the permissions of their roles, and records the permissions that they use.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +6,7 @@ use std::path::PathBuf;
 use local::Rights;
 use shared::base::env::env_var;
 
-/// Only the policies of the template.
+/// Returns the settings with only the policies of the template.
 pub fn enforced() -> Rights {
     Rights {
         managed: BTreeMap::new(),

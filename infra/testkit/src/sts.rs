@@ -1,4 +1,4 @@
-//! An STS that returns one identity.
+//! An STS that always returns the same identity.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

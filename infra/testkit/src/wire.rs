@@ -1,4 +1,4 @@
-//! HTTP/1.1 messages as bytes, to forward, change and break.
+//! HTTP/1.1 messages as bytes, which a test can forward, change and truncate.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ pub type Socket = BufReader<TcpStream>;
 /// A message with a `content-length`, as the SDKs and the emulators send it.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// The first line and the headers, with the empty line.
+    /// The first line and the headers, including the empty line.
     pub head: String,
     pub body: Bytes,
 }
 
 impl Message {
-    /// The next message; `None` if the connection has ended.
+    /// Reads the next message. Returns `None` if the connection has ended.
     pub async fn read(from: &mut Socket) -> Option<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -60,13 +60,13 @@ impl Message {
         to.flush().await
     }
 
-    /// The head and half of the body.
+    /// Writes the head and half of the body.
     pub async fn write_half(&self, to: &mut Socket) {
         let half = &self.body[..self.body.len() / 2];
         let _ = to.write_all(self.head.as_bytes()).await;
         let _ = to.write_all(half).await;
         let _ = to.flush().await;
-        // The pause lets the half arrive before the connection ends.
+        // The pause lets this half arrive before the connection ends.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
@@ -76,7 +76,7 @@ impl Message {
         Some(value.trim())
     }
 
-    /// The same with another body.
+    /// Returns the message with another body.
     #[must_use]
     pub fn with_body(&self, body: Bytes) -> Self {
         let lines = self.head.split_inclusive("\r\n");
@@ -91,7 +91,7 @@ impl Message {
         Self { head, body }
     }
 
-    /// `GET /path` gives `/path`.
+    /// Returns the path of the request: `/path` for `GET /path`.
     pub fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl Message {
     }
 }
 
-/// Ends a connection with a reset, and not with a regular end.
+/// Ends a connection with a reset instead of a regular end.
 pub fn reset(socket: &Socket) {
     let _ = socket.get_ref().set_zero_linger();
 }

@@ -36,7 +36,9 @@ impl Ours<'_> {
         match (self, &reconcile.local) {
             (Self::Table(table), Local::DynamoDb(at)) => table.list(at, reconcile).await,
             (Self::Endpoint(api), Local::Http(at)) => endpoint::list(api, at, reconcile).await,
-            _ => anyhow::bail!("internal error: the client does not match [source.reconcile.local]"),
+            _ => {
+                anyhow::bail!("internal error: the client does not match [source.reconcile.local]")
+            }
         }
     }
 
@@ -63,7 +65,9 @@ impl Ours<'_> {
                 table.again(at, reconcile, id, key).await
             }
             (Self::Endpoint(api), Local::Http(at)) => endpoint::again(api, at, reconcile, id).await,
-            _ => anyhow::bail!("internal error: the client does not match [source.reconcile.local]"),
+            _ => {
+                anyhow::bail!("internal error: the client does not match [source.reconcile.local]")
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The catcher's time budget, in tenths of a second, with stores that answer late or never.
+//! Models the catcher's time budget, in tenths of a second, with stores that answer late or never.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -7,8 +7,8 @@ use crate::property::Property;
 const MODEL: &str = "budget";
 const ME: &str = "catcher";
 
-/// The end of the put into the ledger; the end of the spill; the time of the message to the work
-/// queue; and the time promised to the sender.
+/// The times of the model: the end of the put into the ledger, the end of the spill, the time for
+/// the message to the work queue, and the time in which the sender gets an answer.
 const LEDGER: u8 = 15;
 const KEEP: u8 = 22;
 const RING: u8 = 3;
@@ -18,7 +18,7 @@ const PROMISE: u8 = 25;
 enum Rule {
     KeepingIsCutOff,
     RingingIsCutOff,
-    /// Sending the message has a time budget of its own.
+    /// Sending the message has a separate time budget.
     RingHasItsShare,
     /// A timeout before the event is durable is answered with 503.
     CutOffIsNotKept,
@@ -29,7 +29,7 @@ struct Budget {
     off: Option<Rule>,
 }
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let breaks = |name, property, rule| {
         let off = Some(rule);
@@ -169,7 +169,7 @@ impl Budget {
         self.off != Some(rule)
     }
 
-    /// Whether the catcher must answer before more time passes.
+    /// Returns whether the catcher must answer before more time passes.
     fn is_over(self, world: World) -> bool {
         match world.phase {
             Phase::Keeping => world.now >= LEDGER && self.has(Rule::KeepingIsCutOff),

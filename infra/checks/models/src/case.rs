@@ -14,12 +14,12 @@ pub enum Expect {
     Limit(Property),
 }
 
-/// One line of the table.
+/// One line of the table of results.
 pub struct Case {
     pub model: &'static str,
     pub name: &'static str,
     pub expect: Expect,
-    /// Too large for `cargo test`.
+    /// Whether the case is too large for `cargo test`.
     pub large: bool,
     run: Box<dyn Fn() -> Finding + Send + Sync>,
 }
@@ -50,7 +50,7 @@ impl Case {
         (self.run)()
     }
 
-    /// Whether the finding is the expected result.
+    /// Returns whether the finding is the expected result.
     pub fn is_as_expected(&self, finding: &Finding) -> bool {
         let broken = finding.broken.as_ref().map(|(property, _)| *property);
         match self.expect {

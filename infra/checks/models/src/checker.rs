@@ -1,9 +1,9 @@
-//! Visits every reachable state of a model breadth-first, so that each counterexample is a shortest
-//! one.
+//! Visits every reachable state of a model breadth-first, so that no shorter counterexample exists.
 //!
 //! The search stores whole states, so a hash collision cannot merge two states. After the search,
-//! it walks backwards over the sure steps from the states at rest, and finds the states from which
-//! rest cannot be reached: "always, rest stays possible" (`AG EF` in temporal logic).
+//! the checker follows the sure steps backwards from the states at rest. It finds the states from
+//! which the model cannot reach a state at rest. In temporal logic, the checked property is `AG EF
+//! rest`.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -17,16 +17,16 @@ pub trait Model {
 
     fn start(&self) -> Vec<Self::State>;
 
-    /// All possible next steps.
+    /// Adds all possible next steps.
     fn steps(&self, state: &Self::State, steps: &mut Steps<Self::State>);
 
-    /// The property that this state violates, if any.
+    /// Returns the property that this state violates, if any.
     fn broken(&self, state: &Self::State) -> Option<Property>;
 
-    /// Whether no work is left in this state.
+    /// Returns whether no work is left in this state.
     fn at_rest(&self, state: &Self::State) -> bool;
 
-    /// The property that is violated if no state at rest can be reached.
+    /// Returns the property that is violated if no state at rest can be reached.
     fn never_at_rest(&self) -> Property {
         Property::EveryEventEnds
     }
@@ -46,14 +46,14 @@ pub struct Steps<S> {
 }
 
 impl<S> Steps<S> {
-    /// A step that happens eventually without outside help, such as time that passes or a worker
-    /// that continues.
+    /// Adds a step that happens eventually without outside help: for example, time passes or a
+    /// worker continues.
     pub fn sure(&mut self, who: &'static str, what: &'static str, to: S) {
         self.list.push((Label { who, what }, true, to));
     }
 
-    /// A step that may happen or not, such as a fault, a redelivery or an action of an operator. No
-    /// required outcome may depend on it.
+    /// Adds a step that may happen or not, such as a fault, a redelivery or an action of an
+    /// operator. No required outcome may depend on this step.
     pub fn maybe(&mut self, who: &'static str, what: &'static str, to: S) {
         self.list.push((Label { who, what }, false, to));
     }
@@ -64,16 +64,16 @@ impl<S> Steps<S> {
 pub struct Finding {
     pub states: usize,
     pub steps: usize,
-    /// The property that does not hold, and a shortest path to the violation.
+    /// The violated property, and a shortest path to the violation.
     pub broken: Option<(Property, Vec<Label>)>,
 }
 
 struct Search<'m, M: Model> {
     model: &'m M,
-    /// In the order of discovery. A state is identified by its index.
+    /// The states in the order of discovery. The index of a state identifies it.
     states: IndexSet<M::State, BuildHasherDefault<Mix>>,
     parents: Vec<u32>,
-    /// The sure steps: those of state `i` lead to `targets[ends[i - 1]..ends[i]]`.
+    /// The sure steps. The steps of state `i` lead to `targets[ends[i - 1]..ends[i]]`.
     targets: Vec<u32>,
     ends: Vec<usize>,
     steps: usize,
@@ -100,7 +100,7 @@ pub fn check<M: Model>(model: &M) -> Finding {
 }
 
 impl<M: Model> Search<'_, M> {
-    /// Stops at the first state that violates a property.
+    /// Visits all states. Stops at the first state that violates a property.
     fn visit_all(&mut self) -> Option<(usize, Property)> {
         for state in self.model.start() {
             self.reach(state, u32::MAX);
@@ -133,7 +133,7 @@ impl<M: Model> Search<'_, M> {
         name(index)
     }
 
-    /// The first state from which sure steps do not lead to rest.
+    /// Returns the first state from which sure steps do not lead to rest.
     fn stuck(&self) -> Option<usize> {
         let (sources, ends) = self.backwards();
         let mut good: Vec<bool> = self.states.iter().map(|s| self.model.at_rest(s)).collect();
@@ -151,7 +151,7 @@ impl<M: Model> Search<'_, M> {
         good.iter().position(|good| !good)
     }
 
-    /// The reversed sure steps, in the same representation.
+    /// Returns the reversed sure steps, in the same representation.
     fn backwards(&self) -> (Vec<u32>, Vec<usize>) {
         let mut ends = vec![0; self.states.len()];
         for &target in &self.targets {
@@ -160,7 +160,7 @@ impl<M: Model> Search<'_, M> {
         let mut sum = 0;
         for end in &mut ends {
             sum += *end;
-            // For now this is the first index; filling moves it to the end.
+            // This is the first index of a list. The loop below moves it to the end of the list.
             *end = sum - *end;
         }
         let mut sources = vec![0; self.targets.len()];
@@ -228,7 +228,8 @@ impl Hasher for Mix {
 mod tests {
     use super::*;
 
-    /// Counts up to `top`. At `hole` it may fall into a hole that it can leave only by luck.
+    /// A model that counts up to `top`. At `hole`, it can enter a state that it can leave only by a
+    /// step that may not happen.
     struct Count {
         top: u8,
         hole: Option<u8>,

@@ -1,5 +1,5 @@
-//! The sync of one source. The list of the provider lags. Runs may overlap, may crash between any
-//! two steps, and continue where another run stopped.
+//! Models the sync of one source. Events appear late in the provider's list. Runs can overlap, can
+//! crash between any two steps, and continue where another run stopped.
 //!
 //! No webhook arrives, so the sync must find every event. Time advances in ticks and stops at the
 //! last one. An event appears in the list at most `lag` ticks after it happened.
@@ -49,7 +49,7 @@ struct Sync {
     last_tick: u8,
     events: usize,
     runs: usize,
-    /// Whether the provider may forget the position in a list.
+    /// Whether the provider can forget a position in its list.
     pages_expire: bool,
 }
 
@@ -58,11 +58,11 @@ const EVENTS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
     now: u8,
-    /// In the order of their occurrence.
+    /// The events, in the order in which they happened.
     events: [Option<Event>; EVENTS],
     cursor: Option<u8>,
     page: Option<Page>,
-    /// The run that holds the lease.
+    /// The run that holds the lease, if any.
     holder: Option<u8>,
     lease_over: bool,
     runs: [Run; 2],
@@ -78,7 +78,7 @@ struct Event {
 /// The position of an unfinished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Page {
-    /// The list continues after this event, with older events.
+    /// The event after which the list continues. The list continues with older events.
     after: u8,
     from: u8,
     started: u8,
@@ -91,7 +91,7 @@ enum Phase {
     /// The run has read the clock.
     Begun,
     Listing,
-    /// The run puts this event into the ledger; the flag tells whether the page has more events.
+    /// The run puts this event into the ledger. The flag tells whether the page has more events.
     Putting(u8, bool),
     Noting,
     Advancing,
@@ -119,7 +119,7 @@ impl Run {
 }
 
 impl Sync {
-    /// A changed copy of this configuration.
+    /// Returns a changed copy of this configuration.
     fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self

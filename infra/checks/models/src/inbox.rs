@@ -1,7 +1,7 @@
-//! One event: provider, catcher, ledger, queue, processor, sweep, replay.
+//! Models one event with provider, catcher, ledger, queue, processor, sweep and replay.
 //!
-//! Time is abstract: a lease may expire at any moment, even while its worker continues. A property
-//! that holds here holds for every clock and every pause.
+//! Time is abstract, so a lease can expire at any moment, even while its worker continues. A
+//! property that holds here holds for every clock and every pause.
 
 mod action;
 mod around;
@@ -54,18 +54,18 @@ impl Model for Inbox {
         (row.st == St::Done && !happened).then_some(Property::DoneMeansHappened)
     }
 
-    /// The sender has no 2xx, or the event has its outcome.
+    /// Returns whether the sender has no 2xx, or the event has its outcome.
     fn at_rest(&self, world: &World) -> bool {
         world.row.is_none_or(|row| row.is_settled())
     }
 }
 
-/// Sends a work message. More messages than the model's queue holds change nothing.
+/// Sends a work message. If the model's queue is full, another message changes nothing.
 fn ring(model: &Inbox, world: &mut World) {
     world.bells = (world.bells + 1).min(model.bells);
 }
 
-/// Makes the row a dead letter, if the condition of exhaustion holds.
+/// Makes the row a dead letter, if the condition for exhausted attempts holds.
 fn exhausted(model: &Inbox, world: &World, seen: u8) -> Option<World> {
     let row = world.row?;
     let over = row.lease_over || !model.has(Rule::OthersWaitForLease);

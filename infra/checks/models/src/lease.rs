@@ -1,7 +1,8 @@
-//! The time limits of a lease: two workers, clocks that differ, stores that answer late, pauses.
+//! Models the time limits of a lease, with two workers, clocks that differ, stores that answer
+//! late, and pauses.
 //!
 //! This model counts time in units of five seconds. It shows what the lease guarantees to a
-//! destination: two calls of one effect must not overlap. If they can overlap, an idempotency key
+//! destination: two calls for one effect must not overlap. If they can overlap, an idempotency key
 //! or the recorded intent must prevent a second effect.
 
 use crate::case::{Case, Expect};
@@ -11,7 +12,7 @@ use crate::property::Property;
 const MODEL: &str = "lease";
 const NAMES: [&str; 2] = ["worker 1", "worker 2"];
 
-/// The last time of the model: two leases and some time after them.
+/// The end of the model's time: two leases and some time after them.
 const LAST: u8 = 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +20,14 @@ struct Timing {
     lease: u8,
     /// The maximum duration of an action, from its start.
     effect: u8,
-    /// The tolerated clock difference, which stays unused at both ends of a lease.
+    /// The tolerated clock difference. No action runs within this time at the beginning and the end
+    /// of a lease.
     margin: u8,
     skew: u8,
-    /// The latest start of the action after the worker read the clock for its claim. Claim,
-    /// takeover and reading the body may take this long.
+    /// The latest start of the action, measured from when the worker read the clock for its claim.
+    /// The claim, the takeover and reading the body can take this long.
     begin: u8,
-    /// Whether a worker may pause between its claim and its call.
+    /// Whether a worker can pause between its claim and its call.
     pauses: bool,
     /// Whether a worker starts no call close to the end of the lease.
     held_back: bool,
@@ -38,14 +40,14 @@ const PLAN: Timing = Timing {
     effect: 5,
     margin: 1,
     skew: 1,
-    // Three calls of at most 15.2 s; the call is held back after 30 s.
+    // Three calls of at most 15.2 s. After 30 s, the worker makes no call.
     begin: 6,
     pauses: true,
     held_back: true,
     dropped_in_time: true,
 };
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let holds = |name, of| Case::new(MODEL, name, Expect::Holds, of);
     let breaks = |name, of| {
@@ -99,14 +101,14 @@ pub fn cases() -> Vec<Case> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
     now: u8,
-    /// How far each worker's clock is ahead.
+    /// The time by which each worker's clock is ahead.
     ahead: [u8; 2],
     /// The end of the lease, by the clock of its holder.
     until: Option<u8>,
     workers: [Phase; 2],
 }
 
-/// The phase of a worker. `until` is by its own clock, the other times are real times.
+/// The phase of a worker. The worker's own clock measures `until`. The other times are real times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,

@@ -1,5 +1,5 @@
-//! Models of the protocol as explicit states. `infra/checks/README.md` says what each contains, and
-//! how to read a line of their output.
+//! Models of the protocol that list every state explicitly. `infra/checks/README.md` explains what
+//! each model contains, and how to read a line of the output.
 
 pub mod budget;
 pub mod case;
@@ -16,7 +16,7 @@ pub mod spill;
 
 use case::Case;
 
-/// All cases of all models.
+/// Returns all cases of all models.
 pub fn cases() -> Vec<Case> {
     [
         inbox::cases(),

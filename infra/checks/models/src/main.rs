@@ -12,7 +12,7 @@ use models::report::{self, Line};
 fn main() -> ExitCode {
     let began = Instant::now();
     let mut lines = check_all(models::cases());
-    // Print in the order of the models, regardless of the order of completion.
+    // Prints the lines in the order of the models, regardless of the order in which the cases end.
     lines.sort_by_key(|line| line.place);
     println!("{}", report::table(&lines));
     println!("{}", report::ways(&lines));
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 fn check_all(cases: Vec<Case>) -> Vec<Line> {
     let mut queue: Vec<(usize, Case)> = cases.into_iter().enumerate().collect();
-    // Large cases first, so that no large case runs alone at the end.
+    // The large cases start first, so that no large case runs alone at the end.
     queue.sort_by_key(|(_, case)| !case.large);
     let queue = Mutex::new(queue.into_iter());
     let work = || {

@@ -1,7 +1,8 @@
-//! The events of one entity, each with a newer state, and workers that take them in any order.
+//! Models the events of one entity, each with a newer state, and workers that take the events in
+//! any order.
 //!
-//! This model was written from the design, before the code. It has the four modes of ordering. A
-//! lease or a lock may expire while its worker continues.
+//! This model was written from the design, before the code. It contains the four modes of ordering.
+//! A lease or a lock can expire while its worker continues.
 
 mod cases;
 mod worker;
@@ -16,12 +17,12 @@ use crate::property::Property;
 enum Mode {
     /// Each event writes its own state.
     None,
-    /// An event writes its state only if the destination has an older one. With `at_write` the
-    /// destination compares the states; otherwise the worker compares them before the write.
+    /// An event writes its state only if the destination has an older one. With `at_write`, the
+    /// destination compares the states. Otherwise the worker compares them before the write.
     LatestWins { at_write: bool },
     /// The worker fetches the current state and writes it.
     Fetch { lock: bool, guard: bool },
-    /// One event at a time, the oldest open event first.
+    /// The workers process one event at a time. The oldest open event comes first.
     Strict { oldest_first: bool, keyed: bool },
 }
 
@@ -30,7 +31,7 @@ struct Order {
     mode: Mode,
     events: u8,
     workers: usize,
-    /// Whether a lease may expire while its worker continues.
+    /// Whether a lease can expire while its worker continues.
     pauses: bool,
 }
 
@@ -46,7 +47,7 @@ struct World {
     workers: [Worker; 3],
     /// The state at the destination.
     destination: u8,
-    /// Events whose effect has happened.
+    /// Whether the effect of each event has happened.
     happened: [bool; EVENTS],
     wrong: Option<Property>,
 }
@@ -65,7 +66,7 @@ struct Worker {
     event: u8,
     /// The state that the worker writes.
     state: u8,
-    /// The events that had arrived when the worker took its event.
+    /// Whether each event had arrived when the worker took its event.
     arrived: [bool; EVENTS],
 }
 
@@ -121,7 +122,7 @@ impl Model for Order {
     fn broken(&self, world: &World) -> Option<Property> {
         let settled = self.at_rest(world) && world.current == self.events;
         let old = settled && world.destination != world.current;
-        // In strict mode this property does not apply; `ArrivedInOrder` does.
+        // In strict mode, this property does not apply. `ArrivedInOrder` applies instead.
         let states = !matches!(self.mode, Mode::Strict { .. });
         let stale = (old && states).then_some(Property::NewestStateWins);
         world.wrong.or(stale)

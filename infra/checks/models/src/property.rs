@@ -1,6 +1,6 @@
 //! The properties that must hold.
 
-/// A promise of the system, or a rule on which a promise depends.
+/// A guarantee of the system, or a rule on which a guarantee depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Property {
     /// An acknowledged event is durable: a row, a spilled request, or a recorded outcome.
@@ -10,11 +10,11 @@ pub enum Property {
     OneOutcomePerRun,
     /// Only the newest claim writes after its claim.
     NewestClaimWrites,
-    /// Only its owner changes a row under a live lease.
+    /// Only its owner changes a row while the lease of the row is valid.
     LiveLeaseIsLeft,
     /// A logical effect happens at most once.
     OneEffectPerKey,
-    /// A run is not given up before a worker knows about it.
+    /// A run ends as a dead letter only after a worker knows about the run.
     NoUnexecutedDeadLetter,
     /// The outcome "unknown" is recorded only if the effect may have happened.
     NoFalseDoubt,
@@ -57,7 +57,7 @@ impl Property {
         Self::OneEventPerSignature,
     ];
 
-    /// The violation that a counterexample shows.
+    /// Describes the violation that a counterexample shows.
     pub fn broken(self) -> &'static str {
         match self {
             Self::AckedIsKept => "an acknowledged event is lost",

@@ -1,4 +1,4 @@
-//! The text output of the results.
+//! Formats the results as text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// One line per case.
+/// Returns one line for each case.
 pub fn table(lines: &[Line]) -> String {
     let width = lines.iter().map(|line| line.case.name.len()).max();
     let width = width.unwrap_or(0);
@@ -73,7 +73,7 @@ pub fn table(lines: &[Line]) -> String {
     table
 }
 
-/// The counterexamples, each a shortest path.
+/// Returns the counterexamples, each of which is a shortest path.
 pub fn ways(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -87,7 +87,7 @@ pub fn ways(lines: &[Line]) -> String {
     text
 }
 
-/// One line per step; repeated steps are printed once, with their number.
+/// Returns one line for each step. A repeated step has one line with the number of repetitions.
 fn in_words(way: &[Label]) -> String {
     let mut text = String::new();
     let same = way.chunk_by(|one, other| one == other);
@@ -102,7 +102,7 @@ fn in_words(way: &[Label]) -> String {
     text
 }
 
-/// The summary line.
+/// Returns the summary line.
 pub fn summary(lines: &[Line], took: Duration) -> String {
     let count = |is: fn(Expect) -> bool| lines.iter().filter(|line| is(line.case.expect)).count();
     let states: usize = lines.iter().map(|line| line.finding.states).sum();

@@ -1,8 +1,8 @@
-//! One part of the index of open rows. A sweep reads a page of it, and further pages as long as a
-//! page contains rows that it cannot handle.
+//! Models one part of the index of open rows. A sweep reads a page of the part. It reads further
+//! pages as long as a page contains rows that it cannot handle.
 //!
-//! This code cannot handle some rows: newer code wrote them, or they cannot be read. They must not
-//! delay the other rows.
+//! The code cannot handle some rows, because newer code wrote them or because they cannot be read.
+//! These rows must not delay the others.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -10,7 +10,7 @@ use crate::property::Property;
 
 const MODEL: &str = "shard";
 
-/// Rows per page of a sweep; the code reads 500.
+/// The number of rows in a page of a sweep. The code reads 500.
 const READ: usize = 2;
 
 /// Maximum number of open rows.
@@ -18,11 +18,11 @@ const ROWS: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 struct Shard {
-    /// Maximum number of pages in one sweep; the code reads as long as there is time.
+    /// The maximum number of pages in one sweep. The code reads pages as long as time is left.
     pages: usize,
 }
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let of = |pages| Shard { pages };
     let ends = Property::EveryEventEnds;
@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Row {
-    /// This code can handle the row.
+    /// A row that this code can handle.
     Known,
     Foreign,
 }
@@ -78,7 +78,8 @@ impl Model for Shard {
                     );
                 }
             }
-            // If the sweep can handle the whole page, these rows are gone at the next sweep.
+            // If the sweep can handle every row of the page, these rows are no longer there at the
+            // next sweep.
             if !rows.contains(&Some(Row::Foreign)) {
                 break;
             }

@@ -1,8 +1,9 @@
-//! One signature, one event: a provider, a caller who posts a captured request again with other
-//! bytes or under another id, the marker of the signed message, and the rows.
+//! Models the rule that one signature belongs to one event. A provider sends a request. A caller
+//! posts the captured request again, with other bytes or under another id. The model contains the
+//! marker of the signed message, and the rows.
 //!
-//! The catcher writes the marker before the row, with the name of the event. A request with the
-//! same name may arrive again; a request with another name is quarantined.
+//! The catcher writes the marker before the row, with the name of the event. The catcher accepts
+//! another request with the same name, and quarantines a request with another name.
 
 use crate::case::{Case, Expect};
 use crate::checker::{Model, Steps};
@@ -15,9 +16,9 @@ const NAMES: [&str; 2] = ["catcher 1", "catcher 2"];
 struct Signature {
     deliveries: u8,
     copies: u8,
-    /// The catcher stores and checks a marker of the signed message before it writes a row.
+    /// Whether the catcher stores and checks a marker of the signed message before it writes a row.
     second_look: bool,
-    /// A marker accepts its own event again.
+    /// Whether a marker accepts its own event again.
     own_name: bool,
     /// Whether a request can be captured only after it was acknowledged.
     after_the_ack: bool,
@@ -31,7 +32,7 @@ const PLAN: Signature = Signature {
     after_the_ack: true,
 };
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let case = |name, expect, of| Case::new(MODEL, name, expect, of);
     let breaks = |name, property, of| case(name, Expect::Breaks(property), of);
@@ -80,7 +81,7 @@ enum Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Request {
     name: Name,
-    /// The bytes are the provider's.
+    /// Whether the bytes are the provider's bytes.
     genuine: bool,
     of_provider: bool,
 }
@@ -100,7 +101,7 @@ struct World {
     acked: bool,
     sent: bool,
     marker: Option<Name>,
-    /// The rows that run, by name, and whether each has the provider's bytes.
+    /// The rows that run, by name. The value tells whether the row has the provider's bytes.
     own: Option<bool>,
     other: Option<bool>,
     catchers: [Catcher; 2],

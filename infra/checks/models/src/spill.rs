@@ -1,9 +1,9 @@
-//! The spill queue: what the catcher does while DynamoDB is unavailable, and how events return to
-//! the ledger.
+//! Models the spill queue: what the catcher does while DynamoDB is unavailable, and how events get
+//! into the ledger later.
 //!
-//! A verified event that cannot be put goes to the spill queue, is acknowledged when it is durable
-//! there, and is drained through the same function as every event. The catcher skips a ledger that
-//! keeps failing for a while.
+//! If the catcher cannot put a verified event, it sends the event to the spill queue, and
+//! acknowledges the event when it is durable there. The drainer puts the event through the same
+//! function as every other event. If the ledger keeps failing, the catcher skips it for some time.
 
 mod drainer;
 
@@ -21,10 +21,10 @@ enum Rule {
     PutBeforeDelete,
     /// The drainer uses the same conditional put as the catcher.
     PutIsConditional,
-    /// The age of a signature is checked against the time of receipt.
+    /// The age of a signature is measured at the time of receipt.
     JudgedAtReceipt,
     SpillOutlivesOutage,
-    /// A message can be received as often as an outage requires.
+    /// A message can be received as many times as an outage requires.
     ManyReceives,
 }
 
@@ -34,7 +34,7 @@ struct Spill {
     deliveries: u8,
 }
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let breaks = |name, property, rule| {
         let of = Spill {
@@ -88,11 +88,11 @@ struct World {
     deliveries: u8,
     acked: bool,
     up: bool,
-    /// Time has passed since the event was signed.
+    /// Whether time has passed since the event was signed.
     old: bool,
     row: Option<Row>,
     spilled: u8,
-    /// Messages that exceeded their number of receives.
+    /// The number of messages that were received too often.
     parked: u8,
     catcher: Catcher,
     drainer: Drainer,
@@ -111,7 +111,7 @@ enum Catcher {
     Putting,
     Spilling,
     Answering,
-    /// Only if the answer precedes the spill.
+    /// The catcher answers before the spill. This needs the protection off.
     AckingFirst,
 }
 
@@ -120,7 +120,7 @@ enum Drainer {
     Idle,
     Putting,
     Deleting,
-    /// Only if a message is deleted before it is put.
+    /// The drainer deletes a message before it puts the event. This needs the protection off.
     PuttingDeleted,
 }
 

@@ -1,4 +1,4 @@
-//! The small cases. `make models` runs all cases.
+//! Checks the small cases. `make models` checks all cases.
 
 use models::case::{Case, Expect};
 use models::property::Property;
@@ -45,7 +45,7 @@ fn the_spill_the_lease_the_budget_and_the_sweep() {
     are_as_expected(&models::shard::cases());
 }
 
-/// A property that no ablation violates is not covered by the models.
+/// If no case violates a property, the models do not cover it.
 #[test]
 fn every_property_is_broken_by_something() {
     let cases = models::cases();

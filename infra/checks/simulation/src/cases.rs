@@ -1,4 +1,4 @@
-//! The cases, and the figures that must hold in them.
+//! The cases, and the figures that are checked in each of them.
 
 mod ablations;
 
@@ -99,7 +99,7 @@ impl Figure {
         count as f64
     }
 
-    /// The maximum value in a case.
+    /// Returns the maximum value of the figure in a case.
     pub fn most(self, case: &Case) -> f64 {
         if self == Self::Amplification {
             case.messages
@@ -124,7 +124,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The figures of a run that do not hold, as text for the debug output.
+    /// Returns the figures of a run that are above their maximum, as text for the debug output.
     pub fn broken(&self, figures: &Figures) -> String {
         let broken = self
             .figures
@@ -166,15 +166,14 @@ pub const MONTH: Case = Case {
 pub const STOPPED: Case = Case {
     name: "the processor stops for 4 h",
     figures: &Figure::ALL,
-    // The stop covers four of ten hours, not of a month. The sweep sends one message for every
-    // event of these hours, and each of their messages is late and is moved to the backlog queue
-    // once.
+    // The stop takes four of the ten hours. The sweep sends one message for every event of these
+    // hours. Each of their original messages is late, and is moved to the backlog queue once.
     messages: 2.5,
     scenario: stopped,
 };
 
-/// The figures that hold if an event may be done without its actions because a newer event was
-/// done.
+/// The figures for runs in which an event may be done without its actions, because a newer event
+/// was done.
 const ORDERED: &[Figure] = &[
     Figure::Lost,
     Figure::Stuck,
@@ -215,7 +214,7 @@ pub const STRICT: Case = Case {
     scenario: strict,
 };
 
-/// The figures that hold for genuine senders, regardless of the stranger.
+/// The figures for genuine senders, which must not depend on the stranger.
 const STRANGERS: &[Figure] = &[
     Figure::Lost,
     Figure::Stuck,
@@ -231,7 +230,7 @@ const STRANGERS: &[Figure] = &[
     Figure::Refused,
 ];
 
-/// No other fault occurs, so every answer can be checked.
+/// No other fault occurs in this case, so every answer can be checked.
 pub const STRANGER: Case = Case {
     name: "a caller without a secret",
     figures: &Figure::ALL,
@@ -256,7 +255,7 @@ pub fn stranger(seed: u64, events: usize) -> Scenario {
 
 pub fn stranger_amid_trouble(seed: u64, events: usize) -> Scenario {
     Scenario {
-        // The stranger posts them again.
+        // The stranger posts the events a second time.
         duplicates: 0,
         arrive_in_ms: 4 * HOUR_MS.unsigned_abs(),
         stranger: Some(STRANGER_DOES),
@@ -264,7 +263,8 @@ pub fn stranger_amid_trouble(seed: u64, events: usize) -> Scenario {
     }
 }
 
-/// More junk than the quarantine stores in a day, and more unknown keys than one round fetches.
+/// The actions of the stranger: more junk than the quarantine stores in a day, and more unknown
+/// keys than one round fetches.
 const STRANGER_DOES: Stranger = Stranger {
     junk: 260,
     unknown_keys: 3,
@@ -275,12 +275,12 @@ const STRANGER_DOES: Stranger = Stranger {
 fn ordered(seed: u64, events: usize, mode: &'static str) -> Scenario {
     Scenario {
         order: Some(Ordering { mode, versions: 20 }),
-        // A permanently rejected event says nothing about the order.
+        // An event that the destination always rejects shows nothing about the order.
         unwanted: 0,
         killers: 0,
-        // Within the margin of the leases.
+        // The clock error is within the margin of the leases.
         skew_ms: 2_000,
-        // A short interval, so that versions of an entity overlap in a small run too.
+        // The interval is short, so that versions of an entity overlap in a small run too.
         arrive_in_ms: events as u64 * 400,
         ..Scenario::rough(seed, events)
     }
@@ -294,7 +294,7 @@ pub fn strict(seed: u64, events: usize) -> Scenario {
     ordered(seed, events, "strict")
 }
 
-/// Thirty days in which each part is down once and an operator purges the queues.
+/// Returns a run of thirty days in which each part is down once and an operator purges the queues.
 pub fn month(seed: u64, events: usize) -> Scenario {
     let down = |what, day: i64, hours: i64| Outage {
         what,
@@ -322,7 +322,7 @@ pub fn month(seed: u64, events: usize) -> Scenario {
     }
 }
 
-/// Ten hours of heavy traffic, in which the processor is stopped for four hours.
+/// Returns a run of ten hours with heavy traffic, in which the processor is stopped for four hours.
 pub fn stopped(seed: u64, events: usize) -> Scenario {
     let stop = Outage {
         what: Down::Processor,
@@ -337,7 +337,7 @@ pub fn stopped(seed: u64, events: usize) -> Scenario {
     }
 }
 
-/// The fault rates of a normal day.
+/// Returns the fault rates of a normal day.
 fn quiet() -> Odds {
     Odds {
         unreached: 2,

@@ -1,4 +1,5 @@
-//! Virtual time: the time of the paused runtime, read through clocks that differ.
+//! The virtual time of the simulation: the time of the paused runtime, which each function reads
+//! through a clock with its own error.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,24 +15,25 @@ thread_local! {
     static SKEW_MS: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Starts the time of this thread at [`BEGIN`]. Must be called inside the runtime.
+/// Starts the time of this thread at [`BEGIN`]. The caller must be inside the runtime.
 pub fn begin() {
     BEGAN.set(Some(Instant::now()));
     SKEW_MS.set(0);
 }
 
-/// The real time of the simulation in milliseconds, without any clock error.
+/// Returns the real time of the simulation in milliseconds, without any clock error.
 pub fn true_ms() -> i64 {
     let elapsed = BEGAN.get().map(|began| began.elapsed()).unwrap_or_default();
     BEGIN + i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The time since the start.
+/// Returns the time since the start.
 pub fn elapsed() -> Duration {
     BEGAN.get().map(|began| began.elapsed()).unwrap_or_default()
 }
 
-/// The clock of the production code: the clock of the function that currently runs on this thread.
+/// Returns the time for the production code, by the clock of the function that currently runs on
+/// this thread.
 pub fn read() -> UnixMillis {
     UnixMillis(true_ms() + SKEW_MS.get())
 }

@@ -1,5 +1,4 @@
-//! Runs a function that can crash or freeze between any two of its steps, with a clock that is
-//! wrong.
+//! Runs a function that can crash or freeze between any two of its steps, with a clock error.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -27,12 +26,12 @@ pub enum Role {
     BackupSync,
 }
 
-/// The function that currently runs.
+/// Returns the function that currently runs.
 pub fn role() -> Role {
     ROLE.get()
 }
 
-/// The number of the current invocation. Each invocation has a different number.
+/// Returns the number of the current invocation. Each invocation has a different number.
 pub fn invocation() -> u64 {
     INVOCATION.get()
 }
@@ -60,8 +59,8 @@ pin_project! {
         role: Role,
         invocation: u64,
         skew_ms: i64,
-        // When Lambda ends the function. A frozen function is not ended: it continues when it wakes
-        // up.
+        // The time at which Lambda ends the function. Lambda does not end a frozen function, which
+        // continues when it wakes up.
         ends: Instant,
         world: Shared,
     }

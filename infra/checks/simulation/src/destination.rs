@@ -1,5 +1,5 @@
-//! The endpoint to which events are forwarded. It supports idempotency keys, and it fails in every
-//! way in which an endpoint can fail.
+//! The endpoint to which events are forwarded. It supports idempotency keys, and fails in every way
+//! in which an endpoint can fail.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::world::Shared;
 /// The state of the destination.
 pub struct Destination {
     keys: HashSet<String>,
-    /// How often each event was carried out, and how often it was requested.
+    /// The number of times that each event was carried out, and the number of times that it was
+    /// requested.
     pub done: Vec<u32>,
     pub asked: Vec<u32>,
     /// The version of each entity at the destination. If the request contains a version, the
@@ -106,7 +107,7 @@ impl Destination {
     }
 }
 
-/// The connection of the production code to the destination.
+/// Returns the connection of the production code to the destination.
 pub fn inside(world: &Shared) -> Inside {
     let world = world.clone();
     Arc::new(move |request| {
@@ -120,7 +121,7 @@ pub fn inside(world: &Shared) -> Inside {
     })
 }
 
-/// The provider's API that returns public keys to a caller with a token.
+/// Answers as the provider's API, which returns public keys to a caller with a token.
 /// <https://developer.ebay.com/api-docs/commerce/notification/resources/public_key/methods/getPublicKey>
 fn keys(world: &Shared, request: &Request) -> Answer {
     let path = request.url().path();
@@ -243,7 +244,7 @@ fn of(status: u16) -> Answer {
     }
 }
 
-/// The error of the HTTP client if no answer arrives.
+/// Returns the error of the HTTP client for a missing answer.
 async fn silence() -> SendError {
     sleep(Duration::from_secs(20)).await;
     SendError::OutcomeUnknown("timed out".to_owned())

@@ -1,10 +1,10 @@
 //! Runs the production code in virtual time, with stores that fail.
 //!
-//! A [`scenario`] describes the faults. A [`run`] contains the catcher, the processor and
-//! backup-sync unchanged, on the AWS SDK. Their HTTP requests end in the [`wire`], where in-memory
-//! DynamoDB, SQS, S3 and Parameter Store answer them. An [`observer`] sees every write and checks
-//! it. No call waits in real time and everything is deterministic: days pass in seconds, and the
-//! same seed repeats the same run.
+//! A [`scenario`] describes the faults. A [`run`] contains the unchanged catcher, processor and
+//! backup-sync, which use the AWS SDK. Their HTTP requests end in the [`wire`] module, where an
+//! in-memory DynamoDB, SQS, S3 and Parameter Store answer them. An [`observer`] checks every write.
+//! No call waits in real time, so days pass in seconds. Everything is deterministic, so the same
+//! seed repeats the same run.
 
 pub mod cases;
 pub mod clock;

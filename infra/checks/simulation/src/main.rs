@@ -1,5 +1,5 @@
-//! Runs the scenarios on all cores, prints the results, and fails if a figure does not hold or an
-//! ablation breaks nothing.
+//! Runs the scenarios on all cores and prints the results. Fails if a figure is above its maximum,
+//! or if an ablation violates nothing.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -18,20 +18,20 @@ use simulation::scenario::Scenario;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Events of one run. More events would cost memory, fewer events time.
+/// The number of events in one run. More events need more memory; fewer events need more runs.
 const WORLD: usize = 10_000;
 
-/// Events of one run with an order, where each event is read many times.
+/// The number of events in one run with an order, where each event is read many times.
 const ORDERED: usize = 2_000;
 
-/// Events of the month, and of the hours in which the processor stops.
+/// The number of events in the month, and in the hours in which the processor stops.
 const MONTH_EVENTS: usize = 3_000;
 const STOPPED_EVENTS: usize = 2_000;
 
-/// Events of a run with a stranger, who makes more requests than the senders.
+/// The number of events in a run with a stranger, who makes more requests than the senders.
 const STRANGER_EVENTS: usize = 1_400;
 
-/// The cases whose figures must hold. The ablations follow them.
+/// The cases whose figures are checked. The ablations follow them.
 const JUDGED: [Case; 7] = [
     ROUGH,
     MONTH,
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 struct Options {
     seed: u64,
     events: usize,
-    /// A part of the name of the only case to run; no ablations run then.
+    /// A part of the name of the only case to run. No ablation runs then.
     only: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The seed of one of several runs.
+    /// Returns the seed of one of several runs.
     fn seed(&self, world: usize) -> u64 {
         self.seed.wrapping_mul(1_000_003).wrapping_add(world as u64)
     }
@@ -111,7 +111,7 @@ impl Options {
 /// A run, and the index of its result.
 struct Job {
     place: usize,
-    /// `None` for an ablation, which must break something.
+    /// The case of the run. `None` for an ablation, which must violate something.
     judged: Option<Case>,
     scenario: Scenario,
 }
@@ -175,8 +175,8 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
     Ok((lines.collect(), teeth.collect(), hours))
 }
 
-/// Runs all events in one case. The first runs of an ordered case have the same seeds as in a full
-/// run.
+/// Runs all events in one case. If the case has an order, its first runs have the same seeds as in
+/// a full run.
 fn one(options: &Options, only: &str) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
     let case = JUDGED.into_iter().find(|case| case.name.contains(only));
     let case =

@@ -34,7 +34,7 @@ impl Mapping {
     }
 }
 
-/// Invokes the processor while there are messages, forever.
+/// Invokes the processor whenever the queue has messages. Never returns.
 pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
     loop {
         let Some(batch) = next_batch(&run, &mapping) else {
@@ -87,11 +87,11 @@ async fn idle(run: &Run) {
         (next.unwrap_or(default).max(1), world.rung.clone())
     };
     let next = Duration::from_millis(next.unsigned_abs());
-    // A message was sent, or the time has come: both mean to check the queue.
+    // A message was sent, or a hidden message became visible. In both cases, check the queue.
     let _ = tokio::time::timeout(next, rung.notified()).await;
 }
 
-/// One invocation. A frozen function is abandoned after its timeout; it may wake up later and
+/// Makes one invocation. A frozen function is abandoned after its timeout. It can wake up later and
 /// continue.
 async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
     let records = batch.iter().map(|message| {

@@ -19,14 +19,14 @@ use crate::wire::dynamodb::{Changed, Item, Value};
 use crate::wire::sqs::Message;
 pub use figures::Figures;
 
-/// Maximum number of backup-sync rounds until the key of a genuine request is fetched, regardless
-/// of the keys that other callers name: one hour.
+/// The maximum number of backup-sync rounds until the key of a genuine request is fetched,
+/// regardless of the keys that other callers name. These rounds take one hour.
 pub const KEY_ROUNDS: u32 = 12;
 
-/// Maximum time until a catcher reads a fetched key.
+/// The maximum time until a catcher reads a fetched key.
 const KEY_READ: Duration = Duration::from_secs(60);
 
-/// A key that a genuine request named: when it was first named, and when it was fetched.
+/// The times at which a genuine request first named a key, and at which the key was fetched.
 #[derive(Clone, Copy, Debug)]
 struct Named {
     at: i64,
@@ -37,18 +37,18 @@ struct Named {
 #[derive(Clone, Debug, Default)]
 struct Known {
     acknowledged: bool,
-    /// Invocations that crashed, froze or failed while they had a message of the event or had
-    /// claimed it.
+    /// The number of invocations that crashed, froze or failed while they had a message of the
+    /// event or had claimed it.
     interrupted: u32,
-    /// The invocation that claimed the event last.
+    /// The invocation that made the newest claim of the event.
     held_by: Option<u64>,
-    /// Recorded outcomes by run.
+    /// The number of recorded outcomes by run.
     outcomes: HashMap<i128, u32>,
     retries: u64,
-    /// When the row was written, and whether it is settled.
+    /// The time at which the row was written, and whether it is settled.
     arrived_at: Option<i64>,
     settled: bool,
-    /// When each attempt began.
+    /// The time at which each attempt began.
     claimed_at: HashMap<i128, i64>,
 }
 
@@ -57,23 +57,23 @@ pub struct Witness {
     known: HashMap<usize, Known>,
     /// The events that each running invocation has claimed.
     claimed: HashMap<u64, Vec<usize>>,
-    /// Invocations that ended. Their requests may still arrive.
+    /// Invocations that have ended. Their requests can still arrive.
     over: HashSet<u64>,
     /// Events that were taken over from an invocation that was too slow but still running.
     overtaken: HashSet<(usize, u64)>,
-    /// Outcomes that changed after they were recorded.
+    /// The number of outcomes that changed after they were recorded.
     pub changed_outcomes: u64,
-    /// Claims that did not increase the fencing token, and similar errors.
+    /// The number of claims that did not increase the fencing token, and of similar errors.
     pub backward: u64,
-    /// Attempts that began before they were due.
+    /// The number of attempts that began before they were due.
     pub early: u64,
-    /// Calls for an event while an older event of its entity was open, which had arrived before the
-    /// attempt began.
+    /// The number of calls for an event while an older event of its entity was open, which had
+    /// arrived before the attempt began.
     pub inversions: u64,
     /// The event of each body that a genuine sender sends, by the hash in the rows. Empty without a
     /// stranger.
     genuine: HashMap<String, usize>,
-    /// The first row of each event that may run.
+    /// The first row that may run, for each event.
     homes: HashMap<usize, String>,
     /// The keys with which genuine senders sign.
     named: BTreeMap<String, Named>,
@@ -95,14 +95,14 @@ fn is_settled(state: &str) -> bool {
     matches!(state, "done" | "dead_letter")
 }
 
-/// The event of a key. A quarantined event has a longer key.
+/// Returns the event of a key. A quarantined event has a longer key.
 fn event_of(pk: &str) -> Option<usize> {
     let (_, id) = pk.split_once("#evt_")?;
     id.parse().ok()
 }
 
 impl Witness {
-    /// With a stranger, the observer must know the bodies of genuine senders.
+    /// Creates an observer. With a stranger, it must know the bodies of genuine senders.
     pub fn of(scenario: &Scenario) -> Self {
         let events = match scenario.stranger {
             Some(_) => scenario.events,
@@ -139,7 +139,8 @@ impl Witness {
         }
     }
 
-    /// Whether the provider has a key of this name.
+    /// Records that the provider returned a key. Returns whether the provider has a key of this
+    /// name.
     pub fn gave_out(&mut self, kid: &str) -> bool {
         let named = self.named.get_mut(kid);
         let now = clock::true_ms();
@@ -148,13 +149,13 @@ impl Witness {
             .is_some()
     }
 
-    /// Whether the event is in the ledger.
+    /// Returns whether the event is in the ledger.
     pub fn has_row(&self, event: usize) -> bool {
         self.homes.contains_key(&event)
     }
 
-    /// The event of a row that may run. With a stranger, event ids are not trustworthy: the body
-    /// determines the event, and only one row of each event may run.
+    /// Returns the event of a row that may run. With a stranger, event ids are not trustworthy, so
+    /// the body determines the event, and only one row of each event may run.
     fn event_of_row(&mut self, pk: &str, row: &Item) -> Option<usize> {
         if self.genuine.is_empty() {
             return event_of(pk);
@@ -178,11 +179,11 @@ impl Witness {
         self.known.entry(event).or_default().acknowledged = true;
     }
 
-    /// Records that an invocation ended. The messages of its batch that are `hurt` are received
-    /// again.
+    /// Records that an invocation ended. The queue delivers the messages of its batch that are
+    /// `hurt` again.
     ///
-    /// A worker also continues with events of which it has no message. Those that it did not finish
-    /// were interrupted too.
+    /// A worker also processes events without a message in its batch. If the worker did not finish
+    /// them, they were interrupted too.
     pub fn ended(&mut self, invocation: u64, batch: &[Message], hurt: impl Fn(&Message) -> bool) {
         self.over.insert(invocation);
         let event_of = |message: &Message| sender::event_of_message(&message.body);
@@ -196,14 +197,14 @@ impl Witness {
             held && !named.contains(event)
         }));
         for event in interrupted {
-            // Once per invocation.
+            // Each invocation counts once.
             if !self.overtaken.remove(&(event, invocation)) {
                 self.known.entry(event).or_default().interrupted += 1;
             }
         }
     }
 
-    /// Records a call for an event whose entity has this many older versions.
+    /// Records a call for an event whose entity has `older` older versions.
     pub fn asked_in_order(&mut self, event: usize, older: usize, attempt: i128) {
         let claimed = self.known.get(&event);
         let Some(claimed_at) = claimed
@@ -289,7 +290,8 @@ impl Witness {
         }
     }
 
-    /// The sweep also takes an event from a slow worker when it makes the event a dead letter.
+    /// Records the end of a claim. The sweep also takes an event from a slow worker when it makes
+    /// the event a dead letter.
     fn saw_end_of_claim(&mut self, event: usize, invocation: u64) {
         let known = self.known.entry(event).or_default();
         if let Some(holder) = known.held_by.take()
@@ -302,12 +304,14 @@ impl Witness {
     }
 }
 
-/// Whether an attempt began before its retry was due, or before the lease of the last one was over.
+/// Returns whether an attempt began before its retry was due, or before the lease of the previous
+/// attempt ended.
 fn is_early(old: &Item, new: &Item) -> bool {
     let begun = number(new, "lu") - 35_000;
     match text(old, "st") {
         "failed" => begun < number(old, "due"),
-        // By the clock of the worker that took over, with the margin for the other clocks.
+        // The comparison uses the clock of the worker that took over, with a margin for the
+        // difference from other clocks.
         "processing" => begun <= number(old, "lu") + 5_000,
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! The text output of the results.
+//! Formats the results as text.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub struct Tooth {
 }
 
 impl Tooth {
-    /// Without the protection, the figure must not hold.
+    /// Returns whether the figure is violated without the protection, as it must be.
     pub fn bites(&self) -> bool {
         !self
             .ablation
@@ -40,7 +40,7 @@ impl Line {
     }
 }
 
-/// One row per figure of each case, followed by the ablations.
+/// Returns one row for each figure of each case, and then the ablations.
 pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
     let mut table = String::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Random numbers, the same for the same seed.
+//! A generator of random numbers. The same seed gives the same numbers.
 
 /// A stream of random numbers (xorshift64*).
 /// <https://en.wikipedia.org/wiki/Xorshift#xorshift*>
@@ -6,7 +6,7 @@
 pub struct Dice(u64);
 
 impl Dice {
-    /// Streams of one seed with different names are independent.
+    /// Creates a stream. Streams of one seed with different names are independent.
     pub fn new(seed: u64, name: u64) -> Self {
         let mixed = (seed.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ name.wrapping_mul(0xd1b5_4a32_d192_ed03);
@@ -24,7 +24,7 @@ impl Dice {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number in `0..end`; zero if the range is empty.
+    /// Returns a number in `0..end`, or zero if the range is empty.
     pub fn below(&mut self, end: u64) -> u64 {
         (self.roll() >> 11).checked_rem(end).unwrap_or(0)
     }
@@ -33,7 +33,7 @@ impl Dice {
         (from + self.below(to.saturating_sub(from) + 1)).min(to)
     }
 
-    /// Whether an event with this probability, in ten-thousandths, happens.
+    /// Returns whether an event with this probability, in ten-thousandths, happens.
     pub fn hits(&mut self, in_ten_thousand: u64) -> bool {
         self.below(10_000) < in_ten_thousand
     }

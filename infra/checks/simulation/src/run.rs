@@ -1,4 +1,4 @@
-//! One simulation run from start to end.
+//! Makes one simulation run from start to end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,13 +24,14 @@ use crate::wire::fate::Down;
 use crate::world::{Shared, World};
 use crate::{mapping, sender, stranger, webhook};
 
-/// Catchers that answer concurrently.
+/// The number of catchers that answer concurrently.
 const CATCHERS: usize = 4;
 
 /// The interval of the backup-sync schedules.
 const TICK: Duration = ROUND_EVERY;
 
-/// The result, and a hash over all events of the run: the same for the same scenario.
+/// The result of a run, with a hash over all its events. The hash is the same for the same
+/// scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     pub figures: Figures,
@@ -116,7 +117,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     run.found()
 }
 
-/// One invocation of backup-sync. A sandbox that froze or crashed is not used again.
+/// Runs one invocation of backup-sync. A sandbox that froze or crashed is not used again.
 async fn sync(run: Rc<Run>, sandbox: Rc<Sandbox<BackupSync>>, task: Task) {
     let (at_work, skew_ms) = (sandbox.clone(), sandbox.skew_ms);
     let work = async move { at_work.function.run(task).await.is_ok() };
@@ -159,12 +160,12 @@ impl Run {
         self.failed.borrow_mut().get_or_insert(error);
     }
 
-    /// Number of requests sent so far, which differs for each request.
+    /// Returns the number of requests sent so far. The number is different for each request.
     pub fn next_turn(&self) -> usize {
         self.turn.get()
     }
 
-    /// Whether each event was sent at least once.
+    /// Returns whether each event was sent at least once.
     pub fn all_are_sent(&self) -> bool {
         self.all_sent.get()
     }
@@ -175,7 +176,7 @@ impl Run {
         quiet && world.queues.are_empty() && !world.table.has_open_rows()
     }
 
-    /// The next catcher, in turn.
+    /// Returns the next catcher in round-robin order.
     pub fn catcher(&self) -> anyhow::Result<Rc<Sandbox<Catcher>>> {
         let mut catchers = self.catchers.borrow_mut();
         if catchers.len() < CATCHERS {
@@ -187,7 +188,7 @@ impl Run {
         Ok(catchers.swap_remove(index)).inspect(|catcher| catchers.push(catcher.clone()))
     }
 
-    /// A catcher that crashed is not used again.
+    /// Removes a catcher that crashed, so that it is not used again.
     pub fn forget_catcher(&self, dead: &Rc<Sandbox<Catcher>>) {
         self.catchers
             .borrow_mut()
@@ -205,8 +206,8 @@ impl Run {
         self.processors.borrow_mut().push(processor);
     }
 
-    /// The schedules of backup-sync; sometimes a schedule fires twice. A sweep without open rows
-    /// and a drain of empty queues do nothing, and are skipped.
+    /// Runs the schedules of backup-sync. Sometimes a schedule starts a task twice. A sweep without
+    /// open rows and a drain of empty queues do nothing, so they are skipped.
     fn schedule(self: &Rc<Self>) -> anyhow::Result<()> {
         let mut tasks = Vec::new();
         {
@@ -262,10 +263,11 @@ impl Run {
     }
 }
 
-/// Number of entities whose version at the destination is not the newest one that was carried out.
-/// A dead letter counts if the destination carried it out but this could not be recorded. Below a
-/// dead letter that was not carried out, only carried out versions count: the skipped versions were
-/// skipped because of the dead letter, which waits for an operator.
+/// Returns the number of entities whose version at the destination is not the newest one that was
+/// carried out. A dead letter counts if the destination carried it out but this could not be
+/// recorded. If a dead letter was not carried out, older versions can have been skipped because of
+/// it, and it waits for an operator. Below such a dead letter, only versions that were carried out
+/// count.
 fn stale(world: &World) -> u64 {
     let Some(order) = world.scenario.order else {
         return 0;
@@ -289,9 +291,9 @@ fn stale(world: &World) -> u64 {
 enum Fate {
     /// The destination carried the event out.
     CarriedOut,
-    /// Done without its actions, because there was a newer event.
+    /// The event is done without its actions, because there was a newer event.
     PassedOver,
-    /// A dead letter that the destination never carried out.
+    /// The event is a dead letter that the destination never carried out.
     Dead,
 }
 
@@ -313,7 +315,7 @@ impl Newest {
         *newest = (*newest).max(Some(version));
     }
 
-    /// The version that the destination must have.
+    /// Returns the version that the destination must have.
     fn version(&self) -> Option<usize> {
         if self.dead > self.passed_over {
             self.carried_out
@@ -323,7 +325,7 @@ impl Newest {
     }
 }
 
-/// The event of a settled row, and its outcome according to the ledger and the destination.
+/// Returns the event of a settled row, and its outcome according to the ledger and the destination.
 fn fate_of(pk: &str, row: &Item, done: &[u32]) -> Option<(usize, Fate)> {
     let event = sender::event_of_message(pk)?;
     let carried_out = done.get(event).is_some_and(|times| *times > 0);

@@ -1,4 +1,4 @@
-//! The functions as Lambda runs them, each with its own memory and its own clock.
+//! Runs the functions as Lambda runs them, each with its own memory and its own clock.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use crate::webhook::{self, EBAY};
 use crate::wire;
 use crate::world::{SECRETS_PATH, Shared};
 
-/// The only source that sends, without a stranger.
+/// The only source of a run without a stranger.
 pub const SOURCE: &str = "stripe-main";
 
 const TABLE: &str = "inbox";
@@ -78,7 +78,7 @@ impl Sandboxes {
         )))
     }
 
-    /// A backup-sync with other sources and with a provider.
+    /// Returns a backup-sync with other sources and with a provider.
     pub fn backup_sync_of(
         &self,
         sources: &str,
@@ -89,7 +89,7 @@ impl Sandboxes {
         Ok(self.sandbox(BackupSync::with_outbound(parts, outbound, clock::read)))
     }
 
-    /// The ledger, for tests that read it.
+    /// Returns the ledger, for tests that read it.
     pub fn ledger(&self) -> anyhow::Result<Ledger> {
         Ok(self.parts(CallPolicy::LONG)?.inbox.ledger)
     }
@@ -131,7 +131,7 @@ impl Sandboxes {
         })
     }
 
-    /// Each process has its own retry quota. The SDK keeps it by region.
+    /// Each process has a separate retry quota. The SDK stores this quota by region.
     fn aws(&self, patience: CallPolicy) -> Aws {
         static PROCESSES: AtomicU64 = AtomicU64::new(0);
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +174,7 @@ fn sources(world: &Shared) -> String {
     head + &others.collect::<String>()
 }
 
-/// The source of this name. The name determines its preset.
+/// Returns the settings of the source with this name. The name determines the preset.
 fn source(name: &str) -> String {
     let preset = name.trim_end_matches("-main");
     let preset = if preset == "woo" {

@@ -13,11 +13,11 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 pub struct Scenario {
     pub seed: u64,
     pub events: usize,
-    /// First deliveries are distributed evenly over this time.
+    /// The time over which first deliveries are distributed evenly.
     pub arrive_in_ms: u64,
-    /// The latest end of the run.
+    /// The time at which the run ends at the latest.
     pub ends_after_ms: u64,
-    /// Share of events that are delivered a second time.
+    /// The share of events that are delivered a second time.
     pub duplicates: u64,
     pub odds: Odds,
     /// Maximum latency of a call.
@@ -37,9 +37,9 @@ pub struct Scenario {
     /// Maximum clock error.
     pub skew_ms: i64,
     pub outages: Vec<Outage>,
-    /// When an operator purges the queues.
+    /// The times at which an operator purges the queues.
     pub purges_ms: Vec<i64>,
-    /// Events belong to entities, and each entity has several versions.
+    /// The order of the events, which then belong to entities with several versions.
     pub order: Option<Ordering>,
     pub weakness: Option<Weakness>,
     pub without: Option<Without>,
@@ -53,7 +53,8 @@ pub struct Stranger {
     /// Unsigned requests per day to the source whose keys are fetched. Other sources get a tenth of
     /// them.
     pub junk: u64,
-    /// Nonexistent keys that the stranger names per minute, and for how many minutes.
+    /// The number of nonexistent keys that the stranger names per minute, and the number of
+    /// minutes.
     pub unknown_keys: u64,
     pub names_keys_for: u64,
     /// Share of acknowledged requests, in ten-thousandths, that the stranger captures and posts
@@ -70,7 +71,7 @@ pub struct Ordering {
 }
 
 impl Ordering {
-    /// The entity of an event, and its version, starting at 0.
+    /// Returns the entity of an event and its version, starting at 0.
     pub fn place(self, event: usize) -> (usize, usize) {
         let versions = self.versions.max(1);
         (event / versions, event % versions)
@@ -88,11 +89,11 @@ pub enum Without {
     HonestAnswer,
     /// Each attempt sends another key to the destination.
     StableKey,
-    /// The sweep cannot read the depth of the queue, and does not slow down.
+    /// The sweep cannot read the depth of the queue, so it does not slow down.
     DepthGate,
     /// The destination reports an effect that did not happen.
     Deed,
-    /// A handshake signs any text for the caller, not only text that looks like a challenge.
+    /// A handshake signs any text for the caller, and not only text that looks like a challenge.
     HandshakeGuard,
 }
 
@@ -105,7 +106,7 @@ pub enum Nature {
 }
 
 impl Scenario {
-    /// Faults at every step.
+    /// Returns a scenario with faults at every step.
     pub fn rough(seed: u64, events: usize) -> Self {
         Self {
             seed,
@@ -132,7 +133,7 @@ impl Scenario {
         }
     }
 
-    /// No faults.
+    /// Returns a scenario without faults.
     pub fn calm(seed: u64, events: usize) -> Self {
         Self {
             duplicates: 0,
@@ -161,7 +162,8 @@ impl Scenario {
     }
 }
 
-/// When a sender retries a delivery that was not acknowledged, similar to the three days of Stripe.
+/// The times at which a sender retries a delivery that was not acknowledged. They cover three days,
+/// as with Stripe.
 /// <https://docs.stripe.com/webhooks#behaviors>
 pub const RETRIES_MS: [u64; 12] = [
     MINUTE_MS,
@@ -178,7 +180,7 @@ pub const RETRIES_MS: [u64; 12] = [
     12 * HOUR_MS,
 ];
 
-/// The time between the first and a second delivery of an event.
+/// Returns the time between the first and the second delivery of an event.
 pub fn second_delivery_ms(dice: &mut Dice) -> u64 {
     match dice.below(5) {
         0 => dice.between(0, 20),

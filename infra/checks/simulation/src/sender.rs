@@ -1,4 +1,5 @@
-//! The providers. They send each event until it is acknowledged, and send some events again.
+//! Plays the providers. They send each event until it is acknowledged, and send some events a
+//! second time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,16 +17,17 @@ use crate::webhook::{self, MAILGUN, Webhook};
 /// The timeout of a sender.
 const WAITS: Duration = Duration::from_secs(10);
 
-/// Mailgun signs the time only once, and stops retrying before the signature is too old.
+/// The time after which a sender of Mailgun stops. Mailgun signs the time only once, and stops
+/// retrying before the signature is too old.
 const GIVES_UP: Duration = Duration::from_secs(8 * 3600);
 
-/// The event of a message.
+/// Returns the event of a message.
 pub fn event_of_message(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once("#evt_")?;
     rest.get(..9)?.parse().ok()
 }
 
-/// Sends all first deliveries on time.
+/// Sends the first delivery of each event at its time.
 pub async fn send_all(run: Rc<Run>) {
     let (line, scenario) = {
         let world = run.world.lock();
@@ -49,8 +51,8 @@ pub async fn send_all(run: Rc<Run>) {
     }
 }
 
-/// The order in which events are sent. The versions of an entity are shuffled with those of other
-/// entities.
+/// Returns the order in which events are sent. The versions of an entity are mixed with those of
+/// other entities.
 fn line(scenario: &Scenario) -> Vec<usize> {
     let mut line: Vec<usize> = (0..scenario.events).collect();
     if let Some(order) = scenario.order {
@@ -107,7 +109,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends a request; `None` if no answer arrives in time.
+/// Sends a request. Returns `None` if no answer arrives in time.
 pub async fn send(run: &Run, webhook: &Webhook) -> anyhow::Result<Option<Answer>> {
     let request = webhook.request()?;
     let sandbox = run.catcher()?;

@@ -20,20 +20,20 @@ use crate::webhook::{
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The addresses from which the stranger sends.
+/// The number of addresses from which the stranger sends.
 const ADDRESSES: usize = 8;
 
 /// A well-formed signature that matches no message.
 const NO_SIGNATURE: &str = "MAYCAQECAQE=";
 
-/// Headers that name a delivery and are not covered by a signature.
+/// Headers that name a delivery but are not covered by a signature.
 const UNSIGNED_IDS: [&str; 3] = [
     "x-github-delivery",
     "x-wc-webhook-delivery-id",
     "i-twilio-idempotency-token",
 ];
 
-/// All independent actions of the stranger, while genuine senders send.
+/// Runs all actions of the stranger in parallel while genuine senders send.
 pub async fn act(run: Rc<Run>) {
     let (stranger, without) = {
         let scenario = &run.world.lock().scenario;
@@ -49,8 +49,8 @@ pub async fn act(run: Rc<Run>) {
     );
 }
 
-/// Uses up the quarantine's budget at the beginning of each day: completely for the source whose
-/// requests wait for a key, and partly for other sources.
+/// Uses up the daily limits of the quarantine: completely for the source whose requests wait for a
+/// key, and partly for other sources.
 async fn flood(run: &Run, stranger: Stranger) {
     for day in 1.. {
         for n in 0..stranger.junk {
@@ -118,8 +118,7 @@ async fn forge(run: &Run, body: String, signature: String) {
     post(run, &Webhook::post(X, "application/json", headers, body)).await;
 }
 
-/// The body of the answer, if there is one. Each request comes from the next address of the
-/// stranger.
+/// Posts a request from the next address of the stranger. Returns the body of the answer, if any.
 async fn post(run: &Run, webhook: &Webhook) -> Option<String> {
     let mut webhook = webhook.clone();
     let address = format!("192.0.2.{}", run.next_turn() % ADDRESSES);
@@ -133,8 +132,9 @@ async fn post(run: &Run, webhook: &Webhook) -> Option<String> {
     }
 }
 
-/// Handles an acknowledged request. The stranger may capture it, and posts the copy again when the
-/// event is in the ledger: before its row is written, a copy cannot be told from the original.
+/// Handles an acknowledged request, which the stranger may capture. The stranger posts the copy
+/// again when the event is in the ledger, because earlier a copy cannot be distinguished from the
+/// original.
 pub fn may_capture(run: &Rc<Run>, event: usize, webhook: Webhook) {
     let (stranger, seed) = {
         let scenario = &run.world.lock().scenario;
@@ -158,7 +158,7 @@ pub fn may_capture(run: &Rc<Run>, event: usize, webhook: Webhook) {
     });
 }
 
-/// The captured request, and variants with the same signature.
+/// Returns the captured request, and variants with the same signature.
 fn spellings(captured: &Webhook) -> Vec<Webhook> {
     let with = |change: &dyn Fn(&mut Webhook)| {
         let mut webhook = captured.clone();
@@ -205,7 +205,7 @@ fn spellings(captured: &Webhook) -> Vec<Webhook> {
     all
 }
 
-/// Other bodies whose sorted and joined fields give the same text.
+/// Returns other bodies whose sorted and joined fields give the same text.
 fn forms(body: &str) -> Vec<String> {
     let fields: Vec<&str> = body.split('&').collect();
     let reversed: Vec<&str> = fields.iter().rev().copied().collect();
@@ -226,7 +226,7 @@ fn forms(body: &str) -> Vec<String> {
     ]
 }
 
-/// Other documents with the same signed token.
+/// Returns other documents with the same signed token.
 fn documents(body: &str) -> Vec<String> {
     let id = event_of(body.as_bytes()).unwrap_or(0);
     let old = format!("evt_{id:09}");

@@ -30,15 +30,15 @@ pub const WOO: &str = "woo-main";
 pub const X: &str = "x-main";
 pub const EBAY: &str = "ebay-main";
 
-/// The sources of a run with a stranger. Each has another weak point: an id outside the signature,
-/// a signature over the sorted fields of a form, a signature over a token alone, a handshake that
-/// any form can resemble, a handshake that signs, and a key that must be fetched.
+/// The sources of a run with a stranger. Each source has a different weakness: an id outside the
+/// signature, a signature over the sorted fields of a form, a signature over a token alone, a
+/// handshake that any form can resemble, a handshake that signs, and a key that must be fetched.
 pub const SOURCES: [&str; 7] = [SOURCE, GITHUB, TWILIO, MAILGUN, WOO, X, EBAY];
 
 /// The characters that are escaped in a form.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_');
 
-/// The host of the functions, as senders sign it.
+/// The host of the functions in the URL that senders sign.
 const HOST: &str = "simulated.example";
 
 /// The header with a sender's address, which the gateway sets, and the address of genuine senders.
@@ -55,7 +55,7 @@ pub struct Webhook {
     pub body: String,
 }
 
-/// The source of an event.
+/// Returns the source of an event.
 pub fn source_of(scenario: &Scenario, event: usize) -> &'static str {
     if scenario.stranger.is_none() {
         return SOURCE;
@@ -70,14 +70,14 @@ pub fn id_of(event: usize) -> String {
     format!("evt_{event:09}")
 }
 
-/// The event whose id is in a body.
+/// Returns the event whose id is in a body.
 pub fn event_of(body: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(body).ok()?;
     let (_, rest) = text.split_once("evt_")?;
     rest.get(..9)?.parse().ok()
 }
 
-/// The body of an event, which is the same in each delivery.
+/// Returns the body of an event, which is the same in each delivery.
 pub fn body_of(scenario: &Scenario, event: usize) -> String {
     let (id, noise) = (id_of(event), noise(scenario, event));
     match source_of(scenario, event) {
@@ -100,8 +100,8 @@ pub fn body_of(scenario: &Scenario, event: usize) -> String {
             })
             .to_string()
         }
-        // Text that customers write can resemble the request that a shop sends when a webhook is
-        // saved.
+        // Text that customers write can resemble the request that a shop sends when an operator
+        // saves a webhook.
         WOO => json!({
             "id": id,
             "customer_note": format!("see https://shop.example/?order=1&webhook_id={event}&page=2"),
@@ -132,7 +132,7 @@ fn stripe(scenario: &Scenario, event: usize, noise: &str) -> String {
     )
 }
 
-/// Small, larger than a row includes, or larger than a row can be. The text is not compressible.
+/// Returns incompressible text: small, or too large to be in the row, or larger than a row can be.
 fn noise(scenario: &Scenario, event: usize) -> String {
     let mut dice = Dice::new(scenario.seed, 0x62_6f64_7900 + event as u64);
     let len = match dice.below(1_000) {
@@ -144,19 +144,19 @@ fn noise(scenario: &Scenario, event: usize) -> String {
     noise.collect()
 }
 
-/// The time of the first delivery of an event, from the start.
+/// Returns the time of the first delivery of an event, from the start.
 pub fn first_sent_ms(scenario: &Scenario, place: usize) -> u64 {
     scenario.arrive_in_ms * place as u64 / scenario.events.max(1) as u64
 }
 
-/// The same in seconds of the clock. Without an order, events are sent in the order of their
-/// numbers.
+/// Returns the time of the first delivery in seconds of the clock. Without an order, events are
+/// sent in the order of their numbers.
 fn first_sent_secs(scenario: &Scenario, event: usize) -> i64 {
     let after = i64::try_from(first_sent_ms(scenario, event)).unwrap_or(0);
     (clock::BEGIN + after) / 1000
 }
 
-/// The event as its provider sends it now.
+/// Returns the event as its provider sends it now.
 pub fn genuine(scenario: &Scenario, event: usize) -> Webhook {
     let source = source_of(scenario, event);
     let body = body_of(scenario, event);
@@ -222,7 +222,7 @@ impl Webhook {
         }
     }
 
-    /// A handshake request.
+    /// Returns a handshake request.
     pub fn get(source: &'static str, query: String) -> Self {
         Self {
             source,
@@ -233,7 +233,7 @@ impl Webhook {
         }
     }
 
-    /// The request in the format of the HTTP API.
+    /// Returns the request in the format of the HTTP API.
     pub fn request(&self) -> anyhow::Result<Request> {
         let event = json!({
             "version": "2.0",
@@ -257,12 +257,13 @@ fn mac<M: hmac::Mac + hmac::KeyInit>(message: &[&[u8]]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// HMAC-SHA256 over a body.
+/// Returns the HMAC-SHA256 of a body.
 fn signed(body: &str) -> Vec<u8> {
     mac::<Hmac<Sha256>>(&[body.as_bytes()])
 }
 
-/// The signature of X over a body. The handshake of X answers with the same signature over a token.
+/// Returns the signature of X over a body. The handshake of X answers with the same signature over
+/// a token.
 pub fn x_signature(text: &str) -> String {
     format!("sha256={}", STANDARD.encode(signed(text)))
 }
@@ -276,7 +277,7 @@ pub fn form(fields: &[(&str, &str)]) -> String {
     fields.join("&")
 }
 
-/// The URL, followed by the fields sorted by name.
+/// Returns the signed text: the URL, followed by the fields sorted by name.
 /// <https://www.twilio.com/docs/usage/security#validating-requests>
 fn twilio_message(body: &str) -> String {
     let decoded = |text: &str| {
@@ -293,7 +294,7 @@ fn twilio_message(body: &str) -> String {
     format!("https://{HOST}/in/{TWILIO}{}", fields.collect::<String>())
 }
 
-/// The key that signs an event of eBay. The second half of the events uses another key.
+/// Returns the key that signs an event of eBay. The second half of the events uses another key.
 pub fn kid_of(scenario: &Scenario, event: usize) -> String {
     let second = event >= scenario.events / 2;
     let kid = if second {
@@ -304,7 +305,7 @@ pub fn kid_of(scenario: &Scenario, event: usize) -> String {
     kid.to_owned()
 }
 
-/// The header that names a key and carries a signature.
+/// Returns the header that names a key and carries a signature.
 pub fn ebay_header(kid: &str, signature: &str) -> String {
     let header = json!({ "alg": "ecdsa", "kid": kid, "signature": signature, "digest": "SHA1" });
     STANDARD.encode(header.to_string())
@@ -314,7 +315,7 @@ fn ebay_key() -> SigningKey {
     SigningKey::from_slice(&[7; 32]).expect("the fixed number is below the order of the curve")
 }
 
-/// ECDSA over the SHA-1 of a body, in DER.
+/// Returns the ECDSA signature over the SHA-1 of a body, in DER.
 fn ebay_signature(body: &str) -> String {
     let signature: Signature = ebay_key()
         .sign_prehash(&Sha1::digest(body.as_bytes()))
@@ -341,7 +342,7 @@ fn der_number(digits: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The public key in PEM, as eBay returns it: a `SubjectPublicKeyInfo`.
+/// Returns the public key in PEM, as eBay returns it: a `SubjectPublicKeyInfo`.
 /// <https://www.rfc-editor.org/rfc/rfc5480>
 pub fn ebay_public_key() -> String {
     let head = [

@@ -1,5 +1,5 @@
-//! The HTTP client of the AWS SDK, answered inside the process: the network between the production
-//! code and its stores, with its faults.
+//! The HTTP client of the AWS SDK, which gets its answers inside the process. It plays the network
+//! between the production code and its stores, with faults.
 
 pub mod dynamodb;
 pub mod fate;
@@ -20,7 +20,7 @@ use crate::crash_injection::{self, Role};
 use crate::world::{Shared, World};
 use fate::{Fate, Service};
 
-/// A client that reaches only the simulated world.
+/// Returns a client that reaches only the simulated stores and the simulated destination.
 pub fn client(world: &Shared) -> SharedHttpClient {
     let connector = SharedHttpConnector::new(Wire(world.clone()));
     http_client_fn(move |_, _| connector.clone())
@@ -37,7 +37,7 @@ pub struct Call {
     pub invocation: u64,
     pub service: Service,
     pub operation: String,
-    /// The path of an S3 object; empty for other services.
+    /// The path of an S3 object. It is empty for other services.
     pub path: String,
     pub body: Vec<u8>,
 }
@@ -109,7 +109,7 @@ async fn pass(world: Shared, call: Call) -> Result<HttpResponse, ConnectorError>
             never().await
         }
         Fate::Late(by) => {
-            // The call is applied even if its caller has stopped waiting.
+            // The call is applied even if its caller no longer waits.
             let late = tokio::spawn(async move {
                 sleep(by).await;
                 apply(&world, &call)
@@ -126,7 +126,7 @@ fn apply(world: &Shared, call: &Call) -> Reply {
     World::apply(&mut world.lock(), call)
 }
 
-/// Waits longer than any caller.
+/// Waits for longer than any caller.
 async fn never<T>() -> T {
     loop {
         sleep(Duration::from_secs(24 * 3600)).await;

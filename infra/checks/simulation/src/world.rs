@@ -28,9 +28,9 @@ pub struct World {
     pub scenario: Scenario,
     pub table: Table,
     pub queues: Queues,
-    /// Notified when a message is sent.
+    /// A signal that a message was sent.
     pub rung: Arc<Notify>,
-    /// Messages that a processor moved to the backlog queue.
+    /// The number of messages that a processor moved to the backlog queue.
     pub moved: u64,
     pub secrets: BTreeMap<String, String>,
     objects: HashMap<String, Vec<u8>>,
@@ -39,10 +39,10 @@ pub struct World {
     pub dice: Dice,
     /// A hash over all events of the run, in their order.
     pub trace: u64,
-    /// Calls to stores.
+    /// The number of calls to stores.
     pub calls: u64,
     invocations: u64,
-    /// Requests that the simulated stores do not support. Must stay empty.
+    /// Requests that the simulated stores do not support. The list must be empty.
     pub unknown: Vec<String>,
 }
 
@@ -86,7 +86,8 @@ impl World {
         }
     }
 
-    /// Records the answer to a genuine sender. Without a stranger, only our own faults reject it.
+    /// Records the answer to a genuine sender. Without a stranger, only a fault of the inbox
+    /// rejects a genuine request.
     pub fn told(&mut self, event: usize, status: Option<u16>) {
         if self.scenario.stranger.is_some() {
             let kid = webhook::source_of(&self.scenario, event) == webhook::EBAY;
@@ -95,13 +96,13 @@ impl World {
         }
     }
 
-    /// The number of a new invocation, from 1.
+    /// Returns the number of a new invocation, starting at 1.
     pub fn next_invocation(&mut self) -> u64 {
         self.invocations += 1;
         self.invocations
     }
 
-    /// The fate of a call, and its latency.
+    /// Returns the fault of a call, if any, and its latency.
     pub fn fate(&mut self, service: Service) -> (Fate, Duration) {
         self.calls += 1;
         let latency = Duration::from_millis(self.dice.between(1, self.scenario.latency_ms));

@@ -1,4 +1,4 @@
-//! Small runs. `make simulate` runs the large ones.
+//! Runs small simulations. `make simulate` runs the large ones.
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
@@ -31,7 +31,7 @@ fn the_zeros_are_zero_with_trouble_at_every_step() {
         figures,
     };
     assert!(line.holds(), "{figures:?}");
-    // Otherwise there was no trouble.
+    // With fewer calls, there would have been no faults.
     assert!(figures.calls > 6 * figures.events, "{figures:?}");
 }
 
@@ -56,7 +56,7 @@ fn versions_that_come_shuffled_leave_the_newest_state() {
     }
 }
 
-/// Fifteen events of each of seven sources; the key of one of them changes in the middle.
+/// Each of seven sources has fifteen events. The key of one source changes in the middle.
 #[test]
 fn a_stranger_costs_genuine_senders_nothing() {
     for case in [STRANGER, STRANGER_AMID_TROUBLE] {
@@ -78,11 +78,11 @@ fn one_seed_is_one_run() {
     assert_ne!(of(7).trace, of(8).trace);
 }
 
-/// A figure that nothing breaks is one that the simulation cannot see.
+/// If no ablation violates a figure, the simulation cannot detect a violation of it.
 #[test]
 fn every_figure_is_broken_by_something() {
     let ablations = ablations();
-    // Dead letters without a cause are left out: more than one protection guards against them.
+    // Dead letters without a cause are left out, because more than one protection prevents them.
     let alone = |figure: &Figure| *figure != Figure::Unexplained;
     for figure in Figure::ALL.into_iter().filter(alone) {
         assert!(
@@ -92,7 +92,7 @@ fn every_figure_is_broken_by_something() {
     }
 }
 
-/// The ablations that need few events; `make simulate` runs all of them.
+/// The ablations that need only a few events. `make simulate` runs all of them.
 #[test]
 fn without_a_protection_its_figure_does_not_hold() {
     let quick = [

@@ -1,5 +1,5 @@
-//! The DynamoDB of the simulation and the one of the local stack: two strangers who must agree on
-//! every transition over every kind of row.
+//! Compares the DynamoDB of the simulation with that of the local stack. They share no code, and
+//! must give the same result for every transition of every kind of row.
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
@@ -31,7 +31,7 @@ const TABLE: &str = "inbox";
 
 const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-/// An answer in a form that two stores can be compared in.
+/// An answer in a form in which the answers of two stores can be compared.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Applied(String),
@@ -60,7 +60,7 @@ fn simulated() -> Client {
     aws.dynamodb()
 }
 
-/// Both stores, and the services that one of them lives on.
+/// Returns clients for both stores, and the services that one of the stores needs.
 async fn both() -> (Client, Client, Emulators) {
     let emulators = Emulators::start(None).unwrap();
     let real = emulators.clients().dynamodb;
@@ -161,7 +161,7 @@ async fn listed(client: &Client, partition: &str, until: i64, forward: bool) -> 
     }
 }
 
-/// A row in any state that it may be in, and in some that it must not be in.
+/// Returns a row in any valid state, and sometimes in an invalid state.
 fn row(dice: &mut Dice, pk: &str) -> Item {
     let states = [
         "processing",
@@ -223,7 +223,7 @@ fn near(dice: &mut Dice) -> i64 {
     NOW.0 - 40_000 + i64::try_from(dice.below(9)).unwrap() * 10_000
 }
 
-/// The attributes that a row has or not.
+/// Adds attributes that a row does not always have.
 fn add_optional(item: &mut Item, dice: &mut Dice) {
     if dice.hits(5_000) {
         let effect = Item::from([(
@@ -259,7 +259,7 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
     let effects = [("http".to_owned(), effect.clone())];
     let effects = if dice.hits(5_000) { &effects[..] } else { &[] };
     let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
-    // Mostly what stands in the row, so that not everything is refused.
+    // The values are mostly those in the row, so that the store does not reject every write.
     let stands = dice.hits(8_000);
     let seen = number("epoch")
         .filter(|_| stands)
@@ -334,7 +334,7 @@ async fn both_stores_answer_every_transition_alike() {
             }
         }
     }
-    // Otherwise both may agree on nothing.
+    // Without this check, the stores could agree because neither applies or rejects anything.
     assert!(
         applied > ROUNDS / 4 && refused > ROUNDS / 4,
         "{applied} applied, {refused} refused"
@@ -355,7 +355,7 @@ async fn both_stores_answer_every_transition_alike() {
     }
 }
 
-/// A readable row, as the workers hold it when they write.
+/// Returns a valid row, as a worker has it when it writes.
 fn row_of(pk: &str) -> Row {
     let mut dice = Dice::new(1, 1);
     loop {
@@ -389,7 +389,7 @@ async fn what_dynamodb_refuses_the_simulation_refuses() {
         let mut wrong = base.clone();
         wrong.condition = condition.to_owned();
         wrong.update = update.to_owned();
-        // So that it is not the condition that refuses.
+        // With this value, the error cannot come from the condition.
         wrong
             .values
             .insert(":own".to_owned(), AttributeValue::S("nobody".to_owned()));

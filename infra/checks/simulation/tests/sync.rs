@@ -1,9 +1,9 @@
-//! The sync in virtual time, against a list that lags, breaks and is asked too often, by runs that
-//! die at each of their pages: nothing is missed, and little is asked twice. With one of its rules
-//! broken, events are lost.
+//! The sync in virtual time, with a list that lags, fails and throttles, and with runs that crash
+//! at each of their pages. The sync must find every event, and request few pages twice. If one of
+//! its rules is broken, it loses events.
 //!
-//! `MITT_SYNC_EVENTS=100000 cargo test --profile simulation -p simulation --test sync` is the large
-//! one.
+//! `MITT_SYNC_EVENTS=100000 cargo test --profile simulation -p simulation --test sync` makes the
+//! large run.
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
-/// What the small run has.
+/// The number of events in the small run.
 const EVENTS: u64 = 2_000;
 
 const MINUTE: u64 = 60_000;
@@ -48,19 +48,20 @@ first_lookback = "24h"
 overlap = "{overlap}"
 "#;
 
-/// A provider like Stripe, whose list is behind by up to ten minutes.
+/// A provider like Stripe, in whose list an event appears up to ten minutes late.
 struct Provider {
-    /// When each happened and when the list has it, in the order of their ids.
+    /// The time at which each event happened and the time at which it appears in the list, in the
+    /// order of their ids.
     events: Vec<(u64, u64)>,
     page: usize,
     dice: Dice,
     calls: usize,
-    /// The pages that were asked for, each once.
+    /// The pages that were requested, without repetition.
     pages: BTreeSet<String>,
-    /// Answered pages since the run began, and the one that kills it.
+    /// The number of answered pages since the run began, and the number at which the run crashes.
     served: usize,
     kills_at: Option<usize>,
-    /// It leaves out what happened in the very second that is asked for.
+    /// Whether the list leaves out events of the first requested second.
     is_exclusive: bool,
 }
 
@@ -86,7 +87,7 @@ impl Provider {
         }
     }
 
-    /// Newest first, from a second on, behind an event.
+    /// Returns the page after an event: the events since a second, newest first.
     fn answer(&mut self, query: &BTreeMap<String, String>, dies: &Notify) -> Answer {
         self.calls += 1;
         self.pages.insert(format!("{query:?}"));
@@ -162,7 +163,7 @@ fn no_event_is_missed_by_runs_that_die_at_each_page_of_a_list_that_lags_and_brea
     assert!(calls * 10 <= pages * 13, "{calls} calls for {pages} pages");
 }
 
-/// Runs that take their time, over a list that lags as long as the overlap just about allows.
+/// Runs that take a long time, with a list whose lag is just below the overlap.
 const TIGHT: Day = Day {
     overlap: "10m 2s",
     lag: 10 * MINUTE..=10 * MINUTE,
@@ -209,7 +210,7 @@ fn an_overlap_shorter_than_the_lag_loses_what_is_listed_late() {
     assert!(day.live(EVENTS).missed > 0);
 }
 
-/// The lease spares calls, and no more: a run is safe beside another one.
+/// The lease only avoids unnecessary calls. Two parallel runs are safe without it.
 #[test]
 fn without_the_lease_more_is_asked_and_nothing_lost() {
     let alone = Day::default().live(EVENTS);
@@ -223,33 +224,33 @@ fn without_the_lease_more_is_asked_and_nothing_lost() {
     assert!(both.calls > alone.calls, "{both:?} {alone:?}");
 }
 
-/// A rule of the sync that is broken.
+/// A rule of the sync that is violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
-    /// The cursor is the clock at the end of a run.
+    /// The cursor is set to the time at the end of a run.
     CursorAtTheEnd,
-    /// What happened in the first second that is asked for is left out.
+    /// The list leaves out the events of the first requested second.
     Exclusive,
-    /// The cursor moves when the first page has come.
+    /// The cursor moves when the first page has arrived.
     AdvanceBeforePuts,
-    /// A run does not ask whether another one is at it, and there are two.
+    /// A run does not check whether another run is active, and there are two runs.
     NoLease,
 }
 
-/// A day of events, and runs every quarter of an hour.
+/// A day of events, with a run every 15 minutes.
 #[derive(Clone, Debug)]
 struct Day {
     overlap: &'static str,
-    /// How far the list is behind what happens, in milliseconds.
+    /// The time until an event appears in the list, in milliseconds.
     lag: RangeInclusive<u64>,
-    /// How long a page takes.
+    /// The time that a page takes.
     takes: Duration,
-    /// Two runs of three die, each at another page.
+    /// Whether two of three runs crash, each at a different page.
     dies: bool,
     flaw: Option<Flaw>,
 }
 
-/// What came of it.
+/// The results of the day.
 #[derive(Debug)]
 struct Seen {
     missed: u64,
@@ -306,10 +307,11 @@ impl Day {
         };
         let mut deaths = BTreeSet::new();
         let mut function = None;
-        // A day of events, and an hour for the last of them to be listed and found.
+        // The runs cover a day of events, and some time in which the last events appear in the list
+        // and are found.
         for run in 0..100 {
             sleep(EVERY).await;
-            // Two runs of three die, each at another page; the last ones live.
+            // Two of three runs crash, each at a different page. The last runs do not crash.
             let kills_at = (self.dies && run % 3 != 0 && run < 96).then_some(1 + run / 3);
             {
                 let mut provider = provider.lock().unwrap();
@@ -347,7 +349,7 @@ impl Day {
         seen
     }
 
-    /// Runs the sync until it ends or dies. Returns whether it ended.
+    /// Runs the sync until it ends or crashes. Returns whether it ended.
     async fn survives(
         &self,
         work: impl Future<Output = ()>,
@@ -364,12 +366,12 @@ impl Day {
         };
         let death = async {
             dies.notified().await;
-            // Somewhere among the puts of the page, or after them.
+            // The run crashes during the puts of the page, or after them.
             let after = provider.lock().unwrap().dice.between(0, 400);
             sleep(Duration::from_millis(after)).await;
         };
         tokio::select! {
-            // A run may fail, as when a page broke six times; the next one goes on.
+            // A run can fail, for example because a page failed six times. The next run continues.
             () = work => true,
             () = death => false,
             () = early, if self.is(Flaw::AdvanceBeforePuts) => false,
@@ -377,7 +379,7 @@ impl Day {
     }
 }
 
-/// A run of the sync, alone or beside another one.
+/// Runs the sync alone, or in parallel with another run.
 async fn sync(one: &Sandbox<BackupSync>, other: Option<&Sandbox<BackupSync>>) {
     let task = || Task::Sync(SyncRequest::default());
     let run = one.function.run(task());
@@ -388,7 +390,7 @@ async fn sync(one: &Sandbox<BackupSync>, other: Option<&Sandbox<BackupSync>>) {
     }
 }
 
-/// What no code of ours does: the cursor is set to now.
+/// Sets the cursor to the current time, which the production code never does.
 fn set_cursor(world: &Shared) {
     let now = clock::true_ms();
     let write = json!({

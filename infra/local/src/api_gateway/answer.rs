@@ -8,11 +8,12 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-/// `None` if the result is not a valid response. The gateway then returns its own error.
+/// Converts a result. Returns `None` if it is not a valid response, and the gateway then returns its
+/// own error.
 pub(super) fn response(payload: &[u8]) -> Option<Response> {
     let answer: Value = serde_json::from_slice(payload).ok()?;
     let Some(status) = answer.get("statusCode") else {
-        // The inferred format: without a status code, the whole result is the body.
+        // The result has no status code, so the whole result is the body, as in API Gateway.
         let body = answer
             .as_str()
             .map_or_else(|| answer.to_string(), str::to_owned);
@@ -46,7 +47,7 @@ pub(super) fn response(payload: &[u8]) -> Option<Response> {
             HeaderValue::from_str(cookie.as_str()?).ok()?,
         );
     }
-    // The gateway sets its own defaults and framing.
+    // The gateway sets its own values for these headers.
     headers
         .entry(header::CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("text/plain;charset=UTF-8"));

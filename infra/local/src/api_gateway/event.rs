@@ -1,4 +1,4 @@
-//! An HTTP request as an event of payload format 2.0.
+//! Converts an HTTP request into an event of payload format 2.0.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -83,7 +83,8 @@ pub(super) fn event(arrival: &Arrival, matched: &Match) -> Value {
     event
 }
 
-/// Whether the body is passed as text. All other bodies are base64, also without a content type.
+/// Returns whether the event contains the body as text. It contains all other bodies in base64,
+/// also those without a content type.
 fn is_textual(content_type: Option<&str>) -> bool {
     let Some(content_type) = content_type else {
         return false;
@@ -103,8 +104,8 @@ fn is_textual(content_type: Option<&str>) -> bool {
         .contains(&essence.as_str())
 }
 
-/// The headers with lower-case names. Repeated headers are joined by commas. Cookies are left out,
-/// and the gateway's own headers are added.
+/// Returns the headers with lower-case names. Repeated headers are joined by commas. Cookies are
+/// left out, and the gateway's own headers are added.
 fn headers(arrival: &Arrival) -> Map<String, Value> {
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in &arrival.parts.headers {
@@ -170,7 +171,7 @@ fn query_parameters(query: &str) -> BTreeMap<String, String> {
     joined
 }
 
-/// `12/Mar/2020:19:03:58 +0000`
+/// Formats a time, for example as `12/Mar/2020:19:03:58 +0000`.
 fn clf_time(now_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(now_ms)
         .map(|time| time.strftime("%d/%b/%Y:%H:%M:%S +0000").to_string())

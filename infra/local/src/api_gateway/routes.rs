@@ -15,7 +15,7 @@ pub(super) struct Match<'a> {
 }
 
 struct Pattern {
-    /// `None` matches any method.
+    /// The method. `None` matches any method.
     method: Option<String>,
     segments: Vec<Segment>,
 }
@@ -25,7 +25,7 @@ struct Pattern {
 enum Segment {
     Literal(String),
     Variable(String),
-    /// `{proxy+}`: the rest of the path.
+    /// The rest of the path: `{proxy+}`.
     Rest(String),
 }
 
@@ -35,7 +35,8 @@ impl Routes {
             .iter()
             .map(|route| (Pattern::parse(&route.key), route.clone()))
             .collect();
-        // Literals come before variables and `{proxy+}`, methods before ANY, and `$default` last.
+        // Literals have priority over variables and `{proxy+}`, methods have priority over ANY, and
+        // `$default` comes last.
         all.sort_by_key(|(pattern, _)| pattern.rank());
         Self(all)
     }

@@ -31,12 +31,12 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
     Starting,
-    /// Waits for an event.
+    /// The process waits for an event.
     Idle,
     Busy,
-    /// Reported an error instead of requesting its first event.
+    /// The process reported an error instead of requesting its first event.
     InitFailed(Bytes),
-    /// Exited, with this status.
+    /// The process exited with this status.
     Gone(String),
 }
 
@@ -73,10 +73,10 @@ impl Process {
             .stdout(log()?)
             .stderr(log()?)
             .kill_on_drop(true)
-            // With its own process group, the process does not get Ctrl-C from the terminal; the
-            // host ends its children itself. If the host is killed, the group is orphaned, so the
-            // kernel continues a stopped process and sends it SIGHUP. (A running process exits
-            // because its Runtime API is no longer available.)
+            // The process has its own process group, so it does not get Ctrl-C from the terminal.
+            // The host ends its children itself. If the host is killed, the group is orphaned. The
+            // kernel then continues a stopped process and sends it SIGHUP. A running process exits
+            // because its Runtime API is no longer available.
             .process_group(0);
         let _inside = engine.enter();
         let child = command
@@ -108,7 +108,7 @@ impl Process {
         matches!(*self.phase.borrow(), Phase::Gone(_) | Phase::InitFailed(_))
     }
 
-    /// Whether the process requests its first event within this time.
+    /// Returns whether the process requests its first event within this time.
     pub(super) async fn wait_until_ready(&self, limit: Duration) -> bool {
         let mut phase = self.phase.subscribe();
         let left_start = phase.wait_for(|phase| *phase != Phase::Starting);
@@ -135,7 +135,7 @@ impl Process {
         let _ = self.kill.try_send(());
     }
 
-    /// As [`Self::kill`], but for code that cannot await.
+    /// Like [`Self::kill`], but for code that cannot await.
     pub(super) fn kill_now(&self) {
         if self.reaped.load(Ordering::Acquire) {
             return;
@@ -150,7 +150,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process has exited, and returns how.
+    /// Waits until the process has exited, and returns its status.
     pub(super) async fn gone(&self) -> Phase {
         let mut phase = self.phase.subscribe();
         let initially_failed = self.phase.borrow().clone();
@@ -200,7 +200,8 @@ async fn reap(
     };
     reaped.store(true, Ordering::Release);
     let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-    // Keep the error of a failed start: it says more than the exit status that follows.
+    // Keep the error of a failed start, because it is more useful than the exit status that
+    // follows.
     phase.send_if_modified(|phase| {
         let keep = matches!(phase, Phase::InitFailed(_));
         if !keep {
@@ -211,7 +212,7 @@ async fn reap(
     drop(api);
 }
 
-/// The last lines of a log, for an error message.
+/// Returns the last lines of a log, for an error message.
 pub(super) fn last_lines(path: &Path, count: usize) -> String {
     let tail = || -> std::io::Result<String> {
         let mut file = std::fs::File::open(path)?;

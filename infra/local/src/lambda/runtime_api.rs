@@ -1,4 +1,5 @@
-//! The Runtime API of one process, which requests the next event and posts the result.
+//! The Runtime API of one process. Through it, the process requests the next event and posts the
+//! result.
 
 use std::{
     net::SocketAddr,
@@ -41,9 +42,9 @@ pub(super) enum Answer {
 
 type Queue = mpsc::Receiver<(Work, oneshot::Sender<Answer>)>;
 
-/// A server that runs until it is dropped.
+/// A server that runs until this value is dropped.
 pub(super) struct Server {
-    /// `host:port`, the value of `AWS_LAMBDA_RUNTIME_API`.
+    /// The value of `AWS_LAMBDA_RUNTIME_API`, in the form `host:port`.
     pub(super) address: String,
     task: JoinHandle<()>,
 }
@@ -79,7 +80,8 @@ pub(super) fn serve(
         )
         .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
         .route("/2018-06-01/runtime/init/error", post(init_error))
-        // More than the limit, so that the handler can report a response that is too large.
+        // This is more than the payload limit, so that the handler can report a response that is
+        // too large.
         .layer(DefaultBodyLimit::max(2 * MAX_PAYLOAD))
         .with_state(api);
     let address = SocketAddr::from(([127, 0, 0, 1], port)).to_string();
@@ -102,7 +104,7 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
         return StatusCode::GONE.into_response();
     };
     api.phase.send_replace(Phase::Busy);
-    // This drops the sender of an event without a response, so its invocation fails.
+    // This drops the sender of an event without a response, so the invocation of that event fails.
     *api.current.lock().unwrap_or_else(PoisonError::into_inner) =
         Some((work.request_id.clone(), answer));
     let headers = [

@@ -139,7 +139,7 @@ async fn get(client: &Client, table: &str, pk: &str) -> anyhow::Result<Option<It
         .item)
 }
 
-/// Whether the conditional put succeeded.
+/// Returns whether the conditional put succeeded.
 async fn put(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Result<bool> {
     let put = client
         .put_item()

@@ -21,7 +21,7 @@ pub(super) enum Service {
 /// One permission that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
-    /// `dynamodb:GetItem`
+    /// The action, such as `dynamodb:GetItem`.
     pub(super) action: String,
     /// The ARN of the resource.
     pub(super) on: String,
@@ -43,7 +43,7 @@ impl Call {
         self
     }
 
-    /// The values of a condition key; empty if the request has none.
+    /// Returns the values of a condition key. They are empty if the request has none.
     pub(super) fn values(&self, key: &str) -> &[String] {
         let found = self.context.iter().find(|(name, _)| name == key);
         found
@@ -52,8 +52,8 @@ impl Call {
     }
 }
 
-/// Shows only the prefix of each row key, which identifies the kind of row, and never the whole
-/// key.
+/// Shows only the prefix of each row key, which identifies the kind of row. The whole key is never
+/// shown.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.action, self.on)?;
@@ -69,7 +69,7 @@ impl fmt::Display for Call {
 
 const LEADING_KEYS: &str = "dynamodb:LeadingKeys";
 
-/// The permissions that a request needs.
+/// Returns the permissions that a request needs.
 pub(super) fn calls(
     service: Service,
     method: &Method,
@@ -108,7 +108,7 @@ pub(super) fn calls(
 
 fn ssm(operation: &str, body: &Value) -> Vec<Call> {
     let name = body["Path"].as_str().or(body["Name"].as_str());
-    // A label after the name selects a version and is not part of the ARN.
+    // A label after the name selects a version, and is not part of the ARN.
     let name = name
         .unwrap_or_default()
         .split(':')
@@ -123,7 +123,7 @@ fn ssm(operation: &str, body: &Value) -> Vec<Call> {
         call = call.with("ssm:Overwrite", vec![overwrite.to_string()]);
     }
     let mut calls = vec![call];
-    // For a reference, Secrets Manager requires its own permission as well.
+    // For a reference, Secrets Manager also requires a permission of its own.
     if let Some(id) = name.strip_prefix("/aws/reference/secretsmanager/") {
         let on = arn("secretsmanager", &format!("secret:{id}"));
         calls.push(Call::new("secretsmanager:GetSecretValue", on));
@@ -131,7 +131,8 @@ fn ssm(operation: &str, body: &Value) -> Vec<Call> {
     calls
 }
 
-/// A transaction needs the permissions for the actions of its parts.
+/// Returns the permissions for DynamoDB. A transaction needs the permissions for the actions of its
+/// parts.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html>
 fn dynamodb(operation: &str, body: &Value) -> Vec<Call> {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
@@ -180,7 +181,7 @@ fn on_table(operation: &str, body: &Value) -> Call {
             let value = condition.split_whitespace().nth(2).unwrap_or_default();
             vec![text(&body["ExpressionAttributeValues"][value])]
         }
-        // A scan has no keys.
+        // A scan has no key condition.
         "Scan" => Vec::new(),
         _ => vec![text(&body["Key"]["pk"])],
     };
@@ -191,7 +192,7 @@ fn on_table(operation: &str, body: &Value) -> Call {
     call.with("dynamodb:Attributes", attributes(body))
 }
 
-/// The attributes in the key, the item and the expressions of a request.
+/// Returns the attributes in the key, the item and the expressions of a request.
 fn attributes(body: &Value) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for named in [&body["Key"], &body["Item"]] {
@@ -217,8 +218,8 @@ fn attributes(body: &Value) -> Vec<String> {
     found
 }
 
-/// The attribute names in an expression: the first part of each path, without keywords, functions
-/// and values.
+/// Returns the attribute names in an expression: the first part of each path, without keywords,
+/// functions and values.
 fn names_in(expression: &str, placeholders: &Value) -> Vec<String> {
     const WORDS: [&str; 8] = ["SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "IN"];
     let legal = |c: char| c.is_alphanumeric() || "_#:.[]".contains(c);

@@ -124,14 +124,14 @@ impl Gate {
     }
 }
 
-/// The access key of the signature, which is the name of a role.
+/// Returns the access key of the signature, which is the name of a role.
 fn role(headers: &HeaderMap) -> Option<&str> {
     let signature = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (_, credential) = signature.split_once("Credential=")?;
     credential.split('/').next()
 }
 
-/// The access error in the format of each service.
+/// Returns the access error in the format of each service.
 fn refused(service: Service, role: &str, call: &Call) -> Response {
     let message = format!(
         "User: {role} is not authorized to perform: {} on resource: {} because no identity-based policy \

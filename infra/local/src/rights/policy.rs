@@ -13,15 +13,16 @@ use super::call::Call;
 pub struct Statement {
     sid: String,
     actions: Vec<String>,
-    /// Patterns of ARNs.
+    /// The patterns of ARNs.
     resources: Vec<String>,
     conditions: Vec<Condition>,
 }
 
-/// `ForAllValues:StringLike: { dynamodb:LeadingKeys: [E#*] }`
+/// A condition, such as `ForAllValues:StringLike: { dynamodb:LeadingKeys: [E#*] }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Condition {
-    /// `ForAllValues`: true if every value matches, or if there are no values.
+    /// Whether the condition has `ForAllValues`: it is true if every value matches, or if there are
+    /// no values.
     for_all: bool,
     if_exists: bool,
     operator: Operator,
@@ -63,7 +64,8 @@ impl Statement {
         })
     }
 
-    /// The parts of the statement that permit a call; `None` if the statement does not permit it.
+    /// Returns the parts of the statement that permit a call, or `None` if the statement does not
+    /// permit it.
     pub(super) fn permits(&self, call: &Call) -> Option<Vec<String>> {
         let action = self.actions.iter().find(|it| like(it, &call.action))?;
         let resource = self.resources.iter().find(|it| like(it, &call.on))?;
@@ -80,7 +82,7 @@ impl Statement {
         Some(used)
     }
 
-    /// All parts: each action, each resource and each pattern of a condition key.
+    /// Returns all parts: each action, each resource and each pattern of a condition key.
     pub(super) fn parts(&self) -> BTreeSet<String> {
         let actions = self.actions.iter().map(|it| self.part("action", it));
         let resources = self.resources.iter().map(|it| self.part("resource", it));
@@ -156,7 +158,7 @@ fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// `*` matches any text, and `?` any character.
+/// Returns whether a text matches a pattern. `*` matches any text, and `?` any character.
 fn like(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());

@@ -1,4 +1,4 @@
-//! A file with the granted, used and denied permissions, each line once.
+//! Writes a file with the granted, used and denied permissions, each line once.
 
 use std::{
     collections::BTreeSet,

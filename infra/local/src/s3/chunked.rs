@@ -1,4 +1,4 @@
-//! `aws-chunked`: the encoding of a body with its checksum at the end.
+//! Decodes `aws-chunked` bodies, which have a checksum at the end.
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,4 +1,5 @@
-//! A bucket is a folder, and an object is one file: a line of JSON metadata, then the bytes.
+//! Stores an object as one file in the folder of its bucket: a line of JSON metadata, then the
+//! bytes.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +22,7 @@ pub(super) struct Meta {
     pub(super) etag: String,
     pub(super) modified_ms: i64,
     pub(super) user: BTreeMap<String, String>,
-    /// `key=value&…`
+    /// The tags, in the form `key=value&…`.
     #[serde(default)]
     pub(super) tags: String,
 }
@@ -54,7 +55,7 @@ impl Bucket {
         }
     }
 
-    /// Writes an object durably: syncs first the bytes, then the name.
+    /// Writes an object durably: syncs the bytes first, and then the file name.
     pub(super) fn write(&self, meta: &Meta, body: &[u8]) -> io::Result<()> {
         let draft = self.0.join(format!(".{}", random_hex(8)));
         let mut file = File::create(&draft)?;
@@ -100,7 +101,7 @@ fn parse(file: &Bytes) -> io::Result<(Meta, Bytes)> {
     Ok((meta, file.slice(end + 1..)))
 }
 
-/// The tags of an XML document, as `key=value&…`.
+/// Returns the tags of an XML document in the form `key=value&…`.
 pub(super) fn tags_in(xml: &str) -> String {
     let between = |text: &str, name: &str| {
         let text = text.split_once(&format!("<{name}>"))?.1;

@@ -53,7 +53,8 @@ impl Entry {
         stages.map(|(stage, _)| stage.clone()).collect()
     }
 
-    /// Adds a version. The token becomes its id, so that a repeated request has no effect.
+    /// Adds a version. The token becomes the id of the version, so that a repeated request has no
+    /// effect.
     pub(super) fn put(&mut self, request: Request) -> Result<(String, Vec<String>), Refusal> {
         let value = request.secret_string.unwrap_or_default();
         if value.is_empty() {

@@ -1,4 +1,4 @@
-//! The rules and the response format of all batch requests.
+//! The rules and the response format that all batch requests share.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(super) struct Batch<T> {
     pub(super) entries: Vec<T>,
 }
 
-/// Checks the rules of all batches: 1 to 10 entries, with distinct and valid ids.
+/// Checks the rules of all batches: 1 to 10 entries, with valid and distinct ids.
 pub(super) fn check<'a>(ids: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
     let ids: Vec<_> = ids.collect();
     if ids.is_empty() {

@@ -82,7 +82,7 @@ fn check_visibility(seconds: i64) -> Result<(), Refusal> {
     )))
 }
 
-/// Returns the available messages, and the time when the next message becomes visible.
+/// Returns the available messages, and the time at which the next message becomes visible.
 pub(super) fn receive(
     sqs: &Sqs,
     request: &ReceiveRequest,
@@ -95,7 +95,8 @@ pub(super) fn receive(
     if !dead.is_empty() {
         let origin = name_of(&request.url).to_owned();
         let target = redrive.and_then(|(target, _)| target.rsplit(':').next().map(str::to_owned));
-        // If the dead-letter queue is missing, the messages stay; AWS would reject such a policy.
+        // If the dead-letter queue is missing, the messages stay in the queue. AWS would reject
+        // such a policy.
         let queue = queues
             .get_mut(target.as_deref().unwrap_or(&origin))
             .ok_or_else(Refusal::no_such_queue)?;
@@ -120,7 +121,7 @@ pub(super) fn receive(
     ))
 }
 
-/// A message in the response format, with the requested attributes.
+/// Returns a message in the response format, with the requested attributes.
 fn shown(message: &Message, request: &ReceiveRequest) -> Value {
     let mut shown = json!({
         "MessageId": message.id,
@@ -155,7 +156,8 @@ fn shown(message: &Message, request: &ReceiveRequest) -> Value {
     shown
 }
 
-/// Matches names, `All`, or prefixes such as `trace.*`.
+/// Returns whether a request wants an attribute. It can contain names, `All`, or prefixes such as
+/// `trace.*`.
 fn is_wanted(wanted: &[String], name: &str) -> bool {
     wanted.iter().any(|wanted| {
         wanted == "All"

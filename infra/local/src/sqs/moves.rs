@@ -1,4 +1,4 @@
-//! Redrive: moves dead letters back to their queues.
+//! Redrives dead letters: moves them back to their queues.
 
 use std::sync::PoisonError;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::names::{arn, random_id};
 
-/// The names of the queues whose dead letters go to `target`.
+/// Returns the names of the queues whose dead letters go to `target`.
 fn sources_of(queues: &Queues, target: &str) -> Vec<String> {
     let arn = arn("sqs", target);
     queues
@@ -38,7 +38,7 @@ pub(super) struct Moving {
     destination_arn: Option<String>,
 }
 
-/// Moves all dead letters that are not in flight at once, and records a completed task.
+/// Moves all dead letters that are not in flight in one step, and records a completed task.
 pub(super) fn start_move(sqs: &Sqs, request: &Moving, now: i64) -> Answer {
     let last = |arn: &str| arn.rsplit(':').next().unwrap_or(arn).to_owned();
     let source = last(&request.source_arn);

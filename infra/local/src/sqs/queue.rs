@@ -1,4 +1,4 @@
-//! A standard queue as plain data. Time is an argument, and no function waits.
+//! A standard queue as plain data. The current time is an argument, and no function waits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,7 +25,7 @@ pub(crate) struct Message {
 pub(crate) struct Queue {
     pub(crate) attributes: BTreeMap<String, String>,
     messages: HashMap<u64, Message>,
-    /// The messages, ordered by the time from which each can be received.
+    /// The messages, ordered by the time at which each can be received.
     order: BTreeSet<(i64, u64)>,
     last: u64,
 }
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    /// An attribute of the queue that is a whole number, or its default.
+    /// Returns an attribute of the queue that is a whole number, or its default.
     pub(crate) fn number(&self, name: &str) -> i64 {
         let default = match name {
             "VisibilityTimeout" => 30,
@@ -66,7 +66,8 @@ impl Queue {
             .unwrap_or(default)
     }
 
-    /// The ARN of the dead-letter queue, and the number of receives before a message moves there.
+    /// Returns the ARN of the dead-letter queue, and the number of receives after which a message
+    /// moves there.
     pub(crate) fn redrive(&self) -> Option<(String, u32)> {
         let policy: Value = serde_json::from_str(self.attributes.get("RedrivePolicy")?).ok()?;
         let target = policy.get("deadLetterTargetArn")?.as_str()?.to_owned();
@@ -91,7 +92,7 @@ impl Queue {
         );
     }
 
-    /// Returns up to `max` messages, and separately the messages that were received too often.
+    /// Returns up to `max` messages. Returns separately the messages that were received too often.
     pub(crate) fn receive(
         &mut self,
         max: usize,
@@ -130,8 +131,8 @@ impl Queue {
             message.visible_ms = hidden_until;
             received.push((number, message));
         }
-        // Insert them after the loop. Otherwise, a visibility timeout of 0 would return the same
-        // message without end.
+        // The messages are inserted after the loop. Otherwise, a visibility timeout of 0 would
+        // return the same message without end.
         for (number, message) in &received {
             self.order.insert((message.visible_ms, *number));
             self.messages.insert(*number, message.clone());
@@ -142,13 +143,14 @@ impl Queue {
         )
     }
 
-    /// The time when the next message can be received; `None` for an empty queue.
+    /// Returns the time at which the next message can be received, or `None` for an empty queue.
     pub(crate) fn next_visible_ms(&self) -> Option<i64> {
         self.order.first().map(|(visible, _)| *visible)
     }
 
-    /// Deletes a message by its newest handle. An older handle succeeds without deleting, which is
-    /// the strictest of the behaviours that AWS allows. `None`: the handle is invalid.
+    /// Deletes a message by its newest handle. With an older handle, the call succeeds and deletes
+    /// nothing. AWS allows several behaviours, and this is the strictest. Returns `None` if the
+    /// handle is invalid.
     pub(crate) fn delete(&mut self, handle: &str) -> Option<()> {
         let number = number_of(handle)?;
         if self.current(number, handle).is_some()

@@ -41,7 +41,7 @@ impl Refusal {
         )
     }
 
-    /// The error in the JSON protocol, with the name of the shape in the service model.
+    /// Returns the error in the JSON protocol, with the name of the shape in the service model.
     pub(crate) fn body(&self) -> Value {
         let shape = match self.code {
             "AWS.SimpleQueueService.NonExistentQueue" => "com.amazonaws.sqs#QueueDoesNotExist",
@@ -68,7 +68,7 @@ impl Refusal {
         json!({ "__type": shape, "message": self.message })
     }
 
-    /// The code of the older query protocol, which SDKs prefer to the name of the shape.
+    /// Returns the code of the older query protocol, which SDKs prefer to the name of the shape.
     pub(crate) fn query_error(&self) -> String {
         format!("{};Sender", self.code)
     }

@@ -36,7 +36,7 @@ impl Sending {
             |value: &Value, name| value.get(name).and_then(Value::as_str).map_or(0, str::len);
         let of_attributes: usize = attributes
             .map(|(name, value)| {
-                // Binary values arrive in base64: four characters for three bytes.
+                // Binary values arrive in base64: four characters for each three bytes.
                 name.len()
                     + text(value, "DataType")
                     + text(value, "StringValue")
@@ -79,7 +79,7 @@ impl Sending {
                 "Number of message attributes [11] exceeds the allowed maximum [10].",
             ));
         }
-        // Fair queues: a message group is allowed on a standard queue.
+        // A standard queue can have message groups (fair queues).
         match &self.message_group_id {
             Some(group) if group.is_empty() || group.len() > 128 => Err(Refusal::invalid(
                 "MessageGroupId can only include alphanumeric and punctuation characters. \

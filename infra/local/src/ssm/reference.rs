@@ -1,4 +1,4 @@
-//! Parameter names that refer to Secrets Manager.
+//! Resolves parameter names that refer to Secrets Manager.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::secrets_manager::{Found, Missing, Store};
 
 const PREFIX: &str = "/aws/reference/secretsmanager/";
 
-/// The response for the reference `name`; `None` if it is the name of a parameter.
+/// Returns the response for the reference `name`, or `None` if it is the name of a parameter.
 pub(super) fn parameter(secrets: &Store, name: &str, decrypted: bool) -> Option<Answer> {
     let reference = name.strip_prefix(PREFIX)?;
     Some(resolved(secrets, reference, decrypted))

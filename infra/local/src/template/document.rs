@@ -1,7 +1,7 @@
 //! A CloudFormation document: YAML with functions (`!Ref`, `!Sub` …) that resolve to values.
 //!
-//! Only requested values are resolved. So the parts of a template that have no meaning on this
-//! machine (alarms, dashboards) can use all features of CloudFormation.
+//! Only requested values are resolved. Therefore the parts of a template that the local stack does
+//! not need (alarms, dashboards) can use all features of CloudFormation.
 
 use anyhow::{Context, anyhow, bail};
 use saphyr::{LoadableYamlNode, MarkedYamlOwned, SafelyIndex, ScalarOwned, YamlDataOwned};
@@ -12,8 +12,8 @@ use crate::names::{ACCOUNT, arn};
 
 pub(super) type Node = MarkedYamlOwned;
 
-/// The limit of nesting, deeper than in any real template. It detects a resource that refers to
-/// itself.
+/// The maximum depth of nesting. It is deeper than in any real template, and detects a resource
+/// that refers to itself.
 const MAX_DEPTH: usize = 64;
 
 pub(super) struct Document<'a> {
@@ -37,7 +37,7 @@ impl<'a> Document<'a> {
         Ok(Self { root, naming })
     }
 
-    /// The resources of one of these types, in the order of the template.
+    /// Returns the resources of these types, in the order of the template.
     pub(super) fn resources(&self, types: &[&str]) -> anyhow::Result<Vec<&str>> {
         let mut found = Vec::new();
         for (id, node) in self
@@ -62,7 +62,7 @@ impl<'a> Document<'a> {
         Ok(found)
     }
 
-    /// One property of a resource; `None` if it is absent.
+    /// Returns one property of a resource, or `None` if it is absent.
     pub(super) fn property(&self, id: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let node = self
             .resource(id)?
@@ -76,13 +76,14 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// One property of a resource. Fails if it is absent.
+    /// Returns one property of a resource. Fails if it is absent.
     pub(super) fn required(&self, id: &str, name: &str) -> anyhow::Result<Value> {
         self.property(id, name)?
             .with_context(|| format!("resource {id} has no property {name}"))
     }
 
-    /// A property of functions in `Globals`, the default for a function without it.
+    /// Returns a property of functions in `Globals`: the default for a function without the
+    /// property.
     pub(super) fn function_default(&self, name: &str) -> anyhow::Result<Option<Value>> {
         let node = self.root.get("Globals").and_then(|all| all.get("Function"));
         match node.and_then(|all| all.get(name)) {
@@ -91,7 +92,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// `Metadata.BuildProperties.Binary`.
+    /// Returns `Metadata.BuildProperties.Binary` of a function.
     pub(super) fn binary(&self, id: &str) -> anyhow::Result<String> {
         let node = self
             .resource(id)?
@@ -135,7 +136,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The value of a node; `None` for `AWS::NoValue`.
+    /// Returns the value of a node, or `None` for `AWS::NoValue`.
     pub(super) fn resolve(&self, node: &Node, depth: usize) -> anyhow::Result<Option<Value>> {
         if depth > MAX_DEPTH {
             bail!("line {}: the template refers to itself", line(node));
@@ -183,7 +184,7 @@ impl<'a> Document<'a> {
             .with_context(|| format!("resource {id}"))
     }
 
-    /// The name on this machine: from the template, or made of stack name and logical id.
+    /// Returns the name on this machine, from the template or built from stack name and logical id.
     pub(super) fn physical_name(&self, id: &str, depth: usize) -> anyhow::Result<String> {
         let kind = self.kind(id)?;
         let property = match kind {
@@ -192,7 +193,8 @@ impl<'a> Document<'a> {
             "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" => "TableName",
             "AWS::Serverless::Function" | "AWS::Lambda::Function" => "FunctionName",
             "AWS::IAM::Role" => "RoleName",
-            // AWS generates the ids of other resources; the logical id replaces them here.
+            // AWS generates the ids of other resources. On this machine, the logical id replaces
+            // the id.
             _ => return Ok(id.to_owned()),
         };
         let given = self
@@ -220,8 +222,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Adds the line and the function, unless the error has them already: only the innermost position
-/// is useful.
+/// Adds the line and the function to an error, unless it has them already. Only the innermost
+/// position is useful.
 fn located(error: anyhow::Error, line: usize, function: &str) -> anyhow::Error {
     if error.to_string().starts_with("line ") {
         return error;
@@ -233,7 +235,7 @@ pub(super) fn function_arn(name: &str) -> String {
     arn("lambda", &format!("function:{name}"))
 }
 
-/// The text of a string, a number or a boolean, in CloudFormation's format.
+/// Returns the text of a string, a number or a boolean in CloudFormation's format.
 pub(super) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::document::{Document, Node, function_arn, pairs, scalar_text, text};
 use crate::names::{ACCOUNT, REGION, arn};
 
-/// A function and its argument, in the short form (`!Ref x`) or the long one.
+/// Returns a function and its argument, from the short form (`!Ref x`) or the long one.
 pub(super) fn called(node: &Node) -> Option<(&str, Cow<'_, Node>)> {
     if let YamlDataOwned::Tagged(tag, inner) = &node.data {
         return Some((tag.suffix.as_str(), Cow::Borrowed(inner.as_ref())));

@@ -30,18 +30,18 @@ impl<'n> Resources<'n> {
         Ok(Self { document, kinds })
     }
 
-    /// Logical ids with their types.
+    /// Returns the logical ids with their types.
     pub fn kinds(&self) -> &BTreeMap<String, String> {
         &self.kinds
     }
 
-    /// The logical ids of one type.
+    /// Returns the logical ids of one type.
     pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a str> {
         let all = self.kinds.iter().filter(move |(_, its)| *its == kind);
         all.map(|(id, _)| id.as_str())
     }
 
-    /// One property of a resource, with its functions resolved; `None` if it is absent.
+    /// Returns one property of a resource with its functions resolved, or `None` if it is absent.
     pub fn property(&self, id: &str, name: &str) -> anyhow::Result<Option<Value>> {
         self.document.property(id, name)
     }

@@ -20,7 +20,7 @@ pub struct TableDefinition {
     pub key_schema: Vec<KeySchemaElement>,
     pub attributes: Vec<AttributeDefinition>,
     pub indexes: Vec<GlobalSecondaryIndex>,
-    /// The attribute with the expiry time.
+    /// The name of the attribute with the expiry time.
     pub ttl: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub async fn create_table(
         }
         return Err(error).with_context(|| format!("create the table {name}"));
     }
-    // The embedded DynamoDB is ready immediately; other emulators need some time.
+    // The embedded DynamoDB is ready immediately, but other emulators need some time.
     while status(client, name).await? != TableStatus::Active {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

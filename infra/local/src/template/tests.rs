@@ -135,7 +135,7 @@ fn parameters_can_be_given() {
     );
 }
 
-/// The queue of a template with one queue that has these properties.
+/// Returns the queue of a template that has one queue with these properties.
 fn queue(properties: &str) -> anyhow::Result<QueueDefinition> {
     let text = format!(
         "Parameters:\n  Bare: {{ Type: String }}\n  Yes: {{ Type: String, Default: 'true' }}\n\

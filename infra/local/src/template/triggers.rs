@@ -1,4 +1,4 @@
-//! What invokes a function: routes of the HTTP API, queues and schedules.
+//! Reads the triggers of functions: routes of the HTTP API, queues and schedules.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::schedule::Rate;
 /// A route of the HTTP API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// `POST /in/{source}`, or `$default`.
+    /// The route key, such as `POST /in/{source}` or `$default`.
     pub key: String,
     /// The function's logical id.
     pub function: String,
-    /// How long the gateway waits for the function.
+    /// The time that the gateway waits for the function.
     pub timeout: Duration,
 }
 
-/// A queue whose messages go to a function.
+/// A queue, and the function that gets its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     pub queue: String,
@@ -101,7 +101,7 @@ impl Template {
         })
     }
 
-    /// A schedule of a function; `None` if the schedule is disabled.
+    /// Returns a schedule of a function, or `None` if the schedule is disabled.
     pub(super) fn read_schedule(
         &self,
         document: &Document,
@@ -135,9 +135,9 @@ impl Template {
         }))
     }
 
-    /// The function whose ARN is in `text`.
+    /// Returns the function whose ARN is in `text`.
     fn function_in(&self, text: &str) -> Option<String> {
-        // Check the longest ARN first, because one name can be a prefix of another.
+        // The longest ARN is checked first, because one name can be a prefix of another.
         let mut functions: Vec<_> = self.functions.iter().collect();
         functions.sort_by_key(|(_, function)| std::cmp::Reverse(function.arn.len()));
         let found = functions

@@ -186,7 +186,8 @@ async fn a_missing_binary_is_named() {
 #[tokio::test]
 async fn invocations_run_beside_each_other() {
     let stack = stack().await;
-    // Each invocation takes the whole second of the timeout; in sequence they would take five.
+    // Each invocation takes the whole second of the timeout. In sequence, they would take five
+    // seconds.
     let start = tokio::time::Instant::now();
     let order = json!({ "do": "hang" });
     let all = (0..5).map(|_| stack.invoke("Catcher", &order));

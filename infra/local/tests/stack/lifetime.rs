@@ -1,4 +1,4 @@
-//! Tests that no process remains after a stop, a drop or a kill of the host.
+//! Tests that no process remains after a stop, after a drop, or after the host is killed.
 
 use std::{
     io::{BufRead, BufReader},
@@ -59,7 +59,7 @@ async fn a_killed_host_takes_its_functions_along() {
         let mut host = Command::new(example("stack_host"))
             .args([template(), binaries()])
             .args(freeze.then_some("freeze"))
-            // A killed host cannot delete its temporary folder; the test does.
+            // A killed host cannot delete its temporary folder, so the test deletes it.
             .env("TMPDIR", &folder)
             .stdout(Stdio::piped())
             .spawn()

@@ -15,7 +15,7 @@ use std::{
 
 use local::{Options, Stack};
 
-/// The template of these tests, and a folder in which every function is the echo function.
+/// Returns the template of these tests, and a folder in which every function is the echo function.
 fn options() -> Options {
     Options::new(template(), binaries())
 }
@@ -28,8 +28,8 @@ fn template() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack/template.yaml")
 }
 
-/// The path of an example. Cargo builds examples before it runs tests, two folders above the test's
-/// executable.
+/// Returns the path of an example. Cargo builds examples before it runs tests, two folders above
+/// the test's executable.
 fn example(name: &str) -> PathBuf {
     let me = std::env::current_exe().expect("a test has an executable");
     let folder = me
@@ -51,14 +51,14 @@ fn binaries() -> PathBuf {
     for name in ["catcher", "processor", "backup-sync"] {
         let link = folder.join(name);
         if !link.exists() {
-            // Another test may create the link first.
+            // Another test may have created the link first.
             let _ = std::os::unix::fs::symlink(example("echo_function"), &link);
         }
     }
     folder
 }
 
-/// Polls until the condition is true; fails after 20 s.
+/// Polls until the condition is true. Fails after 20 s.
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -73,7 +73,7 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a process runs. A zombie that waits for its parent does not run.
+/// Returns whether a process runs. A zombie that waits for its parent does not run.
 fn runs(id: u32) -> bool {
     state(id).is_some_and(|state| state != 'Z')
 }
@@ -82,13 +82,13 @@ fn is_stopped(id: u32) -> bool {
     state(id) == Some('T')
 }
 
-/// The state letter of a process, which follows the program name in brackets.
+/// Returns the state letter of a process, which follows the program name in brackets.
 fn state(id: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
-/// The path of a folder that belongs to this test run only and does not exist yet.
+/// Returns the path of a folder that belongs only to this test run and does not exist yet.
 fn scratch(name: &str) -> PathBuf {
     let me = std::process::id();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{me}"));

@@ -1,4 +1,4 @@
-//! Tests from the queue to the function: batches, partial failures and dead letters.
+//! Tests the path from the queue to the function: batches, partial failures and dead letters.
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use local::Stack;
@@ -20,7 +20,7 @@ async fn send(stack: &Stack, body: &str) {
         .unwrap();
 }
 
-/// The number of messages in a queue, including messages in flight.
+/// Returns the number of messages in a queue, including messages in flight.
 async fn depth(stack: &Stack, id: &str) -> usize {
     let request = stack
         .clients()
@@ -43,7 +43,7 @@ async fn depth(stack: &Stack, id: &str) -> usize {
     .sum()
 }
 
-/// The records that the processor has received so far.
+/// Returns the records that the processor has received so far.
 fn records(stack: &Stack) -> Vec<Value> {
     let log = std::fs::read_to_string(stack.log_file("Processor").unwrap()).unwrap_or_default();
     let batches = log

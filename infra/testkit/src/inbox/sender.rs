@@ -1,4 +1,4 @@
-//! Senders that sign without the code under test.
+//! Signs requests as senders do, without the code under test.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{DEMO_SECRET, Inbox};
 
-/// Headers as a sender sends them, including repeated ones.
+/// Headers as a sender sends them. A header can occur several times.
 pub type Headers = Vec<(String, String)>;
 
 impl Inbox {
-    /// The headers of a request to `github-main`.
+    /// Returns the headers of a request to `github-main`.
     pub fn github(&self, id: &str, body: &[u8]) -> Headers {
         let signature = hex(DEMO_SECRET.as_bytes(), &[body]);
         self.must_not_log(&signature);
@@ -26,7 +26,7 @@ impl Inbox {
         ])
     }
 
-    /// The same for sources whose scheme signs a time. The time can be any text.
+    /// Returns the headers for a source whose scheme signs a time. The time can be any text.
     pub fn timed(&self, source: &str, id: &str, at: &str, body: &[u8]) -> Headers {
         let secret = DEMO_SECRET.as_bytes();
         let at_dot = format!("{at}.");
@@ -78,13 +78,13 @@ impl Answer {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// Whether the response asks the sender to retry.
+    /// Returns whether the response asks the sender to retry.
     pub fn asks_for_another_try(&self) -> bool {
         self.status == 503 && self.header("retry-after").is_some()
     }
 }
 
-/// HTTP/1.1 on a socket, without a client that adds headers.
+/// Sends HTTP/1.1 on a socket, so that no client adds headers.
 pub async fn http(
     front: &str,
     method: &str,
@@ -131,7 +131,7 @@ pub fn headers(headers: &[(&str, &str)]) -> Headers {
     headers.iter().map(owned).collect()
 }
 
-/// The headers with this one changed or added.
+/// Returns the headers with this header changed or added.
 pub fn with(mut headers: Headers, name: &str, value: &str) -> Headers {
     headers.retain(|(known, _)| known != name);
     headers.push((name.to_owned(), value.to_owned()));

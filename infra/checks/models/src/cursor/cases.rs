@@ -1,4 +1,4 @@
-//! The cases of the sync, and its ablations.
+//! The cases of the sync, and the cases with a protection switched off.
 
 use super::{Mark, Rule, Sync};
 use crate::case::{Case, Expect};
@@ -7,7 +7,7 @@ use crate::property::Property;
 const MODEL: &str = "sync";
 const FOUND: Property = Property::SyncFindsAll;
 
-/// Two runs for three ticks, with the parameters of the code.
+/// The basic case: two runs for three ticks, with the parameters of the code.
 const PLAN: Sync = Sync {
     off: &[],
     mark: Mark::StartOfRun,
@@ -24,14 +24,14 @@ const QUICK: Sync = Sync {
     last_tick: 2,
     ..PLAN
 };
-/// Cases that need a third event need no more time.
+/// The case with less time, for a third event.
 const SHORT: Sync = Sync {
     last_tick: 1,
     events: 3,
     ..PLAN
 };
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     holds().into_iter().chain(breaks()).chain(pages()).collect()
 }
@@ -45,7 +45,7 @@ fn holds() -> Vec<Case> {
         case("two runs, longer", PLAN).large(),
         case("three events", SHORT).large(),
         case("overlap = lag, inclusive", QUICK.with(|s| s.overlap = 1)).large(),
-        // With two runs at once, the fence and the growing cursor only save calls.
+        // With two parallel runs, the fence and the growing cursor only avoid unnecessary calls.
         case("no fence", QUICK.with(|s| s.off = &[Rule::Fence])).large(),
         case(
             "no fence, and the cursor may go back",
@@ -86,7 +86,7 @@ fn breaks() -> Vec<Case> {
     ]
 }
 
-/// A stored page from which a run cannot continue.
+/// Returns the cases with a stored page from which a run must not or cannot continue.
 fn pages() -> Vec<Case> {
     let breaks = |name, of| Case::new(MODEL, name, Expect::Breaks(FOUND), of);
     let holds = |name, of| Case::new(MODEL, name, Expect::Holds, of);

@@ -1,4 +1,5 @@
-//! A run: it reads the clock, takes the lease, reads page after page, and moves the cursor.
+//! The steps of a run: it reads the clock, takes the lease, reads page after page, and moves the
+//! cursor.
 
 use super::{Event, Mark, Page, Phase, Rule, Run, Sync, World};
 use crate::checker::Steps;
@@ -15,7 +16,7 @@ pub(super) fn steps(sync: &Sync, world: &World, n: usize, steps: &mut Steps<Worl
     me.steps(steps);
 }
 
-/// One run in a world.
+/// One run in a state of the model.
 struct At<'s> {
     sync: &'s Sync,
     world: World,
@@ -47,7 +48,7 @@ impl At<'_> {
         self.world.with(|w| w.runs[self.n].phase = phase)
     }
 
-    /// The run has stopped. Its lease stays until it expires.
+    /// Returns the state after the run has stopped. Its lease stays until it expires.
     fn gone(&self) -> World {
         self.world.with(|w| w.runs[self.n] = Run::IDLE)
     }
@@ -56,7 +57,8 @@ impl At<'_> {
         world.holder == u8::try_from(self.n).ok()
     }
 
-    /// The run ends regularly, and releases the lease if it still holds it.
+    /// Returns the state after the run ends normally. The run releases the lease if it still holds
+    /// it.
     fn released(&self) -> World {
         let holds = self.holds(&self.world);
         self.gone().with(|w| {
@@ -121,7 +123,7 @@ impl At<'_> {
         steps.sure(self.name(), what, to);
     }
 
-    /// A page contains one event, the newest that is left.
+    /// Reads a page. A page contains one event, the newest that is left.
     fn list(&self, steps: &mut Steps<World>) {
         let me = self.me();
         if me.expired {

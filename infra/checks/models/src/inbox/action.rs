@@ -1,4 +1,5 @@
-//! The action under a lease: the known state of its effect, the intent, and the call.
+//! The steps of an action under a lease: it checks the known state of its effect, records the
+//! intent, and makes the call.
 
 use super::rules::{Rule, Temper};
 use super::worker::At;
@@ -132,7 +133,7 @@ impl At<'_> {
         steps.maybe(me, "is rejected permanently", self.ends(Outcome::Permanent));
     }
 
-    /// The call reaches the destination.
+    /// Returns the state after the call reaches the destination.
     fn happen(&self, world: &mut World) {
         let forgotten = world.key_forgotten;
         let truth = &mut world.truth;

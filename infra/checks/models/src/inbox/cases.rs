@@ -1,4 +1,4 @@
-//! The cases of the model, and its ablations.
+//! The cases of the model, and the cases with a protection switched off.
 
 use super::rules::{Expires, Inbox, Rule, Temper};
 use crate::case::{Case, Expect};
@@ -29,7 +29,7 @@ const LATE: Inbox = Inbox {
     ..PLAN
 };
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let sets = [
         holds(),
@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
     sets.into_iter().flatten().collect()
 }
 
-/// The protocol with all its protections.
+/// Returns the cases with all protections.
 fn holds() -> Vec<Case> {
     let case = |name, of| Case::new(MODEL, name, Expect::Holds, of);
     let longer = PLAN.with(|m| (m.deliveries, m.attempts, m.crashes) = (1, 3, 3));
@@ -85,7 +85,7 @@ fn holds() -> Vec<Case> {
     ]
 }
 
-/// Redundant protections: either one is sufficient.
+/// Returns the cases without a redundant protection. Another protection is sufficient in them.
 fn twice() -> Vec<Case> {
     let case = |name, of: Inbox, off| Case::new(MODEL, name, Expect::Holds, of.without(off));
     vec![
@@ -281,7 +281,7 @@ fn effects() -> Vec<Case> {
     ]
 }
 
-/// Documented limits, and the behaviour of the code in rare cases.
+/// Returns the cases that show documented limits, or the behaviour of the code in rare situations.
 fn outside() -> Vec<Case> {
     let case = |name, expect, of: Inbox| Case::new(MODEL, name, expect, of);
     let forgotten = PLAN.with(|m| m.expires = Expires::Key);

@@ -18,7 +18,7 @@ pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     }
 }
 
-/// One catcher in a world.
+/// One catcher in a state of the model.
 struct At<'m> {
     model: &'m Inbox,
     world: World,
@@ -44,7 +44,7 @@ impl At<'_> {
     }
 
     fn hear(&self, steps: &mut Steps<World>) {
-        // Two free catchers are equivalent.
+        // Free catchers are equivalent, so only the first one starts.
         let first = self.world.catchers[..self.n]
             .iter()
             .all(|other| *other != Catcher::Free);
@@ -96,7 +96,7 @@ impl At<'_> {
         steps.sure(me, "finds the row", self.go(self.kept(false)));
     }
 
-    /// The second attempt of a put that was applied.
+    /// Adds the steps of the second attempt of a put that was applied.
     fn put_again(&self, steps: &mut Steps<World>) {
         let me = NAMES[self.n];
         if self.model.has(Rule::OwnPut) {
@@ -109,7 +109,7 @@ impl At<'_> {
         steps.maybe(me, "gets no answer and answers 503", self.go(Catcher::Free));
     }
 
-    /// The next phase of a catcher whose event is durable.
+    /// Returns the next phase of a catcher whose event is durable.
     fn kept(&self, ring: bool) -> Catcher {
         if !self.model.has(Rule::PutBeforeAck) {
             if ring {

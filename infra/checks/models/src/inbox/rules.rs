@@ -1,12 +1,13 @@
 //! The protections of the protocol, each of which can be switched off, and the size of a model.
 
-/// A protection. Without it a property is violated, or another protection compensates for it.
+/// A protection. Without it, a property is violated, or another protection prevents the violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// 2xx is sent only after the put.
+    /// The catcher sends 2xx only after the put.
     PutBeforeAck,
     PutBeforeRing,
-    /// A rejected put of the same writer is its own put, applied before its answer was lost.
+    /// If a put is rejected because the same writer's put was applied before its answer was lost,
+    /// the writer recognizes its own put.
     OwnPut,
     OwnClaim,
     OwnSettlement,
@@ -30,22 +31,22 @@ pub(super) enum Rule {
     ExhaustAsksForEpoch,
     Sweep,
     /// The sweep scans events by time of receipt and indexes the open ones. New rows are not in the
-    /// index of open rows.
+    /// index of open rows yet.
     SoughtByTime,
     /// The sweep scans a time only when all events received in it are visible.
     MarkStaysBehind,
     /// A claim keeps the row in the index of open rows.
     ClaimedRowIsSwept,
-    /// The intent of an effect without a key is recorded before the call.
+    /// The worker records the intent of an effect without a key before the call.
     Intent,
     IntentIsFenced,
-    /// The state of the effect in the row decides about the call.
+    /// The state of the effect in the row decides whether the worker makes the call.
     KnownEffects,
-    /// An intent that could not be recorded is known to have no call after it.
+    /// If an intent could not be recorded, the worker knows that it makes no call.
     FailedIntentIsKnown,
     /// All attempts use the same key.
     StableKey,
-    /// The row is kept until the provider no longer redelivers the event.
+    /// The row is stored until the provider no longer redelivers the event.
     RowOutlivesRedelivery,
     /// A replay for a new effect ignores the effect under the old key.
     NewEffectForgetsOld,
@@ -54,7 +55,7 @@ pub(super) enum Rule {
 /// The behaviour of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temper {
-    /// Any answer.
+    /// The destination gives any answer.
     Any,
     AlwaysFails,
     /// The event crashes its worker.
@@ -78,7 +79,7 @@ pub(super) struct Inbox {
     pub(super) deliveries: u8,
     pub(super) catchers: usize,
     pub(super) workers: usize,
-    /// Messages in the queue; more messages change nothing.
+    /// The number of messages in the queue. More messages change nothing.
     pub(super) bells: u8,
     pub(super) attempts: u8,
     pub(super) crashes: u8,
@@ -87,13 +88,13 @@ pub(super) struct Inbox {
     pub(super) new_effect: bool,
     pub(super) keyed: bool,
     pub(super) temper: Temper,
-    /// Number of answers that are lost together with the answers of all repetitions.
+    /// The number of lost answers for which the answers of all repetitions are lost too.
     pub(super) lost_for_good: u8,
     pub(super) expires: Expires,
 }
 
 impl Inbox {
-    /// Two of each part, with the parameters of the code.
+    /// A configuration with two of each part and the parameters of the code.
     pub(super) const PLAN: Self = Self {
         off: &[],
         deliveries: 2,
@@ -119,7 +120,7 @@ impl Inbox {
         Self { off, ..self }
     }
 
-    /// A changed copy of this configuration.
+    /// Returns a changed copy of this configuration.
     #[must_use]
     pub(super) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);

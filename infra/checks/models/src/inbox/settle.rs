@@ -1,4 +1,4 @@
-//! The end of an attempt.
+//! The steps at the end of an attempt.
 
 use super::rules::Rule;
 use super::worker::At;
@@ -47,7 +47,7 @@ impl At<'_> {
             self.model.has(Rule::FenceByEpoch),
             self.model.has(Rule::FenceByOwner),
         );
-        // Without a fence the write is unconditional.
+        // Without a fence, the write has no condition.
         (!(epoch || owner) || row.st == St::Processing)
             && (!epoch || row.epoch == self.me().epoch)
             && (!owner || row.owner == self.me().id)
@@ -83,7 +83,7 @@ impl At<'_> {
         Some((world, st))
     }
 
-    /// The second attempt of a settlement that was applied.
+    /// Adds the steps of the second attempt of a settlement that was applied.
     pub(super) fn settle_again(&self, st: St, steps: &mut Steps<World>) {
         let standing = self
             .world
@@ -119,7 +119,7 @@ impl At<'_> {
     }
 }
 
-/// The state of the effect after a settlement.
+/// Returns the state of the effect after a settlement.
 fn fx_after(outcome: Outcome, before: Fx) -> Fx {
     match outcome {
         Outcome::Done | Outcome::DoneAndRetry => Fx::Done,

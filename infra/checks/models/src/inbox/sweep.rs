@@ -1,4 +1,5 @@
-//! The sweep reads open rows, sends messages for them, and records exhausted events.
+//! The steps of the sweep: it reads open rows, sends messages for them, and records exhausted
+//! events.
 
 use super::rules::{Inbox, Rule};
 use super::worker::used_up;
@@ -25,7 +26,7 @@ pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     steps.maybe(ME, "crashes", idle);
 }
 
-/// Scans the time of receipt of the event, once.
+/// Scans the time of receipt of the event, once in a run of the model.
 fn pass(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     if world.passed || !model.has(Rule::Sweep) || !model.has(Rule::SoughtByTime) {
         return;

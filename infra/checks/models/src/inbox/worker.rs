@@ -1,5 +1,5 @@
-//! The processor receives a message, claims the event, and settles it with the outcome of the
-//! action.
+//! The steps of a worker: it receives a message, claims the event, and settles it with the outcome
+//! of the action.
 
 use super::rules::{Inbox, Rule, Temper};
 use super::world::{Fx, Phase, Row, St, Worker, World};
@@ -19,7 +19,7 @@ pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     }
 }
 
-/// One worker in a world.
+/// One worker in a state of the model.
 pub(super) struct At<'m> {
     pub(super) model: &'m Inbox,
     pub(super) world: World,
@@ -144,7 +144,7 @@ impl At<'_> {
         }
     }
 
-    /// A claim whose condition holds.
+    /// Adds the steps of a claim whose condition holds.
     fn take(&self, over: bool, steps: &mut Steps<World>) {
         let world = self.taken(over);
         let Some(row) = world.row else { return };
@@ -172,8 +172,8 @@ impl At<'_> {
             let held = row.st == St::Processing && !row.lease_over;
             let stolen = held && row.owner != w.workers[self.n].id;
             if w.workers[self.n].id == 0 {
-                // The number reaches its limit only with unlimited attempts, and then there is one
-                // worker.
+                // The number reaches its limit only with unlimited attempts. In this case there is
+                // only one worker.
                 w.ids = (w.ids + 1).min(9);
                 w.workers[self.n].id = w.ids;
             }
@@ -197,7 +197,7 @@ impl At<'_> {
         })
     }
 
-    /// The worker knows that it holds the lease.
+    /// Returns the state in which the worker knows that it holds the lease.
     fn leased(&self, row: &Row) -> World {
         self.go(Phase::Leased).with(|w| {
             w.truth.begun = true;

@@ -1,5 +1,5 @@
-//! A state of the model: provider, catchers, row, queue, workers, sweep, and the real effects,
-//! which no part of the system can observe.
+//! A state of the model: provider, catchers, row, queue, workers and sweep. It also contains the
+//! real effects, which no part of the system can observe.
 
 use crate::property::Property;
 
@@ -12,13 +12,13 @@ pub(super) struct World {
     pub(super) bells: u8,
     pub(super) workers: [Worker; 2],
     pub(super) sweep: Sweep,
-    /// The sweep has scanned the event's time of receipt.
+    /// Whether the sweep has scanned the event's time of receipt.
     pub(super) passed: bool,
     pub(super) replays: u8,
     pub(super) lost_for_good: u8,
-    /// Claim ids given so far.
+    /// The number of claim ids given so far.
     pub(super) ids: u8,
-    /// The destination has forgotten the key.
+    /// Whether the destination has forgotten the key.
     pub(super) key_forgotten: bool,
     pub(super) truth: Truth,
 }
@@ -31,7 +31,7 @@ pub(super) enum Catcher {
     PuttingAgain,
     Ringing,
     Answering,
-    /// Only if the answer or the message precedes the put.
+    /// The catcher answers or sends the message before the put. This needs the protection off.
     AckingFirst,
     RingingFirst,
 }
@@ -58,7 +58,7 @@ pub(super) enum Fx {
 pub(super) struct Row {
     pub(super) st: St,
     pub(super) epoch: u8,
-    /// The id of the claim that holds the row; 0 without a holder.
+    /// The id of the claim that holds the row, or 0 if none does.
     pub(super) owner: u8,
     pub(super) lease_over: bool,
     pub(super) due: bool,
@@ -67,7 +67,7 @@ pub(super) struct Row {
     pub(super) run: u8,
     pub(super) generation: u8,
     pub(super) fx: Fx,
-    /// The row is in the index of open rows.
+    /// Whether the row is in the index of open rows.
     pub(super) open: bool,
 }
 
@@ -127,15 +127,15 @@ pub(super) enum Sweep {
 /// The real effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Truth {
-    /// Outcomes of the current run.
+    /// The number of outcomes in the current run.
     pub(super) outcomes: u8,
-    /// Some run has ended.
+    /// Whether a run has ended.
     pub(super) ended: bool,
-    /// Number of times the effect of each generation happened.
+    /// The number of times that the effect of each generation happened.
     pub(super) happened: [u8; 2],
-    /// A worker knew that it processes this run, or crashed or paused before it could know.
+    /// Whether a worker knew that it processes this run, or crashed or paused before it could know.
     pub(super) begun: bool,
-    /// An effect may have happened without a known answer.
+    /// Whether an effect may have happened without a known answer.
     pub(super) doubt: bool,
     pub(super) wrong: Option<Property>,
 }
@@ -159,7 +159,7 @@ impl Row {
         matches!(self.st, St::Done | St::DeadLetter)
     }
 
-    /// Changes to a state without a holder.
+    /// Returns the row with a state and without a holder.
     pub(super) fn released(self, st: St) -> Self {
         let open = !matches!(st, St::Done | St::DeadLetter);
         Self {
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// A changed copy of this state.
+    /// Returns a changed copy of this state.
     #[must_use]
     pub(super) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
@@ -221,7 +221,7 @@ impl World {
         self.truth.wrong.get_or_insert(property);
     }
 
-    /// The row gets its outcome.
+    /// Gives the row its outcome.
     pub(super) fn end(&mut self, row: Row, st: St) {
         self.row = Some(row.released(st));
         self.truth.outcomes = (self.truth.outcomes + 1).min(2);

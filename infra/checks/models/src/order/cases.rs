@@ -1,4 +1,4 @@
-//! The modes of ordering, and what each of them depends on.
+//! The modes of ordering, and the protections that each of them needs.
 
 use super::{Mode, Order};
 use crate::case::{Case, Expect};
@@ -15,12 +15,12 @@ const STRICT: Mode = Mode::Strict {
     keyed: true,
 };
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     [holds(), fails()].into_iter().flatten().collect()
 }
 
-/// The modes with all their protections.
+/// Returns the modes with all their protections.
 fn holds() -> Vec<Case> {
     let case = |name, order| Case::new(MODEL, name, Expect::Holds, order);
     vec![
@@ -49,7 +49,8 @@ fn holds() -> Vec<Case> {
     ]
 }
 
-/// The limits of the modes, and the modes without one of their protections.
+/// Returns the cases that show the limits of the modes, and the modes without one of their
+/// protections.
 fn fails() -> Vec<Case> {
     let case = |name, expect, order| Case::new(MODEL, name, expect, order);
     let newest = Property::NewestStateWins;

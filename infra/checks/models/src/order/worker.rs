@@ -1,4 +1,5 @@
-//! A worker takes an event, determines what to write, writes it, and settles the event.
+//! The steps of a worker: it takes an event, determines what to write, writes it, and settles the
+//! event.
 
 use super::{EVENTS, Mode, Order, Phase, St, Worker, World};
 use crate::checker::Steps;
@@ -21,7 +22,7 @@ pub(super) fn steps(order: &Order, world: &World, n: usize, steps: &mut Steps<Wo
     me.steps(steps);
 }
 
-/// One worker in a world.
+/// One worker in a state of the model.
 struct At<'o> {
     order: &'o Order,
     world: World,
@@ -140,12 +141,13 @@ impl At<'_> {
             w.happened[event] = true;
         });
         steps.sure(NAMES[self.n], "writes", written);
-        // The attempt ends, and another attempt is due.
+        // The attempt fails, and the event is due for another attempt.
         let failed = self.idle().with(|w| self.release(w, St::Open));
         steps.maybe(NAMES[self.n], "fails to write", failed);
     }
 
-    /// An earlier event had arrived and has not been applied, or a later one has been applied.
+    /// Returns whether the event is processed out of order: an earlier event had arrived and is not
+    /// applied, or a later one is applied.
     fn is_out_of_order(&self) -> bool {
         let me = self.me();
         let event = usize::from(me.event);
@@ -159,7 +161,7 @@ impl At<'_> {
         steps.sure(NAMES[self.n], "settles if it still holds the event", to);
     }
 
-    /// The fence: only the holder of the event changes its state.
+    /// Only the holder of the event changes its state (the fence).
     fn release(&self, world: &mut World, to: St) {
         let event = usize::from(self.me().event);
         if matches!(world.events[event], St::Held { by, .. } if by == self.by()) {

@@ -1,4 +1,5 @@
-//! The drainer puts spilled events through the same function as every event.
+//! The steps of the drainer, which puts spilled events through the same function as every other
+//! event.
 
 use super::{Drainer, Row, Rule, Spill, World};
 use crate::checker::Steps;

@@ -1,4 +1,4 @@
-//! The ablations: runs without one protection, which show what it prevents.
+//! The ablations: runs without one protection. They show what the protection prevents.
 
 use super::{Case, DAY_MS, Figure, HOUR_MS, LATEST, ROUGH, STOPPED, STRANGER, STRICT};
 use crate::scenario::{Scenario, Without};
@@ -14,18 +14,18 @@ pub struct Ablation {
     pub change: fn(&mut Scenario),
 }
 
-/// The ablations, which show what each protection prevents.
+/// Returns all ablations.
 pub fn ablations() -> Vec<Ablation> {
     [of_settlement(), of_claims(), of_order(), of_strangers()].concat()
 }
 
-/// The protections that settle every acknowledged event.
+/// Returns the ablations of the protections that settle every acknowledged event.
 fn of_settlement() -> Vec<Ablation> {
     let of = rough;
     vec![
         of("an honest answer to the sender", Figure::Lost, |s| {
             s.without = Some(Without::HonestAnswer);
-            // A put that fails, of an event that is sent once.
+            // Many puts fail, and each event is delivered only once.
             s.odds.hangs = 1_500;
             s.odds.unreached = 1_500;
             s.duplicates = 0;
@@ -50,7 +50,7 @@ fn of_settlement() -> Vec<Ablation> {
     ]
 }
 
-/// The protections of a claim, and of the effect under it.
+/// Returns the ablations of the protections of a claim, and of the effect under a claim.
 fn of_claims() -> Vec<Ablation> {
     let of = rough;
     vec![
@@ -95,7 +95,7 @@ fn rough(without: &'static str, figure: Figure, change: fn(&mut Scenario)) -> Ab
     }
 }
 
-/// The protections of the order of events, and of the queues.
+/// Returns the ablations of the protections of the event order and of the queues.
 fn of_order() -> Vec<Ablation> {
     vec![
         Ablation {
@@ -126,7 +126,7 @@ fn of_order() -> Vec<Ablation> {
     ]
 }
 
-/// The protections against a caller without a secret.
+/// Returns the ablations of the protections against a caller without a secret.
 fn of_strangers() -> Vec<Ablation> {
     let of = |without, figure, change| Ablation {
         without,

@@ -1,27 +1,27 @@
 //! The figures of a run.
 
-/// The figures of a run. Most must be zero, some must be small.
+/// The figures of a run. Most of them must be zero, and the others must be small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub events: u64,
     pub acknowledged: u64,
     pub done: u64,
     pub dead: u64,
-    /// Acknowledged, but not in the ledger.
+    /// Events that were acknowledged but are not in the ledger.
     pub lost: u64,
-    /// Not settled at the end.
+    /// Events that are not settled at the end.
     pub stuck: u64,
-    /// A second outcome in one run, or an outcome that was revoked.
+    /// Second outcomes in one run, and outcomes that were revoked.
     pub double_outcomes: u64,
-    /// The destination carried out an event more than once.
+    /// Events that the destination carried out more than once.
     pub double_effects: u64,
-    /// Done in the ledger, but never carried out.
+    /// Events that are done in the ledger but were never carried out.
     pub hollow: u64,
     /// Dead letters without a cause at the destination and without a crash.
     pub unexplained: u64,
     /// Rows whose history does not match their state.
     pub bad_histories: u64,
-    /// Events that were quarantined as conflicting with another event, without a reason.
+    /// Events that were quarantined without a reason, as if they conflicted with another event.
     pub false_conflicts: u64,
     /// Attempts that began too early.
     pub early: u64,
@@ -41,8 +41,7 @@ pub struct Figures {
     pub undrained: u64,
     /// Messages sent to either queue. A message moved from the backlog queue counts once.
     pub sent: u64,
-    /// The part of them that a processor moved to the backlog queue because they had waited too
-    /// long.
+    /// Sent messages that a processor moved to the backlog queue because they had waited too long.
     pub moved: u64,
     /// Messages that were sent to the spill queue.
     pub spilled: u64,
@@ -83,7 +82,7 @@ impl Figures {
         }
     }
 
-    /// Messages sent per message needed.
+    /// Returns the number of messages sent for each message needed.
     pub fn amplification(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
         let ratio = self.sent as f64 / self.needed.max(1) as f64;

@@ -77,7 +77,7 @@ impl Witness {
         }
     }
 
-    /// Each key that a genuine sender named must have been fetched in time.
+    /// Returns the number of keys that a genuine sender named and that were not fetched in time.
     fn unfetched(&self) -> u64 {
         let patience = (ROUND_EVERY * KEY_ROUNDS).as_millis();
         let late = |named: &&Named| {
@@ -93,13 +93,13 @@ enum Judged {
     Of(usize),
     /// The stranger caused the row, and it does not run.
     Quarantined,
-    /// The stranger caused the row, and it may run.
+    /// The stranger caused the row, and the row may run.
     Forged,
-    /// Without a stranger, no row may have another name.
+    /// The row has another name, which no row may have without a stranger.
     KeptApart,
 }
 
-/// Whether a dead letter has a cause that happened.
+/// Returns whether a dead letter has a cause that happened.
 fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
     match text(row, "reason") {
         "permanent" => asked >= 1,
@@ -109,7 +109,7 @@ fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
     }
 }
 
-/// Whether the history of a settled row leads to exactly one end.
+/// Returns whether the history of a settled row leads to exactly one end.
 fn fits(row: &Item) -> bool {
     let state = text(row, "st");
     if !is_settled(state) {

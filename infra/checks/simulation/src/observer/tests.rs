@@ -21,7 +21,7 @@ fn changed(old: Item, new: Item) -> Changed {
     }
 }
 
-/// An event that these invocations claimed one after the other.
+/// Returns the record of an event that these invocations claimed one after the other.
 fn claimed(by: &[u64]) -> Witness {
     let mut witness = Witness::default();
     let mut before = row("received", "", 0);

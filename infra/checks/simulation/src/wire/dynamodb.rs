@@ -49,17 +49,18 @@ pub struct Table {
     tokens: HashMap<String, Vec<u8>>,
     weakness: Option<Weakness>,
     open_rows: usize,
-    /// The lag of the indexes.
+    /// The time until a write appears in an index, in milliseconds.
     pub index_lag_ms: i64,
-    /// Batch reads so far, and how many of the next ones fail.
+    /// The number of batch reads so far, and the number of the next ones that fail.
     pub batches: u64,
     pub batches_to_refuse: u64,
-    /// Writes since the last read of this list.
+    /// The writes since the caller last took this list.
     pub changed: Vec<Changed>,
 }
 
 impl Table {
-    /// With a weakness, one of the conditions of the production code has no effect.
+    /// Creates the table. With a weakness, one of the conditions of the production code has no
+    /// effect.
     pub fn new(weakness: Option<Weakness>) -> Self {
         Self {
             items: HashMap::new(),
@@ -95,7 +96,7 @@ impl Table {
         self.items.get(pk)?.get(sk)
     }
 
-    /// All state rows, sorted by key.
+    /// Returns all state rows, sorted by key.
     pub fn state_rows(&self) -> Vec<(&str, &Item)> {
         let rows = self.items.iter();
         let rows = rows.filter_map(|(pk, items)| Some((pk.as_str(), items.get("M")?)));
@@ -104,12 +105,12 @@ impl Table {
         rows
     }
 
-    /// Whether any event is open.
+    /// Returns whether any event is open.
     pub fn has_open_rows(&self) -> bool {
         self.open_rows > 0
     }
 
-    /// Number of open events.
+    /// Returns the number of open events.
     pub fn open_rows(&self) -> usize {
         self.open_rows
     }
@@ -183,7 +184,7 @@ impl Table {
     }
 }
 
-/// The key of a request: exactly two strings.
+/// Returns the key of a request, which must have exactly two strings.
 fn key(key: Option<&Item>) -> Result<(String, String), Refusal> {
     let key = key.filter(|key| key.len() == 2);
     key_of(key.ok_or_else(|| Refusal::invalid("the key is not pk and sk"))?)

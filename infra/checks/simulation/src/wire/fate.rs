@@ -17,11 +17,11 @@ pub enum Fate {
     Arrives,
     /// The call never reaches the store.
     Unreached,
-    /// The store answers with a status and a code, and does nothing.
+    /// The store answers with a status and an error code, and does nothing else.
     Refused(u16, &'static str),
     /// The call never reaches the store, and no error is returned.
     Hangs,
-    /// The call is applied; the connection breaks before the answer.
+    /// The call is applied, and the connection breaks before the answer.
     AnswerCut,
     /// The call is applied, and the answer never arrives.
     AnswerLost,
@@ -29,13 +29,13 @@ pub enum Fate {
     Late(Duration),
 }
 
-/// How often each fault happens, in ten thousand calls.
+/// The number of times that each fault happens in ten thousand calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
     pub unreached: u64,
     pub refused: u64,
     pub throttled: u64,
-    /// For DynamoDB: another transaction uses the item.
+    /// For DynamoDB: the share of calls whose item another transaction uses.
     pub conflict: u64,
     pub hangs: u64,
     pub answer_cut: u64,
@@ -56,7 +56,7 @@ impl Odds {
         late: 0,
     };
 
-    /// Eight of a hundred calls fail in some way.
+    /// Fault rates with which eight of a hundred calls fail in some way.
     pub const ROUGH: Self = Self {
         unreached: 100,
         refused: 100,

@@ -1,4 +1,4 @@
-//! In-memory queues with the wire protocol of SQS, also used by the event source mapping.
+//! In-memory queues with the wire protocol of SQS. The event source mapping uses them too.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::rng::Dice;
 
-/// A message that was received more often goes to the dead letter queue.
+/// The number of receives after which a message goes to the dead letter queue.
 const MOST_RECEIVES: u32 = 10;
 
 /// The visibility timeout in `template.yaml`.
@@ -33,7 +33,7 @@ pub enum Name {
 pub struct Message {
     pub id: u64,
     pub body: String,
-    /// The time of sending, regardless of the arrival.
+    /// The time of sending, regardless of when the message arrives.
     pub sent_at: i64,
     pub(crate) receives: u32,
 }
@@ -41,14 +41,15 @@ pub struct Message {
 /// A standard queue: it has no order, and it may deliver a message twice.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// In no order.
+    /// The messages that can be received, in no order.
     ready: Vec<Message>,
-    /// Sorted by the time at which they can be received again.
+    /// The hidden messages, sorted by the time at which they can be received again.
     hidden: BTreeMap<(i64, u64), Message>,
     /// The time at which each received message becomes visible again.
     in_flight: HashMap<u64, i64>,
     next: u64,
-    /// Without a maximum, a message is never moved to the dead letter queue.
+    /// The maximum number of receives. Without a maximum, a message never goes to the dead letter
+    /// queue.
     most_receives: Option<u32>,
     pub sent: u64,
     pub dead: u64,
@@ -121,7 +122,7 @@ impl Queues {
         self.work_messages.is_empty() && self.backlog.is_empty() && self.spill.is_empty()
     }
 
-    /// Answers a request. `Err` means that these queues do not support the request.
+    /// Answers a request. An `Err` means that these queues do not support the request.
     pub fn answer(
         &mut self,
         operation: &str,
@@ -147,7 +148,7 @@ impl Name {
         }
     }
 
-    /// The ARN, as in an event source mapping.
+    /// Returns the ARN, as in an event source mapping.
     pub fn arn(self) -> String {
         let name = match self {
             Self::Work => "work",
@@ -159,7 +160,7 @@ impl Name {
 }
 
 impl Message {
-    /// The receipt handle for deleting the message. Each receive has a new one.
+    /// Returns the receipt handle for deleting the message. Each receive has a new handle.
     fn handle(&self) -> String {
         format!("{}.{}", self.id, self.receives)
     }
@@ -252,7 +253,7 @@ impl Queue {
         self.next
     }
 
-    /// Messages that can be received.
+    /// Returns the number of messages that can be received.
     pub fn depth(&mut self, now: i64) -> usize {
         self.surface(now);
         self.ready.len()
@@ -262,12 +263,12 @@ impl Queue {
         self.ready.is_empty() && self.hidden.is_empty()
     }
 
-    /// All messages in the queue.
+    /// Returns the number of all messages in the queue.
     pub fn len(&self) -> usize {
         self.ready.len() + self.hidden.len()
     }
 
-    /// When the next hidden message can be received.
+    /// Returns the time at which the next hidden message can be received.
     pub fn next_at(&self) -> Option<i64> {
         self.hidden.keys().next().map(|(at, _)| *at)
     }
@@ -306,7 +307,8 @@ impl Queue {
         self.delete_by(&message.handle());
     }
 
-    /// A message that was received again meanwhile stays: the receipt handle is outdated.
+    /// If a message was received again in the meantime, it stays, because the receipt handle is
+    /// outdated.
     fn delete_by(&mut self, handle: &str) {
         let id = handle.split('.').next().and_then(|id| id.parse().ok());
         let Some((id, back)) = id.and_then(|id| Some((id, *self.in_flight.get(&id)?))) else {

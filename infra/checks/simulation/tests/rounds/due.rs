@@ -1,5 +1,5 @@
-//! The sweep over many rows that are due: how many it rings for in a run, and that it never fills a
-//! queue or its own time.
+//! The sweep with many rows that are due: the number of messages that it sends in a run. The sweep
+//! must never fill a queue above its limit, or run longer than its time.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::feed::ring;
 use super::world::{HOUR, MINUTE, SECOND, World, live, now, sweeper};
 
-/// What the sweep may raise a queue to.
+/// The queue depth up to which the sweep sends messages.
 const DEPTH: u64 = 1_000;
 
-/// What was seen of the queues.
+/// The largest depths of the queues during a test.
 #[derive(Debug, Default)]
 struct Seen {
     live: Cell<u64>,
@@ -28,7 +28,8 @@ struct Seen {
 }
 
 impl World {
-    /// Events whose messages are lost, received one after the other between these two ages.
+    /// Adds events whose messages are lost. Their times of receipt are distributed evenly between
+    /// these two ages.
     async fn lost(&self, count: usize, ages: (Duration, Duration)) {
         let at = |n: usize| {
             let span = ages.1.saturating_sub(ages.0);
@@ -41,7 +42,7 @@ impl World {
             let puts = lot.iter().map(|(n, at)| async move {
                 let id = format!("evt_{}_{n:06}", ages.1.as_secs());
                 if begun.since(*at) > HOUR {
-                    // The place that older code, a retry or a replay gives it.
+                    // Older code, a retry or a replay gives the row this place in the index.
                     self.ledger.receive(&event(&id, *at), *at).await.unwrap();
                 } else {
                     self.came(&id, *at).await;
@@ -49,11 +50,11 @@ impl World {
             });
             join_all(puts).await;
         }
-        // Until the indexes show them.
+        // After this time, the indexes contain the rows.
         sleep(3 * SECOND).await;
     }
 
-    /// Works on what waits, fifty messages at once, as the template lets the processor.
+    /// Processes waiting messages, fifty at a time, which is the limit of the template.
     async fn work(&self, seen: &Seen) {
         loop {
             seen.look(self);
@@ -81,7 +82,7 @@ impl World {
         }
     }
 
-    /// What a schedule starts, with the hard end that Lambda sets it.
+    /// Runs a task as its schedule starts it, with the time limit of Lambda.
     async fn run(&self, task: Task) -> Report {
         let sandbox = sweeper(&self.sandboxes, SOURCE);
         let run = timeout(BACKUP_SYNC, sandbox.function.run(task)).await;
@@ -95,8 +96,8 @@ impl World {
         report
     }
 
-    /// A sweep and a drain every five minutes, beside an idle processor, until nothing is open: how
-    /// many each run of them did.
+    /// Runs a sweep and a drain every five minutes while a processor works, until no event is open.
+    /// Returns the number of events that each run settled, and its duration.
     async fn recovers(&self, seen: &Seen) -> Vec<(usize, Duration)> {
         let mut runs = Vec::new();
         let rounds = async {
@@ -163,7 +164,8 @@ fn old_rows_pass_the_backlog_at_the_pace_of_the_processor() {
         world.lost(5_000, LONG_AGO).await;
         let seen = Seen::default();
         let runs = world.recovers(&seen).await;
-        // What the sweep puts into the backlog after the drain found it empty is for the next drain.
+        // The drain has found the backlog queue empty before the sweep fills it. The next drain
+        // moves the rest.
         assert!(runs.len() <= 2, "{runs:?}");
         assert!(
             seen.live.get() <= DEPTH && seen.backlog.get() <= DEPTH,
@@ -177,7 +179,7 @@ fn sweeps_that_overlap_fill_no_queue_twice() {
     for (ages, unheard) in [(YOUNG, (DEPTH, 0)), (LONG_AGO, (50, DEPTH))] {
         live(async |world| {
             world.lost(3_000, ages).await;
-            // As when one is started each minute and each goes on for longer.
+            // Sweeps that start each minute and take longer than a minute.
             let later = async |secs| {
                 sleep(SECOND * secs).await;
                 world.swept().await
@@ -208,7 +210,8 @@ fn young_rows_do_not_wait_behind_old_ones() {
     live(async |world| {
         world.lost(2_000, LONG_AGO).await;
         world.lost(20, YOUNG).await;
-        // Nothing old is let in: the live queue has more than a dose, and the backlog is full.
+        // The work queue accepts no old events, because it has more messages than a batch, and the
+        // backlog queue is full.
         let stores = || world.stores.lock();
         ring(&mut stores().queues.work_messages, 900_000..900_060);
         ring(&mut stores().queues.backlog, 910_000..911_000);
@@ -242,7 +245,7 @@ fn however_slow_the_table_is_the_run_ends_and_says_so() {
             world.stores.lock().scenario.latency_ms = 4_500;
             let began = Instant::now();
             for task in [Task::Sweep, Task::Drain] {
-                // Killed, it would not return.
+                // If Lambda killed the run, it would not return.
                 let sandbox = sweeper(&world.sandboxes, SOURCE);
                 let run = timeout(BACKUP_SYNC, sandbox.function.run(task)).await;
                 let _ = run.expect("it was killed");
@@ -278,8 +281,8 @@ fn a_run_with_less_time_makes_each_part_shorter() {
     });
 }
 
-/// Those that came a moment ago have at most two runs; for the backlog the rate is printed, by
-/// `make bench-sweep`.
+/// Rows of recent events need at most two runs. For the backlog, `make bench-sweep` prints the
+/// rate.
 #[test]
 #[ignore = "takes minutes: make bench-sweep"]
 fn a_hundred_thousand_rows_are_sent_within_two_runs() {

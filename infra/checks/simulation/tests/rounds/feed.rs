@@ -1,5 +1,5 @@
-//! The backlog: its messages go among those of now while few of these wait, and none is lost on the
-//! way.
+//! The backlog queue. Its messages go to the work queue while few messages wait there, and none is
+//! lost.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl World {
         (live.depth(now) as u64, old.depth(now) as u64)
     }
 
-    /// What waits among those of now, `most` of them; they are gone then.
+    /// Receives at most `most` messages of the work queue, and deletes them.
     pub(crate) fn hear(&self, most: usize) -> Vec<String> {
         let stores = &mut *self.stores.lock();
         let queue = &mut stores.queues.work_messages;
@@ -150,7 +150,7 @@ fn an_empty_backlog_is_asked_for_its_depth_and_nothing_else() {
         let calls = world.stores.lock().calls;
         world.drain().await;
         let more = world.stores.lock().calls - calls;
-        // That of what was spilled, and that of the backlog.
+        // One call reads the depth of the spill queue, and one the depth of the backlog queue.
         assert_eq!(more, 2);
         assert!(began.elapsed() < SECOND);
         sleep(HOUR).await;
@@ -174,7 +174,7 @@ fn doses_grow_while_each_is_heard_within_a_second() {
         };
         let (report, (deepest, took)) = tokio::join!(world.drain(), hearing);
         assert_eq!(report.promoted, 10_000);
-        // A dose of 50 a second would take 200 s.
+        // With a batch of 50 messages a second, this would take 200 s.
         assert!(took < 40 * SECOND, "{took:?}");
         assert!(deepest <= LARGEST_BACKLOG_BATCH, "{deepest}");
     });

@@ -1,5 +1,5 @@
-//! The sweep over what came a moment ago: what nobody rang for is rung for, also where the index shows
-//! it late, a request fails, or a source is configured no more.
+//! The sweep with recent events. It sends a message for each event whose message is missing, also
+//! if the index shows the event late, if a request fails, or if the source is no longer configured.
 
 use backup_sync::Task;
 use simulation::sandbox::SOURCE;
@@ -18,7 +18,8 @@ fn what_nobody_rang_for_is_rung_for_two_minutes_later() {
         assert_eq!((report.checked, report.sent, report.failed), (1, 1, 0));
         assert!(world.is_indexed(&key).await);
         assert_eq!(world.stores.lock().queues.work_messages.sent, 1);
-        // From here on it is swept like every other, and by its time no more.
+        // From this time on, the event is swept through the `work` index like every other event,
+        // and not by its time of receipt.
         let more = world.sweeps_for(HOUR).await;
         assert_eq!(more, 0, "its message waits");
     });
@@ -80,10 +81,7 @@ fn an_hour_of_which_all_was_seen_is_not_gone_over_again() {
         let report = world.sweeps_for(3 * HOUR).await;
         assert_eq!(report, 0);
         let batches = world.stores.lock().table.batches;
-        assert_eq!(
-            batches, 4,
-            "one for each part of the index that has events"
-        );
+        assert_eq!(batches, 4, "one for each part of the index that has events");
     });
 }
 

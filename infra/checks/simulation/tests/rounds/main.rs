@@ -1,4 +1,4 @@
-//! The rounds of backup-sync, in virtual time.
+//! The scheduled tasks of backup-sync, in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 

@@ -1,5 +1,5 @@
-//! The sync of many sources, some of whose providers are slow, throttle or never answer: each has its
-//! turn, and each run ends before Lambda ends it.
+//! The sync of many sources. Some of their providers are slow, throttle requests or never answer.
+//! Each source has its turn, and each run ends before Lambda ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,17 +20,17 @@ use super::world::{SECOND, World, live, now};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Well,
-    /// 429, and to be asked again after 70 s.
+    /// The provider answers 429, with a `Retry-After` of 70 s.
     Throttles,
-    /// A whole minute for each answer.
+    /// The provider takes a minute for each answer.
     Slow,
-    /// So many pages, a second each.
+    /// The list has this many pages, and each takes a second.
     Long(usize),
 }
 
 struct Providers {
     manners: BTreeMap<String, Manner>,
-    /// The sources that were asked for, and how often.
+    /// The number of requests for each source.
     asked: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -74,7 +74,7 @@ impl Providers {
     }
 }
 
-/// Sources whose providers answer like this, in this order.
+/// Sources whose providers answer in these ways, in this order.
 struct Sources<'w> {
     world: &'w World,
     text: String,
@@ -106,7 +106,8 @@ impl<'w> Sources<'w> {
         }
     }
 
-    /// One run, as its schedule starts it; whether it went well, and which sources were asked.
+    /// Makes one run as its schedule starts it. Returns the result, and the number of requests for
+    /// each source.
     async fn sync(&self) -> (anyhow::Result<Vec<SyncReport>>, BTreeMap<String, usize>) {
         let providers = self.providers.clone();
         let inside: Inside = Arc::new(move |request| {
@@ -139,7 +140,7 @@ impl<'w> Sources<'w> {
             .is_some_and(|at| now().since(*at) < SYNC_EVERY)
     }
 
-    /// The sources whose lease is still held.
+    /// Returns the sources whose lease is still held.
     async fn held(&self) -> Vec<String> {
         let mut held = Vec::new();
         for source in self.providers.manners.keys() {
@@ -178,11 +179,14 @@ fn each_of_many_slow_sources_has_its_turn() {
         let slow: Vec<_> = slow.chain([("well", Manner::Well)]).collect();
         let sources = Sources::of(&world, &slow);
         let mut asked = BTreeSet::new();
-        // A turn is 20 s at least, and a run has 240 of them: twelve turns.
+        // A turn takes at least 20 s, and a run has 240 s, so it has twelve turns.
         for _ in 0..3 {
             let began = Instant::now();
             let (report, now) = sources.sync().await;
-            assert!(report.is_err(), "the error reports that a provider did not answer");
+            assert!(
+                report.is_err(),
+                "the error reports that a provider did not answer"
+            );
             asked.extend(now.into_keys());
             assert_eq!(sources.held().await, [""; 0]);
             assert!(sources.is_noted().await);
@@ -204,7 +208,7 @@ fn what_time_is_left_is_for_those_with_more_to_list() {
         let (report, asked) = sources.sync().await;
         let report = report.unwrap();
         let long = report.iter().find(|one| one.source == "long").unwrap();
-        // A third of 240 s is 80 pages.
+        // A third of 240 s is enough for 80 pages.
         assert!(long.complete && long.pages == 200, "{long:?} {asked:?}");
         assert_eq!(report.len(), 3, "each is reported once");
     });

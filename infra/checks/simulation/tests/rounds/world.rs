@@ -1,4 +1,4 @@
-//! An inbox without catcher and processor: tests put into it, hear, and ask for rounds.
+//! An inbox without catcher and processor. The tests store events, receive messages and run tasks.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// An event that is received now, and that nobody rings for.
+    /// Stores an event that is received now, and sends no message for it.
     pub(crate) async fn comes(&self, id: &str) -> EventKey {
         self.came(id, now()).await
     }
@@ -91,7 +91,7 @@ impl World {
         report
     }
 
-    /// Sweeps each minute, and how often it rang.
+    /// Sweeps each minute for this time. Returns the number of messages sent.
     pub(crate) async fn sweeps_for(&self, time: Duration) -> u64 {
         let (mut rung, until) = (0, tokio::time::Instant::now() + time);
         while tokio::time::Instant::now() < until {

@@ -1,4 +1,4 @@
-//! Concurrent writes to one item.
+//! Checks concurrent writes to one item.
 
 use anyhow::{Context, bail, ensure};
 use aws_sdk_dynamodb::Client;
@@ -74,7 +74,7 @@ pub(super) async fn increments(client: &Client, table: &str, races: Races) -> an
     Ok(())
 }
 
-/// Whether the conditional update succeeded.
+/// Returns whether the conditional update succeeded.
 async fn claim(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::Result<bool> {
     let update = client
         .update_item()
@@ -100,7 +100,7 @@ async fn claim(client: &Client, table: &str, pk: &str, racer: usize) -> anyhow::
     }
 }
 
-/// The index of the successful call. Fails unless exactly one call succeeded.
+/// Returns the index of the successful call. Fails unless exactly one call succeeded.
 fn only_winner(won: &[bool]) -> anyhow::Result<usize> {
     let winners: Vec<_> = won.iter().enumerate().filter(|(_, won)| **won).collect();
     match winners.as_slice() {

@@ -41,7 +41,7 @@ impl Bindings {
         }
     }
 
-    /// The string of an operand, if it is a value of the request.
+    /// Returns the string of an operand, if it is a value of the request.
     pub(super) fn text(&self, operand: &Operand) -> Result<Option<String>, Refusal> {
         match operand {
             Operand::Path(_) => Ok(None),
@@ -68,8 +68,8 @@ impl Bindings {
         }
     }
 
-    /// Checks that every defined placeholder is used, and every used one defined. DynamoDB rejects
-    /// other requests before it reads the item.
+    /// Checks that every defined placeholder is used, and that every used placeholder is defined.
+    /// DynamoDB rejects other requests before it reads the item.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let used = self.used.borrow();
         let mut defined = self.values.keys().chain(self.names.keys());
@@ -84,7 +84,7 @@ impl Bindings {
         }
     }
 
-    /// Notes every placeholder of a condition, including parts that are not evaluated.
+    /// Records every placeholder of a condition, including those in parts that are not evaluated.
     pub(super) fn note_condition(&self, condition: &Condition) {
         match condition {
             Condition::Always => {}
@@ -159,7 +159,7 @@ impl Bindings {
         }
     }
 
-    /// Whether a condition holds for an item. A missing item has no attributes.
+    /// Returns whether a condition holds for an item. A missing item has no attributes.
     pub(super) fn holds(&self, condition: &Condition, item: &Item) -> Result<bool, Refusal> {
         Ok(match condition {
             Condition::Always => true,
@@ -197,7 +197,8 @@ impl Bindings {
         })
     }
 
-    /// The item after an update. Every source is read from the item before the update.
+    /// Returns the item after an update. The values of an update are read from the item before the
+    /// update.
     pub(super) fn updated(&self, update: &Update, old: &Item) -> Result<Item, Refusal> {
         let mut new = old.clone();
         for (path, source) in &update.set {
@@ -253,7 +254,7 @@ impl Bindings {
         Ok(Some(map))
     }
 
-    /// The location of a value to write. The parent maps must exist.
+    /// Returns the location of a value to write. The parent maps must exist.
     fn place<'i>(&self, path: &Path, item: &'i mut Item) -> Result<&'i mut Value, Refusal> {
         let (last, parents) = split(path)?;
         let map = self

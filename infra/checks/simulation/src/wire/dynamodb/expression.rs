@@ -4,7 +4,7 @@
 use super::refusal::Refusal;
 use super::words::{Word, Words};
 
-/// A part of a path: an attribute or a map key, by its name or by a placeholder.
+/// A part of a path: an attribute or a map key. The part is a name or a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     Name(String),

@@ -1,4 +1,4 @@
-//! The global secondary indexes of the inbox table. They follow the table with a lag.
+//! The global secondary indexes of the inbox table. A write appears in them after a delay.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +25,7 @@ pub(super) struct Index {
     pub sort: &'static str,
     numbers: bool,
     partitions: BTreeMap<String, BTreeSet<Place>>,
-    /// Changes that are not visible yet, and when they become visible.
+    /// Changes that are not visible yet, with the times at which they become visible.
     late: VecDeque<(i64, bool, String, Place)>,
 }
 
@@ -44,7 +44,7 @@ impl Index {
             .collect()
     }
 
-    /// The entry of an item in the index; `None` without both keys.
+    /// Returns the entry of an item in the index, or `None` without both keys.
     pub(super) fn place(&self, item: &Item) -> Result<Option<(String, Place)>, Refusal> {
         let (Some(partition), Some(sort)) = (item.get(self.partition), item.get(self.sort)) else {
             return self.checked_alone(item).map(|()| None);
@@ -73,7 +73,7 @@ impl Index {
         Ok(Some((partition.to_owned(), (sort, key("pk"), key("sk")))))
     }
 
-    /// An item may have only one of the two keys, but not with a wrong type.
+    /// An item can have only one of the two keys, but not with a wrong type.
     fn checked_alone(&self, item: &Item) -> Result<(), Refusal> {
         let wrong = match (item.get(self.partition), item.get(self.sort)) {
             (Some(partition), _) => partition.text().is_none_or(str::is_empty),
@@ -105,7 +105,7 @@ impl Index {
             .extend(new.map(|(partition, place)| (seen_at, true, partition, place)));
     }
 
-    /// The visible entries of a partition at a time, in order.
+    /// Returns the entries of a partition that are visible at a time, in order.
     pub(super) fn at(&mut self, partition: &str, now: i64) -> Option<&BTreeSet<Place>> {
         self.catch_up(now);
         self.partitions.get(partition)
@@ -129,7 +129,7 @@ impl Index {
         }
     }
 
-    /// The attributes that the index contains: the keys.
+    /// Returns the attributes that the index contains: the keys.
     pub(super) fn projected(&self, partition: &str, place: &Place) -> Item {
         let (sort, pk, sk) = place;
         let sort = match sort {

@@ -1,4 +1,4 @@
-//! Queries: one partition of the table or of an index, in order, page by page.
+//! Queries one partition of the table or of an index, in order, page by page.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -75,7 +75,8 @@ impl Table {
         )
     }
 
-    /// The items of a partition of the table from the start key, in the order of the request.
+    /// Returns the items of a partition of the table after the start key, in the order of the
+    /// request.
     fn in_partition(&self, pk: &str, request: &Request) -> Vec<Item> {
         let backward = request.scan_index_forward == Some(false);
         let items = self.items.get(pk).into_iter().flat_map(BTreeMap::values);
@@ -186,7 +187,7 @@ fn after(item: &Item, start: Option<&Item>, backward: bool) -> bool {
     }
 }
 
-/// The partition of a key condition, which is required.
+/// Returns the partition of a key condition, which must have one.
 fn partition(condition: &Condition, name: &str, bindings: &Bindings) -> Result<String, Refusal> {
     match condition {
         Condition::Compare(Operand::Path(path), Compare::Equal, value) if matches!(path.as_slice(), [Part::Name(part)] if part == name) =>

@@ -1,4 +1,4 @@
-//! Why a request fails.
+//! The errors with which a request fails.
 
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,7 @@ pub enum Refusal {
     Condition(Option<Item>),
     /// A cancelled transaction, with the reason of each of its writes.
     Cancelled(Vec<Json>),
-    /// The token of the transaction was used for another one.
+    /// The token of the transaction was already used for another transaction.
     Token,
     /// DynamoDB would also reject the request.
     Invalid(String),
@@ -27,7 +27,7 @@ impl Refusal {
         Self::Unknown(text.into())
     }
 
-    /// The body of the answer with status 400.
+    /// Returns the body of the answer with status 400.
     pub fn body(&self) -> String {
         let kind = |name: &str| format!("com.amazonaws.dynamodb.v20120810#{name}");
         let body = match self {

@@ -30,7 +30,7 @@ pub(super) struct Request {
     pub select: Option<String>,
     pub transact_items: Vec<TransactItem>,
     pub client_request_token: Option<String>,
-    /// The simulation has no prices.
+    /// The value is ignored, because the simulation has no prices.
     #[serde(rename = "ReturnConsumedCapacity")]
     pub _return_consumed_capacity: Option<String>,
     #[serde(rename = "RequestItems")]
@@ -61,7 +61,7 @@ impl Request {
             .map_err(|error| Refusal::unknown(format!("this request: {error}")))
     }
 
-    /// Whether the item is returned if the condition does not hold.
+    /// Returns whether the answer contains the item if the condition does not hold.
     pub(super) fn shows_old(&self) -> Result<bool, Refusal> {
         match self.return_values_on_condition_check_failure.as_deref() {
             None | Some("NONE") => Ok(false),

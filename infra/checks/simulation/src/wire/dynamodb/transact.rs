@@ -1,4 +1,4 @@
-//! Transactions: all writes, or none.
+//! Executes transactions: all writes, or none.
 
 use serde_json::json;
 

@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// The type letters of expressions.
+    /// Returns the type letter of the value in expressions.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::S(_) => "S",
@@ -71,7 +71,7 @@ impl Value {
         }
     }
 
-    /// Compares two values of the same ordered type; `None` for other types.
+    /// Compares two values of the same ordered type. Returns `None` for other types.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::S(one), Self::S(two)) => Some(one.cmp(two)),

@@ -1,4 +1,4 @@
-//! Switches off protections of the production code where its requests arrive.
+//! Switches off protections of the production code when its requests arrive.
 
 use super::Item;
 use super::expression::{Compare, Condition, Operand, Part, Path, Update};
@@ -6,7 +6,7 @@ use super::expression::{Compare, Condition, Operand, Part, Path, Update};
 /// A protection that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakness {
-    /// Writes after a claim are not fenced by the newest claim.
+    /// Writes after a claim do not check whether the claim is the newest.
     NoFence,
     /// A put does not check whether the event exists.
     BlindPut,
@@ -27,18 +27,19 @@ pub enum Weakness {
     NotWaiting,
     /// A marker of an earlier event is overwritten under any name.
     BlindMarker,
-    /// Requests that wait for a key share the budget of rejected requests.
+    /// Requests that wait for a key share the daily limit of rejected requests.
     SharedBudget,
 }
 
-/// The sort key of markers: this body, or this signed message, arrived under that event id.
+/// The sort key of markers. A marker records that a body or a signed message arrived under an event
+/// id.
 const MARKER: &str = "S";
 
 /// The sort key of the daily count of rejected requests.
 const TALLY: &str = "N";
 
 impl Weakness {
-    /// The condition of a write of an item with this sort key.
+    /// Returns the condition of a write of an item with this sort key, without the protection.
     pub(super) fn weaken(self, condition: &Condition, sk: &str) -> Condition {
         match self {
             Self::BlindMarker if sk == MARKER => Condition::Always,
@@ -52,8 +53,8 @@ impl Weakness {
         }
     }
 
-    /// Whether a write to a source's quarantine fails because the rejected requests of the day have
-    /// used up their budget, even if the write has another budget.
+    /// Returns whether a write to a source's quarantine fails because the rejected requests have
+    /// reached their daily limit. The write fails even if another limit applies to it.
     pub(super) fn is_spent(self, pk: &str, sk: &str, tally: impl Fn(&str) -> Option<Item>) -> bool {
         if self != Self::SharedBudget || !pk.starts_with("Q#") || sk == TALLY {
             return false;
@@ -85,7 +86,7 @@ impl Weakness {
         update.add.retain(|(path, _)| !names(path, uncounted));
     }
 
-    /// The item that a rejected write returns.
+    /// Returns the item that a rejected write returns.
     pub(super) fn shown(self, item: Option<Item>) -> Option<Item> {
         match self {
             Self::OwnWriteUnseen => None,
@@ -110,7 +111,7 @@ fn mentions(condition: &Condition, name: &str) -> bool {
     }
 }
 
-/// The condition without the clauses about these attributes.
+/// Returns the condition without the clauses about these attributes.
 fn without(condition: &Condition, names: &[&str]) -> Condition {
     let again = |inner: &Condition| Box::new(without(inner, names));
     match condition {
@@ -122,7 +123,7 @@ fn without(condition: &Condition, names: &[&str]) -> Condition {
     }
 }
 
-/// The attribute of a clause.
+/// Returns the attribute of a clause.
 fn subject(condition: &Condition) -> Option<&str> {
     let (Condition::Compare(
         Operand::Path(path),

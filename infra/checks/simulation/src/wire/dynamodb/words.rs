@@ -74,7 +74,7 @@ impl Words {
         is_next
     }
 
-    /// Consumes the keyword if it is next. Case does not matter.
+    /// Consumes the keyword if it is next. The keyword can be in upper or lower case.
     pub(super) fn keyword(&mut self, keyword: &str) -> bool {
         let is_next =
             matches!(self.peek(), Some(Word::Name(next)) if next.eq_ignore_ascii_case(keyword));

@@ -1,4 +1,4 @@
-//! A write: its condition, and its effect on the table and the indexes.
+//! Checks the condition of a write, and applies the write to the table and the indexes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Table {
         let update = self.parsed_update(&text)?;
         bindings.note_update(&update);
         if self.weakness.is_some() {
-            // The parts that the weakness removed count as used.
+            // The placeholders in the parts that the weakness removed count as used.
             bindings.note_update(&Update::parse(&text)?);
         }
         let tally = |day: &str| self.item(day, "N").cloned();
