@@ -122,8 +122,8 @@ fn standing(resources: &Resources<'_>, prices: &Prices) -> anyhow::Result<BTreeM
     Ok(standing)
 }
 
-/// Returns the meter and the quantity of an alarm. AWS bills an alarm over an expression for each of its
-/// metrics, and bills more if its period is shorter than a minute.
+/// Returns the meter and quantity of an alarm. AWS bills an alarm over an expression for each of
+/// its metrics, and bills more if its period is shorter than a minute.
 /// <https://aws.amazon.com/cloudwatch/pricing/>
 fn alarm(resources: &Resources<'_>, id: &str) -> anyhow::Result<(Meter, f64)> {
     let of = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());

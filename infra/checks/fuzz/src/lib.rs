@@ -4,7 +4,9 @@
 //! variant:
 //!
 //! ```text
-//! stripe default POST /in/s?a=1 stripe-signature: t=1,v1=00
+//! stripe default
+//! POST /in/s?a=1
+//! stripe-signature: t=1,v1=00
 //!
 //! {"id":"evt_1"}
 //! ```

@@ -8,7 +8,7 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-/// Converts a result. Returns `None` if it is not a valid response, and the gateway then returns its
+/// Converts a result. Returns `None` if it is not a valid response. The gateway then returns its
 /// own error.
 pub(super) fn response(payload: &[u8]) -> Option<Response> {
     let answer: Value = serde_json::from_slice(payload).ok()?;
