@@ -187,7 +187,8 @@ pub enum Command {
 }
 
 impl Global {
-    /// `--query` implies JSON output. With JSON lines, it applies to each line.
+    /// Returns the output format. `--query` without a JSON format selects JSON. With JSON lines,
+    /// the query applies to each line.
     pub fn format(&self) -> Format {
         match self.output {
             Format::Jsonl => Format::Jsonl,

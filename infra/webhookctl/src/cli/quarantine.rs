@@ -49,7 +49,8 @@ pub struct HeldSelection {
     pub reason: Vec<Reason>,
 }
 
-/// The path of the secrets, an output of the stack. The running `dev` provides its own.
+/// The option for the path of the secrets, which is an output of the stack. The running `dev`
+/// provides its own path.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct SecretsAt {
