@@ -1,4 +1,4 @@
-//! Runs a task of backup-sync now. Only backup-sync needs the API keys of the providers.
+//! Runs a task of backup-sync immediately. Only backup-sync has the API keys of the providers.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::cli::{FunctionAt, Global};
 use crate::output::{CliError, Exit};
 use crate::target::{Deployment, aws};
 
-/// The timeout is that of the function. There is no retry: a second run would wait for the lease of
-/// the first.
+/// The timeout is a little longer than that of the function. There is no retry, because a second
+/// run would wait for the lease of the first run.
 const PATIENCE: CallPolicy = CallPolicy {
     connect: Duration::from_secs(3),
     attempt: Duration::from_secs(310),
