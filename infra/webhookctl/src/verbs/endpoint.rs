@@ -19,7 +19,7 @@ use crate::target::Deployment;
 #[derive(Serialize)]
 struct Row {
     source: String,
-    /// `unknown` before the first check.
+    /// The state of the endpoint. It is `unknown` before the first check.
     health: String,
     since: Option<String>,
     dark_since: Option<String>,
@@ -211,7 +211,8 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     text
 }
 
-/// The sources with a monitored endpoint. A named source without one is an error.
+/// Returns the sources with a monitored endpoint. Returns an error if the source `only` does not
+/// have one.
 fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Source>, CliError> {
     let all = inbox.config.sources();
     let fits =

@@ -1,4 +1,4 @@
-//! `quarantine list`
+//! `quarantine list`: lists rejected requests, grouped or one by one.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -124,7 +124,7 @@ fn empty(args: &HeldListArgs) -> String {
     )
 }
 
-/// Describes the days on which more requests were rejected than the quarantine stores.
+/// Describes the days on which the catcher rejected more requests than the quarantine stores.
 async fn spent(
     inbox: &Deployment,
     sources: &[String],

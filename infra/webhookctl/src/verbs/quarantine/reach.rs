@@ -1,4 +1,4 @@
-//! The secrets, the queue and the bucket, which reverifying needs in addition to the table.
+//! Opens what `reverify` needs in addition to the table: the secrets, the queue and the bucket.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::cli::{DoorAt, Global, SecretsAt};
 use crate::output::CliError;
 use crate::target::{Deployment, Names};
 
-/// The live secrets of each source, read once for a command.
+/// The live secrets of each source. A command reads them once.
 pub(in crate::verbs) struct Keys(BTreeMap<String, Live>);
 
 impl Keys {
@@ -38,7 +38,7 @@ impl Keys {
         self.0.get(source).map_or(&[], |live| live)
     }
 
-    /// When the secret with this label was stored.
+    /// Returns the time when the secret with this label was stored.
     pub(super) fn added(&self, source: &str, label: &str) -> Option<UnixMillis> {
         let mut secrets = self.of(source).iter();
         secrets
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-/// The store of the catcher's secrets.
+/// Returns the store of the catcher's secrets.
 pub(in crate::verbs) fn store(
     inbox: &Deployment,
     global: &Global,
@@ -60,7 +60,7 @@ pub(in crate::verbs) fn store(
     Ok(secrets.with_managed(inbox.managed()))
 }
 
-/// The write path of the inbox, built as in the catcher.
+/// Returns the inbox for writing. It is built in the same way as in the catcher.
 pub(in crate::verbs) fn door(
     inbox: &Deployment,
     global: &Global,
@@ -95,7 +95,7 @@ fn aws(global: &Global) -> anyhow::Result<Aws> {
     crate::target::aws(&global.target, CallPolicy::LONG)
 }
 
-/// The SSM path of the catcher's secrets.
+/// Returns the SSM path of the catcher's secrets.
 fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
     let given = Names {
         secrets_path: at.secrets_path.clone().filter(|path| !path.is_empty()),
