@@ -1,4 +1,4 @@
-//! The text of a plan, and that making it changes nothing.
+//! The text of a plan. Making a plan changes nothing.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn what_is_asked_for_wrongly_is_not_planned() {
     let message = "--mode force runs 1 event whose side effect is committed; \
                    this requires --reason and --confirm 5";
     assert!(told(&force).contains(message), "{}", told(&force));
-    // No event would run, so there is nothing to apply.
+    // No event would run, so there is no plan to apply.
     let none = world.plan(&["--status", "done"]).await;
     assert_eq!(none["events"]["planned"], 0);
     let log = world.webhookctl(&["replay", "log", "-o", "json"]).await;

@@ -1,4 +1,4 @@
-//! `replay apply` at a terminal: the question, the bars, and Ctrl-C.
+//! `replay apply` at a terminal: the prompt, the progress bars, and Ctrl-C.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ async fn nothing_runs_unless_the_count_is_typed() {
         ("4\n", "has 3 events, but you typed 4; nothing was replayed"),
         ("yes\n", "not a number; nothing was replayed"),
         ("\n", "replay.not_confirmed"),
-        // End of input.
+        // The byte for the end of input.
         ("\u{4}", "replay.not_confirmed"),
     ] {
         let mut screen = apply(&world, &[&plan]);
