@@ -40,7 +40,7 @@ impl Change<'_> {
 /// Returns the reason of a change. An empty reason is an error with this code.
 pub(crate) fn reason<'r>(code: &'static str, text: &'r str) -> Result<&'r str, CliError> {
     match text.trim() {
-        "" => Err(CliError::usage(code, "a reason is missing: -m WHY")),
+        "" => Err(CliError::usage(code, "a reason is missing: pass -m WHY")),
         reason => Ok(reason),
     }
 }

@@ -75,7 +75,7 @@ fn reach(inbox: &Deployment, global: &Global, at: &FunctionAt) -> anyhow::Result
             "the name of the backup-sync function is missing",
         )
         .note("it is the output BackupSyncFunction of the stack")
-        .tip("--function NAME, MITT_BACKUP_SYNC_FUNCTION, or a context that names it")
+        .tip("pass --function NAME, set MITT_BACKUP_SYNC_FUNCTION, or use a context that names it")
         .into());
     };
     if inbox.local.is_some() {

@@ -120,7 +120,7 @@ pub enum Command {
     Send(SendArgs),
     /// Forward events to a URL on this machine as they arrive
     ///
-    /// The inbox is only read: `listen` receives no queue message, changes no event and stores no
+    /// `listen` only reads the inbox: it receives no queue message, changes no event and stores no
     /// response of your program. With --backfill it sends past events first. While your program is
     /// unreachable, events wait, and are sent later. Quarantined events are skipped unless you pass
     /// --status quarantined.

@@ -43,7 +43,7 @@ Output
   --query    JMESPath on the JSON document; with -o jsonl, on each object
   A schema version can gain fields. It never loses or changes one.
   Times are RFC 3339 in UTC. Durations are in seconds.
-  A list that stops early says so: \"truncated\": true, and \"next_cursor\" to continue.
+  A list that stops early has \"truncated\": true, and \"next_cursor\" to continue.
   When stdout is not a terminal, -o table prints no colour and no tips.
   Text from webhooks cannot control your terminal: control characters appear as symbols, invisible
   characters as <U+202E>. JSON escapes both.

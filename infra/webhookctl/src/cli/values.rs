@@ -182,7 +182,7 @@ pub(super) fn secret_from(text: &str) -> Result<SecretFrom, CliError> {
             "usage.secret_from",
             "--secret-from takes a location, not the secret itself",
         )
-        .tip("--secret-from - (stdin), file:PATH or env:NAME")),
+        .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")),
     }
 }
 

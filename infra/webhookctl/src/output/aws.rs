@@ -108,11 +108,11 @@ fn no_credentials(place: &Place) -> CliError {
         format!("no AWS credentials for context {context}"),
     )
     .note("checked: the environment, ~/.aws, the role of this machine")
-    .tip("aws sso login, or --profile NAME")
+    .tip("run aws sso login, or pass --profile NAME")
 }
 
 fn no_region() -> CliError {
-    CliError::usage("usage.region", "no AWS Region").tip("--region REGION, or AWS_REGION")
+    CliError::usage("usage.region", "no AWS Region").tip("pass --region REGION, or set AWS_REGION")
 }
 
 fn unreachable(place: &Place) -> CliError {

@@ -184,7 +184,7 @@ impl Printer {
                     "usage.output",
                     "-o csv is not supported for one event",
                 )
-                .tip("-o json, or a list")
+                .tip("use -o json, or a command that prints a list")
                 .into());
             }
         };

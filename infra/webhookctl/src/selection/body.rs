@@ -80,7 +80,7 @@ impl Selection {
 pub(crate) fn no_bucket() -> CliError {
     let message = "a body is in the bucket for large bodies, but the bucket name is unknown";
     CliError::usage("inbox.no_bucket", message)
-        .tip("--body-bucket NAME, the output BodyBucket of the stack")
+        .tip("pass --body-bucket NAME, the output BodyBucket of the stack")
 }
 
 impl Field {

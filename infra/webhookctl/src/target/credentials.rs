@@ -115,7 +115,7 @@ impl Operator {
         let message = format!("no AWS credentials for context {}", self.context);
         let tip = match profile {
             Some(profile) => format!("aws sso login --profile {profile}"),
-            None => "aws sso login, or --profile NAME".to_owned(),
+            None => "run aws sso login, or pass --profile NAME".to_owned(),
         };
         CliError::new("auth.none", Exit::Denied, message)
             .note(looked)

@@ -239,7 +239,7 @@ fn check_name(name: &str) -> Result<(), CliError> {
         // contain it.
         let message = "invalid context name";
         let error = CliError::usage("context.name", message);
-        return Err(error.tip("letters, digits, - and _"));
+        return Err(error.tip("use letters, digits, - and _"));
     }
     Ok(())
 }

@@ -165,7 +165,7 @@ pub(super) fn aws(
 ) -> Result<Aws, CliError> {
     let Some(region) = region else {
         let error = CliError::usage("usage.region", "no AWS Region");
-        return Err(error.tip("--region REGION, or AWS_REGION"));
+        return Err(error.tip("pass --region REGION, or set AWS_REGION"));
     };
     let nobody = aws_credential_types::Credentials::new("", "", None, None, "none");
     let operator = Operator {
@@ -208,9 +208,9 @@ fn nothing(contexts: &Contexts) -> CliError {
     let error = no_local("no inbox is selected, and no local stack is running in this folder");
     let known: Vec<&str> = contexts.all.keys().map(String::as_str).collect();
     if known.is_empty() {
-        return error.tip("webhookctl dev, or webhookctl context add NAME --stack STACK");
+        return error.tip("run webhookctl dev, or webhookctl context add NAME --stack STACK");
     }
-    error.tip(format!("-c NAME, one of: {}", known.join(", ")))
+    error.tip(format!("pass -c NAME, one of: {}", known.join(", ")))
 }
 
 #[cfg(test)]

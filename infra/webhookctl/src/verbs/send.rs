@@ -117,7 +117,7 @@ fn one_reader_of_stdin(args: &SendArgs) -> Result<(), CliError> {
     if body && secrets.contains(&&Some(SecretFrom::Stdin)) {
         return Err(
             CliError::usage("send.stdin", "stdin can be used for one input only")
-                .tip("name files: --file body.json --secret-from file:PATH"),
+                .tip("read the other inputs from files: --file body.json --secret-from file:PATH"),
         );
     }
     Ok(())

@@ -89,7 +89,7 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
         page(name)?;
     }
     let listen = page("webhookctl-listen")?;
-    assert!(listen.contains("backfill") && listen.contains("The inbox is only read"));
+    assert!(listen.contains("backfill") && listen.contains("only reads the inbox"));
     let list = page("webhookctl-inbox-list")?;
     assert!(list.contains("endpoint") && list.contains("webhookctl inbox list \\-s stripe\\-main"));
     assert!(

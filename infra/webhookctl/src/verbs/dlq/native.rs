@@ -101,7 +101,8 @@ fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
             "This moves all {messages} of {} back with SQS StartMessageMoveTask.",
             queue.name()
         ),
-        "No filter, no canary, no record for each event; 1 task at a time, at most 500/s."
+        "This command has no filter, no canary and no record for each event. \
+         SQS runs 1 task at a time, at most 500 messages/s."
             .to_owned(),
         format!(
             "The processor ignores messages of dead letters: the {dead} in the table do not change."

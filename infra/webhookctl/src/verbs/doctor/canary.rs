@@ -13,7 +13,7 @@ pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(
-            "not checked: no source has only `keep` actions; add one, or name a source: --canary",
+            "not checked: no source has only `keep` actions; add one, or pass --canary SOURCE",
         ));
     };
     Ok(match Box::pin(send::canary(inbox, &source)).await {

@@ -156,10 +156,10 @@ fn line(tally: &DailyQuota) -> Option<String> {
     let kept = requests.saturating_sub(*too_large);
     let large = match too_large {
         0 => String::new(),
-        _ => format!(", {too_large} too large to keep"),
+        _ => format!(", {too_large} too large to store"),
     };
     let end = if spent {
-        "; the budget of the day is used up, later requests were not kept"
+        "; the daily limit is reached, later requests were not stored"
     } else {
         ""
     };

@@ -78,7 +78,10 @@ pub(in crate::verbs) fn door(
             "verified requests enter the inbox: name its queue and its bucket",
         )
         .note("these are the outputs QueueUrl and BodyBucket of the stack; --dry-run needs neither")
-        .tip("--queue-url URL --body-bucket NAME, or `webhookctl context add NAME --stack STACK`")
+        .tip(
+            "pass --queue-url URL --body-bucket NAME, or run \
+             `webhookctl context add NAME --stack STACK`",
+        )
         .into());
     };
     let aws = aws(global)?;
@@ -106,6 +109,6 @@ fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
             "quarantine.no_secrets_path",
             "the path of the secrets cannot be derived from the table's name",
         )
-        .tip("--secrets-path PATH, the output SecretsPath of the stack"),
+        .tip("pass --secrets-path PATH, the output SecretsPath of the stack"),
     )
 }

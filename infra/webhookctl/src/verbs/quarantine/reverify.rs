@@ -235,7 +235,7 @@ impl OfSource {
             let stored = self.added.get(secret);
             let when = added(stored.map(|it| it.millis), now);
             let before = match stored {
-                Some(it) if it.after_receipt => "; received before it was",
+                Some(it) if it.after_receipt => "; received before the secret was added",
                 _ => "",
             };
             let _ = writeln!(text, "  {count:>4}  match secret {secret}{when}{before}");

@@ -145,7 +145,7 @@ fn reachable(inbox: &Deployment, at: &DoorAt) -> Result<(), CliError> {
         "the events enter the inbox: name its queue and its bucket",
     )
     .note("the outputs QueueUrl and BodyBucket of the stack")
-    .tip("--queue-url URL --body-bucket NAME"))
+    .tip("pass --queue-url URL --body-bucket NAME"))
 }
 
 fn configured<'i>(

@@ -302,7 +302,7 @@ fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record
             untouched(left)
         ),
         Stop::Interrupted if left > 0 => {
-            format!("stopped; what is queued still runs, {}\n", untouched(left))
+            format!("stopped; queued events still run, {}\n", untouched(left))
         }
         Stop::Lost => {
             format!("stopped: another operator has taken plan {id}, or it was cancelled\n")

@@ -197,7 +197,7 @@ fn warning(judged: &Judged, inbox: &Deployment, now: UnixMillis) -> Option<Strin
     let (at, fingerprint) = failures.max()?;
     (now.0 - at < FRESH_MS).then(|| {
         let age = age(at, now.0);
-        format!("the newest {fingerprint} failure is {age} old: is its cause gone?")
+        format!("the newest {fingerprint} failure is {age} old; make sure that its cause is fixed")
     })
 }
 

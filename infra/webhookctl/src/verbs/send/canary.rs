@@ -36,7 +36,7 @@ pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow:
     let configured = configured.context("the source of the canary is not configured")?;
     let verifier = configured.verifier.clone();
     let scheme = verifier.preset.scheme(&verifier.variant);
-    let scheme = scheme.context("the preset of the source has no such variant")?;
+    let scheme = scheme.context("the preset of the source does not have the source's variant")?;
     let signer = match means(scheme) {
         Means::Nothing => Signer::Unsigned,
         Means::Secret => {

@@ -18,7 +18,7 @@ use crate::target::{Local, ManagedSecret};
 
 /// The command that generates an RSA key, because this program cannot generate one.
 const MAKE_RSA: &str =
-    "openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE makes one";
+    "create one with openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE";
 
 /// Reads a shared secret.
 pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
@@ -55,9 +55,9 @@ pub(super) fn needed(preset: &Preset, scheme: &Scheme) -> CliError {
     match means(scheme) {
         Means::KeyPair(Algorithm::RsaSha256) => error
             .note(MAKE_RSA)
-            .tip("--key-from file:PATH (PKCS #8 in PEM)"),
+            .tip("pass --key-from file:PATH (PKCS #8 in PEM)"),
         _ => error.tip(format!(
-            "webhookctl send {id} --new-key FILE makes one; then --key-from file:FILE"
+            "create one with webhookctl send {id} --new-key FILE, then pass --key-from file:FILE"
         )),
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::R
     let (preset, variant) = chosen(args.preset.as_deref().unwrap_or_default(), args)?;
     let scheme = preset
         .scheme(&variant)
-        .context("the preset has no such variant")?;
+        .context("the preset does not have the selected variant")?;
     let Means::KeyPair(algorithm) = means(scheme) else {
         return Err(no_key_pair(&preset).into());
     };
@@ -96,7 +96,7 @@ pub(super) fn show(args: &SendArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let (preset, variant) = chosen(args.preset.as_deref().unwrap_or_default(), args)?;
     let scheme = preset
         .scheme(&variant)
-        .context("the preset has no such variant")?;
+        .context("the preset does not have the selected variant")?;
     let Means::KeyPair(_) = means(scheme) else {
         return Err(no_key_pair(&preset).into());
     };

@@ -43,7 +43,7 @@ fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
         Tamper::Signature | Tamper::Secret => None,
         Tamper::Timestamp => window(scheme)
             .is_none()
-            .then_some("no timestamp is checked for its age"),
+            .then_some("the catcher does not check the age of a timestamp"),
         Tamper::Body => match scheme.proves {
             Proven::Body => None,
             Proven::Fields if in_body(scheme).next().is_some() => None,

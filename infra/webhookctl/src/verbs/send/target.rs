@@ -69,7 +69,7 @@ impl Target {
         let (preset, variant) = chosen(name, args)?;
         let scheme = preset
             .scheme(&variant)
-            .context("the preset has no such variant")?;
+            .context("the preset does not have the selected variant")?;
         let signer = match means(scheme) {
             Means::Secret => Signer::Secret(match &args.secret_from {
                 Some(from) => key::secret(from)?,
@@ -135,7 +135,8 @@ impl Target {
         let source = source(&inbox.config, name)?;
         let verifier = source.verifier.clone();
         let scheme = verifier.preset.scheme(&verifier.variant);
-        let scheme = scheme.context("the preset of the source has no such variant")?;
+        let scheme =
+            scheme.context("the preset of the source does not have the source's variant")?;
         let secrets = local.secrets().with_managed(inbox.managed());
         let live = secrets.live(&source.secret, UnixMillis::now()).await?;
         let signer = match means(scheme) {
@@ -175,7 +176,7 @@ impl Target {
 
     pub(super) fn scheme(&self) -> anyhow::Result<&Scheme> {
         let scheme = self.verifier.preset.scheme(&self.verifier.variant);
-        scheme.context("the preset of the target has no such variant")
+        scheme.context("the preset of the target does not have the target's variant")
     }
 
     /// Signs a draft as the provider would sign it.
@@ -250,7 +251,7 @@ fn no_target() -> CliError {
 
 fn no_secret() -> CliError {
     CliError::usage("send.no_secret", "a secret is required to sign the webhook")
-        .tip("--secret-from -, file:PATH or env:NAME")
+        .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")
 }
 
 fn cannot(preset: &Preset, why: &str) -> CliError {

@@ -43,7 +43,7 @@ pub(super) fn new_secret(
             let why = terminal.why_it_asks_nothing();
             let message = format!("a secret is required, and the command cannot ask for it: {why}");
             return Err(CliError::usage("sources.no_secret", message)
-                .tip("pass --secret-from -, file:PATH or env:NAME")
+                .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")
                 .into());
         }
     };
@@ -99,7 +99,7 @@ fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String>
                 preset.name
             ),
         )
-        .tip("pass --secret-from -, file:PATH or env:NAME")
+        .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")
         .into());
     }
     let secret = random_hex(20)?;

@@ -97,7 +97,7 @@ async fn body(args: &VerifyArgs, inbox: &Deployment, row: &Row) -> anyhow::Resul
             format!("the body of {} cannot be read", row.id()),
         )
         .note("large bodies are in a bucket; damaged bodies are not used")
-        .tip("--body-bucket NAME, the output BodyBucket of the stack")
+        .tip("pass --body-bucket NAME, the output BodyBucket of the stack")
         .into()
     })
 }

@@ -78,7 +78,7 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
     if stdin + body > 1 {
         return Err(
             CliError::usage("verify.stdin", "stdin can be used for one input only")
-                .tip("name files: --body body.json --secret-from file:PATH"),
+                .tip("read the other inputs from files: --body body.json --secret-from file:PATH"),
         );
     }
     Ok(())
@@ -100,8 +100,10 @@ fn no_secret(args: &VerifyArgs) -> CliError {
     match &args.source {
         Some(_) => error
             .note("no inbox is named and no local stack is running in this folder")
-            .tip("--secret-from -, file:PATH or env:NAME; or --table NAME for a deployment"),
-        None => error.tip("--secret-from -, file:PATH or env:NAME; or --source NAME"),
+            .tip("pass --secret-from with - (stdin), file:PATH or env:NAME, or --table NAME"),
+        None => {
+            error.tip("pass --secret-from with - (stdin), file:PATH or env:NAME, or --source NAME")
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn tip(answer: &Answer) -> Option<String> {
             Some("compare both clocks; --at sets the time of receipt here".to_owned())
         }
         Reason::NoSecret => {
-            Some("webhookctl quarantine reverify, once the secret is there".to_owned())
+            Some("webhookctl quarantine reverify, after you have stored the secret".to_owned())
         }
         _ => None,
     }

@@ -68,7 +68,7 @@ async fn a_plan_counts_by_what_will_happen_and_changes_nothing() {
         "  left out         1   a worker is processing it",
         "  types           order.paid 6",
         "  takes           about 1s at 10/s",
-        "s old: is its cause gone?",
+        "s old; make sure that its cause is fixed",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }

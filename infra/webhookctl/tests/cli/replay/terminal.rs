@@ -139,7 +139,7 @@ async fn the_keys_of_an_interrupt_stop_it_where_it_can_go_on() {
     let ended = screen.ends().await;
     assert_eq!(ended.exit, Some(130), "{}", ended.text);
     for said in [
-        "stopped; what is queued still runs",
+        "stopped; queued events still run",
         &format!("resume later: webhookctl replay apply {plan}"),
     ] {
         assert!(ended.text.contains(said), "{}", ended.text);
