@@ -37,15 +37,15 @@ impl Change<'_> {
     }
 }
 
-/// The reason of a change, which must not be empty. `code` is the code of the error.
+/// Returns the reason of a change. An empty reason is an error with this code.
 pub(crate) fn reason<'r>(code: &'static str, text: &'r str) -> Result<&'r str, CliError> {
     match text.trim() {
-        "" => Err(CliError::usage(code, "a reason is missing: -m WHY")),
+        "" => Err(CliError::usage(code, "a reason is missing: pass -m WHY")),
         reason => Ok(reason),
     }
 }
 
-/// The ARN of the operator; for the local stack, the user name.
+/// Returns the ARN of the operator, or the user name on the local stack.
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
 pub(crate) async fn who(inbox: &Deployment) -> anyhow::Result<String> {
     if inbox.local.is_some() {

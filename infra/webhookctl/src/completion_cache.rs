@@ -10,17 +10,17 @@ use shared::base::env::env_var;
 /// The maximum number of names of a kind.
 const MOST: usize = 50;
 
-/// The kind of a name.
+/// The kinds of names in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// Fingerprint of an error.
+    /// The fingerprint of an error.
     Error,
-    /// Id of a replay plan.
+    /// The id of a replay plan.
     Plan,
 }
 
-/// By context and kind, the newest first.
+/// The names of each context by their kind, newest first.
 type Names = BTreeMap<String, BTreeMap<Kind, Vec<String>>>;
 
 /// Stores names that a command prints. Ignores errors, because the cache is only a convenience.
@@ -30,7 +30,7 @@ pub(crate) fn keep(context: &str, kind: Kind, shown: &[String]) {
     }
 }
 
-/// The stored names, the newest first.
+/// Returns the stored names, newest first.
 pub(crate) fn names(context: &str, kind: Kind) -> Vec<String> {
     let kept = file().map(|file| read(&file)).unwrap_or_default();
     let of_context = kept.get(context).and_then(|kinds| kinds.get(&kind));
@@ -52,7 +52,7 @@ fn read(file: &Path) -> Names {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Whether the name is a plain word in any shell.
+/// Returns whether the name needs no quotes in any shell.
 fn is_word(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     !name.is_empty() && name.bytes().all(fits)
@@ -74,7 +74,8 @@ fn keep_in(file: &Path, context: &str, kind: Kind, shown: &[String]) -> std::io:
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    // The rename is atomic: if two processes write at the same time, the file of one of them wins.
+    // The rename is atomic. If two processes write at the same time, the last rename determines the
+    // content of the file.
     let aside = file.with_extension(format!("{}.tmp", std::process::id()));
     std::fs::write(&aside, serde_json::to_vec(&kept)?)?;
     std::fs::rename(aside, file)

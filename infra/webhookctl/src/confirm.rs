@@ -1,14 +1,15 @@
 //! Asks the operator to confirm a number before the CLI changes something.
 //!
-//! The number is what the operator has seen: how many events run again, how many requests enter the
-//! inbox. If it is another one now, nothing happens.
+//! The number is a count that the command has printed, such as the number of events that run again
+//! or of requests that enter the inbox. If the current count differs from the confirmed number, the
+//! command changes nothing.
 
 use crate::output::Printer;
 
 /// How the operator confirmed a count.
 pub(crate) enum Confirmation {
     Given,
-    /// Another number, and where it comes from: `--confirm is` or `you typed`.
+    /// The operator confirmed another number. The text is `--confirm is` or `you typed`.
     Mismatch(u64, &'static str),
     /// The operator typed something that is not a number.
     Invalid,
@@ -23,7 +24,8 @@ impl Confirmation {
         })
     }
 
-    /// The same. Without `--confirm`, asks the operator at the terminal, if there is one.
+    /// Compares the value of `--confirm` with the count. Without `--confirm`, asks the operator if
+    /// there is a terminal.
     pub(crate) fn ask(
         given: Option<u64>,
         count: u64,

@@ -1,7 +1,8 @@
 //! The demo: sends webhooks with different outcomes to a running deployment, and follows them.
 //!
-//! Each result comes from the ledger and from the requests that the downstream received, never
-//! from the request that the demo sent. The journey test asserts on the same results.
+//! The demo reads each result from the ledger and from the requests that the downstream received,
+//! and does not assume it from the request that was sent. The journey test asserts on the same
+//! results.
 
 mod cases;
 pub mod downstream;
@@ -32,10 +33,10 @@ pub use trouble::{Crash, Outage, Trouble};
 
 const SOURCES: &str = include_str!("demo/sources.toml");
 
-/// The sources for a failing downstream.
+/// The sources file for a downstream with a fault.
 const SOURCES_IN_TROUBLE: &str = include_str!("demo/trouble.toml");
 
-/// The maximum time until a webhook has its final state.
+/// The maximum time until a webhook reaches its final state.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The secrets of the demo, created for each run.
@@ -49,17 +50,17 @@ pub struct Deployment<'d> {
     pub ledger: Ledger,
     pub quarantine: RejectedRequests,
     pub secrets: DemoSecrets,
-    /// The work queue, for events that a repair adds.
+    /// The work queue. A repair sends messages for its events to this queue.
     pub queue: Queue,
     /// Runs a task of backup-sync, such as `sync`, as its schedule does.
     pub task: &'d (dyn Fn(&'static str) -> BoxFuture<'d, anyhow::Result<()>> + Sync),
 }
 
-/// The provider's API and the downstream, as servers on this machine.
+/// The emulated provider and downstream, as servers on this machine.
 pub struct StandIns {
     pub downstream: Downstream,
     pub provider: Provider,
-    /// The sources file that points to them.
+    /// The sources file with the URLs of these servers.
     pub sources: String,
     servers: Vec<JoinHandle<()>>,
 }
@@ -95,7 +96,7 @@ impl DemoSecrets {
         ] {
             secrets.insert(format!("ingress/{name}"), random_hex(20)?);
         }
-        // 24 bytes in base64 need no padding, as in secrets of Standard Webhooks.
+        // The base64 form of 24 bytes needs no padding, as in secrets of Standard Webhooks.
         let downstream =
             base64::Engine::encode(&base64::engine::general_purpose::STANDARD, random_hex(12)?);
         secrets.insert(
@@ -110,7 +111,7 @@ impl DemoSecrets {
         Ok(Self(secrets))
     }
 
-    /// The same from `path/name=value` lines.
+    /// Parses the secrets from lines of the form `path/name=value`.
     pub fn parse(lines: &str) -> anyhow::Result<Self> {
         let secrets = lines
             .lines()
@@ -125,7 +126,7 @@ impl DemoSecrets {
         )?))
     }
 
-    /// `(path below the stack, name, value)`
+    /// Returns the path below the stack, the name and the value of each secret.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.0.iter().filter_map(|(full, value)| {
             let (path, name) = full.split_once('/')?;
@@ -143,7 +144,7 @@ impl DemoSecrets {
 }
 
 impl StandIns {
-    /// Starts both on 127.0.0.1; port 0 picks a free port.
+    /// Starts both servers on 127.0.0.1. With port 0, the operating system selects a free port.
     pub fn start(
         secrets: &DemoSecrets,
         downstream_port: u16,
@@ -152,7 +153,8 @@ impl StandIns {
         Self::start_with(SOURCES, secrets, downstream_port, provider_port)
     }
 
-    /// The same with sources whose retries last longer than the fault of the downstream.
+    /// Starts both servers. The retries of the sources last longer than the fault of the
+    /// downstream.
     pub fn in_trouble(secrets: &DemoSecrets) -> anyhow::Result<Self> {
         Self::start_with(SOURCES_IN_TROUBLE, secrets, 0, 0)
     }

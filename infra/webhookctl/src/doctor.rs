@@ -1,5 +1,5 @@
-//! Checks of a deployment. `doctor` gathers facts first; the checks then judge the facts and make
-//! no requests.
+//! Checks a deployment. `doctor` gathers facts first. The checks then judge the facts, and make no
+//! requests.
 
 mod checks;
 mod facts;
@@ -19,7 +19,7 @@ pub(crate) use render::page;
 /// One check.
 #[derive(Debug)]
 pub(crate) struct Check {
-    /// Such as `queue.dlq_retention`. A released name never changes.
+    /// The name, such as `queue.dlq_retention`. A released name never changes.
     pub name: &'static str,
     /// The condition that holds when the check passes.
     pub title: &'static str,
@@ -47,7 +47,7 @@ pub(crate) struct Finding {
     pub found: String,
     pub want: Option<String>,
     pub fix: Option<String>,
-    /// One line for each further problem after the first, which is in `found`.
+    /// One line for each problem after the first. `found` has the first problem.
     pub details: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn judge(facts: &Facts, checks: &[&'static Check]) -> Vec<Checked> {
 }
 
 impl Check {
-    /// The first part of the name, such as `queue`.
+    /// Returns the group of the check: the first part of its name, such as `queue`.
     pub(crate) fn group(&self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
     }
@@ -138,7 +138,7 @@ impl Finding {
         self
     }
 
-    /// Passes without lines. Otherwise the verdict is `bad`, with one line for each problem.
+    /// Passes if there are no lines. Otherwise the verdict is `bad`, and each line is a problem.
     fn of_each(bad: Verdict, lines: Vec<String>, well: impl Into<String>) -> Self {
         let mut lines = lines.into_iter();
         match lines.next() {

@@ -1,4 +1,4 @@
-//! Files that the operator names or owns.
+//! Reads and writes files that the operator names or owns.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Reads a file, or stdin if its name is `-`. `what` is named in errors.
+/// Reads a file, or stdin if the path is `-`. `what` names the content in error messages.
 pub(crate) fn read(file: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
     if file == Path::new("-") {
         return read_stdin(what);
@@ -22,7 +22,7 @@ pub(crate) fn read_stdin(what: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Creates a file that only its owner can read. An existing file is an error.
+/// Creates a file that only its owner can read. If the file exists, returns an error.
 pub(crate) fn create_private(file: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(file)

@@ -1,8 +1,8 @@
 //! Groups errors of the same kind.
 //!
-//! Two thousand failures often have only three causes. The fingerprint is computed from the error
-//! text in the row and is not stored: no index could use it, it would cost bytes in each failed
-//! row, and old rows would stay in separate groups after a change of the algorithm.
+//! Two thousand failures often have only three causes. The CLI computes the fingerprint from the
+//! error text in the row, and does not store it: no index could use it, it would increase the size
+//! of each failed row, and after a change of the algorithm, old rows would be in separate groups.
 
 mod template;
 
@@ -14,14 +14,16 @@ use shared::inbox::ledger::Row;
 pub(crate) use template::template;
 use template::{Piece, pieces};
 
-/// The number of hex digits that name an error, if no other error has the same prefix.
+/// The minimum number of hex digits that identify an error. If several errors have the same prefix,
+/// more digits are shown.
 const SHORT: usize = 6;
 
-/// The number of characters that the fingerprint uses. A row stores 256 bytes of the text, and the
-/// length of ids in it decides where the text is cut.
+/// The number of characters that the fingerprint uses. A row stores the first 256 bytes of the
+/// text, so the length of the ids in the text changes where the stored text ends.
 const COUNTED: usize = 160;
 
-/// Names an error: equal for texts that differ only in numbers, ids, hashes, quotes and times.
+/// Returns the fingerprint of an error text. It is equal for texts that differ only in numbers,
+/// ids, hashes, quotes and times.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(String);
 
@@ -31,7 +33,8 @@ impl Fingerprint {
             .iter()
             .map(|piece| match piece {
                 Piece::Text(text) => text.as_str(),
-                // An id of digits only and an id with letters belong to the same error.
+                // The kind of the part is ignored: an id that has only digits and an id with
+                // letters belong to the same error.
                 Piece::Place(_) => "#",
             })
             .collect();
@@ -39,7 +42,7 @@ impl Fingerprint {
         Self(hex::encode(&Sha256::digest(counted)[..16]))
     }
 
-    /// The fingerprint of a row: of its last error, or of the reason for its state.
+    /// Returns the fingerprint of the last error of a row, or of the reason for its state.
     pub(crate) fn of_row(row: &Row) -> Option<Self> {
         error_text(row).map(Self::of)
     }
@@ -52,12 +55,12 @@ impl Fingerprint {
         self.0.get(..digits).unwrap_or(&self.0)
     }
 
-    /// Whether the text is a prefix of the fingerprint, with at least four digits.
+    /// Returns whether the text is a prefix of the fingerprint, with at least four digits.
     pub(crate) fn is_named_by(&self, text: &str) -> bool {
         is_a_name(text) && self.0.starts_with(&text.to_ascii_lowercase())
     }
 
-    /// The number of digits that distinguishes these fingerprints.
+    /// Returns the number of digits that distinguishes these fingerprints.
     pub(crate) fn digits<'f>(all: impl IntoIterator<Item = &'f Self>) -> usize {
         let mut all: Vec<&str> = all.into_iter().map(|one| one.0.as_str()).collect();
         all.sort_unstable();
@@ -77,12 +80,12 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// Whether the text could be a fingerprint.
+/// Returns whether the text could be a fingerprint.
 pub(crate) fn is_a_name(text: &str) -> bool {
     (4..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The error of an event; otherwise the reason for its state.
+/// Returns the error of an event. Without an error, returns the reason for its state.
 pub(crate) fn error_text(row: &Row) -> Option<&str> {
     row.error.as_deref().or(row.reason.as_deref())
 }
@@ -105,7 +108,7 @@ mod tests {
         }
         assert!(!same("GitHub API 502", "GitHub API 403"));
         assert!(!same("connection refused", "connection reset"));
-        // The length of the ids decides where a row cuts the text.
+        // The row cuts the text at a position that depends on the length of the ids.
         let cut =
             |id: &str| format!("order {id}: {}", "so it went on ".repeat(30))[..256].to_owned();
         assert!(same(&cut("1"), &cut("1234567890")));

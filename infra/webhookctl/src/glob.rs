@@ -1,6 +1,7 @@
 //! Patterns of names: `*` matches any text, `?` one character, and other characters themselves.
 
-/// Whether the whole name matches. Backtracks only to the last `*`, so no pattern is slow.
+/// Returns whether the whole name matches the pattern. Backtracks only to the last `*`, so no
+/// pattern is slow.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());

@@ -1,4 +1,5 @@
-//! One event as an operator sees it: seven lines, all details, JSON, or a row of a list.
+//! Shows one event to an operator: as seven lines, with all details, as JSON, or as a row of a
+//! list.
 
 mod change;
 mod document;

@@ -1,5 +1,5 @@
-//! How long an outage may last before a source loses an event, from the retries of the provider and
-//! the settings of the sync.
+//! Computes how long an outage may last before a source loses an event. The result depends on the
+//! retries of the provider and the settings of the sync.
 
 use std::time::Duration;
 
@@ -12,18 +12,20 @@ use crate::output::time::duration;
 
 const DAY: u64 = 24 * 3600;
 
-/// The longest outage that loses no events, and why.
+/// The longest outage that loses no events, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Outage {
-    /// In seconds; 0 if any outage loses events, `None` if there is no limit or it is unknown.
+    /// The longest safe outage in seconds. 0 means that any outage can lose events. `None` means
+    /// that there is no limit, or that the limit is unknown.
     pub longest_s: Option<u64>,
-    /// No outage loses events. If this is false and `longest_s` is `None`, the limit is unknown.
+    /// Whether an outage of any length is safe. If this is false and `longest_s` is `None`, the
+    /// limit is unknown.
     pub any: bool,
     /// The reasons, one sentence each.
     pub why: Vec<String>,
 }
 
-/// How long the provider retries, according to its documentation.
+/// The retries of the provider, according to its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Retries {
     Unknown,
@@ -32,8 +34,8 @@ enum Retries {
 }
 
 impl Outage {
-    /// The outage that a source survives: the longer of the provider's retries and the reach of the
-    /// sync.
+    /// Returns the outage that a source tolerates. This is the longer of two times: how long the
+    /// provider retries, and how far back the sync reaches.
     pub(crate) fn of(source: &Source) -> Self {
         let preset = &source.verifier.preset;
         let retries = Retries::read(preset.retry.horizon.as_deref());
@@ -63,7 +65,7 @@ impl Outage {
         }
     }
 
-    /// A short description.
+    /// Returns a short description.
     pub(crate) fn text(&self) -> String {
         match self.longest_s {
             None if self.any => "no outage loses events".to_owned(),
@@ -77,9 +79,9 @@ impl Outage {
     }
 }
 
-/// How far back the sync reaches for certain when it runs again. The last run before the outage
-/// began up to one interval before the outage. The first run after the outage begins up to one
-/// interval after it, and starts one overlap before the last run.
+/// Returns the longest outage after which the sync still finds all events. The last run before the
+/// outage can be one interval older than the outage. The first run after the outage can start one
+/// interval later, and it reads from one overlap before the last run.
 fn reach(source: &Source, why: &mut Vec<String>) -> Option<Duration> {
     let Some(settings) = &source.sync else {
         why.push(if source.verifier.preset.syncs.is_empty() {

@@ -1,8 +1,8 @@
-//! Reads a state again until it is as a command needs it.
+//! Reads a state repeatedly until it meets a condition.
 
 use std::time::{Duration, Instant};
 
-/// Reads until `enough`, or until `patience` has passed. Returns the last state.
+/// Reads until `enough` returns true, or until `patience` has passed. Returns the last state.
 pub(crate) async fn until<T>(
     every: Duration,
     patience: Duration,

@@ -1,5 +1,5 @@
-//! Descriptions of presets for people, the same in all tables, on the page of one preset, and in
-//! infra/docs/presets.md.
+//! Describes presets for people. The texts are the same in all tables, on the page of one preset,
+//! and in infra/docs/presets.md.
 
 mod document;
 mod page;
@@ -14,7 +14,7 @@ pub(crate) use document::{Description, retry, text};
 pub(crate) use page::page;
 pub(crate) use scheme::{dedupe, message, method, place, proven, sent_with, window};
 
-/// Every preset, with the defaults of its parameters.
+/// Returns every preset with the defaults of its parameters.
 pub(crate) fn all() -> anyhow::Result<Vec<Preset>> {
     Preset::ids()
         .map(|id| Preset::embedded(id, &BTreeMap::new()))

@@ -1,4 +1,4 @@
-//! JSON that keeps its notation: the order of keys, the spelling of numbers and strings, and
+//! Parses JSON and keeps its notation: the order of keys, the spelling of numbers and strings, and
 //! duplicate keys. A signature covers bytes, so a tool that shows bodies must not normalize them.
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Deeper documents are not parsed.
+/// The maximum depth of a document.
 const DEEPEST: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Json {
     /// `null`, `true`, `false`, a number or a string, in its original notation.
     Plain(String),
     List(Vec<Json>),
-    /// In the original order.
+    /// The keys and their values, in the original order.
     Map(Vec<(Key, Json)>),
 }
 
@@ -23,18 +23,19 @@ pub(crate) enum Json {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     pub name: String,
-    /// The original notation, with its quotes.
+    /// The original notation of the key, with its quotes.
     written: String,
 }
 
 impl Json {
-    /// `None` if the bytes are not valid JSON, or deeper than 128 levels.
+    /// Parses a document. Returns `None` if the bytes are not valid JSON, or if the document has
+    /// more than 128 levels.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
         Self::read(raw.get(), DEEPEST)
     }
 
-    /// A string value.
+    /// Creates a string value.
     pub(crate) fn text(text: &str) -> Self {
         Self::Plain(serde_json::Value::from(text).to_string())
     }
@@ -73,14 +74,14 @@ impl Json {
         }
     }
 
-    /// On one line, without spaces.
+    /// Returns the document on one line, without spaces.
     pub(crate) fn compact(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, None);
         text
     }
 
-    /// A line for each value, indented by two.
+    /// Returns the document with a line for each value, indented by two spaces.
     pub(crate) fn pretty(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, Some(0));
@@ -107,7 +108,8 @@ impl Json {
         }
     }
 
-    /// The member with that name. The last of several wins, as in most parsers.
+    /// Returns the value of the key with this name. If the name occurs more than once, the last
+    /// value counts, as in most parsers.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         let Self::Map(members) = self else {
             return None;

@@ -1,4 +1,4 @@
-//! Runs a task of backup-sync now. Only backup-sync needs the API keys of the providers.
+//! Runs a task of backup-sync immediately. Only backup-sync has the API keys of the providers.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::cli::{FunctionAt, Global};
 use crate::output::{CliError, Exit};
 use crate::target::{Deployment, aws};
 
-/// The timeout is that of the function. There is no retry: a second run would wait for the lease of
-/// the first.
+/// The timeout is a little longer than that of the function. There is no retry, because a second
+/// run would wait for the lease of the first run.
 const PATIENCE: CallPolicy = CallPolicy {
     connect: Duration::from_secs(3),
     attempt: Duration::from_secs(310),
@@ -75,7 +75,7 @@ fn reach(inbox: &Deployment, global: &Global, at: &FunctionAt) -> anyhow::Result
             "the name of the backup-sync function is missing",
         )
         .note("it is the output BackupSyncFunction of the stack")
-        .tip("--function NAME, MITT_BACKUP_SYNC_FUNCTION, or a context that names it")
+        .tip("pass --function NAME, set MITT_BACKUP_SYNC_FUNCTION, or use a context that names it")
         .into());
     };
     if inbox.local.is_some() {

@@ -1,8 +1,9 @@
 //! Realistic webhooks of the providers, for `send`, the demo and the tests.
 //!
-//! The bodies have the structure that the providers document, with invented values. `{id}`,
-//! `{unix}`, `{rfc3339}` and `{hex40}` are replaced for each event, so that each event is unique.
-//! Presets without a sample are drafted from their preset file and from `samples/drafts.toml`.
+//! The bodies have the structure that the providers document, with invented values. A sample
+//! replaces `{id}`, `{unix}`, `{rfc3339}` and `{hex40}` for each event, so that each event is
+//! unique. If a preset has no sample, this module builds a draft from the preset file and from
+//! `samples/drafts.toml`.
 
 mod build;
 mod draft;
@@ -25,7 +26,7 @@ pub(crate) struct Sample {
     /// The provider's event type.
     pub kind: &'static str,
     text: &'static str,
-    /// Headers other than those of the signature; `{id}` is the event id.
+    /// The headers except those of the signature. `{id}` is the event id.
     headers: &'static [(&'static str, &'static str)],
     /// The format of the provider's ids.
     id: &'static str,
@@ -46,7 +47,7 @@ macro_rules! sample {
     };
 }
 
-/// The first sample of a preset is the default.
+/// The samples. The first sample of a preset is its default.
 pub(crate) static SAMPLES: &[Sample] = &[
     sample!("stripe", "payment_intent.succeeded", "stripe.payment_intent.succeeded.json", "evt_{hex24}", ["content-type": JSON, "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)"]),
     sample!("stripe", "charge.refunded", "stripe.charge.refunded.json", "evt_{hex24}", ["content-type": JSON, "user-agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)"]),
@@ -61,14 +62,15 @@ pub(crate) static SAMPLES: &[Sample] = &[
 ];
 
 impl Sample {
-    /// The sample of a preset and a type; without a type, the first of the preset.
+    /// Returns the sample of a preset and a type. Without a type, returns the first sample of the
+    /// preset.
     pub(crate) fn find(preset: &str, kind: Option<&str>) -> Option<&'static Self> {
         SAMPLES
             .iter()
             .find(|sample| sample.preset == preset && kind.is_none_or(|kind| kind == sample.kind))
     }
 
-    /// The event types of a preset with samples.
+    /// Returns the event types that have a sample.
     pub(crate) fn kinds(preset: &str) -> Vec<&'static str> {
         SAMPLES
             .iter()
@@ -77,7 +79,7 @@ impl Sample {
             .collect()
     }
 
-    /// Fills in the sample, with `id` or a new id.
+    /// Fills in the sample, with the given id or a new id.
     pub(crate) fn draft(&self, id: Option<&str>, now: UnixMillis) -> anyhow::Result<Draft> {
         let id = match id {
             Some(id) => id.to_owned(),
@@ -102,7 +104,7 @@ impl Sample {
     }
 }
 
-/// A draft of any preset: from its sample, otherwise from its preset file.
+/// Creates a draft for any preset, from its sample or, without a sample, from its preset file.
 pub(crate) fn draft(
     preset: &Preset,
     variant: &str,
@@ -124,7 +126,7 @@ pub(crate) fn draft(
     }
 }
 
-/// Checks the form of an id, because the receiver rejects other forms.
+/// Checks the format of an id. The receiver rejects other formats.
 fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
     let at = preset.event.id.0.iter().chain(&preset.event.composite);
     for location in at {
@@ -142,7 +144,7 @@ fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The event types of a preset's samples; otherwise its default type.
+/// Returns the event types of a preset's samples. Without samples, returns its default type.
 pub(crate) fn types(preset: &Preset) -> anyhow::Result<Vec<String>> {
     let kinds = Sample::kinds(&preset.id);
     if kinds.is_empty() {

@@ -1,4 +1,4 @@
-//! The selection of events for a command: its conditions, and how to find matching events.
+//! Selects the events for a command: parses the conditions, and finds the matching events.
 
 mod body;
 mod conditions;
@@ -32,9 +32,9 @@ pub(crate) use position::Position;
 /// The conditions of a selection, validated.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    /// The names and patterns of the arguments; empty: any source.
+    /// The names and patterns of the arguments. An empty list selects every source.
     asked_sources: Vec<String>,
-    /// The configured sources that they match.
+    /// The configured sources that match these names and patterns.
     sources: Vec<String>,
     kinds: Vec<String>,
     statuses: Vec<State>,
@@ -45,12 +45,12 @@ pub(crate) struct Selection {
     attempts: Option<u32>,
     ids: Vec<String>,
     fields: Vec<Field>,
-    /// Whether the limits on reads are off.
+    /// Whether reads are unlimited.
     thorough: bool,
     now: i64,
 }
 
-/// A field of the body, and its required value.
+/// A field of the body, and the value that it must have.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     name: String,
@@ -58,22 +58,22 @@ pub(crate) struct Field {
     pub(crate) value: String,
 }
 
-/// Which part of the matching events to return.
+/// The part of the matching events to return.
 #[derive(Debug, Clone)]
 pub(crate) struct Want {
     pub limit: usize,
-    /// Oldest first.
+    /// Whether to list the oldest events first.
     pub reverse: bool,
-    /// Only events after this position of an earlier list.
+    /// The position where an earlier list stopped. Only events after it are returned.
     pub after: Option<Position>,
 }
 
-/// The matching events.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// Newest first, unless `reverse` is set.
+    /// The events, newest first unless `reverse` is set.
     pub rows: Vec<Row>,
-    /// Whether more events match.
+    /// Whether further events match.
     pub more: bool,
     pub cost: Cost,
 }
@@ -100,14 +100,14 @@ impl Selection {
         })
     }
 
-    /// The same selection without limits on reads.
+    /// Returns the same selection without limits on reads.
     #[must_use]
     pub(crate) fn thorough(mut self) -> Self {
         self.thorough = true;
         self
     }
 
-    /// The first and the last millisecond of the selected time of receipt.
+    /// Returns the first and the last millisecond of the selected time range.
     fn span(&self) -> (i64, i64) {
         let since = self.since.unwrap_or_else(|| {
             if self.by_id() || self.waits() {
@@ -119,12 +119,13 @@ impl Selection {
         (since.max(0), self.until.map_or(i64::MAX, |until| until - 1))
     }
 
-    /// Whether the selection is a list of ids.
+    /// Returns whether the selection has a list of ids.
     fn by_id(&self) -> bool {
         !self.ids.is_empty()
     }
 
-    /// Whether all selected events are in the `work` index: open events and dead letters.
+    /// Returns whether the `work` index has all selected events. It has open events and dead
+    /// letters.
     fn waits(&self) -> bool {
         !self.statuses.is_empty()
             && !self.statuses.contains(&State::Done)
@@ -132,7 +133,7 @@ impl Selection {
     }
 
     fn has_source(&self, source: &str) -> bool {
-        // Open events of a source that is no longer configured also match.
+        // Without this argument, open events of a source that is no longer configured also match.
         self.asked_sources.is_empty() || self.sources.iter().any(|known| known == source)
     }
 
@@ -140,7 +141,7 @@ impl Selection {
         self.kinds.is_empty() || self.kinds.iter().any(|pattern| glob::fits(pattern, kind))
     }
 
-    /// Whether the conditions need attributes that the `time` index does not have.
+    /// Returns whether the conditions need attributes that the `time` index does not have.
     fn needs_rows(&self) -> bool {
         !self.statuses.is_empty()
             || self.error.is_some()
@@ -148,7 +149,7 @@ impl Selection {
             || self.attempts.is_some()
     }
 
-    /// Whether a row matches all conditions except those on the body.
+    /// Returns whether a row matches all conditions except those on the body.
     fn has_row(&self, row: &Row, inbox: &Deployment) -> bool {
         let (from, to) = self.span();
         if !(from..=to).contains(&row.received_at.0)
@@ -181,7 +182,8 @@ pub(crate) fn field(wanted: &Assignment) -> Result<Field, CliError> {
     })
 }
 
-/// The configured sources that match the names and patterns; all sources if there are none.
+/// Returns the configured sources that match the names and patterns. Without names and patterns,
+/// returns all sources.
 pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError> {
     let known = inbox.sources();
     if asked.is_empty() {
@@ -198,7 +200,7 @@ pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String
     Ok(meant.map(str::to_owned).collect())
 }
 
-/// The names, if all of them are configured sources.
+/// Returns the names, if all of them are configured sources.
 pub(crate) fn known_sources<'i>(
     inbox: &Deployment,
     asked: &'i [String],
@@ -216,7 +218,7 @@ fn no_source(inbox: &Deployment, name: &str) -> CliError {
     CliError::usage("usage.source", message).one_of(name, &known)
 }
 
-/// The ids of the arguments. An empty list is an error if `--id` was given.
+/// Returns the ids of the arguments. Returns an error if `--id` was given but stdin has no ids.
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let ids = named(asked)?;
     if ids.is_empty() && !asked.is_empty() {
@@ -230,7 +232,7 @@ fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(ids)
 }
 
-/// The ids of the arguments, with `-` replaced by the ids on stdin. Without duplicates.
+/// Returns the ids of the arguments without duplicates. Replaces `-` by the ids on stdin.
 pub(crate) fn named(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut ids: Vec<String> = Vec::new();
     for id in asked {

@@ -1,4 +1,4 @@
-//! How a command finds its inbox: the running local stack, or a deployment.
+//! Finds the inbox of a command: the running local stack, or a deployment.
 
 mod clients;
 mod credentials;
@@ -30,14 +30,15 @@ pub use options::TargetOptions;
 pub use resolve::{Chosen, Deployed};
 pub(crate) use write::{with_context, with_default};
 
-/// The file in which `dev` describes itself to other commands, below its working folder.
+/// The file in which `dev` describes itself to other commands. The path is relative to the working
+/// folder of `dev`.
 const FILE: &str = ".mitt/local.json";
 
 /// The description of a running `dev`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Local {
     pub pid: u32,
-    /// `{url}/in/{source}` takes webhooks.
+    /// The base URL. A webhook for a source goes to `{url}/in/{source}`.
     pub url: String,
     pub dynamodb: String,
     pub sqs: String,
@@ -49,10 +50,10 @@ pub struct Local {
     pub bucket: String,
     /// The work queue.
     pub queue_url: String,
-    /// SSM path of the catcher's secrets.
+    /// The SSM path of the catcher's secrets.
     pub secrets_path: String,
     pub sources: PathBuf,
-    /// The endpoint of Lambda.
+    /// The Lambda endpoint.
     #[serde(default)]
     pub lambda: Option<String>,
     /// The name of the backup-sync function.
@@ -63,17 +64,17 @@ pub struct Local {
     pub names: Names,
 }
 
-/// An inbox, with the configuration of its sources.
+/// An inbox and the configuration of its sources.
 pub struct Deployment {
     /// The name of the context, for documents and footers.
     pub name: String,
     pub ledger: Ledger,
     pub quarantine: RejectedRequests,
-    /// The fetched public keys.
+    /// The public keys that backup-sync has fetched.
     pub keyring: Keyring,
     pub config: Config,
     pub local: Option<Local>,
-    /// `None` for the local stack.
+    /// The deployment in AWS; `None` for the local stack.
     pub deployed: Option<Deployed>,
 }
 
@@ -88,7 +89,7 @@ impl Local {
         }
     }
 
-    /// Writes the file of a running `dev`. Dropping the guard removes the file.
+    /// Writes the file of a running `dev`. When the guard is dropped, it removes the file.
     pub fn announce(&self) -> anyhow::Result<Announced> {
         let path = PathBuf::from(FILE);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -98,7 +99,7 @@ impl Local {
         Ok(Announced(path))
     }
 
-    /// The `dev` that runs in this folder, if there is one.
+    /// Returns the `dev` that runs in this folder, if there is one.
     pub fn find() -> anyhow::Result<Option<Self>> {
         let text = match std::fs::read_to_string(FILE) {
             Ok(text) => text,
@@ -110,7 +111,7 @@ impl Local {
         Ok(local.is_running().then(|| local.with_names()))
     }
 
-    /// Completes `names` from the other fields, because an older `dev` writes fewer names.
+    /// Adds missing `names` from the other fields, because an older `dev` writes fewer names.
     fn with_names(mut self) -> Self {
         let known = Names {
             url: Some(self.url.clone()),
@@ -125,8 +126,9 @@ impl Local {
         self
     }
 
-    /// A killed `dev` leaves its file behind. Without /proc, this assumes that `dev` runs; the
-    /// first request fails if it does not.
+    /// Returns whether the process of this `dev` exists. A killed `dev` leaves its file behind. On
+    /// a system without /proc, this returns true, and the first request fails if `dev` does not
+    /// run.
     fn is_running(&self) -> bool {
         let proc = Path::new("/proc");
         !proc.join("self").exists() || proc.join(self.pid.to_string()).exists()
@@ -138,7 +140,7 @@ impl Local {
         Config::parse(&text).with_context(|| self.sources.display().to_string())
     }
 
-    /// The secrets of the sources.
+    /// Returns the secrets of the sources.
     pub fn secrets(&self) -> Secrets {
         Secrets::new(self.endpoints().clients().ssm, &self.secrets_path)
     }
@@ -149,14 +151,15 @@ pub struct Announced(PathBuf);
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // Other commands must not find a stopped `dev`. If the removal fails, they check the pid.
+        // Other commands must not find a stopped `dev`. If the file cannot be removed, they
+        // recognise by the pid that `dev` has stopped.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 impl Deployment {
-    /// The inbox that the options, the environment or the files select; otherwise the running
-    /// `dev`.
+    /// Returns the inbox that the options, the environment or the files select. If they select
+    /// none, returns the running `dev`.
     pub fn open(target: &TargetOptions) -> anyhow::Result<Self> {
         match Chosen::find(target)? {
             Chosen::Local(local) => Self::local(*local),
@@ -164,7 +167,7 @@ impl Deployment {
         }
     }
 
-    /// The inbox of a running `dev`.
+    /// Returns the inbox of a running `dev`.
     pub(crate) fn local(local: Local) -> anyhow::Result<Self> {
         let clients = local.endpoints().clients();
         let quarantine = RejectedRequests::new(clients.dynamodb.clone(), &local.table);
@@ -212,21 +215,21 @@ impl Deployment {
         })
     }
 
-    /// The Region of a deployment.
+    /// Returns the Region of a deployment.
     pub fn region(&self) -> Option<&str> {
         self.deployed.as_ref()?.region.as_deref()
     }
 
-    /// The other inboxes that have a name.
+    /// Returns the names of the contexts, and `local` if `dev` runs, except this inbox.
     pub fn others(&self) -> Vec<String> {
-        // If the files have become unreadable in the meantime, this returns no other names.
+        // The command has read the files before. If they are no longer readable, the list is empty.
         let contexts = Contexts::read().unwrap_or_default().all;
         let local = matches!(Local::find(), Ok(Some(_))).then(|| "local".to_owned());
         let names = contexts.into_keys().chain(local);
         names.filter(|name| *name != self.name).collect()
     }
 
-    /// The names of the configured sources.
+    /// Returns the names of the configured sources.
     pub fn sources(&self) -> Vec<&str> {
         self.config
             .sources()

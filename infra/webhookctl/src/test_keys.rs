@@ -6,14 +6,14 @@
 use shared::sources::Source;
 use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 
-/// The path of the private keys, next to the secrets of the catcher.
+/// Returns the path of the private keys, next to the secrets of the catcher.
 pub(crate) fn path(secrets_path: &str) -> String {
     let (stack, _) = secrets_path.rsplit_once('/').unwrap_or_default();
     format!("{stack}/test-keys")
 }
 
-/// A new key pair for a source whose provider publishes a key: the stored secret, and the private
-/// key in PEM. This function cannot create RSA keys.
+/// Creates a key pair for a source whose provider publishes a key. Returns the secret to store, and
+/// the private key in PEM. Returns `None` for other sources, and for RSA keys.
 pub(crate) fn make(source: &Source) -> anyhow::Result<Option<(String, String)>> {
     let verifier = &source.verifier;
     let Some(scheme) = verifier.preset.scheme(&verifier.variant) else {

@@ -1,5 +1,5 @@
-//! The sync, on the real binary against an emulated Stripe event list: an event that never arrived
-//! is found once, whatever the list does in between.
+//! The sync, on the real binary against an emulated event list of Stripe. If an event never
+//! arrived, the sync finds it once, whatever the list returns in the meantime.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ struct World {
     folder: PathBuf,
 }
 
-/// The list in pages of 100, so 250 events are three pages.
+/// The list has pages of 100 events, so 250 events are three pages.
 const EVENTS: u64 = 250;
 
 #[tokio::test]
@@ -35,7 +35,8 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
         world.happen(&format!("evt_{n:04}"), now - 600 + i64::try_from(n)?)?;
     }
 
-    // The first page is answered; the second one never, however often it is requested.
+    // The emulated provider answers the request for the first page, and fails all requests for the
+    // second page.
     let mut failures = vec![Failure::ServerError; 6];
     failures[2] = Failure::BadPage;
     world.stand_ins.provider.fail_from_request(2, &failures);
@@ -54,7 +55,8 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
     assert_eq!(world.stand_ins.provider.requests(), 9);
     assert_eq!(world.in_ledger(EVENTS).await?, EVENTS);
 
-    // A run without new events finds nothing: it lists the overlap again, which is known.
+    // A run without new events finds nothing, because it lists only events of the overlap, which
+    // the ledger already has.
     let report = world.sync().await?;
     assert_eq!(
         (report["found"].as_u64(), report["complete"].as_bool()),
@@ -66,7 +68,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
         "the overlap of 15 minutes reaches back over all of them"
     );
 
-    // An event that the list shows only now, although it is older than the last run.
+    // The list shows this event only now, although the event is older than the last run.
     world.happen("evt_late", now - 300)?;
     let report = world.sync().await?;
     assert_eq!(report["found"].as_u64(), Some(1));
@@ -81,13 +83,13 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
     world.end().await
 }
 
-/// Lambda accepts no request of more than 6 MB, so only the sync can deliver these events.
+/// Lambda rejects a request of more than 6 MB, so only the sync can get these events.
 #[tokio::test]
 async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Result<()> {
     let world = World::start("large").await?;
     let now = UnixMillis::now();
     for (id, mebibytes) in [("evt_5_mib", 5), ("evt_15_mib", 15)] {
-        // Noise that zstd cannot compress: the body has to be whole in the bucket.
+        // zstd cannot compress this noise, so the bucket must store the full size.
         let mut noise = vec![0; mebibytes * 1024 * 1024 * 3 / 4 - 1024];
         getrandom::fill(&mut noise)?;
         let text = STANDARD.encode(noise);
@@ -124,7 +126,7 @@ async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Res
         assert_eq!(replayed, Replayed::Again, "{id}");
         world.ring(&key, 1).await?;
         world.is_done(&key).await?;
-        // A page with both would exceed the limit of a response.
+        // A page with both events would exceed the size limit of a response.
         world.stand_ins.provider.forget();
     }
     world.end().await
@@ -135,12 +137,12 @@ async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> any
     let world = World::start("coverage").await?;
     let now = UnixMillis::now();
     world.synced_at(now.secs() - 7_200).await?;
-    // Of three events an hour ago, one arrived by webhook. A fourth arrived that the list does not
-    // have.
+    // Three events happened an hour ago, and one of them arrived by webhook. A fourth event
+    // arrived, but the list does not have it.
     for id in ["evt_came", "evt_missed_1", "evt_missed_2"] {
         world.happen(id, now.secs() - 3_600)?;
     }
-    // Too recent to be counted.
+    // This event is too recent to be counted.
     world.happen("evt_young", now.secs() - 300)?;
     for id in ["evt_came", "evt_unlisted"] {
         world.came(id, UnixMillis(now.0 - 3_590_000)).await?;
@@ -154,7 +156,7 @@ async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> any
         gaps.sort_unstable();
         assert_eq!(gaps, ["evt_missed_1", "evt_missed_2"]);
     }
-    // A run that died before it could move the cursor lists everything again.
+    // A run that is killed before it can move the cursor lists everything again.
     world.synced_at(now.secs() - 7_200).await?;
     world.sync().await?;
     let counts = world.counts(now).await?;
@@ -189,7 +191,7 @@ async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<(
     let now = UnixMillis::now();
     world.happen("evt_before", now.secs() - 1_800)?;
     let first = world.sync().await?;
-    // The next run also asks for events from before the first one, as with a long overlap.
+    // The next run also lists events from before the first run, as with a long overlap.
     world.synced_at(now.secs() - 7_200).await?;
     let report = world.sync().await?;
     assert_eq!(first["found"].as_u64(), Some(1), "{first}");
@@ -203,13 +205,13 @@ async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow:
     let world = World::start("silent").await?;
     let now = UnixMillis::now();
     world.synced_at(now.secs() - 7_200).await?;
-    // A webhook every four minutes, until an hour ago.
+    // A webhook arrived every four minutes until an hour ago.
     for n in 0..12 {
         let at = UnixMillis(now.0 - (3_600 + n * 240) * 1000);
         world.came(&format!("evt_{n}"), at).await?;
     }
     world.happen("evt_lost", now.secs() - 1_800)?;
-    // The sync finds an event, which is not a webhook: the source is still silent.
+    // The sync finds an event. It did not arrive by webhook, so the source is still silent.
     let report = world.invoke(json!({"task": "sync"})).await?;
     let silent = report["silent"].as_array().context("a list")?;
     assert_eq!(silent.len(), 1, "{report}");
@@ -248,7 +250,7 @@ async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Res
     world.end().await
 }
 
-/// It is unknown how long the clock was wrong.
+/// A cursor in the future does not show for how long the clock was wrong.
 #[tokio::test]
 async fn a_cursor_in_the_future_goes_back_as_far_as_the_list_reaches() -> anyhow::Result<()> {
     let world = World::start("ahead").await?;
@@ -290,8 +292,8 @@ async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::R
         .key("pk", text(&waiting.key().pk()))
         .key("sk", text("M"));
     let row = get.send().await?.item.context("the row exists")?;
-    // Rows that are due earlier in the same partition of the index, of a version that this code
-    // does not know.
+    // These rows are due earlier in the same partition of the index. Their version is newer than
+    // the version that this code knows.
     for n in 0..600 {
         let key = EventKey::new("stripe-main", &format!("evt_newer_{n}"));
         let mut newer = row.clone();
@@ -327,7 +329,8 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 #[tokio::test]
 async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
-    // Received long ago by a catcher whose queue was unavailable: a row without a message.
+    // A catcher received the event long ago, while its queue was unavailable. The event has a row
+    // but no message.
     let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
         source: "stripe-main",
         provider: "stripe",
@@ -349,7 +352,7 @@ async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
         (Some(1), Some(1)),
         "{report}"
     );
-    // The next visit is due in a minute: a second sweep skips the event.
+    // The next visit of the sweep is due in a minute, so a second sweep skips the event.
     let report = world.invoke(json!({"task": "sweep"})).await?;
     assert_eq!(report["checked"].as_u64(), Some(0), "{report}");
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -439,7 +442,7 @@ impl World {
         self.stand_ins.provider.happen(&event.to_string().into())
     }
 
-    /// As if the last complete run had begun at this time.
+    /// Stores a cursor, as if the last complete run had begun at this time.
     async fn synced_at(&self, secs: i64) -> anyhow::Result<()> {
         let clients = self.stack.clients();
         let put = clients.dynamodb.put_item().table_name(self.stack.table()?);
@@ -454,7 +457,7 @@ impl World {
         Ok(())
     }
 
-    /// An event that arrived by webhook.
+    /// Stores an event that arrived by webhook.
     async fn came(&self, id: &str, at: UnixMillis) -> anyhow::Result<()> {
         let body = format!(r#"{{"id":"{id}","created":{}}}"#, at.secs());
         let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
@@ -472,7 +475,8 @@ impl World {
         Ok(())
     }
 
-    /// The figures of yesterday and today, because an hour ago may have been yesterday.
+    /// Returns the sum of the counts of yesterday and today, because an hour ago may have been
+    /// yesterday.
     async fn counts(&self, now: UnixMillis) -> anyhow::Result<Counts> {
         let day = Day::of(now);
         let mut sum = Counts::default();
@@ -494,7 +498,7 @@ impl World {
         invocation.json()
     }
 
-    /// The report of the only source with a sync.
+    /// Returns the report of the only source with a sync.
     async fn sync(&self) -> anyhow::Result<Value> {
         Ok(self.invoke(json!({"task": "sync"})).await?["sources"][0].clone())
     }

@@ -1,5 +1,5 @@
-//! A table with the events of thirty days: almost all are done, a few hundred are open, a thousand
-//! are dead letters.
+//! Fills a table with the events of thirty days. Almost all are done, a few hundred are open, and a
+//! thousand are dead letters.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,22 +19,23 @@ pub(crate) const SOURCES: usize = 10;
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// In an inbox of any size, this many events are open or dead letters, but at most one in ten.
+/// The numbers of open events and of dead letters, whatever the size of the inbox. Each is at most
+/// a tenth of all events.
 const OPEN: usize = 200;
 const DEAD: usize = 1_000;
 
-/// Items that are written at once.
+/// The number of items in one write to the database.
 const AT_ONCE: usize = 20_000;
 
 const KIND: &str = "payment_intent.succeeded";
 
-/// The hours whose counts are stored, as backup-sync stores them.
+/// The number of past hours whose counts are stored, as backup-sync stores them.
 const COUNTED: i64 = DAYS * 24;
 
 pub(crate) struct Inbox {
     pub(crate) url: String,
     pub(crate) table: String,
-    /// An event from the middle of the time range, by its id and by its key.
+    /// The id and the key of an event from the middle of the time range.
     pub(crate) an_event: String,
     pub(crate) a_key: String,
     file: PathBuf,
@@ -81,7 +82,7 @@ impl Inbox {
     }
 }
 
-/// Writes the events, and returns the one in the middle.
+/// Writes the events, and returns the key and the time of receipt of the event in the middle.
 fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
     database.enable_bulk_loading().unwrap();
     let (open, dead) = (OPEN.min(rows / 10), DEAD.min(rows / 10));
@@ -104,7 +105,7 @@ fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (Eve
     place(rows / 2, rows, now)
 }
 
-/// The key of an event, and its time of receipt.
+/// Returns the key and the time of receipt of an event.
 fn place(n: usize, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
     let step = DAYS * DAY_MS / i64::try_from(rows).unwrap();
     let key = EventKey::new(&format!("source-{}", n % SOURCES), &format!("evt_{n:08}"));
@@ -177,8 +178,8 @@ fn row(key: &EventKey, at: UnixMillis, fate: &Fate) -> Item {
     row
 }
 
-/// The partition of an event within its hour. The `work` index uses the same hash, with twice as
-/// many partitions.
+/// Returns the partition of an event within its hour. The `work` index uses the same hash with
+/// twice as many partitions.
 fn time_shard(pk: &str) -> u8 {
     let part = work_partition(pk);
     part.trim_start_matches("W#").parse::<u8>().unwrap() % 4

@@ -1,5 +1,5 @@
-//! What the functions do with events, each in its own process, so that its processor time can be
-//! measured separately from the store's.
+//! Measures the functions' work on events. Each step runs in its own process, so that its processor
+//! time can be measured separately from the store's.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,17 +10,17 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, SweepResult, Waiting};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
-/// Events in one run of a step.
+/// The number of events in one run of a step.
 const EVENTS: usize = 50;
 
-/// The description, and the argument of this program.
+/// The steps: the printed description, and the argument that selects the step in this program.
 pub(crate) const STEPS: [(&str, &str); 3] = [
     ("receive 50", "receive"),
     ("claim, settle 50", "work"),
     ("sweep, 1 a shard", "sweep"),
 ];
 
-/// The command that runs this program for one step. Each round has its own events.
+/// Returns the command that runs this program for one step. Each round has its own events.
 pub(crate) fn command(step: &str, url: &str, table: &str, round: u32) -> Command {
     let this: PathBuf = std::env::current_exe().unwrap();
     let mut command = Command::new(this);
@@ -85,8 +85,8 @@ async fn lease(ledger: &Ledger, key: &EventKey, now: UnixMillis) -> Lease {
     }
 }
 
-/// Sweeps the first event of each partition of the index that is due by the next hour. Every table
-/// has some open events.
+/// Sweeps the first event of each index partition that is due within the next hour. Every table has
+/// some open events.
 async fn sweep(ledger: &Ledger, now: UnixMillis) {
     let later = now + Duration::from_secs(3600);
     for shard in 0..Waiting::SHARDS {

@@ -1,9 +1,9 @@
-//! The cost of commands, and of the functions' work on an event, as the inbox grows: calls, read
-//! and write units and processor time, on tables of several sizes whose events are from the last
-//! thirty days.
+//! Measures how the cost of commands, and of the functions' work on an event, changes as the inbox
+//! grows: calls, read and write units and processor time, on tables of several sizes. All events
+//! are from the last thirty days.
 //!
-//! Each command runs as users run it, against the embedded DynamoDB; a proxy counts. The numbers
-//! must not grow with the table. `make bench-scale ROWS="1000 100000"`.
+//! Each command runs as users run it, against the embedded DynamoDB. A proxy counts the calls. The
+//! numbers must not grow with the table. `make bench-scale ROWS="1000 100000"` runs the benchmark.
 
 #![expect(clippy::unwrap_used, reason = "a wrong number is worse than none")]
 #![expect(clippy::print_stdout, reason = "printing a table is its job")]
@@ -24,17 +24,19 @@ use webhookctl::target::Local;
 use fill::{Inbox, SOURCES};
 use meter::{Cost, Meter};
 
-/// How often a command runs, so that the time is meaningful.
+/// The number of runs of each command. One run is too short to measure its processor time.
 const RUNS: u32 = 5;
 
-/// The factor by which a larger table may cost more: it has more events in the same second, and
-/// fuller hours.
+/// The maximum ratio between the costs on a larger and on a smaller table. A larger table has more
+/// events in the same second, and more events in each hour.
 const SLACK: f64 = 1.5;
 
-/// Smaller tables show too little: a list of twenty events looks back for hours.
+/// The minimum size of a table for the comparison. On smaller tables, a list of twenty events reads
+/// many hours.
 const LARGE: usize = 100_000;
 
-/// The measured commands, as a description and as typed; `{event}` is an existing event.
+/// The measured commands: a description, and the command line. `{event}` is the id of an existing
+/// event.
 const LINES: [(&str, &str); 9] = [
     ("list", "inbox list"),
     ("list by source", "inbox list -s source-3"),
@@ -122,7 +124,7 @@ async fn measure(rows: usize) -> Vec<Measured> {
     measured
 }
 
-/// Whether the words begin with a command.
+/// Returns whether the words begin with a command of the CLI.
 fn exists(words: &[&str]) -> bool {
     let mut command = Cli::command();
     for word in words {
@@ -148,7 +150,7 @@ async fn run(
         command.current_dir(folder).env_remove("MITT_TABLE");
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let done = tokio::task::spawn_blocking(move || command.status());
-        // The exit code of an answer `no` is accepted.
+        // Exit code 5 is a negative result, not a failure.
         let code = done.await.unwrap().unwrap().code();
         if !matches!(code, Some(0 | 5)) {
             println!("{rows:>9}  {name:<16}  failed");
@@ -173,7 +175,8 @@ async fn run(
     Some(one)
 }
 
-/// Processor time of the children that have ended, in ticks of ten milliseconds.
+/// Returns the processor time of the child processes that have ended. Linux counts it in ticks of
+/// ten milliseconds.
 /// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>
 fn children() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -207,7 +210,7 @@ fn grown(all: &[Measured]) -> Vec<String> {
     grown
 }
 
-/// Announces the address of the table to commands, as `dev` does.
+/// Writes the file that tells commands the address of the table, as `dev` does.
 fn announce(folder: &Path, dynamodb: &str, table: &str) {
     let sources = folder.join("sources.toml");
     let mut text = "schema = 1\n".to_owned();

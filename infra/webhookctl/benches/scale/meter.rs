@@ -86,7 +86,7 @@ impl Meter {
     }
 }
 
-/// The same request, with its consumed capacity in the answer.
+/// Returns the request with the parameter that makes DynamoDB report the consumed capacity.
 fn asking(request: &Message) -> Message {
     let Ok(Value::Object(mut body)) = serde_json::from_slice(&request.body) else {
         return request.clone();

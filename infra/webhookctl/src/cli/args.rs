@@ -120,7 +120,7 @@ pub enum Command {
     Send(SendArgs),
     /// Forward events to a URL on this machine as they arrive
     ///
-    /// The inbox is only read: `listen` receives no queue message, changes no event and stores no
+    /// `listen` only reads the inbox: it receives no queue message, changes no event and stores no
     /// response of your program. With --backfill it sends past events first. While your program is
     /// unreachable, events wait, and are sent later. Quarantined events are skipped unless you pass
     /// --status quarantined.
@@ -187,7 +187,8 @@ pub enum Command {
 }
 
 impl Global {
-    /// `--query` implies JSON output. With JSON lines, it applies to each line.
+    /// Returns the output format. `--query` without a JSON format selects JSON. With JSON lines,
+    /// the query applies to each line.
     pub fn format(&self) -> Format {
         match self.output {
             Format::Jsonl => Format::Jsonl,

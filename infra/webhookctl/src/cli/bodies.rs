@@ -1,4 +1,4 @@
-//! The bucket for large bodies.
+//! The option for the bucket for large bodies.
 
 use clap::Args;
 use shared::inbox::ledger::Ledger;
@@ -16,14 +16,14 @@ pub struct BodiesAt {
 }
 
 impl BodiesAt {
-    /// Opens the deployment, with its bucket if that is known.
+    /// Opens the deployment. Its ledger uses the bucket of the option, if the option is set.
     pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Deployment> {
         let mut inbox = Deployment::open(&global.target)?;
         inbox.ledger = self.ledger(&inbox)?;
         Ok(inbox)
     }
 
-    /// The ledger of a deployment, with its bucket if that is known.
+    /// Returns the ledger of a deployment. It uses the bucket of the option, if the option is set.
     pub(crate) fn ledger(&self, inbox: &Deployment) -> anyhow::Result<Ledger> {
         match (&self.body_bucket, &inbox.local) {
             (Some(bucket), None) => inbox.ledger_with(bucket),

@@ -47,7 +47,7 @@ pub struct ContextAddArgs {
     /// Sources file of the deployment [default: the built-in one]
     #[arg(long, value_name = "FILE")]
     pub sources: Option<PathBuf>,
-    /// Accepting quarantined requests needs their count, as a replay always does
+    /// Require a confirmed count to accept rejected requests, as a replay always does
     #[arg(long)]
     pub protected: bool,
     /// Refuse all changes

@@ -14,17 +14,17 @@ pub struct DevArgs {
     /// Exit after the demo; exit 0 only if each webhook had the expected result
     #[arg(long, requires = "demo")]
     pub once: bool,
-    /// Break something on purpose, and show how events recover
+    /// Inject a fault, and show how events recover
     ///
-    /// Prints what is broken and what to watch, sends a webhook, and shows each change of each
-    /// event. It uses its own sources, whose retries last longer than the fault. On a terminal, c
-    /// ends the fault and starts it again.
+    /// Prints the fault and what to watch, sends a webhook, and shows each change of each event. It
+    /// uses its own sources, whose retries last longer than the fault. On a terminal, c ends the
+    /// fault and starts it again.
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["demo", "sources"])]
     pub chaos: Option<Chaos>,
     /// Keep the state in this folder for the next run [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Start with an empty state: list what --state DIR keeps, and delete it
+    /// Start with an empty state: list the contents of --state DIR, and delete them
     #[arg(long, requires = "state")]
     pub reset: bool,
     /// Port for webhooks on 127.0.0.1; 0 picks a free one

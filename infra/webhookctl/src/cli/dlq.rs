@@ -46,8 +46,8 @@ pub struct DlqInspectArgs {
 pub struct DlqRedriveArgs {
     /// Move all messages of the SQS dead-letter queue back to their queue
     ///
-    /// No processor could handle these messages. A message whose event is a dead letter has no
-    /// effect: without --native, the command runs dead letters again.
+    /// No processor could handle these messages. The processor ignores a message whose event is a
+    /// dead letter. To run dead letters again, leave out --native.
     #[arg(long, conflicts_with_all = [
         "source", "event_type", "status", "since", "until", "error", "via", "attempts", "id", "where_",
     ])]

@@ -14,7 +14,7 @@ use crate::output::error::nearest;
 pub(super) use examples::with_examples;
 pub(super) use groups::in_groups;
 
-/// Printed on the first page, below the commands.
+/// The text on the first page, below the commands.
 const START_HERE: &str = "\
 Start here:
   webhookctl dev --demo                     run the whole system on this machine
@@ -30,7 +30,7 @@ More help:
   webhookctl help options    the options that every command accepts
   webhookctl help output     formats, exit codes, environment, contexts";
 
-/// `webhookctl help output`
+/// The page that `webhookctl help output` prints.
 pub(super) const OUTPUT: &str = "\
 Output
   stdout carries data. Progress, tips and errors go to stderr.
@@ -43,7 +43,7 @@ Output
   --query    JMESPath on the JSON document; with -o jsonl, on each object
   A schema version can gain fields. It never loses or changes one.
   Times are RFC 3339 in UTC. Durations are in seconds.
-  A list that stops early says so: \"truncated\": true, and \"next_cursor\" to continue.
+  A list that stops early has \"truncated\": true, and \"next_cursor\" to continue.
   When stdout is not a terminal, -o table prints no colour and no tips.
   Text from webhooks cannot control your terminal: control characters appear as symbols, invisible
   characters as <U+202E>. JSON escapes both.
@@ -114,7 +114,7 @@ pub(super) fn topics() -> [Command; 2] {
     ]
 }
 
-/// The page of a topic.
+/// Returns the help page of a topic.
 pub(super) fn page(topic: &str) -> Option<StyledStr> {
     match topic {
         "output" => Some(OUTPUT.into()),
@@ -123,9 +123,9 @@ pub(super) fn page(topic: &str) -> Option<StyledStr> {
     }
 }
 
-/// The page for a word that is not a command: what an error code means.
+/// Returns the help page of an error code. Any other word that is not a command is an error.
 pub(super) fn page_of_code(word: &str, commands: &[&str]) -> Result<StyledStr, CliError> {
-    // Errors show their code in brackets.
+    // Error messages show the code in brackets, so users can paste it with the brackets.
     let code = word.trim_matches(['[', ']']);
     codes::page(code).ok_or_else(|| unknown(code, commands))
 }

@@ -17,16 +17,16 @@ pub enum QuarantineCommand {
     Inspect(HeldInspectArgs),
     /// Verify rejected requests with the current secrets; accept the genuine ones
     ///
-    /// Accepted requests enter the inbox with their original time of receipt, which is also the
-    /// time that their signature is checked at. Forged requests stay. Requests that were accepted
-    /// before are skipped.
+    /// Accepted requests enter the inbox with their original time of receipt. The signature is
+    /// checked as of this time. Forged requests stay. Requests that were accepted before are
+    /// skipped.
     Reverify(ReverifyArgs),
     /// Delete rejected requests; they expire after a week anyway
     Purge(PurgeArgs),
     /// Run a quarantined event, although another event has the same id or body
     ///
     /// Such an event was verified and is in the inbox, with the status `quarantined`. It runs once,
-    /// under the key that it is stored under, with its own idempotency keys.
+    /// with its own event key and its own idempotency keys.
     Release(ReleaseArgs),
     /// Make a quarantined event a dead letter; it does not run
     Discard(DiscardArgs),
@@ -49,7 +49,8 @@ pub struct HeldSelection {
     pub reason: Vec<Reason>,
 }
 
-/// The path of the secrets, an output of the stack. The running `dev` provides its own.
+/// The option for the path of the secrets, which is an output of the stack. The running `dev`
+/// provides its own path.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct SecretsAt {

@@ -69,7 +69,8 @@ pub struct ReconcileRepairArgs {
     pub door_at: DoorAt,
 }
 
-/// The function that has the providers' API keys. The running `dev` provides its own.
+/// The option for the function that has the providers' API keys. The running `dev` provides its own
+/// function.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct FunctionAt {

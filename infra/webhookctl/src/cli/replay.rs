@@ -158,7 +158,7 @@ impl ReplayMode {
     }
 }
 
-/// Seconds.
+/// Returns the duration in seconds.
 fn span(text: &str) -> Result<u64, CliError> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..) {
@@ -177,7 +177,7 @@ fn span(text: &str) -> Result<u64, CliError> {
         })
 }
 
-/// Whole percent.
+/// Parses a percentage without a fraction.
 fn share(text: &str) -> Result<u32, CliError> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
     percent.filter(|percent| *percent <= 100).ok_or_else(|| {

@@ -1,4 +1,5 @@
-//! From arguments to an exit code: parsing, one format for all errors, and closed pipes.
+//! Runs the program: parses the arguments, prints every error in one format, handles closed pipes,
+//! and returns the exit code.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,8 +18,8 @@ use crate::target::Chosen;
 
 /// Parses the arguments of this process, calls `handler`, and returns the exit code.
 ///
-/// The handler returns an exit code or an error. A [`CliError`] is printed unchanged; any other
-/// error is rewritten first.
+/// The handler returns an exit code or an error. This function prints a [`CliError`] unchanged, and
+/// converts any other error to a [`CliError`] first.
 pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>) -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let cli = match parse(&args) {
@@ -35,7 +36,7 @@ pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>)
     finish(result, &mut printer, || global.place()).into()
 }
 
-/// The arguments, or what to print instead of running.
+/// Returns the arguments, or the text to print instead of running a command.
 pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
     let matches = parsed_tree()
         .try_get_matches_from(args)
@@ -48,7 +49,8 @@ pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
     Ok(cli)
 }
 
-/// The word after `help` can be an error code, which clap reports as an unknown command.
+/// Converts an error of clap. If the word after `help` is an error code, clap reports it as an
+/// unknown command, so this function looks for a help page first.
 fn stopped(error: clap::Error, args: &[OsString]) -> Stop {
     let word = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => word,
@@ -68,14 +70,14 @@ fn stopped(error: clap::Error, args: &[OsString]) -> Stop {
     }
 }
 
-/// Why no command runs.
+/// The reason why no command runs.
 #[derive(Debug)]
 pub enum Stop {
     /// A help page that clap does not generate.
     Text(StyledStr),
     /// Help, version or a usage error, with the text of clap.
     Clap(clap::Error),
-    /// An invalid value or an unknown topic, with our own text.
+    /// An invalid value or an unknown topic. The text is from this program, not from clap.
     Ours(CliError),
 }
 
@@ -95,7 +97,7 @@ impl Stop {
         let mut printer = Printer::new(format, terminal);
         match self {
             Self::Text(text) => {
-                // A closed pipe is not an error.
+                // A closed pipe is not an error, so the result is ignored.
                 let _ = printer.painted(&shown(&text, terminal.stdout.colour));
                 Exit::Done
             }
@@ -108,7 +110,7 @@ impl Stop {
                 Exit::Usage
             }
             Self::Clap(error) if error.kind() == ErrorKind::MissingSubcommand => {
-                // Options without a command print the same help as no arguments.
+                // A command line with only options prints the same help as an empty command line.
                 printer.painted_talk(&shown(&screen(args), terminal.stderr.colour));
                 Exit::Usage
             }
@@ -132,7 +134,7 @@ fn shown(text: &StyledStr, colour: bool) -> String {
     }
 }
 
-/// The help of the command that the arguments stopped at.
+/// Returns the help of the last command in the arguments.
 fn screen(args: &[OsString]) -> StyledStr {
     let mut tree = parsed_tree();
     tree.build();
@@ -167,7 +169,7 @@ fn finish(
 }
 
 impl Global {
-    /// Where requests go, for error messages.
+    /// Returns the target of the requests, for error messages.
     pub fn place(&self) -> Place {
         if let Ok(Chosen::Deployed(deployed)) = Chosen::find(&self.target) {
             return deployed.place();
@@ -203,10 +205,11 @@ fn colour(choice: ColorChoice) -> Option<bool> {
     }
 }
 
-/// Format and colour of an error in the arguments, as far as the arguments can be read.
+/// Returns the format and the colour for an error in the arguments, from those options that can be
+/// parsed.
 ///
-/// clap stops at the first error, even with `ignore_errors`, so this passes only the options that
-/// matter here.
+/// clap stops at the first error, even with `ignore_errors`. So this function passes only the
+/// options that set the format and the colour to clap.
 fn wanted(args: &[OsString]) -> (Format, Terminal) {
     let mut known = vec![OsString::from("webhookctl")];
     let mut rest = args.iter().skip(1).take_while(|arg| *arg != "--");

@@ -55,17 +55,19 @@ pub struct SendArgs {
     /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME`
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from)]
     pub secret_from: Option<SecretFrom>,
-    /// Where to read the private key that replaces the provider's: PKCS #8 in PEM
+    /// Where to read the private key to sign with, in place of the provider's: PKCS #8 in PEM
     ///
-    /// For presets whose provider publishes a public key. `-` (stdin), `file:PATH` or `env:NAME`. A
-    /// running `dev` has created a key for each of its sources that uses Ed25519 or ECDSA.
+    /// Use it with a preset whose provider publishes a public key. The location is `-` (stdin),
+    /// `file:PATH` or `env:NAME`. A running `dev` has created a key for each of its sources that
+    /// uses Ed25519 or ECDSA.
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from,
           conflicts_with = "secret_from")]
     pub key_from: Option<SecretFrom>,
-    /// Create such a key, print its public key as a source stores it, and send nothing
+    /// Create a test key pair in FILE, print its public key as a source must store it, and send
+    /// nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_from", "public_key"])]
     pub new_key: Option<PathBuf>,
-    /// Print the public key of --key-from as a source stores it, and send nothing
+    /// Print the public key of --key-from as a source must store it, and send nothing
     #[arg(long, requires = "key_from")]
     pub public_key: bool,
     /// The provider's event id [default: a new one]

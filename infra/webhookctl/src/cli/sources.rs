@@ -35,8 +35,9 @@ pub enum SourcesCommand {
     /// Add a new secret beside the old one; later, remove the old one
     ///
     /// Both secrets are accepted until you pass --finish or --abort. --finish removes the old
-    /// secret, unless it is still in use. --abort removes the new secret. Nothing ends
-    /// automatically: --overlap is a reminder, which `sources list` shows when the time is over.
+    /// secret, unless it is still in use. --abort removes the new secret. Mitt removes
+    /// no secret automatically. --overlap sets a reminder, which `sources list` shows when the time
+    /// is over.
     RotateSecret(SourcesRotateArgs),
     /// Pause the events of a source; no attempts are spent
     ///
@@ -70,7 +71,7 @@ pub struct SourcesListArgs {
 pub struct SourcesShowArgs {
     /// Name of the source
     pub source: String,
-    /// Number of recent events to check, for which secret verified them
+    /// Number of recent events to check for the secret that verified them
     #[arg(long, value_name = "N", default_value_t = 200,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub events: u32,

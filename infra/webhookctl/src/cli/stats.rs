@@ -35,7 +35,7 @@ pub enum By {
     Hour,
 }
 
-/// `15m`, `2h`, `90s`.
+/// Parses a duration, such as `15m`, `2h` or `90s`.
 fn span(text: &str) -> Result<Duration, CliError> {
     match When::parse(text) {
         Ok(When::Ago(span)) => Duration::try_from(span).ok(),

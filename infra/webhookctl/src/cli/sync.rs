@@ -16,8 +16,8 @@ pub enum SyncCommand {
     Run(SyncRunArgs),
     /// List the events that only the sync found, and times that the provider no longer lists
     ///
-    /// An event counts as missed if it had not arrived by webhook when its time was checked, one
-    /// overlap of the sync after it happened. The first fifty missed events of each day are listed.
+    /// The sync checks an event one overlap after it happened. If the webhook has not arrived by
+    /// then, the event counts as missed. The first fifty missed events of each day are listed.
     Gaps(SyncSpanArgs),
     /// Count events that arrived by webhook, and events that only the sync found, by source and day
     ///

@@ -33,7 +33,7 @@ pub enum Zone {
     Local,
 }
 
-/// Parses a status, and lists the possible values for shell completions.
+/// A parser for statuses, which also lists the possible values for shell completions.
 #[derive(Clone)]
 pub(super) struct StatusWord;
 
@@ -109,7 +109,7 @@ pub enum SecretFrom {
 }
 
 impl SecretFrom {
-    /// Reads `what`, which errors name.
+    /// Reads the secret from its location. `what` names the secret in error messages.
     pub(crate) fn read(&self, what: &str) -> anyhow::Result<String> {
         match self {
             Self::Stdin => text(files::read_stdin(what)?, what),
@@ -133,7 +133,7 @@ impl fmt::Display for SecretFrom {
     }
 }
 
-/// `--rate 20/s`, as the interval between two requests.
+/// The value of `--rate`, such as `20/s`, as the interval between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(pub Duration);
 
@@ -182,7 +182,7 @@ pub(super) fn secret_from(text: &str) -> Result<SecretFrom, CliError> {
             "usage.secret_from",
             "--secret-from takes a location, not the secret itself",
         )
-        .tip("--secret-from - (stdin), file:PATH or env:NAME")),
+        .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")),
     }
 }
 

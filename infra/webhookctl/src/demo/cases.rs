@@ -38,7 +38,7 @@ impl Demo<'_> {
         try_join!(self.quick(), self.flaky(), self.poison()).map(|_| ())
     }
 
-    /// The webhooks that finish quickly, one after the other.
+    /// Sends the webhooks that finish quickly, one after the other.
     async fn quick(&self) -> anyhow::Result<()> {
         let stripe = self.good("stripe", "stripe-main").await?;
         self.good("github", "github-main").await?;
@@ -50,7 +50,7 @@ impl Demo<'_> {
         self.drift().await
     }
 
-    /// A genuine webhook: stored, and its effect happens once.
+    /// Sends a genuine webhook. The catcher stores it, and its effect happens once.
     async fn good(&self, preset: &'static str, source: &str) -> anyhow::Result<Sent> {
         let (sample, sent) = self.send_new(preset, None, source).await?;
         let row = self.settled(&sent.key).await?;
@@ -61,7 +61,8 @@ impl Demo<'_> {
         Ok(sent)
     }
 
-    /// The same webhook again: the same answer, and no effect happens twice.
+    /// Sends the same webhook again. The catcher gives the same answer, and no effect happens
+    /// twice.
     async fn duplicate(&self, first: &Sent) -> anyhow::Result<()> {
         let before = self.settled(&first.key).await?;
         let sample = find("stripe", None)?;
@@ -85,7 +86,8 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// A webhook with a wrong secret: rejected, and stored only in the quarantine.
+    /// Sends a webhook signed with a wrong secret. The catcher rejects it and stores it only in the
+    /// quarantine.
     async fn forged(&self) -> anyhow::Result<()> {
         let sample = find("github", None)?;
         let secret = Secret::new("forged", random_hex(20)?);
@@ -111,7 +113,8 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// The downstream fails twice: three attempts with one idempotency key, and one effect.
+    /// Sends a webhook for which the downstream fails twice: three attempts with one idempotency
+    /// key, and one effect.
     async fn flaky(&self) -> anyhow::Result<()> {
         let (sample, sent) = self.send_new("github", Some("push"), "github-main").await?;
         let row = self.settled(&sent.key).await?;
@@ -121,7 +124,8 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// The downstream always fails: a dead letter after the last attempt, for an operator.
+    /// Sends a webhook for which the downstream always fails. After the last attempt the event is a
+    /// dead letter, and waits for an operator.
     async fn poison(&self) -> anyhow::Result<()> {
         let (sample, sent) = self.send_new("generic-hmac", None, "acme").await?;
         let row = self.settled(&sent.key).await?;
@@ -141,8 +145,8 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// An event that Stripe never delivered. Only its list has this event, with another event that
-    /// arrived. The list fails three times before it answers.
+    /// Adds an event to Stripe's list, but sends no webhook for it. The list also has an event that
+    /// arrived. The first three requests for the list fail.
     async fn missed(&self, arrived: &Sent) -> anyhow::Result<()> {
         let sample = find("stripe", Some("charge.refunded"))?;
         let is_first = self.as_if_synced().await?;
@@ -173,7 +177,8 @@ impl Demo<'_> {
         same(&mut fate, "a row before the sync", false, before.is_some());
         same(&mut fate, "via", Via::BackupSync, row.via);
         self.expect(&mut fate, &row, State::Done, 1, 1);
-        // The event that arrived is recognised by its key, although the list has other bytes.
+        // The list has other bytes for the event that arrived. The sync recognises this event by
+        // its key.
         let known = self.settled(&arrived.key).await?;
         self.expect(&mut fate, &known, State::Done, 1, 1);
         self.tell(fate)
@@ -248,7 +253,8 @@ impl Demo<'_> {
         wait_for(&self.deployment.ledger, key, |row| !row.is_open()).await
     }
 
-    /// Checks the row, and the requests that the downstream received for the event.
+    /// Compares the row, and the requests that the downstream received for the event, with the
+    /// expected values.
     pub(super) fn expect(
         &self,
         fate: &mut Fate,

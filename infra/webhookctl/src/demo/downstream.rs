@@ -1,5 +1,5 @@
-//! An emulation of the user's own services: checks signatures, honours idempotency keys, and fails
-//! on request.
+//! An emulation of the user's own services. It checks signatures, honours idempotency keys, and can
+//! emulate failures.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +22,12 @@ use tokio::sync::oneshot;
 
 use super::trouble::Trouble;
 
-/// The requests with one idempotency key.
+/// The number of requests and effects for one idempotency key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Requests, failed ones included.
+    /// The number of requests, including failed ones.
     pub requests: u32,
-    /// Effects: at most one per key.
+    /// The number of effects, at most one for each key.
     pub effects: u32,
     /// The short id of the event, from the request.
     pub event: String,
@@ -39,16 +39,17 @@ pub struct Downstream(Arc<Inner>);
 
 struct Inner {
     secret: Secret,
-    /// The token for reading the subscriptions.
+    /// The token that a client needs to read the subscriptions.
     token: Secret,
     seen: Mutex<HashMap<String, Seen>>,
-    /// The known status of each subscription.
+    /// The status of each subscription, as the downstream knows it.
     subscriptions: Mutex<BTreeMap<String, String>>,
     trouble: Mutex<Option<Trouble>>,
 }
 
 impl Downstream {
-    /// Mitt signs with `secret`, and sends `token` when it reads the state.
+    /// Creates the downstream. Mitt signs its requests with `secret`, and sends `token` when it
+    /// reads the subscriptions.
     pub fn new(secret: Secret, token: Secret) -> Self {
         Self(Arc::new(Inner {
             secret,
@@ -104,7 +105,7 @@ impl Downstream {
         trouble.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The requests for an event, summed over all keys.
+    /// Returns the counts for an event, summed over all its keys.
     pub fn seen(&self, event: &str) -> Seen {
         let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.values()
@@ -130,7 +131,7 @@ impl Downstream {
             Some(Trouble::Crash(tell)) => {
                 let (dead, wait) = oneshot::channel();
                 if tell.send(dead).is_ok() {
-                    // The processor is dead, so nothing receives the answer.
+                    // The processor has stopped, so the answer has no receiver.
                     let _ = wait.await;
                 }
             }
@@ -201,7 +202,7 @@ async fn good(State(downstream): State<Downstream>, headers: HeaderMap, body: By
     status
 }
 
-/// All subscriptions, or the one with the given `id`.
+/// Returns all subscriptions, or the subscription with the given `id`.
 async fn subscriptions(
     State(downstream): State<Downstream>,
     headers: HeaderMap,
@@ -242,7 +243,7 @@ async fn poison(
     downstream.forwarded(&headers, &body, u32::MAX).await
 }
 
-/// A tracker that opens issues; the same key gives the same issue.
+/// Emulates an issue tracker. A request with a known key returns the existing issue.
 async fn issues(
     State(downstream): State<Downstream>,
     headers: HeaderMap,

@@ -1,4 +1,5 @@
-//! The parts of the demo beyond single webhooks: a reported gap and a repaired drift.
+//! The cases of the demo that need more than one webhook: a gap that the sync reports, and a drift
+//! that a repair corrects.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +16,17 @@ use super::cases::{Demo, same};
 
 const SOURCE: &str = "stripe-main";
 
-/// The age of the sync that the demo simulates. Events since then that the next sync finds are old
-/// enough to count as missed.
+/// The age of the simulated sync. If the next sync finds an event that happened after it, the event
+/// is old enough to count as missed.
 const SYNCED_AGO: Duration = Duration::from_secs(2 * 3600);
 
 /// The age of the missed event.
 pub(super) const MISSED_AGO: Duration = Duration::from_secs(3600);
 
 impl Demo<'_> {
-    /// Simulates a sync that ran two hours ago. `false` if a sync has already run, as on a stack
-    /// that keeps its state: it does not count the same events again.
+    /// Simulates a sync that ran two hours ago. Returns `false` if a sync has already run, for
+    /// example on a stack that keeps its state. The next sync then does not count the same events
+    /// again.
     pub(super) async fn as_if_synced(&self) -> anyhow::Result<bool> {
         let ledger = &self.deployment.ledger;
         let then = UnixMillis::now() - SYNCED_AGO;
@@ -45,7 +47,7 @@ impl Demo<'_> {
         Ok(is_first)
     }
 
-    /// The delay until the sync found the event, as in `webhookctl sync gaps`.
+    /// Returns the time until the sync found the event, as in `webhookctl sync gaps`.
     pub(super) async fn gap(&self, id: &str) -> anyhow::Result<Option<Duration>> {
         let today = Day::of(UnixMillis::now());
         let ledger = &self.deployment.ledger;
@@ -58,12 +60,13 @@ impl Demo<'_> {
         Ok(gap.map(|gap| gap.found.since(gap.happened)))
     }
 
-    /// A subscription was canceled at Stripe, but no event arrived. A reconciliation finds the
+    /// Changes a subscription at Stripe to canceled, without an event. A reconciliation finds the
     /// drift, a repair event corrects it, and the next reconciliation finds no drift.
     pub(super) async fn drift(&self) -> anyhow::Result<()> {
         let began = Instant::now();
         let (downstream, provider) = (&self.stand_ins.downstream, &self.stand_ins.provider);
-        // One of 30 is below 5 percent: above that, a repair needs another confirmation.
+        // One drifted object of 30 is less than 5 percent. Above 5 percent, a repair needs another
+        // confirmation.
         for number in 0..30 {
             let id = format!("sub_{number:02}");
             provider.subscribe(&id, "active");

@@ -26,22 +26,22 @@ struct Inner {
 
 #[derive(Default)]
 struct Log {
-    /// Time of creation, id, JSON; oldest first.
+    /// The time of creation, the id and the JSON of each event, oldest first.
     events: Vec<(i64, String, Bytes)>,
     requests: u64,
-    /// The failures, by request number from 1.
+    /// The failures by the number of the request. The first request has number 1.
     failures: HashMap<u64, Failure>,
 }
 
 /// How a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// 429 with `Retry-After: 1`.
+    /// Status 429 with `Retry-After: 1`.
     TooMany,
     ServerError,
     /// A truncated page.
     BadPage,
-    /// 400: the event in `starting_after` is no longer known.
+    /// Status 400: the event in `starting_after` is no longer known.
     NoSuchPage,
 }
 
@@ -96,13 +96,13 @@ impl Provider {
         self.log().events.clear();
     }
 
-    /// The next requests fail with these failures, one each.
+    /// Makes the next requests fail, one request for each of these failures.
     pub fn fail_with(&self, failures: &[Failure]) {
         let next = self.requests() + 1;
         self.fail_from_request(next, failures);
     }
 
-    /// The requests from this number on fail with these failures, one each.
+    /// Makes the requests from this number on fail, one request for each of these failures.
     pub fn fail_from_request(&self, first: u64, failures: &[Failure]) {
         self.log()
             .failures
@@ -118,7 +118,8 @@ impl Provider {
     }
 }
 
-/// Newest first; `created[gte]` is inclusive; `starting_after` is the id of the last event seen.
+/// Lists the events, newest first. `created[gte]` is inclusive, and `starting_after` is the id of
+/// the last event of the previous page.
 async fn events(
     State(provider): State<Provider>,
     headers: HeaderMap,
@@ -161,7 +162,8 @@ async fn events(
 }
 
 impl Log {
-    /// The page that the query asks for. `None`: it starts after an unknown event.
+    /// Returns the page that the query requests. `None` means that `starting_after` is an unknown
+    /// event.
     fn page(&self, query: &HashMap<String, String>) -> Option<String> {
         let number = |name: &str| query.get(name).and_then(|n| n.parse::<i64>().ok());
         let limit = number("limit").unwrap_or(10).clamp(1, 100);
@@ -184,7 +186,7 @@ impl Log {
     }
 }
 
-/// All subscriptions on one page.
+/// Returns all subscriptions on one page.
 async fn subscriptions(State(provider): State<Provider>, headers: HeaderMap) -> Response {
     if !provider.knows(&headers) {
         return StatusCode::UNAUTHORIZED.into_response();

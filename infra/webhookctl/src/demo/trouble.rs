@@ -1,4 +1,5 @@
-//! Faults of the downstream that can be switched on, in addition to the failures of its paths.
+//! Faults of the downstream that a user can turn on. The paths of the downstream have further
+//! failures of their own.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +8,16 @@ use tokio::sync::{mpsc, oneshot};
 /// A fault of the downstream.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// It applies no effects and answers with an error.
+    /// The downstream applies no effects and answers with an error.
     Outage(Outage),
-    /// It applies the effect immediately, but answers only after this time.
+    /// The downstream applies the effect immediately, but answers only after this time.
     Slow(Duration),
     /// The processor crashes after an effect. The receiver of this channel stops the processor.
     Crash(mpsc::UnboundedSender<Crash>),
 }
 
-/// Sent or dropped when the processor that waits for the answer is dead.
+/// A signal that the processor has stopped while it waited for the answer. Dropping the sender is
+/// the same signal.
 pub type Crash = oneshot::Sender<()>;
 
 /// An outage, which begins with the first request.

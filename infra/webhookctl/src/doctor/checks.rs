@@ -62,7 +62,7 @@ pub(crate) static ALL: &[&Check] = &[
     &END_TO_END,
 ];
 
-/// Runs only with `--end-to-end`, because it sends a webhook.
+/// This check runs only with `--end-to-end`, because it sends a webhook.
 pub(crate) static END_TO_END: Check = Check {
     name: "end_to_end.canary",
     title: "A webhook goes through the public URL and is processed",

@@ -19,11 +19,11 @@ pub(crate) enum Unknown {
     NotHere,
     /// The context does not name this resource.
     Unnamed(&'static str),
-    /// Access is denied; holds the missing IAM action.
+    /// The permission for this IAM action is missing.
     Denied(String),
-    /// The AWS request failed; holds the message of AWS.
+    /// The AWS request failed with this message.
     Failed(String),
-    /// Not read, for this reason.
+    /// The fact was not read, for this reason.
     Skipped(&'static str),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Facts {
     pub mappings: Known<Vec<Mapping>>,
     pub queues: Queues,
     pub table: Known<Table>,
-    /// The attribute that rows expire by.
+    /// The attribute that DynamoDB uses to expire rows.
     pub ttl: Known<Option<String>>,
     /// Whether the table can be restored to any second of the last 35 days.
     pub recovery: Known<bool>,
@@ -133,7 +133,7 @@ pub(crate) struct Alarm {
 /// A stored secret. Its value is not read.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
-    /// `ingress`, `egress` or `provider-api`.
+    /// The kind of the secret: `ingress`, `egress` or `provider-api`.
     pub kind: String,
     pub name: String,
     pub slot: String,
@@ -154,14 +154,14 @@ pub(crate) struct SourceFacts {
     pub outage: Outage,
     /// The state of its sync, if it has one.
     pub sync: Option<&'static str>,
-    /// `silent 36m20s, usually every 4m`
+    /// A message such as `silent 36m20s, usually every 4m`, if the source is silent.
     pub silent: Option<String>,
     /// Whether backup-sync checks the subscription at the provider.
     pub watched: bool,
     pub reconciled: bool,
-    /// The state of that subscription, if it is unhealthy.
+    /// The state of the subscription at the provider, if it is unhealthy.
     pub dark: Option<Dark>,
-    /// `paused 3m ago by alice: a bad release`
+    /// A message such as `paused 3m ago by alice: a bad release`, if the source is paused.
     pub paused: Option<String>,
     /// A message, if the rotation of its secret is overdue.
     pub overdue: Option<String>,
@@ -203,7 +203,7 @@ impl Unknown {
 }
 
 impl Facts {
-    /// The IAM actions that were denied.
+    /// Returns the IAM actions that AWS denied.
     pub(super) fn denied(&self) -> BTreeSet<&str> {
         let Functions {
             catcher,
@@ -238,7 +238,7 @@ impl Facts {
 }
 
 impl Queues {
-    /// Each queue with its name in the template.
+    /// Returns each queue with its name in the template.
     pub(crate) fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
         [
             ("WorkQueue", &self.work_queue),
@@ -250,7 +250,7 @@ impl Queues {
     }
 }
 
-/// The fact, or why it is unknown.
+/// Returns the fact, or the reason why it is unknown.
 pub(super) fn known<T>(fact: &Known<T>) -> Result<&T, Unknown> {
     fact.as_ref().map_err(Clone::clone)
 }

@@ -1,9 +1,11 @@
-//! The template of an error text, without its variable parts.
+//! Computes the template of an error text: the text without its variable parts.
 
-/// From this length, a word of letters and digits is an id, not a word with a number.
+/// The minimum length of an id. A shorter mix of letters and digits can be a word with a number,
+/// such as `30s`.
 const LONG: usize = 8;
 
-/// The text with its variable parts replaced: `timeout after <n>s calling billing.internal`.
+/// Returns the text with its variable parts replaced, such as `timeout after <n>s calling
+/// billing.internal`.
 pub(crate) fn template(text: &str) -> String {
     pieces(text)
         .iter()
@@ -17,7 +19,7 @@ pub(crate) fn template(text: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
-    /// A variable part.
+    /// A variable part, with its placeholder.
     Place(&'static str),
 }
 
@@ -44,7 +46,8 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     pieces.0
 }
 
-/// A word ends before a space, or before a quote that is not an apostrophe.
+/// Returns the end of the first word. A word ends before a space, or before a quote that is not an
+/// apostrophe.
 fn end_of_word(text: &str) -> usize {
     let mut before = ' ';
     for (at, c) in text.char_indices() {
@@ -100,7 +103,7 @@ impl Pieces {
         self.text(word.get(at + core.len()..).unwrap_or_default());
     }
 
-    /// The parts of a word between characters that are neither letters nor digits.
+    /// Splits a word at each character that is neither a letter nor a digit.
     fn runs(&mut self, core: &str) {
         let (mut start, mut behind) = (0, "");
         for (at, c) in core.char_indices().chain([(core.len(), ' ')]) {
@@ -141,7 +144,8 @@ impl Pieces {
         }
     }
 
-    /// `30s`, `v2`: a number before or after a short word. Other combinations are ids.
+    /// Splits a number from the short word before or after it, as in `30s` or `v2`. Treats other
+    /// mixes of letters and digits as ids.
     fn with_number(&mut self, run: &str) {
         let digit = |c: char| c.is_ascii_digit();
         let letters = |text: &str| !text.is_empty() && !text.contains(digit);

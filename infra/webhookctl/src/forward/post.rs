@@ -1,4 +1,4 @@
-//! Posts to the program on this machine, and returns its answer.
+//! Posts to the program on this machine, and returns the answer of the program.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::Address;
 use crate::samples::Signed;
 
-/// A long timeout, because a developer can stop the program at a breakpoint.
+/// The timeout of a request. It is long, because a developer can stop the program at a breakpoint.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The maximum number of bytes to read of an answer.
+/// The maximum number of bytes that are read from an answer.
 const LARGEST_ANSWER: usize = 64 * 1024;
 
 /// The answer of the program.
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
     pub(crate) took: Duration,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     /// The request was not sent, so a retry is safe.
@@ -69,7 +69,7 @@ impl Forwarder {
     }
 }
 
-/// Skips invalid headers, because the sender chose them.
+/// Returns the headers of the request. Skips invalid headers, which a sender can choose.
 fn headers(signed: &Signed) -> HeaderMap {
     let pairs = signed.headers.iter().filter_map(|(name, value)| {
         let name = HeaderName::try_from(name.as_str()).ok()?;

@@ -1,7 +1,7 @@
 //! Signs stored events again, with a secret that exists only on this machine.
 //!
-//! The program verifies signatures as usual, but the stored signatures may be too old, and the
-//! provider's secret does not leave the deployment.
+//! The program verifies signatures as usual. But the stored signatures may be too old for it, and
+//! the provider's secret stays in the deployment.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(crate) struct Signing {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// The signature scheme of a source.
+/// Returns the signature scheme of a source.
 pub(crate) fn scheme_of(source: &Source) -> anyhow::Result<&Scheme> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
@@ -42,7 +42,8 @@ pub(crate) fn scheme_of(source: &Source) -> anyhow::Result<&Scheme> {
 }
 
 impl Signing {
-    /// Signs with the given secret, if the scheme has one; otherwise as [`Signing::local`].
+    /// Signs with the given secret if the scheme has a secret. Otherwise signs like
+    /// [`Signing::local`].
     pub(crate) fn given_or_local(
         source: &Source,
         given: Option<&Secret>,
@@ -56,8 +57,8 @@ impl Signing {
         }
     }
 
-    /// Signs with a secret or key pair in a file of this folder, which is created if missing.
-    /// Returns the reason if that is not possible.
+    /// Signs with a secret or key pair from the folder of this machine. Creates a missing secret or
+    /// key pair. If the scheme does not allow that, returns the reason.
     pub(crate) fn local(source: &Source) -> anyhow::Result<Result<Self, String>> {
         let scheme = scheme_of(source)?;
         let folder = Path::new(FOLDER);
@@ -97,7 +98,7 @@ impl Signing {
         }))
     }
 
-    /// Signs for this verifier with the given signer.
+    /// Creates a `Signing` for this verifier that signs with the given signer.
     pub(crate) fn new(verifier: &Verifier, signer: Signer) -> Self {
         Self {
             preset: verifier.preset.clone(),
@@ -107,13 +108,13 @@ impl Signing {
         }
     }
 
-    /// Whether the signer is a key pair, so that the program needs the public key.
+    /// Returns whether the signer is a key pair. The program then needs the public key.
     pub(crate) fn is_key_pair(&self) -> bool {
         matches!(self.signer, Signer::KeyPair(_))
     }
 
-    /// The event as the provider would send it now, after a change. `url` is the URL that the
-    /// receiver verifies.
+    /// Signs the event as the provider would sign it now. `change` can change the event first.
+    /// `url` is the URL that the receiver verifies.
     pub(crate) fn sign(
         &self,
         stored: &Stored,
@@ -135,7 +136,8 @@ impl Signing {
     }
 }
 
-/// The content of the file. Creates the content if the file is missing or empty.
+/// Returns the content of the file. If the file is missing or empty, creates the content with
+/// `make`.
 fn kept(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<String> {
     let missing = match std::fs::read_to_string(path) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim_end().to_owned()),

@@ -13,7 +13,7 @@ pub(crate) struct Stored {
     pub(crate) body: Bytes,
 }
 
-/// Why there is nothing to send.
+/// The reason why an event cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The event does not exist.
@@ -24,7 +24,7 @@ pub(crate) enum Missing {
 }
 
 impl Missing {
-    /// The reason, and what to do.
+    /// Returns the reason as text. If the operator can correct it, the text says how.
     pub(crate) fn why(self) -> &'static str {
         match self {
             Self::Event => "the event no longer exists",
@@ -56,7 +56,7 @@ impl Stored {
         Ok(body.map(|body| Self { row, body: body.0 }))
     }
 
-    /// The stored request, with the signature of the provider.
+    /// Returns the stored request, with the signature of the provider.
     pub(crate) fn as_kept(&self, url: &str) -> Signed {
         Signed {
             url: url.to_owned(),
@@ -65,7 +65,7 @@ impl Stored {
         }
     }
 
-    /// The request without its signature, and the original signature.
+    /// Returns the request without its signature, and the original signature.
     pub(crate) fn unsigned(&self, scheme: &Scheme) -> (Draft, Option<String>) {
         let (signatures, headers): (Vec<_>, Vec<_>) = self
             .headers()
@@ -100,7 +100,7 @@ impl Stored {
     }
 }
 
-/// Whether the header of this name contains the provider's signature.
+/// Returns whether the header of this name contains the provider's signature.
 fn holds_signature(scheme: &Scheme, name: &str) -> bool {
     let token = scheme.jwt.iter().map(|jwt| &jwt.from);
     let mut places = std::iter::once(&scheme.sig.from)

@@ -46,7 +46,7 @@ impl Change {
         }
     }
 
-    /// The change that results in a status.
+    /// Returns the change that results in a status.
     pub fn to(status: State) -> Self {
         match status {
             State::Received => Self::Again,

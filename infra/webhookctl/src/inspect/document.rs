@@ -7,10 +7,10 @@ use super::view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
-/// The command's name in the schema.
+/// The name of the schema without its version.
 pub(crate) const SCHEMA: &str = "inbox.event";
 
-/// The event, with its fields in order. Later versions only add fields.
+/// Returns the JSON document of the event. Later versions only add fields.
 pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_ {
     Document {
         id: &view.id,
@@ -82,7 +82,7 @@ struct Lease {
     left_s: Option<i64>,
 }
 
-/// Another way in which the event arrived.
+/// Another delivery of the event.
 #[derive(Serialize)]
 struct AlsoSeen {
     via: String,

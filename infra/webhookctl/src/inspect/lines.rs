@@ -1,4 +1,4 @@
-//! An event as text: the seven lines, and all details.
+//! Shows an event as text: the seven lines, and all details.
 
 use shared::inbox::ledger::State;
 
@@ -9,10 +9,11 @@ use crate::output::safe::capped;
 use crate::output::table::aligned;
 use crate::output::time::{age, clock, duration, rfc3339};
 
-/// A line fits on one or two screens, because a sender can choose the length of a value.
+/// The maximum length of a line. A sender can choose the length of a value, and a longer line would
+/// not fit on one or two screens.
 const LINE_CAP: usize = 1000;
 
-/// Exactly seven lines: identity, state, and what to do next.
+/// Returns exactly seven lines: identity, state, and what to do next.
 pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
     let claimed_until = match view.claimed_until {
         None => "-".to_owned(),
@@ -41,7 +42,7 @@ pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
     })
 }
 
-/// The seven lines, then arrival, side effects, lineage (if there is any) and timeline.
+/// Returns the seven lines, then arrival, side effects, lineage (if there is any) and timeline.
 pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     let lineage = match lineage(view, now_millis).as_str() {
         "" => String::new(),
@@ -56,7 +57,7 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     )
 }
 
-/// The seven lines, then the timeline.
+/// Returns the seven lines, then the timeline.
 pub(crate) fn with_timeline(view: &EventView, now_millis: i64) -> String {
     let (lines, timeline) = (seven_lines(view, now_millis), timeline(view, now_millis));
     format!("{lines}\nTimeline\n{timeline}")
@@ -81,7 +82,7 @@ fn received(view: &EventView, now_millis: i64) -> String {
     )
 }
 
-/// What the verification proved.
+/// Describes what the verification proved.
 fn proof(view: &EventView) -> String {
     let proof = match view.proven.as_str() {
         "body" => "signature ok",
@@ -97,7 +98,7 @@ fn proof(view: &EventView) -> String {
     }
 }
 
-/// The ways in which the event arrived, in order.
+/// Describes the deliveries of the event, in order.
 fn ways(view: &EventView) -> String {
     let also = view
         .also
@@ -121,7 +122,7 @@ fn effects(view: &EventView, now_millis: i64) -> String {
     aligned(&view.effects.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The replays of the event, and the event that superseded it.
+/// Lists the replays of the event, and the event that superseded it.
 fn lineage(view: &EventView, now_millis: i64) -> String {
     let replayed = view.replays.iter().map(|replay| {
         let by = replay.by.as_ref().map(|by| format!("by {by}"));
@@ -173,14 +174,14 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
     aligned(&rows)
 }
 
-/// `12m later`, or `3s earlier`.
+/// Returns a text such as `12m later` or `3s earlier`.
 pub(crate) fn later(at_millis: i64, than_millis: i64) -> String {
     let apart = at_millis.saturating_sub(than_millis) / 1000;
     let word = if apart < 0 { "earlier" } else { "later" };
     format!("{} {word}", duration(apart.saturating_abs()))
 }
 
-/// Rounds up, so that a lease of 0.4 s does not show as `0s`.
+/// Converts milliseconds to seconds. Rounds up, so that a lease of 0.4 s does not show as `0s`.
 fn seconds_up(millis: i64) -> i64 {
     millis.saturating_add(999) / 1000
 }

@@ -31,7 +31,8 @@ pub(crate) enum Code {
     Paused,
 }
 
-/// The first matching rule applies. Automatic progress comes before actions of an operator.
+/// Returns the next action. The first matching rule applies. Actions that Mitt takes automatically
+/// come before actions of an operator.
 pub(crate) fn next_action(view: &EventView, now_millis: i64) -> NextAction {
     let live = view.claimed_until.is_some_and(|until| until > now_millis);
     let due_in = view
@@ -73,7 +74,7 @@ fn quarantined(view: &EventView) -> (Code, String) {
     if view.proven == "nothing" {
         (Code::FixSecret, "fix the secret, then reverify".to_owned())
     } else {
-        // The event is verified, but its id or its body belongs to another event.
+        // The event was verified, but another event has the same id or the same body.
         (
             Code::Decide,
             "release or discard it; last_error says why it is quarantined".to_owned(),
@@ -85,13 +86,15 @@ fn auto_retry(view: &EventView, millis: i64) -> String {
     let wait = duration(seconds_up(millis));
     let next = view.attempt_count.saturating_add(1);
     if next > view.max_attempts {
-        // A circuit breaker deferred the event without an attempt. Do not print "11 of 10".
+        // A circuit breaker deferred the event, so no attempt was made. The text must not count
+        // beyond the maximum, as in `11 of 10`.
         return format!("auto retry in {wait}");
     }
     format!("auto retry {next} of {} in {wait}", view.max_attempts)
 }
 
-/// No worker has the event, and no attempt is scheduled. The side effects decide what is safe.
+/// No worker has the event, and no attempt is scheduled. Whether a replay is safe depends on the
+/// side effects.
 fn by_effects(view: &EventView) -> (Code, String) {
     let unknown =
         |effect: &&Effect| matches!(effect.state, EffectState::Unknown | EffectState::Intent);
@@ -107,7 +110,7 @@ fn by_effects(view: &EventView) -> (Code, String) {
             )
         };
     }
-    // A dead letter needs a fix first if its attempts are exhausted or its error is permanent.
+    // A dead letter needs a fix first if it has no attempts left or if its error is permanent.
     let dead = view.status == State::DeadLetter;
     let worth_a_try = view
         .last_error
@@ -126,7 +129,7 @@ fn by_effects(view: &EventView) -> (Code, String) {
     (Code::RetrySafe, text.to_owned())
 }
 
-/// The command for an action. A test parses each command.
+/// Returns the command for an action. A test parses each command.
 fn command(code: Code, view: &EventView) -> Option<String> {
     let (id, source) = (&view.id, &view.source);
     match code {
@@ -147,7 +150,7 @@ fn command(code: Code, view: &EventView) -> Option<String> {
     }
 }
 
-/// Mitt creates ids and names of this form only. Any other text could be unsafe in a shell.
+/// Returns whether the word is safe in a shell. All ids and names that Mitt creates have this form.
 fn is_plain(word: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain)

@@ -6,10 +6,11 @@ use shared::sources::Config;
 use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{Body, Effect, EventView, LastError, Moment, Replay, later};
 
-/// The processor's note for an event that a newer event of the same entity superseded.
+/// The processor's note on an event that was superseded by a newer event of the same entity.
 const SKIPPED_STALE: &str = "skipped_stale";
 
-/// The view of an event. The configuration has the maximum number of attempts of its source.
+/// Returns the view of an event. The configuration gives the maximum number of attempts of its
+/// source.
 pub(crate) fn view(row: &Row, config: &Config) -> EventView {
     let source = config.source(row.key.source());
     let last = row.history.iter().rfind(|stage| !is_a_humans(stage));
@@ -30,7 +31,8 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
             .owner
             .clone()
             .or_else(|| last.map(|stage| stage.owner.clone())),
-        // A failed attempt releases its lease. The history still has the end of that lease.
+        // A failed attempt releases its lease. The history still stores when the lease would have
+        // ended.
         claimed_until: row
             .lease_until
             .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
@@ -76,7 +78,7 @@ fn effects(row: &Row) -> Vec<Effect> {
     effects.collect()
 }
 
-/// The plans that ran the event again. The plans themselves record the operator and the reason.
+/// Returns the replays of the event. The operator and the reason are stored only in the plans.
 fn replays(row: &Row) -> Vec<Replay> {
     let replayed = row.history.iter().filter(|stage| stage.what == "replayed");
     let replays = replayed.map(|stage| Replay {
@@ -94,7 +96,8 @@ fn timeline(row: &Row) -> Vec<Moment> {
         what: "stored".into(),
         detail: format!("by {}", row.via),
     };
-    // A drained event has two entries, because DynamoDB was unavailable when it arrived.
+    // The timeline of a drained event begins with two entries, because the event arrived while
+    // DynamoDB was unavailable.
     let received = match row.drained_at {
         None => vec![received],
         Some(drained_at) => vec![
@@ -123,7 +126,8 @@ fn timeline(row: &Row) -> Vec<Moment> {
     timeline
 }
 
-/// Entries of workers show the attempt. Entries of operators show the action and the operator.
+/// Converts an entry of the history. Entries of workers show the attempt. Entries of operators show
+/// the action and the operator.
 fn stage_moment(stage: &Stage) -> Moment {
     let some = |before: &str, text: &str| match text {
         "" => String::new(),
@@ -132,7 +136,7 @@ fn stage_moment(stage: &Stage) -> Moment {
     let (owner, note) = (some("by ", &stage.owner), some(": ", &stage.note));
     let (what, detail) = match stage.what.as_str() {
         "kept_apart" => ("quarantined".to_owned(), stage.note.clone()),
-        // The note is the plan id; the plan records the operator.
+        // The note is the plan id. The operator is stored only in the plan.
         "replayed" => ("replayed".to_owned(), format!("by {}", stage.note)),
         what @ ("released" | "discarded" | "erased") => (what.to_owned(), [owner, note].concat()),
         what => (
@@ -155,7 +159,7 @@ fn is_a_humans(stage: &Stage) -> bool {
     )
 }
 
-/// Whether the event is done without its actions, because a newer event of its entity was
+/// Returns whether the event is done without its actions, because a newer event of its entity was
 /// processed first.
 pub(crate) fn is_superseded(row: &Row) -> bool {
     let ended = row.history.iter().rfind(|moment| moment.what == "done");
@@ -171,8 +175,8 @@ mod tests {
     use super::*;
     use crate::inspect::seven_lines;
 
-    /// A row after the third failed attempt: the lease is released, its end is in the history, and
-    /// the next attempt is due.
+    /// Returns a row after the third failed attempt. The lease is released, the history has its
+    /// end, and the next attempt is due.
     fn row() -> Item {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let number = |number: i64| AttributeValue::N(number.to_string());

@@ -44,7 +44,7 @@ impl EventRow {
     }
 }
 
-/// The columns of a list of events, in their order.
+/// Returns the columns of a list of events, in their order.
 pub(crate) fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
     vec![
         Column::age("AGE", "received_at", now_millis),

@@ -7,7 +7,7 @@ use crate::output::time::as_rfc3339;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventView {
-    /// `evt_` and a ULID.
+    /// The short id: `evt_` and a ULID.
     pub id: String,
     pub provider: String,
     pub source: String,
@@ -18,13 +18,13 @@ pub(crate) struct EventView {
     pub dedupe_key: String,
     pub claimed_by: Option<String>,
     pub claimed_until: Option<i64>,
-    /// When the next attempt is due.
+    /// The time when the next attempt is due.
     pub due: Option<i64>,
     pub last_error: Option<LastError>,
     pub effects: Vec<Effect>,
     pub received_at: i64,
     pub via: String,
-    /// The other ways in which the event arrived, and when.
+    /// The other deliveries of the event: how they arrived, and when.
     pub also: Vec<(String, i64)>,
     pub body: Body,
     /// What the signature proved: `body`, `fields`, `origin`, `token` or `nothing`.
@@ -37,7 +37,7 @@ pub(crate) struct EventView {
     /// The event is done without its actions, because a newer event of its entity was processed
     /// first.
     pub superseded: bool,
-    /// The newest event of that entity, if it was looked up and is known.
+    /// The newest event of that entity. It is missing if it was not looked up, or if it is unknown.
     pub superseded_by: Option<String>,
     pub timeline: Vec<Moment>,
 }
@@ -48,7 +48,8 @@ pub(crate) struct Replay {
     pub plan: String,
     #[serde(serialize_with = "as_rfc3339")]
     pub at: i64,
-    /// Who applied the plan and why, if the plan was read and still exists.
+    /// The operator who applied the plan. It is missing if the plan was not read, or no longer
+    /// exists.
     pub by: Option<String>,
     pub reason: Option<String>,
 }
@@ -56,7 +57,8 @@ pub(crate) struct Replay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LastError {
     pub text: String,
-    /// Equal for errors that differ only in their variable parts, such as ids.
+    /// The fingerprint. It is equal for errors that differ only in their variable parts, such as
+    /// ids.
     pub fingerprint: String,
     pub retryable: bool,
 }
@@ -68,7 +70,8 @@ pub(crate) struct Effect {
     pub key: String,
     #[serde(serialize_with = "effect_word")]
     pub state: EffectState,
-    /// Whether the destination honours keys, so that a repeated call changes nothing.
+    /// Whether the destination honours idempotency keys, so that a repeated call has no second
+    /// effect.
     pub keyed: bool,
     #[serde(rename = "checked_at", serialize_with = "as_rfc3339")]
     pub at: i64,
@@ -91,7 +94,7 @@ pub(crate) struct Moment {
 }
 
 impl Effect {
-    /// The text for people.
+    /// Returns the description for people.
     pub(crate) fn text(&self) -> &'static str {
         match self.state {
             EffectState::Not | EffectState::Refused => "not committed",

@@ -13,25 +13,25 @@ use super::error::{CliError, Exit};
 use answer::{Answer, THROTTLED, from_answer};
 use cause::{Cause, cause_of};
 
-/// The target of the request, as far as it is known.
+/// The target of the request, as far as it is known. Error messages name it.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     pub context: Option<String>,
     pub region: Option<String>,
     pub table: Option<String>,
     pub endpoint_url: Option<String>,
-    /// The Region of the context, if another Region overrides it.
+    /// The Region of the context, if the environment or a flag overrides it.
     pub other_region: Option<String>,
 }
 
-/// The progress of a search before AWS throttled it.
+/// How far a search came before AWS throttled it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SoFar {
     pub looked_at: usize,
     pub fit: usize,
-    /// The cursor to continue at, if no event matched so far.
+    /// The cursor to continue from. It is set only if no event has matched so far.
     pub after: Option<String>,
-    /// Whether the command has `--after`.
+    /// Whether the command accepts `--after`.
     pub takes_after: bool,
 }
 
@@ -47,14 +47,15 @@ impl fmt::Display for SoFar {
     }
 }
 
-/// The error for the operator: a [`CliError`] unchanged, any other error rewritten.
+/// Converts an error for the operator. Returns a [`CliError`] unchanged, and rewrites any other
+/// error.
 pub fn rewrite(error: &anyhow::Error, place: &Place) -> CliError {
     let within = || {
         error
             .chain()
             .find_map(|cause| cause.downcast_ref::<CliError>())
     };
-    // `downcast_ref` on the error also finds a `CliError` that was added as a context.
+    // `downcast_ref` also finds a `CliError` that was added to the error as a context.
     if let Some(ours) = error.downcast_ref::<CliError>().or_else(within) {
         return ours.clone();
     }
@@ -107,11 +108,11 @@ fn no_credentials(place: &Place) -> CliError {
         format!("no AWS credentials for context {context}"),
     )
     .note("checked: the environment, ~/.aws, the role of this machine")
-    .tip("aws sso login, or --profile NAME")
+    .tip("run aws sso login, or pass --profile NAME")
 }
 
 fn no_region() -> CliError {
-    CliError::usage("usage.region", "no AWS Region").tip("--region REGION, or AWS_REGION")
+    CliError::usage("usage.region", "no AWS Region").tip("pass --region REGION, or set AWS_REGION")
 }
 
 fn unreachable(place: &Place) -> CliError {
@@ -312,7 +313,7 @@ mod tests {
             tip.starts_with("attach infra/policies/operator.json, or "),
             "{tip}"
         );
-        // None of the policies in infra/policies allows this action.
+        // No policy in infra/policies allows this action.
         let answer = Answer {
             service: "kms",
             operation: "Decrypt",

@@ -6,12 +6,12 @@ use super::count::thousands;
 use super::table::{Align, Head, Room, Weight};
 use super::time::{age, parse_rfc3339};
 
-/// What a table shows of a field.
+/// How a table shows a field.
 enum Shown<'a, T> {
     Plain,
-    /// `27,038`
+    /// A number with separators, such as `27,038`.
     Count,
-    /// The age of an RFC 3339 time, at this time.
+    /// The time from the field, an RFC 3339 time, to this time.
     Age(i64),
     Text(Box<dyn Fn(&T) -> String + 'a>),
 }
@@ -19,31 +19,33 @@ enum Shown<'a, T> {
 /// One column: its display in tables, and its field for scripts.
 pub struct Column<'a, T> {
     head: Head,
-    /// Path of the field in the item's JSON, such as `next_action.text`; also its name in CSV.
+    /// The path of the field in the item's JSON, such as `next_action.text`. It is also the name of
+    /// the column in CSV.
     field: &'static str,
     shown: Shown<'a, T>,
-    /// Shown in tables if the field has no value.
+    /// The text that tables show if the field has no value.
     missing: &'static str,
     short: bool,
 }
 
 impl<'a, T> Column<'a, T> {
-    /// Never shortened.
+    /// Creates a column that is never shortened.
     pub fn whole(name: &'static str, field: &'static str) -> Self {
         Self::new(name, field, Room::Whole)
     }
 
-    /// Can be shortened to `least` columns of the terminal.
+    /// Creates a column that can be shortened to a width of `least`.
     pub fn text(name: &'static str, field: &'static str, least: usize) -> Self {
         Self::new(name, field, Room::Text(least))
     }
 
-    /// A status: never shortened, never dropped.
+    /// Creates a column for a status, which is never shortened or dropped.
     pub fn status(field: &'static str) -> Self {
         Self::new("STATUS", field, Room::Status).weight(Weight::Essential)
     }
 
-    /// A short id: its first 11 characters in a table, whole in every other format.
+    /// Creates a column for short ids. A table shows the first 11 characters after the prefix, and
+    /// all other formats show the whole id.
     pub fn id(field: &'static str) -> Self {
         Self {
             short: true,
@@ -51,7 +53,7 @@ impl<'a, T> Column<'a, T> {
         }
     }
 
-    /// A number; `-` if there is none.
+    /// Creates a column for a number. Without a number, the table shows `-`.
     pub fn count(name: &'static str, field: &'static str) -> Self {
         Self {
             shown: Shown::Count,
@@ -59,7 +61,8 @@ impl<'a, T> Column<'a, T> {
         }
     }
 
-    /// A time, shown as its age; `-` if there is none.
+    /// Creates a column for a time, which the table shows as an age. Without a time, the table
+    /// shows `-`.
     pub fn age(name: &'static str, field: &'static str, now_millis: i64) -> Self {
         Self {
             shown: Shown::Age(now_millis),
@@ -71,24 +74,24 @@ impl<'a, T> Column<'a, T> {
         &self.head
     }
 
-    /// The name of the column in scripts and in `--columns`.
+    /// Returns the name of the column in scripts and in `--columns`.
     pub fn field(&self) -> &'static str {
         self.field
     }
 
-    /// Never dropped.
+    /// Makes the table never drop this column.
     #[must_use]
     pub fn essential(self) -> Self {
         self.weight(Weight::Essential)
     }
 
-    /// Dropped first in a narrow terminal.
+    /// Makes the table drop this column first in a narrow terminal.
     #[must_use]
     pub fn lesser(self) -> Self {
         self.weight(Weight::Lesser)
     }
 
-    /// Shown by `-o wide` only.
+    /// Shows this column only with `-o wide`.
     #[must_use]
     pub fn extra(self) -> Self {
         self.weight(Weight::Extra)
@@ -107,7 +110,7 @@ impl<'a, T> Column<'a, T> {
         self
     }
 
-    /// Shows a different text than the field in tables.
+    /// Shows another text than the field in tables.
     #[must_use]
     pub fn shown(mut self, shown: impl Fn(&T) -> String + 'a) -> Self {
         self.shown = Shown::Text(Box::new(shown));
@@ -155,7 +158,8 @@ impl<'a, T> Column<'a, T> {
     }
 }
 
-/// `evt_01M7W76WNHE`: the prefix and 11 characters, which are unique for years.
+/// Shortens an id to its prefix and 11 characters, such as `evt_01M7W76WNHE`. This part is unique
+/// for years.
 pub(crate) fn short_id(id: &str) -> &str {
     let (Some(at), true) = (id.find('_'), id.is_ascii()) else {
         return id;
@@ -176,7 +180,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// The same; the texts of a list with commas.
+/// Returns the text of a value. Joins the texts of a list with commas.
 fn listed(value: &Value) -> String {
     match value {
         Value::Array(texts) => texts.iter().map(plain).collect::<Vec<_>>().join(", "),

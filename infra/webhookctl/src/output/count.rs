@@ -1,10 +1,10 @@
-//! Counts for people.
+//! Formats counts for people.
 
 use std::fmt::{self, Display};
 
 use serde::Serialize;
 
-/// An exact count, or a minimum.
+/// A count, which is exact or a minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Count {
     pub count: u64,
@@ -19,7 +19,7 @@ impl Display for Count {
     }
 }
 
-/// `27,038`
+/// Returns the count with separators, such as `27,038`.
 pub(crate) fn thousands(count: impl Display) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -32,7 +32,7 @@ pub(crate) fn thousands(count: impl Display) -> String {
     text
 }
 
-/// `1 event`, `27,038 events`
+/// Returns the count and the noun, such as `1 event` or `27,038 events`.
 pub(crate) fn plural(count: impl Display, noun: &str) -> String {
     let count = thousands(count);
     let s = if count == "1" { "" } else { "s" };

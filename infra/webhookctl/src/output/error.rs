@@ -11,30 +11,31 @@ use super::format::Format;
 use super::safe::capped;
 use super::style;
 
-/// The maximum length of a line, because the error of a server can be a whole document.
+/// The maximum length of a line. An error message of a server can be a whole document.
 const LINE_CAP: usize = 600;
 
 /// The page with a section for each code.
 const PAGE: &str = "infra/docs/errors.md";
 
-/// The exit code. `webhookctl help output` explains these numbers.
+/// The exit codes, which `webhookctl help output` explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Also an empty list.
+    /// Success. A command that prints an empty list also succeeds.
     Done = 0,
-    /// AWS, network or disk.
+    /// AWS, the network or the disk failed.
     Failed = 1,
-    /// Unknown flag, bad value, missing argument.
+    /// The command line has an unknown flag, an invalid value or a missing argument.
     Usage = 2,
-    /// Not found, or more than one match.
+    /// An object was not found, or more than one matches.
     NotFound = 3,
-    /// No credentials, expired, or not allowed.
+    /// The credentials are missing, have expired, or do not allow the action.
     Denied = 4,
-    /// Negative result, such as a failed check.
+    /// The result is negative, such as a failed check.
     No = 5,
-    /// Partial success: the final status is not `done`.
+    /// Some events failed, or the final status is not `done`.
     Partial = 6,
-    /// Confirmation missing or wrong, plan expired, context read-only.
+    /// The command refuses the change: the confirmation is missing or wrong, the plan has expired,
+    /// or the context is read-only.
     Refused = 7,
     /// Another run holds the lock.
     Busy = 8,
@@ -57,7 +58,7 @@ impl From<Exit> for ExitCode {
 /// An error for operators, with a code for scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CliError {
-    /// `noun.what`, such as `inbox.not_found`. A released code never changes.
+    /// The code in the form `noun.what`, such as `inbox.not_found`. A released code never changes.
     pub code: &'static str,
     pub message: String,
     pub exit: Exit,
@@ -116,7 +117,7 @@ impl CliError {
         self
     }
 
-    /// Suggests the most similar known word. Without one, the tip stays as it is.
+    /// Suggests the known word that is most similar to `word`. If none is similar, keeps the tip.
     #[must_use]
     pub fn did_you_mean<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         match nearest(word, known) {
@@ -125,7 +126,8 @@ impl CliError {
         }
     }
 
-    /// Suggests the most similar known word, or lists all of them.
+    /// Suggests the known word that is most similar to `word`. If none is similar, lists all known
+    /// words.
     #[must_use]
     pub fn one_of(self, word: &str, known: &[&str]) -> Self {
         self.tip(format!("one of: {}", known.join(", ")))
@@ -138,7 +140,7 @@ impl CliError {
         self
     }
 
-    /// The error as printed to stderr, with its line end.
+    /// Returns the error in the form that is printed to stderr, with its line end.
     pub fn render(&self, format: Format, colour: bool) -> String {
         if format.is_json() {
             self.json()
@@ -147,7 +149,7 @@ impl CliError {
         }
     }
 
-    /// The link to the documentation.
+    /// Returns the link to the documentation.
     fn more(&self) -> Cow<'_, str> {
         match self.docs.as_deref() {
             Some(docs) => Cow::Borrowed(docs),
@@ -227,13 +229,13 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// The anchor of a heading: GitHub removes dots.
+/// Returns the anchor of a heading. GitHub removes dots from anchors.
 /// <https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links>
 pub(crate) fn anchor(heading: &str) -> String {
     heading.replace('.', "")
 }
 
-/// The most similar known word, if one is similar enough.
+/// Returns the most similar known word, if one is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

@@ -42,25 +42,25 @@ pub struct List<'a, T> {
     /// Name of the schema, such as `inbox.list`.
     pub command: &'static str,
     pub context: &'a str,
-    /// When the rows were read, RFC 3339.
+    /// The time when the rows were read, in RFC 3339.
     pub as_of: String,
     pub columns: Vec<Column<'a, T>>,
-    /// Field that `-o ids` prints.
+    /// The field that `-o ids` prints.
     pub id: &'static str,
     pub items: Vec<T>,
     pub next_cursor: Option<String>,
-    /// Whether the list has more rows.
+    /// Whether there are more rows than the list has.
     pub truncated: bool,
-    /// Printed on stderr below the table: number of rows, context, cost.
+    /// A text on stderr below the table, with the number of rows, the context and the cost.
     pub footer: Option<String>,
-    /// Printed on stderr instead of an empty table.
+    /// The text on stderr if the list is empty.
     pub empty: String,
-    /// What to run next; printed only at a terminal.
+    /// The suggested next command. It is printed only at a terminal.
     pub tip: Option<String>,
 }
 
 impl<'a, T> List<'a, T> {
-    /// A complete list with the id in the field `id`, and without messages.
+    /// Creates a complete list, whose ids are in the field `id`, without messages.
     pub fn new(
         command: &'static str,
         context: &'a str,
@@ -85,7 +85,7 @@ impl<'a, T> List<'a, T> {
 }
 
 impl<T: Serialize> List<'_, T> {
-    /// The output for stdout.
+    /// Returns the output for stdout.
     pub fn data(
         &self,
         format: Format,
@@ -126,7 +126,7 @@ impl<T: Serialize> List<'_, T> {
         Ok(table::render(&heads, &rows, canvas))
     }
 
-    /// The document of `-o json`.
+    /// Returns the document of `-o json`.
     pub(super) fn document(&self) -> impl Serialize + '_ {
         #[derive(Serialize)]
         struct Document<'a, T> {
@@ -172,22 +172,23 @@ impl<T: Serialize> List<'_, T> {
     }
 }
 
-/// `webhookctl/inbox.list/v1`. A version can only gain fields.
+/// Returns the name of a schema, such as `webhookctl/inbox.list/v1`. A version can only gain
+/// fields.
 pub(crate) fn schema(command: &str) -> String {
     format!("webhookctl/{command}/v1")
 }
 
-/// An indented document with its line end, with hostile characters escaped.
+/// Returns an indented document with its line end. Escapes hostile characters.
 pub(crate) fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string_pretty(document)?) + "\n")
 }
 
-/// One object on one line.
+/// Returns one object on one line.
 pub(crate) fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
     Ok(inert_json(serde_json::to_string(item)?) + "\n")
 }
 
-/// Only text can be a formula. A negative number is not escaped.
+/// Only text can be a formula, so a negative number is not escaped.
 pub(crate) fn csv_text(value: &Value) -> String {
     let cell = plain(value);
     if value.is_number() {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::glob;
 
-/// In order of increasing permissions.
+/// The policies, in order of increasing permissions.
 const POLICIES: [(&str, &str); 5] = [
     (
         "infra/policies/viewer.json",
@@ -28,8 +28,8 @@ const POLICIES: [(&str, &str); 5] = [
     ),
 ];
 
-/// The files that allow an action on the resource, or on any resource if it is unknown. A file can
-/// allow only some items of a table; the error of AWS does not name the item.
+/// Returns the files that allow an action on the resource. If the resource is unknown, any resource
+/// counts. A file can allow only some items of a table, but the AWS error does not name the item.
 pub(super) fn allowing(action: &str, resource: Option<&str>) -> Vec<&'static str> {
     let allows = |text: &str| {
         let policy: Value = serde_json::from_str(text).unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn allowing(action: &str, resource: Option<&str>) -> Vec<&'static str
     found.map(|(file, _)| *file).collect()
 }
 
-/// IAM accepts a single value instead of a list with one value.
+/// IAM accepts a single value in place of a list with one value.
 fn listed(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(all) => all.iter().collect(),
@@ -55,7 +55,7 @@ fn listed(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Whether an ARN matches a pattern with `${…}` and stars.
+/// Returns whether an ARN matches a pattern with `${…}` and `*`.
 fn fits(pattern: &str, arn: &str) -> bool {
     let mut starred = String::new();
     let mut rest = pattern;
@@ -65,7 +65,7 @@ fn fits(pattern: &str, arn: &str) -> bool {
         rest = named.split_once('}').map_or("", |(_, behind)| behind);
     }
     starred += rest;
-    // A name contains no slash, so the pattern of a table does not match its index.
+    // A name contains no slash. The pattern of a table must not match the ARN of its index.
     let slashes = |text: &str| text.matches('/').count();
     (pattern.contains('*') || slashes(pattern) == slashes(arn)) && glob::fits(&starred, arn)
 }

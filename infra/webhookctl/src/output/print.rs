@@ -11,7 +11,7 @@ use super::query::Query;
 use super::safe::safe;
 use super::style;
 
-/// The reader of stdout has closed the pipe, as `| head` does. Not an error.
+/// The reader has closed the pipe of stdout, as `| head` does. This is not an error.
 #[derive(Debug)]
 pub struct StdoutClosed;
 
@@ -31,9 +31,9 @@ pub struct Stream {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Talk {
-    /// Errors only.
+    /// Prints only errors.
     Quiet,
-    /// No tips.
+    /// Prints no tips.
     Plain,
     #[default]
     All,
@@ -44,7 +44,7 @@ pub enum Talk {
 pub struct Terminal {
     pub stdout: Stream,
     pub stderr: Stream,
-    /// Columns of the terminal; `None` if stdout is not a terminal.
+    /// The width of the terminal in columns; `None` if stdout is not a terminal.
     pub width: Option<usize>,
     pub talk: Talk,
     /// Whether the program can prompt.
@@ -52,8 +52,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Detects the streams of this process. `columns` is the value of `COLUMNS`; `asks` is whether
-    /// prompts are allowed.
+    /// Detects the streams of this process. `columns` is the value of `COLUMNS`, and `asks` is
+    /// false if prompts are not allowed.
     pub fn detect(colour: Option<bool>, columns: Option<usize>, talk: Talk, asks: bool) -> Self {
         let stream = |terminal: bool, choice: anstream::ColorChoice| Stream {
             terminal,
@@ -72,12 +72,12 @@ impl Terminal {
             stderr,
             width,
             talk,
-            // Do not prompt if the prompt is not visible.
+            // An operator who does not see the prompt cannot answer it.
             asks: asks && stderr.terminal && io::stdin().is_terminal(),
         }
     }
 
-    /// The reason why the program cannot prompt.
+    /// Returns the reason why the program cannot prompt.
     pub fn why_it_asks_nothing(&self) -> &'static str {
         if !io::stdin().is_terminal() {
             "stdin is not a terminal"
@@ -108,7 +108,7 @@ impl Printer {
         )
     }
 
-    /// The same with other streams.
+    /// Creates a printer with other streams than those of this process.
     pub fn onto(
         format: Format,
         terminal: Terminal,
@@ -124,14 +124,14 @@ impl Printer {
         }
     }
 
-    /// Applies a query to each JSON document.
+    /// Sets a query, which the printer applies to each JSON document.
     #[must_use]
     pub fn asking(mut self, query: Option<Query>) -> Self {
         self.query = query;
         self
     }
 
-    /// A list in any format, its footer and tip on stderr.
+    /// Prints a list in any format. Prints its footer and its tip on stderr.
     pub fn list<T: Serialize>(&mut self, list: &List<'_, T>) -> anyhow::Result<()> {
         let data = match self.format {
             Format::Json => self.json_document(&list.document())?,
@@ -145,7 +145,8 @@ impl Printer {
         if self.format.is_table() && list.items.is_empty() {
             self.say(&list.empty);
         } else if let Some(footer) = &list.footer
-            // A truncated list always says so. The JSON document has a field for that.
+            // The footer of a truncated list tells the user that there are more rows. In the JSON
+            // document, a field tells it.
             && (self.format.is_table() || list.truncated && self.format != Format::Json)
         {
             self.say(footer);
@@ -156,7 +157,7 @@ impl Printer {
         Ok(())
     }
 
-    /// One item: `text` for people, its fields with a schema for scripts.
+    /// Prints one item: `text` for people, or its fields with a schema for scripts.
     pub fn document(
         &mut self,
         command: &'static str,
@@ -183,14 +184,15 @@ impl Printer {
                     "usage.output",
                     "-o csv is not supported for one event",
                 )
-                .tip("-o json, or a list")
+                .tip("use -o json, or a command that prints a list")
                 .into());
             }
         };
         self.data(&data)
     }
 
-    /// One object on its own line, written immediately, for results that arrive one by one.
+    /// Prints one object on its own line immediately. Commands use this for results that arrive one
+    /// by one.
     pub fn json_line(&mut self, item: &impl Serialize) -> anyhow::Result<()> {
         let line = match &self.query {
             Some(query) => json_line(&query.of(item)?)?,
@@ -199,12 +201,13 @@ impl Printer {
         self.data(&line)
     }
 
-    /// Unchanged bytes. The caller checks that they are safe to print.
+    /// Prints the bytes unchanged. The caller checks that they are safe to print.
     pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.write(bytes)
     }
 
-    /// Lines for people, on stdout. Each is made inert.
+    /// Prints lines for people on stdout. Escapes each line, so that it cannot control the
+    /// terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
         let mut lines: String = text
             .lines()
@@ -216,17 +219,17 @@ impl Printer {
         self.data(&lines)
     }
 
-    /// The same with colours. Every part from outside must already be safe.
+    /// Prints text with colours on stdout. Text from outside must already be safe.
     pub fn painted(&mut self, text: &str) -> anyhow::Result<()> {
         self.data(text)
     }
 
-    /// The same on stderr, also with `-q`.
+    /// Prints text with colours on stderr, also with `-q`. Text from outside must already be safe.
     pub fn painted_talk(&mut self, text: &str) {
         self.err(text);
     }
 
-    /// Prompts, and returns the answer. Call only if [`Terminal::asks`].
+    /// Prompts, and returns the answer. The caller checks [`Terminal::asks`] first.
     pub fn ask(&mut self, question: &str) -> anyhow::Result<String> {
         self.err(&safe(question));
         let mut typed = String::new();
@@ -235,14 +238,14 @@ impl Printer {
         Ok(typed.trim().to_owned())
     }
 
-    /// A message on stderr, unless `-q`.
+    /// Prints a message on stderr, unless `-q` is set.
     pub fn say(&mut self, line: &str) {
         if self.terminal.talk != Talk::Quiet {
             self.err(&format!("{}\n", safe(line)));
         }
     }
 
-    /// Whether tips are printed: only at a terminal.
+    /// Returns whether tips are printed. Tips are only for terminals.
     pub fn tips(&self) -> bool {
         let Terminal {
             stdout,
@@ -253,7 +256,7 @@ impl Printer {
         talk == Talk::All && stdout.terminal && stderr.terminal
     }
 
-    /// What to run next.
+    /// Prints a tip: what to run next.
     pub fn tip(&mut self, tip: &str) {
         if self.tips() {
             let label = style::paint(self.terminal.stderr.colour, style::TIP, "tip:");
@@ -287,7 +290,7 @@ impl Printer {
     }
 
     fn err(&mut self, text: &str) {
-        // If stderr is closed too, there is no other place for the message.
+        // If stderr is also closed, the message cannot be printed anywhere.
         let _ = self
             .err
             .write_all(text.as_bytes())

@@ -1,4 +1,5 @@
-//! Progress of long work on stderr: a bar at a terminal, otherwise a line every ten seconds.
+//! Shows the progress of long work on stderr: a bar at a terminal, otherwise a line every ten
+//! seconds.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::print::{Printer, Talk};
 /// The interval between two lines.
 pub(crate) const EVERY: Duration = Duration::from_secs(10);
 
-/// Progress of work with a known size. A bar disappears when the work ends.
+/// The progress of work with a known size. The bar disappears when the work ends.
 pub(crate) enum Progress {
     /// Prints nothing.
     Quiet,
@@ -26,7 +27,8 @@ pub(crate) struct Lines {
 }
 
 impl Progress {
-    /// `name` is the label of the count, such as `exported 300/1000`.
+    /// Starts the display. `name` is the label of the count, such as `exported` in `exported
+    /// 300/1000`.
     pub(crate) fn new(out: &Printer, name: &'static str, total: usize) -> Self {
         if out.terminal.talk == Talk::Quiet {
             return Self::Quiet;
@@ -66,7 +68,7 @@ impl Progress {
 }
 
 impl Lines {
-    /// The next line, if the interval is over.
+    /// Returns the next line if the interval has passed.
     fn step(&mut self) -> Option<String> {
         self.done += 1;
         if self.told.elapsed() < EVERY {
@@ -77,7 +79,7 @@ impl Lines {
     }
 }
 
-/// A progress bar with `text` after its count.
+/// Creates a progress bar with `text` after its count.
 pub(crate) fn bar(name: &str, text: &str) -> ProgressBar {
     let line = format!("  {name:<8}  {{bar:32}} {{pos}}/{{len}}  {text}");
     let style =
@@ -85,7 +87,7 @@ pub(crate) fn bar(name: &str, text: &str) -> ProgressBar {
     ProgressBar::new(0).with_style(style.progress_chars("━━╌"))
 }
 
-/// Prints a line. The text must not contain strings from outside.
+/// Prints a line. The caller passes no text from outside.
 pub(crate) fn line(text: &str) {
     anstream::eprintln!("{text}");
 }

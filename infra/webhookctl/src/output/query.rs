@@ -1,4 +1,4 @@
-//! `--query`: a part of the JSON document instead of all of it.
+//! `--query`: selects a part of the JSON document.
 //! <https://jmespath.org/specification.html>
 
 use serde::Serialize;
@@ -19,7 +19,8 @@ impl Query {
         }
     }
 
-    /// The result of the expression on the document; `null` if it matches nothing.
+    /// Returns the result of the expression on the document, or `null` if the expression matches
+    /// nothing.
     pub fn of(&self, document: &impl Serialize) -> Result<jmespath::Variable, CliError> {
         let found = jmespath::compile(&self.0).and_then(|query| query.search(document));
         found
@@ -29,7 +30,7 @@ impl Query {
 }
 
 fn wrong(what: &str, error: &jmespath::JmespathError) -> CliError {
-    // Only the first line: the other lines point to the place, which needs several lines.
+    // Only the first line names the error. The other lines mark the position in the expression.
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     CliError::usage("usage.query", format!("--query {what}: {line}"))

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text on one line, without characters that a terminal would act on or hide.
+/// Returns the text on one line, without characters that a terminal would interpret or hide.
 ///
-/// C0 controls become their pictures (`␛`, `␊`). Other characters that are invisible or reorder
-/// text become their code point (`<U+202E>`). Clean text is not copied.
+/// Replaces C0 controls with their symbols (`␛`, `␊`). Replaces other characters that are invisible
+/// or reorder text with their code point (`<U+202E>`). Does not copy clean text.
 pub fn safe(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(is_hostile) else {
         return Cow::Borrowed(text);
@@ -35,9 +35,9 @@ pub(crate) fn safe_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// Like [`safe`], with at most about `max` characters, and the count of omitted characters.
+/// Like [`safe`], but returns at most about `max` characters and the number of omitted characters.
 ///
-/// The width of a text does not limit its length: a million combining marks have no width.
+/// The limit counts characters and not columns, because a million combining marks have no width.
 pub(crate) fn capped(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
         None => safe(text),
@@ -48,7 +48,8 @@ pub(crate) fn capped(text: &str, max: usize) -> Cow<'_, str> {
     }
 }
 
-/// A CSV cell that no spreadsheet runs as a formula: a cell that looks like one gets a `'`.
+/// Returns a CSV cell that no spreadsheet runs as a formula. Puts a `'` before a text that looks
+/// like a formula.
 pub(crate) fn defused(cell: &str) -> Cow<'_, str> {
     let starts = |c| {
         matches!(
@@ -65,10 +66,10 @@ pub(crate) fn defused(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same JSON document, with every character escaped that a terminal would act on.
+/// Returns the same JSON document, but escapes every character that a terminal would interpret.
 ///
-/// JSON itself escapes only C0. Other hostile characters can only occur in strings, so `\uXXXX`
-/// can replace them without a change of meaning.
+/// JSON itself escapes only C0 controls. Other hostile characters can only occur in strings, so
+/// `\uXXXX` can replace them without a change of meaning.
 pub(crate) fn inert_json(json: String) -> String {
     let hostile = |c: char| !c.is_ascii_control() && is_hostile(c) || c == '\x7f';
     if !json.contains(hostile) {
@@ -128,7 +129,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Hostile values of webhook fields, seen or possible.
+    /// Hostile values of webhook fields. Some were seen in practice, and others are possible.
     pub(crate) fn corpus() -> Vec<String> {
         let mut corpus: Vec<String> = [
             "\x1b]0;owned\x07",
@@ -169,7 +170,8 @@ pub(crate) mod tests {
         corpus
     }
 
-    /// Deliberately written independently of the code above.
+    /// Checks the text with other code than the functions above, so that the two do not have the
+    /// same error.
     pub(crate) fn is_inert(text: &str) -> bool {
         !text.chars().any(|c| {
             c.is_control()
@@ -250,7 +252,7 @@ pub(crate) mod tests {
         fn a_cap_is_a_cap(text in any::<String>(), max in 0usize..40) {
             let shown = capped(&text, max);
             prop_assert!(is_inert(&shown));
-            // One character can become `<U+10FFFF>`.
+            // A single character can become `<U+10FFFF>`.
             prop_assert!(shown.chars().count() <= max * 10 + 32);
         }
 

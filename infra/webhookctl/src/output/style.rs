@@ -7,7 +7,8 @@ pub(crate) const TIP: Style = AnsiColor::Green.on_default();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const HEAD: Style = Style::new().bold();
 
-/// The colour of a status. The word stays, so no information is in the colour alone.
+/// Returns the style of a status. The output also has the word, so the colour carries no
+/// information of its own.
 pub(crate) fn of_status(status: &str) -> Style {
     match status.trim() {
         "done" => AnsiColor::Green.on_default(),
@@ -18,7 +19,8 @@ pub(crate) fn of_status(status: &str) -> Style {
     }
 }
 
-/// The text in a style, or unchanged. Text from outside must already be safe.
+/// Returns the text in a style, or unchanged if colours are off. Text from outside must already be
+/// safe.
 pub(crate) fn paint(colour: bool, style: Style, text: &str) -> String {
     if colour {
         format!("{style}{text}{style:#}")

@@ -1,7 +1,8 @@
-//! Tables without borders, which are easy to paste and to read with `awk`.
+//! Prints tables without borders, which are easy to paste and to read with `awk`.
 //!
-//! In a narrow terminal, the layout first shortens lesser text, then drops the least important
-//! columns, and only then shortens important text. Ids, statuses and counts stay whole.
+//! In a narrow terminal, the layout first shortens less important text, then drops the least
+//! important columns, and shortens important text last. Ids, statuses and counts are never
+//! shortened.
 
 mod layout;
 
@@ -9,7 +10,7 @@ use super::safe::capped;
 use super::style;
 use layout::Layout;
 
-/// The maximum length of a cell, because a sender can choose its text.
+/// The maximum length of a cell. A sender can choose the text of a cell.
 const CELL_CAP: usize = 1000;
 
 /// How a column is laid out.
@@ -37,7 +38,8 @@ pub(crate) enum Room {
     Text(usize),
 }
 
-/// The order in which columns are shortened or dropped; among equals the rightmost first.
+/// The importance of a column. The layout shortens or drops the least important columns first, and
+/// among equals the rightmost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     /// Shown by `-o wide` only.
@@ -55,12 +57,12 @@ pub(crate) enum Weight {
 pub(crate) struct Canvas {
     /// `None`: unlimited.
     pub width: Option<usize>,
-    /// Every column, also the extra ones.
+    /// Whether to show every column, including those for `-o wide`.
     pub wide: bool,
     pub colour: bool,
 }
 
-/// The table with its head row. Cells are made safe here.
+/// Returns the table with its header row. Makes the cells safe to print.
 pub(crate) fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
     let rows = safe_cells(rows);
     let layout = Layout::fit(heads, &rows, canvas);
@@ -82,7 +84,7 @@ pub(crate) fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> St
     text
 }
 
-/// Rows without a head and without a width limit, for the sections of one event.
+/// Aligns rows without a header and without a width limit, for the sections of one event.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let rows = safe_cells(rows);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -99,7 +101,7 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
         .collect()
 }
 
-/// The facts of one thing: a name and a value on each line.
+/// A list of facts: a name and a value on each line.
 #[derive(Default)]
 pub(crate) struct Facts(Vec<Vec<String>>);
 
@@ -115,7 +117,7 @@ impl Facts {
         }
     }
 
-    /// Adds a line for each value. Only the first has the name.
+    /// Adds a line for each value. Only the first line has the name.
     pub(crate) fn all(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
         for (index, value) in values.into_iter().enumerate() {
             self.add(if index == 0 { name } else { "" }, value);

@@ -1,4 +1,4 @@
-//! Times for people: ages up to a day, then dates. JSON has RFC 3339 in UTC.
+//! Formats times for people: ages up to a day, then dates. JSON has RFC 3339 in UTC.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ pub(crate) const DAY_MS: i64 = 24 * HOUR_MS;
 
 const DAY: i64 = 86_400;
 
-/// The time zone for people, if it is not UTC. One value for the whole process.
+/// The time zone for people, if it is not UTC. The whole process uses the same zone.
 static SHOWN: OnceLock<TimeZone> = OnceLock::new();
 
 /// Switches to the time zone of this machine. JSON stays in UTC.
@@ -27,17 +27,18 @@ fn zone() -> TimeZone {
     SHOWN.get().cloned().unwrap_or(TimeZone::UTC)
 }
 
-/// The age: `3s`, `2m10s`, `1h02m`, and after a day the date.
+/// Returns the age, such as `3s`, `2m10s` or `1h02m`. For ages of more than a day, returns the
+/// date.
 pub(crate) fn age(then_millis: i64, now_millis: i64) -> String {
     let seconds = now_millis.saturating_sub(then_millis) / 1000;
     if seconds >= DAY {
         return shown(then_millis).strftime("%Y-%m-%d").to_string();
     }
-    // Clocks differ, so an event can seem to come from the future. Its age is then 0.
+    // Clocks differ, so the time of an event can be in the future. Its age is then 0.
     duration(seconds.max(0))
 }
 
-/// A span in its two largest units: `41s`, `1m57s`, `6m`, `1h02m`, `3d04h`.
+/// Returns a time span in its two largest units, such as `41s`, `1m57s`, `6m`, `1h02m` or `3d04h`.
 pub(crate) fn duration(seconds: impl TryInto<i64>) -> String {
     let seconds = seconds.try_into().unwrap_or(i64::MAX);
     let (whole, large, part, small) = match seconds {
@@ -53,7 +54,7 @@ pub(crate) fn duration(seconds: impl TryInto<i64>) -> String {
     }
 }
 
-/// `2026-11-20T09:12:04.118Z`; without a fraction if it is zero.
+/// Returns the time in RFC 3339, such as `2026-11-20T09:12:04.118Z`. Omits a fraction of zero.
 pub(crate) fn rfc3339(millis: i64) -> String {
     timestamp(millis).to_string()
 }
@@ -67,13 +68,14 @@ pub(crate) fn as_rfc3339<S: Serializer>(millis: &i64, to: S) -> Result<S::Ok, S:
     to.serialize_str(&rfc3339(*millis))
 }
 
-/// The time that [`rfc3339`] wrote.
+/// Parses a time that [`rfc3339`] wrote.
 pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
     let time: Timestamp = text.parse().ok()?;
     Some(time.as_millisecond())
 }
 
-/// `09:12:04.118` on the day of `now`, and with its date on any other.
+/// Returns the clock time, such as `09:12:04.118`. On another day than that of `now`, adds the
+/// date.
 pub(crate) fn clock(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
@@ -84,13 +86,14 @@ pub(crate) fn clock(millis: i64, now_millis: i64) -> String {
     at.strftime(format).to_string()
 }
 
-/// The same without the fraction.
+/// Returns the clock time without a fraction. On another day than that of `now`, adds the date.
 pub(crate) fn clock_seconds(millis: i64, now_millis: i64) -> String {
     let text = clock(millis, now_millis);
     text.split('.').next().unwrap_or(&text).to_owned()
 }
 
-/// `09:10` on the day of `now`, and with its date on any other: for times of arguments.
+/// Returns hours and minutes, such as `09:10`, for times of arguments. On another day than that of
+/// `now`, adds the date.
 pub(crate) fn short(millis: i64, now_millis: i64) -> String {
     let (at, now) = (shown(millis), shown(now_millis));
     let format = if at.date() == now.date() {
@@ -105,7 +108,8 @@ fn shown(millis: i64) -> Zoned {
     timestamp(millis).to_zoned(zone())
 }
 
-/// A time out of range comes from a broken row. It becomes the minimum or maximum time.
+/// Converts a time. Only a damaged row has a time out of range, which becomes the minimum or
+/// maximum time.
 fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
         Timestamp::MIN
@@ -114,16 +118,16 @@ fn timestamp(millis: i64) -> Timestamp {
     })
 }
 
-/// A point in time as the operator wrote it: `2h`, `09:10`, `2026-11-20`, or RFC 3339.
+/// A point in time in the form that the operator wrote: `2h`, `09:10`, `2026-11-20`, or RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// `2h`, `3d`, `1h30m`: this long before now.
+    /// A time span before now, such as `2h`, `3d` or `1h30m`.
     Ago(SignedDuration),
-    /// `09:10`: the most recent time of this clock time.
+    /// A clock time such as `09:10`: the most recent moment at which the clock showed it.
     Clock(Time),
-    /// `2026-11-20`: its first moment.
+    /// A date such as `2026-11-20`: the start of this day.
     Day(Date),
-    /// `2026-11-20T09:10:00Z`.
+    /// A full time such as `2026-11-20T09:10:00Z`.
     At(Timestamp),
 }
 
@@ -175,13 +179,14 @@ fn start_of(date: Date) -> i64 {
     moment(date, Time::midnight())
 }
 
-/// A clock time that daylight saving skips becomes the time after the gap.
+/// Returns the moment of a clock time on a date. A clock time that daylight saving skips becomes
+/// the time after the gap.
 fn moment(date: Date, time: Time) -> i64 {
     let at = date.to_datetime(time).to_zoned(zone());
     at.map_or(i64::MAX, |at| at.timestamp().as_millisecond())
 }
 
-/// `1h30m` as a span. Days and weeks are always 24 hours and 7 days here.
+/// Parses a time span such as `1h30m`. A day always has 24 hours here, and a week 7 days.
 fn ago(text: &str) -> Option<SignedDuration> {
     let mut seconds = 0i64;
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! All of one preset, as a document and as lines.
+//! Describes one preset completely, as a JSON document and as lines.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::scheme as words;
 use super::synced::Synced;
 use crate::output::table::{Facts, aligned};
 
-/// A preset as JSON document, and as the texts of the page of presets.
+/// A preset for JSON output, and the texts for the page of presets.
 #[derive(Serialize)]
 pub(crate) struct Description {
     pub(crate) preset: String,
@@ -27,7 +27,7 @@ pub(crate) struct Description {
     pub(super) ack: String,
     pub(super) retry: String,
     pub(super) syncs: Vec<Synced>,
-    /// The reason why the preset has no sync, if it is known.
+    /// The reason why the preset has no sync. It is missing if the reason is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) no_sync: Option<String>,
 }
@@ -45,10 +45,10 @@ pub(super) struct Variant {
     pub(super) window: String,
     pub(super) secret: &'static str,
     pub(super) key_set: Option<String>,
-    /// What the catcher fetches, if requests are notices without a signature.
+    /// What the catcher fetches if requests are notices without a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fetched: Option<String>,
-    /// What the signature does not cover, in sentences.
+    /// The parts of a request that the signature does not cover, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) leaves_open: Vec<String>,
     pub(super) send: String,
@@ -153,7 +153,7 @@ fn some(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The provider's request, the answer, and the condition for it.
+/// Describes the provider's request, the answer, and the condition for the answer.
 fn handshake(handshake: &Handshake) -> String {
     let mut text = handshake.to_string();
     if handshake.require_signature {
@@ -185,7 +185,7 @@ fn ack(preset: &Preset) -> String {
     text
 }
 
-/// For how long and how often the provider retries.
+/// Describes for how long and how often the provider retries.
 pub(crate) fn retry(retry: &Retry) -> String {
     let mut facts = Vec::new();
     if let Some(horizon) = &retry.horizon {

@@ -1,4 +1,4 @@
-//! The page of all presets, `infra/docs/presets.md`.
+//! Generates the page of all presets, `infra/docs/presets.md`.
 
 use std::fmt::Write as _;
 

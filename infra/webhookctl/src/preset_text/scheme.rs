@@ -1,4 +1,5 @@
-//! What a signature is, where it is, and what it proves.
+//! Describes a signature scheme: the kind of the signature, its place in the request, and what it
+//! proves.
 
 use shared::webhook::preset::{
     Encoding, Fallback, Format, Hash, KeyForm, KeySource, Kind, Location, Preset, Scheme,
@@ -7,7 +8,7 @@ use shared::webhook::sign::{Means, means};
 
 use crate::output::time;
 
-/// `HMAC-SHA256, hex`
+/// Describes the kind of the signature, such as `HMAC-SHA256, hex`.
 pub(crate) fn method(scheme: &Scheme) -> String {
     let encoding = match scheme.sig.enc {
         Encoding::Hex => "hex",
@@ -40,7 +41,7 @@ pub(crate) fn method(scheme: &Scheme) -> String {
     }
 }
 
-/// The place of the signature: `x-hub-signature-256`, `json:signature.signature`.
+/// Returns the place of the signature, such as `x-hub-signature-256` or `json:signature.signature`.
 pub(crate) fn place(scheme: &Scheme) -> String {
     match (&scheme.kind, &scheme.jwt) {
         (Kind::FetchBack | Kind::None, _) => "-".to_owned(),
@@ -56,7 +57,7 @@ pub(crate) fn place(scheme: &Scheme) -> String {
     }
 }
 
-/// The signed message: its template, or the claims of a token.
+/// Returns the signed message: its template, or the claims of a token.
 pub(crate) fn message(scheme: &Scheme) -> String {
     match (&scheme.kind, &scheme.jwt) {
         (Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None | Kind::Code(_), _) => {
@@ -78,7 +79,7 @@ pub(crate) fn message(scheme: &Scheme) -> String {
     }
 }
 
-/// What the signature proves, as a sentence without its full stop.
+/// Returns a sentence without its full stop that says what the signature proves.
 pub(crate) fn proven(scheme: &Scheme) -> &'static str {
     if scheme.kind == Kind::FetchBack {
         return "the notice proves nothing; the event is the answer of the provider's API";
@@ -92,7 +93,7 @@ pub(crate) fn proven(scheme: &Scheme) -> &'static str {
     }
 }
 
-/// The accepted age of the signed time, and how far in the future it may be.
+/// Describes the maximum age of the signed time, and how far in the future it may be.
 pub(crate) fn window(scheme: &Scheme) -> String {
     let span = time::duration;
     match (&scheme.jwt, &scheme.ts) {
@@ -112,7 +113,7 @@ pub(crate) fn window(scheme: &Scheme) -> String {
     }
 }
 
-/// The values that identify an event, for deduplication.
+/// Describes the values that identify an event for deduplication.
 pub(crate) fn dedupe(preset: &Preset) -> String {
     let at = &preset.event;
     let all = |places: &[Location]| places.iter().map(bare).collect::<Vec<_>>();
@@ -132,7 +133,7 @@ pub(crate) fn dedupe(preset: &Preset) -> String {
     }
 }
 
-/// The form of the secret that the operator stores.
+/// Describes the form in which the operator stores the secret.
 pub(crate) fn secret(scheme: &Scheme) -> &'static str {
     if !scheme.needs_secret() {
         return match scheme.kind {
@@ -161,7 +162,7 @@ pub(crate) fn secret(scheme: &Scheme) -> &'static str {
     }
 }
 
-/// Where the key set of signed tokens is published, if the preset says.
+/// Returns the URL of the key set for signed tokens, if the preset has one.
 pub(crate) fn key_set(scheme: &Scheme) -> Option<&str> {
     match &scheme.jwt.as_ref()?.key {
         KeySource::Jwks(url) if !url.is_empty() => Some(url),
@@ -169,7 +170,8 @@ pub(crate) fn key_set(scheme: &Scheme) -> Option<&str> {
     }
 }
 
-/// The URL that is fetched for a notice, and the id and type of the resulting event.
+/// Describes the URL that the catcher fetches for a notice, and the id and the type of the
+/// resulting event.
 pub(crate) fn fetched(scheme: &Scheme) -> Option<String> {
     let fetch = scheme.fetch.as_ref()?;
     let varies: Vec<String> = fetch.varies.iter().map(ToString::to_string).collect();
@@ -184,7 +186,7 @@ pub(crate) fn fetched(scheme: &Scheme) -> Option<String> {
     ))
 }
 
-/// What `send` signs with, or why it cannot sign.
+/// Describes what `send` signs with, or why it cannot sign.
 pub(crate) fn sent_with(scheme: &Scheme) -> String {
     match means(scheme) {
         Means::Secret => "the secret".to_owned(),
@@ -194,7 +196,7 @@ pub(crate) fn sent_with(scheme: &Scheme) -> String {
     }
 }
 
-/// The format of the signatures in the header, if it is not plain.
+/// Describes the format of the signatures in the header, if the value is more than the signature.
 pub(crate) fn format(scheme: &Scheme) -> Option<String> {
     let sig = &scheme.sig;
     let take = sig.take.join(", ");
@@ -208,7 +210,7 @@ pub(crate) fn format(scheme: &Scheme) -> Option<String> {
     }
 }
 
-/// A location; headers only by their name.
+/// Returns the text of a location. A header has only its name.
 pub(crate) fn bare(at: &Location) -> String {
     match at {
         Location::Header(names) => names.join(" or "),

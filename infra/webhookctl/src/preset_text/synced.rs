@@ -3,18 +3,18 @@
 use serde::Serialize;
 use shared::webhook::preset::{Auth, Sync};
 
-/// A list of a provider.
+/// A list of past events of a provider.
 #[derive(Serialize)]
 pub(super) struct Synced {
     pub(super) variant: String,
-    /// `event log`, `delivery log` or `change cursor`.
+    /// The kind of the list: `event log`, `delivery log` or `change cursor`.
     pub(super) kind: &'static str,
     pub(super) url: String,
     pub(super) auth: String,
     pub(super) kept_days: Option<u32>,
-    /// Whether the provider can deliver an event again on request.
+    /// Whether the provider can send an event again on request.
     pub(super) redelivers: bool,
-    /// The required and optional settings of the source.
+    /// The required and the optional settings of the source.
     pub(super) fields: Vec<String>,
     pub(super) note: Option<String>,
     pub(super) docs: String,
@@ -53,7 +53,7 @@ impl Synced {
         }
     }
 
-    /// Everything except the fields, on one line.
+    /// Returns all facts except the settings of the source, on one line.
     pub(super) fn line(&self) -> String {
         let mut facts = vec![format!("{} at {}", self.kind, self.url), self.auth.clone()];
         if let Some(days) = self.kept_days {

@@ -1,4 +1,4 @@
-//! Drafts of presets without a sample: built from the preset file and from `samples/drafts.toml`.
+//! Builds drafts for presets without a sample, from the preset file and from `samples/drafts.toml`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::request_builder::RequestBuilder;
 
 const DRAFTS: &str = include_str!("../../samples/drafts.toml");
 
-/// The type if neither the operator nor `drafts.toml` names one.
+/// The default event type. It applies if neither the operator nor `drafts.toml` gives one.
 const ANY_TYPE: &str = "test.event";
 
 /// The entry of a preset in `drafts.toml`.
@@ -29,7 +29,8 @@ pub(super) struct Known {
     set: BTreeMap<String, String>,
 }
 
-/// The event type for drafts of a preset; `None` if its events have no type.
+/// Returns the event type for drafts of a preset. Returns `None` if the events of the preset have
+/// no type.
 pub(super) fn usual_type(preset: &Preset) -> anyhow::Result<Option<String>> {
     if preset.event.kind.0.is_empty() {
         return Ok(None);
@@ -41,7 +42,7 @@ pub(super) fn usual_type(preset: &Preset) -> anyhow::Result<Option<String>> {
     Ok(Some(kind.unwrap_or_else(|| ANY_TYPE.to_owned())))
 }
 
-/// Whether requests of this scheme have a form body.
+/// Returns whether requests of this scheme have a form body.
 pub(super) fn is_form(scheme: &Scheme) -> bool {
     let in_form = |at: &Location| matches!(at, Location::Form(_));
     let part = |part: &Part| match part {
@@ -92,7 +93,8 @@ fn known(preset: &str) -> anyhow::Result<Known> {
     Ok(all.remove(preset).unwrap_or_default())
 }
 
-/// The places for the id, best first: places that the event key and the displayed id both use.
+/// Returns the locations for the id, in order of preference. Locations that the event key and the
+/// displayed id both use come first.
 fn ids(preset: &Preset) -> Vec<Location> {
     let at = &preset.event;
     let both = at.id.0.iter().filter(|id| at.composite.contains(id));

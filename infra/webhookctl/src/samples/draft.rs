@@ -19,9 +19,9 @@ use super::fill::{random, random_hex};
 pub(crate) struct Draft {
     /// The id of a preset.
     pub preset: String,
-    /// The provider's event type; empty if there is none.
+    /// The provider's event type, or an empty text if events have no type.
     pub kind: String,
-    /// The provider's event id, at any place of the request.
+    /// The provider's event id. The preset defines where the request contains it.
     pub id: String,
     pub headers: Vec<(String, String)>,
     /// The query that the provider adds to the URL.
@@ -32,7 +32,7 @@ pub(crate) struct Draft {
 /// A webhook as the provider would send it.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
-    /// The URL with its query. If the scheme signs the URL, this URL was signed.
+    /// The URL with its query. If the scheme signs the URL, the signature covers this URL.
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
@@ -48,7 +48,7 @@ pub(crate) enum Signer {
 }
 
 impl Draft {
-    /// Signs as the provider does, at the given time.
+    /// Signs the draft as the provider would sign it at the given time.
     pub(crate) fn sign(
         &self,
         preset: &Preset,
@@ -93,7 +93,7 @@ impl Draft {
 }
 
 impl Signed {
-    /// The request as the receiver gets it.
+    /// Returns the request in the form in which the receiver gets it.
     pub(crate) fn envelope(&self, at: UnixMillis) -> Envelope {
         Envelope {
             method: "POST".to_owned(),
@@ -110,7 +110,7 @@ impl Signed {
 }
 
 impl Signer {
-    /// A new random secret in the form of the scheme, or a new key pair.
+    /// Creates a random secret in the format of the scheme, or a new key pair.
     pub(crate) fn random(scheme: &Scheme) -> anyhow::Result<Self> {
         Ok(match means(scheme) {
             Means::Secret => Self::Secret(Secret::new("random", random_secret(scheme)?)),
@@ -120,7 +120,7 @@ impl Signer {
         })
     }
 
-    /// The secret that the receiver stores, if any.
+    /// Returns the secret that the receiver stores, if there is one.
     pub(crate) fn stored(&self, scheme: &Scheme) -> anyhow::Result<Vec<Secret>> {
         Ok(match self {
             Self::Secret(secret) => vec![secret.clone()],
@@ -131,7 +131,7 @@ impl Signer {
         })
     }
 
-    /// What the receiver trusts in addition to the secret.
+    /// Returns the keys that the receiver trusts in addition to the secret.
     pub(crate) fn trusted(&self, scheme: &Scheme) -> anyhow::Result<Trust> {
         let jwks = match self {
             Self::KeyPair(pair) if !scheme.needs_secret() => Some(Jwks::parse(&pair.jwks()?)?),

@@ -1,13 +1,13 @@
-//! Fills the values that differ between webhooks into samples.
+//! Fills values into samples that differ between webhooks.
 
 use anyhow::{Context, anyhow};
 use shared::base::clock::UnixMillis;
 
-/// The values of one webhook. A name has the same value everywhere in the webhook.
+/// The values of one webhook. A placeholder has the same value everywhere in the webhook.
 pub(super) struct Filler(Vec<(&'static str, String)>);
 
 impl Filler {
-    /// Values without an id and a type.
+    /// Creates the values, except those for the id and the type.
     pub(super) fn new(now: UnixMillis) -> anyhow::Result<Self> {
         let date = jiff::Timestamp::from_millisecond(now.0).context("time out of range")?;
         Ok(Self(vec![
@@ -39,7 +39,7 @@ impl Filler {
     }
 }
 
-/// Random bytes in hex.
+/// Returns random bytes in hex.
 pub(crate) fn random_hex(bytes: usize) -> anyhow::Result<String> {
     Ok(hex::encode(random(bytes)?))
 }
@@ -62,7 +62,7 @@ fn uuid() -> anyhow::Result<String> {
     ))
 }
 
-/// Twelve digits without a leading zero.
+/// Returns a number of twelve digits without a leading zero.
 fn digits() -> anyhow::Result<String> {
     let number = random(5)?
         .into_iter()

@@ -1,4 +1,4 @@
-//! Builds a request, with values at the places where a preset reads them.
+//! Builds a request that has values at the locations where a preset reads them.
 
 use anyhow::Context;
 use base64::Engine as _;
@@ -17,7 +17,7 @@ pub(super) struct RequestBuilder {
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
     body: Body,
-    /// The path of the list of a batch.
+    /// The path of the list in the body of a batch.
     batch: Option<JsonPath>,
     /// The form field that contains the batch.
     batch_field: Option<String>,
@@ -61,8 +61,9 @@ impl RequestBuilder {
         })
     }
 
-    /// Puts the type at the first possible place, and returns the type of the request: the fixed
-    /// type of the preset if it has one, or an empty type if the request has no such place.
+    /// Writes the type to the first possible location, and returns the type of the request. This is
+    /// the fixed type of the preset if it has one. It is empty if the request has no location for a
+    /// type.
     pub(super) fn put_type(&mut self, at: &[Location], kind: String) -> String {
         for at in at {
             if let Location::Const(fixed) = at {
@@ -75,12 +76,12 @@ impl RequestBuilder {
         String::new()
     }
 
-    /// Puts a value at the first of these places that exists in this request.
+    /// Writes a value to the first of these locations that the request has.
     pub(super) fn put_first(&mut self, at: &[Location], value: &str) -> bool {
         at.iter().any(|at| self.put(at, value))
     }
 
-    /// Puts a value at a place; `false` if the request has no such place.
+    /// Writes a value to a location. Returns `false` if the request does not have the location.
     pub(super) fn put(&mut self, at: &Location, value: &str) -> bool {
         match (at, &mut self.body) {
             (Location::Header(names), _) => {
@@ -181,8 +182,8 @@ impl RequestBuilder {
         }
     }
 
-    /// Fills in all other places that the preset reads: the parts of a composite key, time,
-    /// account, delivery, and signed values other than the body.
+    /// Fills in all other locations that the preset reads: the parts of a composite key, time,
+    /// account, delivery, and signed values outside the body.
     pub(super) fn rest(
         &mut self,
         preset: &Preset,
@@ -259,7 +260,7 @@ impl RequestBuilder {
     }
 }
 
-/// The JSON in a form field; a list with one empty object if there is none.
+/// Returns the JSON in a form field. If the field is missing, returns a list with one empty object.
 fn list(fields: &[(String, String)], name: &str) -> Value {
     let field = fields.iter().find(|(field, _)| field == name);
     field
@@ -267,7 +268,8 @@ fn list(fields: &[(String, String)], name: &str) -> Value {
         .unwrap_or_else(|| serde_json::json!([{}]))
 }
 
-/// The XML in a form field, encoded as base64; an empty document if there is none.
+/// Returns the XML in a form field, encoded as base64. If the field is missing, returns an empty
+/// document.
 fn document(fields: &[(String, String)], name: &str) -> String {
     let field = fields.iter().find(|(field, _)| field == name);
     field
@@ -275,7 +277,7 @@ fn document(fields: &[(String, String)], name: &str) -> String {
         .unwrap_or_else(|| "<notification></notification>".to_owned())
 }
 
-/// The XML with this element directly below the root. Replaces an element of the same name.
+/// Returns the XML with this element directly below the root. Replaces an element of the same name.
 fn with_element(xml: &str, tag: &str, text: &str) -> String {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let mut xml = xml.to_owned();
@@ -302,7 +304,8 @@ fn is_in(path: &JsonPath, json: &Value) -> bool {
     found.is_ok_and(|raw| raw.is_some_and(|raw| raw.get() != "null"))
 }
 
-/// Writes a number if the text is a number, because most providers write times and ids as numbers.
+/// Writes a number if the text is a number, because most providers send times and ids as JSON
+/// numbers.
 fn write(places: Vec<&mut Value>, value: &str) -> bool {
     let there = !places.is_empty();
     for place in places {
@@ -318,7 +321,7 @@ fn replace(pairs: &mut Vec<(String, String)>, name: &str, value: &str) {
     pairs.push((name.to_owned(), value.to_owned()));
 }
 
-/// The fields of a form, decoded.
+/// Returns the decoded fields of a form.
 fn fields(form: &str) -> Vec<(String, String)> {
     let decoded = |text: &str| {
         let text = text.replace('+', " ");

@@ -11,7 +11,7 @@ const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 const URL: &str = "https://in.example.test/in/s";
 const RSA: &str = include_str!("../../../../shared/tests/data/rsa-test-key.pem");
 
-/// Every variant of every preset that can be sent.
+/// Returns every variant of every preset for which `send` can create a webhook.
 fn all() -> Vec<(Preset, String, Signer)> {
     let params = BTreeMap::from([
         ("audience".to_owned(), "https://in.example.test".to_owned()),

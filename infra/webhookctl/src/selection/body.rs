@@ -1,4 +1,4 @@
-//! Conditions of `--where` on bodies.
+//! Applies the conditions of `--where`, which need the bodies of events.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::json_path::scalar;
@@ -9,19 +9,19 @@ use crate::output::CliError;
 use crate::output::count::thousands;
 use crate::target::Deployment;
 
-/// The maximum number of bodies that a command reads, unless its selection is thorough.
+/// The maximum number of bodies that a command reads. A thorough selection has no limit.
 const MOST_BODIES: usize = 10_000;
 
 /// The number of bodies read in parallel.
 const AT_ONCE: usize = 16;
 
 impl Selection {
-    /// Whether bodies must be read.
+    /// Returns whether the command must read bodies.
     pub(super) fn needs_bodies(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// The maximum number of candidates.
+    /// Returns the maximum number of bodies to read.
     pub(super) fn most_bodies(&self) -> usize {
         if self.thorough {
             usize::MAX - 1
@@ -30,7 +30,8 @@ impl Selection {
         }
     }
 
-    /// The message before bodies are read; an error if there are too many.
+    /// Returns the message that the command prints before it reads bodies. Returns an error if
+    /// there are too many bodies.
     pub(super) fn will_read(&self, count: usize) -> Result<String, CliError> {
         let most = self.most_bodies();
         if count > most {
@@ -44,7 +45,7 @@ impl Selection {
         Ok(text.trim_end().to_owned())
     }
 
-    /// The rows whose body has all required values.
+    /// Returns the rows whose body has all required values.
     pub(super) async fn with_fields(
         &self,
         inbox: &Deployment,
@@ -75,15 +76,16 @@ impl Selection {
     }
 }
 
-/// The error for a body in the bucket, if the bucket name is unknown.
+/// Returns the error for a body in the bucket, if the bucket name is unknown.
 pub(crate) fn no_bucket() -> CliError {
     let message = "a body is in the bucket for large bodies, but the bucket name is unknown";
     CliError::usage("inbox.no_bucket", message)
-        .tip("--body-bucket NAME, the output BodyBucket of the stack")
+        .tip("pass --body-bucket NAME, the output BodyBucket of the stack")
 }
 
 impl Field {
-    /// Whether the body has this value at the path. For several values, one match is enough.
+    /// Returns whether the body has this value at the path. If the path has several values, one
+    /// equal value is sufficient.
     fn is_in(&self, body: &[u8]) -> bool {
         let found = self
             .path

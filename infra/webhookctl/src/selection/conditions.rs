@@ -1,16 +1,17 @@
-//! The conditions of a selection as text and as a document. Neither contains the values of
-//! `--where`: they can be personal data that must be erased.
+//! Describes the conditions of a selection, as text and as a document. Neither contains the values
+//! of `--where`, because these can be personal data that must be erased.
 
 use serde_json::{Map, Value, json};
 
 use super::Selection;
 use crate::output::time::{rfc3339, short};
 
-/// Up to this many ids are listed one by one.
+/// The maximum number of ids that a text lists one by one.
 const FEW_IDS: usize = 20;
 
 impl Selection {
-    /// Such as `github-org failed,dead_letter since 09:10`; `everything` without conditions.
+    /// Describes the conditions, such as `github-org failed,dead_letter since 09:10`. Without
+    /// conditions, returns `everything`.
     pub(crate) fn words(&self) -> String {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
@@ -44,7 +45,8 @@ impl Selection {
         words.join(" ")
     }
 
-    /// The conditions for records: only those that are set, with full times.
+    /// Returns the conditions as a document for stored records. It has only those conditions that
+    /// are set, with full times.
     pub(crate) fn document(&self) -> Value {
         let statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         let via: Vec<&str> = self.via.iter().map(|via| via.as_str()).collect();
@@ -67,7 +69,8 @@ impl Selection {
         Value::Object(said.collect::<Map<_, _>>())
     }
 
-    /// For an empty list: `source=any, status=received, since=24h`.
+    /// Describes the conditions in the message for an empty list, such as `source=any,
+    /// status=received, since=24h`.
     pub(crate) fn asked(&self) -> String {
         let any = |words: Vec<String>| match words.as_slice() {
             [] => "any".to_owned(),
@@ -97,7 +100,8 @@ impl Selection {
         asked.join(", ")
     }
 
-    /// The start time as text: `since 09:10`; empty without a start time.
+    /// Returns the start time as text, such as `since 09:10`. Without a start time, returns an
+    /// empty text.
     pub(crate) fn since_words(&self) -> String {
         match self.span().0 {
             0 => String::new(),

@@ -1,7 +1,7 @@
 //! Finds the events of a selection.
 //!
-//! The `work` index has open events and dead letters of any age, except the newest events. All
-//! other events are found through the `time` index, in the order of receipt.
+//! The `work` index has the open events and dead letters of any age, except the newest events. The
+//! search finds all other events through the `time` index, in the order of receipt.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::UnixMillis;
@@ -19,25 +19,27 @@ use crate::target::Deployment;
 /// The number of rows that one request reads.
 pub(super) const A_BATCH: usize = 100;
 
-/// The number of such requests in parallel.
+/// The number of such requests that run in parallel.
 pub(super) const AT_ONCE: usize = 8;
 
-/// The longest span of a list, because each hour of each source needs its own read.
+/// The maximum number of hours that a list covers. Each hour of each source needs its own read.
 const MOST_HOURS: i64 = 31 * 24;
 
-/// If more events wait, the search uses the `time` index.
+/// The maximum number of waiting events that are read one by one. If there are more, the search
+/// uses the `time` index.
 const MOST_WAITING: usize = 50_000;
 
-/// The clock of a function may be ahead of the clock of this machine.
+/// How far the clock of a function may be ahead of the clock of this machine.
 const CLOCKS_APART_MS: i64 = 60_000;
 
 impl Selection {
-    /// The matching events, up to the limit.
+    /// Returns the matching events, up to the limit.
     pub(crate) async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
         self.find_saying(inbox, want, &mut |_| ()).await
     }
 
-    /// The same. Calls `say` before it reads bodies.
+    /// Returns the matching events, up to the limit. Calls `say` with a message before it reads
+    /// bodies.
     pub(crate) async fn find_saying(
         &self,
         inbox: &Deployment,
@@ -58,7 +60,8 @@ impl Selection {
         }
     }
 
-    /// The keys of all waiting events; `None` if there are too many to read one by one.
+    /// Returns the keys of all waiting events. Returns `None` if there are too many to read one by
+    /// one.
     async fn waiting(
         &self,
         inbox: &Deployment,
@@ -89,7 +92,7 @@ impl Selection {
             *cost += fresh.cost;
             or_more = fresh.or_more;
             keys.extend(fresh.open);
-            // An event can be indexed in the meantime, and then appears twice.
+            // The index can get an event between the two reads, and the event then appears twice.
             keys.sort_unstable();
             keys.dedup();
         }
@@ -145,7 +148,7 @@ impl Selection {
         }
     }
 
-    /// Selects from known events, in any order.
+    /// Selects the matching events from a list of keys, which can be in any order.
     async fn of_these(
         &self,
         inbox: &Deployment,
@@ -235,7 +238,8 @@ impl Selection {
         Ok(want.found(kept, walk.cost))
     }
 
-    /// The part of the span after the position of an earlier list. An error if it is too long.
+    /// Returns the part of the time range after the position of an earlier list. Returns an error
+    /// if the time range is too long.
     fn reading_span(&self, want: &Want) -> Result<(i64, i64), CliError> {
         let (mut from, mut to) = self.span();
         to = to.min(self.now.saturating_add(CLOCKS_APART_MS));
@@ -264,7 +268,7 @@ impl Selection {
         fitting.map(|event| event.key).collect()
     }
 
-    /// The rows of these keys that match, without the conditions on the body. Unordered.
+    /// Returns the rows of these keys that match, in any order. Ignores the conditions on the body.
     async fn rows(
         &self,
         inbox: &Deployment,
@@ -277,7 +281,7 @@ impl Selection {
     }
 }
 
-/// The rows of these keys, unordered.
+/// Returns the rows of these keys, in any order.
 pub(super) async fn read_rows(
     inbox: &Deployment,
     keys: &[EventKey],
@@ -326,7 +330,7 @@ impl Seen {
     }
 }
 
-/// The newest event of the last 24 hours.
+/// Returns the newest event of the last 24 hours.
 pub(crate) async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
     let sources = inbox.sources().into_iter().map(str::to_owned).collect();
     let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
@@ -335,7 +339,7 @@ pub(crate) async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
 }
 
 impl Want {
-    /// Whether the position is after that of the earlier list.
+    /// Returns whether the position is after the position where the earlier list stopped.
     fn is_ahead(&self, position: &Position) -> bool {
         let after = self.after.as_ref();
         after.is_none_or(|after| position.is_behind(after, self.reverse))

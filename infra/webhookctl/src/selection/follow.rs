@@ -1,4 +1,5 @@
-//! Queries for commands that follow events: new arrivals, and their current state.
+//! Reads events for commands that follow the inbox: new arrivals, and the current state of known
+//! events.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::UnixMillis;
@@ -11,12 +12,13 @@ use super::time_scan::Walk;
 use crate::target::Deployment;
 
 impl Selection {
-    /// The start time for following.
+    /// Returns the time from which a command follows events.
     pub(crate) fn followed_since(&self) -> i64 {
         self.since.unwrap_or(self.now)
     }
 
-    /// The events received in this time, oldest first, as far as the `time` index can tell.
+    /// Returns the events received in this time range, oldest first. An event is missing if the
+    /// `time` index does not have it yet.
     pub(crate) async fn arrivals(
         &self,
         inbox: &Deployment,
@@ -37,7 +39,7 @@ impl Selection {
         }
     }
 
-    /// Open events of any age, at most `of_each` of each shard of the index.
+    /// Returns open events of any age, at most `of_each` from each shard of the index.
     pub(crate) async fn open_events(
         &self,
         inbox: &Deployment,
@@ -67,7 +69,7 @@ impl Selection {
         Ok(keys)
     }
 
-    /// The current rows, in the order of receipt.
+    /// Returns the current rows of these keys, in the order of receipt.
     pub(crate) async fn now(
         &self,
         inbox: &Deployment,
@@ -78,7 +80,7 @@ impl Selection {
         Ok(rows)
     }
 
-    /// The rows whose body matches.
+    /// Returns the rows whose body matches.
     pub(crate) async fn by_body(
         &self,
         inbox: &Deployment,
@@ -87,7 +89,7 @@ impl Selection {
         self.with_fields(inbox, rows, &mut Cost::default()).await
     }
 
-    /// Whether a row matches, whatever its time of receipt and its status.
+    /// Returns whether a row matches. Ignores the conditions on the time of receipt and the status.
     pub(crate) fn follows(&self, row: &Row, inbox: &Deployment) -> bool {
         let anywhere = Self {
             statuses: Vec::new(),

@@ -14,13 +14,14 @@ use crate::output::CliError;
 use crate::output::time::{HOUR_MS, age};
 use crate::target::Deployment;
 
-/// The longest time range of an id prefix. A search of a longer range takes too long.
+/// The longest time range that an id prefix may cover. Searching a longer range takes too long.
 const WIDEST_PREFIX_MS: i64 = DAY_MS;
 
-/// The length of a whole id: the prefix and a ULID.
+/// The length of a complete id: the prefix and a ULID.
 const WHOLE: usize = 30;
 
-/// From this many whole ids of one hour, the search reads the hour instead of each id.
+/// The minimum number of complete ids from one hour for which the search reads the whole hour once.
+/// For fewer ids, it looks up each id.
 const WORTH_AN_HOUR: usize = 5;
 
 /// The number of ids to look up in parallel.
@@ -31,8 +32,8 @@ pub(crate) async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
     if let Some((source, id)) = wanted.split_once(':') {
-        // The id can be the provider's, or the key in the table: the key of a quarantined event
-        // has a suffix.
+        // The text can be the provider's id, or the id in the table. The id in the table has a
+        // suffix if the event is quarantined.
         let ours = EventKey::from_pk(&format!("E#{source}#{id}"));
         for key in [Some(EventKey::new(source, id)), ours]
             .into_iter()
@@ -94,7 +95,7 @@ fn ambiguous(wanted: &str, found: &[Row]) -> CliError {
 }
 
 impl Selection {
-    /// The keys of the events with the given ids. An unknown id is an error.
+    /// Returns the keys of the events with the given ids. Returns an error if an id is unknown.
     pub(super) async fn named(
         &self,
         inbox: &Deployment,
@@ -106,7 +107,7 @@ impl Selection {
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        // About five reads for each id: the parts of its hour, then the row.
+        // The lookup of an id needs about five reads: the parts of its hour, and then the row.
         cost.calls += 5 * rows.len() as u64;
         keys.extend(rows.into_iter().map(|row| row.key));
         let mut seen = HashSet::new();
@@ -114,8 +115,8 @@ impl Selection {
         Ok(keys)
     }
 
-    /// Ids that a list printed are often from few hours, so each hour is read once. Returns the
-    /// keys, and the ids that were found.
+    /// Returns the keys of those ids whose hour was read as a whole, and these ids. Ids that a list
+    /// printed are often from few hours, so this reads each hour only once.
     async fn in_their_hours(
         &self,
         inbox: &Deployment,

@@ -1,4 +1,4 @@
-//! The position where a list stopped: its last event.
+//! The position where a list stopped, which is its last event.
 
 use shared::inbox::ledger::Row;
 
@@ -30,12 +30,12 @@ impl Position {
         Ok(Self::new(at, id))
     }
 
-    /// The cursor for `--after`.
+    /// Returns the value for `--after`.
     pub(crate) fn text(&self) -> String {
         format!("{}.{}", self.at, self.id)
     }
 
-    /// Whether this position is later in a list than the other.
+    /// Returns whether this position comes later in a list than the other.
     pub(super) fn is_behind(&self, other: &Self, reverse: bool) -> bool {
         if reverse { self > other } else { self < other }
     }

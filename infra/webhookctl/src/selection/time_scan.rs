@@ -12,8 +12,9 @@ use shared::inbox::ledger::{Cost, HourPart, Ledger, Listed, Next};
 use super::position::Position;
 use crate::output::time::HOUR_MS;
 
-/// The maximum number of hours to read together. The scan starts with one hour and doubles. A busy
-/// inbox reads only its newest hour, and a quiet week does not need a request for each hour.
+/// The maximum number of hours that the scan reads together. The scan starts with one hour and
+/// doubles the number. So it reads only the newest hour of a busy inbox, and does not send a
+/// request for each hour of a quiet week.
 const MOST_HOURS: usize = 16;
 
 /// The number of parts to read in parallel.
@@ -23,9 +24,9 @@ pub(super) struct Walk<'a> {
     ledger: &'a Ledger,
     sources: Vec<String>,
     forward: bool,
-    /// The page size of a part.
+    /// The number of events in one page of a part.
     page: usize,
-    /// The hours that are not read yet, in order.
+    /// The hours that the scan has not read yet, in order.
     hours: VecDeque<(UnixMillis, UnixMillis)>,
     step: usize,
     parts: Vec<Part>,
@@ -40,7 +41,8 @@ struct Part {
 }
 
 impl<'a> Walk<'a> {
-    /// Scans a time range, both ends inclusive: newest first, or oldest first if `forward`.
+    /// Creates a scan of a time range, both ends inclusive. The order is oldest first if `forward`,
+    /// otherwise newest first.
     pub(super) fn new(
         ledger: &'a Ledger,
         sources: Vec<String>,
@@ -64,7 +66,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// At least `count` more events in order, unless the range has no more.
+    /// Returns the next events in order: at least `count`, or all remaining events of the range.
     pub(super) async fn next(&mut self, count: usize) -> anyhow::Result<Vec<Listed>> {
         let mut taken = Vec::new();
         while taken.len() < count {
@@ -86,7 +88,8 @@ impl<'a> Walk<'a> {
         Ok(taken)
     }
 
-    /// All events of one millisecond, sorted by id. The index does not sort them by id.
+    /// Returns all remaining events of one millisecond, sorted by id, because the index does not
+    /// sort them by id.
     async fn of_one_time(&mut self, at: UnixMillis) -> anyhow::Result<Vec<Listed>> {
         let mut taken = Vec::new();
         loop {
@@ -112,7 +115,8 @@ impl<'a> Walk<'a> {
         Ok(taken)
     }
 
-    /// Reads a page of each part without buffered events, until each part has events or ends.
+    /// Reads the next page of each part that has no buffered events, until each part has events or
+    /// has ended.
     async fn refill(&mut self) -> anyhow::Result<()> {
         loop {
             let (ledger, forward, page) = (self.ledger, self.forward, self.page);
@@ -160,7 +164,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The UTC hours of a time range, because the `time` index is partitioned by hour.
+/// Splits a time range into UTC hours, because the `time` index is partitioned by hour.
 pub(super) fn hours(from: i64, to: i64) -> impl Iterator<Item = (UnixMillis, UnixMillis)> {
     let end = move |at: i64| ((at.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
     let starts = std::iter::successors(Some(from), move |at| Some(end(*at) + 1));

@@ -1,4 +1,4 @@
-//! The clients that commands need besides the ledger, created on demand.
+//! Creates the AWS clients that only some commands need.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ use super::file::{Context, Contexts};
 use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
 use crate::output::CliError;
 
-/// The AWS configuration for the inbox that the options select.
+/// Returns the AWS configuration for the inbox that the options select.
 pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> {
     if let Ok(Chosen::Deployed(deployed)) = Chosen::find(target) {
         return Ok(deployed.aws(patience)?);
@@ -25,7 +25,7 @@ pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> 
     Ok(aws_for("none", &Context::default(), target, patience)?)
 }
 
-/// The same for a context that may not be stored yet.
+/// Returns the AWS configuration for a context that may not be stored yet.
 pub(super) fn aws_for(
     name: &str,
     context: &Context,
@@ -38,7 +38,7 @@ pub(super) fn aws_for(
 }
 
 impl Deployment {
-    /// The names of its resources.
+    /// Returns the names of the inbox's resources.
     pub fn names(&self) -> &Names {
         match (&self.local, &self.deployed) {
             (Some(local), _) => &local.names,
@@ -63,7 +63,7 @@ impl Deployment {
         self.client(|clients| clients.s3, Aws::s3)
     }
 
-    /// The Lambda client, with the timeouts of `patience`.
+    /// Returns a Lambda client with the timeouts of `patience`.
     pub fn lambda(&self, patience: CallPolicy) -> anyhow::Result<aws_sdk_lambda::Client> {
         let aws = match &self.local {
             None => self.aws(patience)?,
@@ -72,14 +72,14 @@ impl Deployment {
         Ok(aws_sdk_lambda::Client::new(&aws.sdk_config("LAMBDA")))
     }
 
-    /// The AWS configuration of a deployment. Fails for the local stack.
+    /// Returns the AWS configuration of a deployment. Returns an error for the local stack.
     pub fn aws(&self, patience: CallPolicy) -> anyhow::Result<Aws> {
         let deployed = self.deployed.as_ref();
         let deployed = deployed.context("the local stack is not in AWS")?;
         Ok(deployed.aws(patience)?)
     }
 
-    /// The secrets of one kind: `ingress`, `egress`, `provider-api`.
+    /// Returns the secrets of one kind: `ingress`, `egress` or `provider-api`.
     pub fn secrets(&self, kind: &str) -> anyhow::Result<Secrets> {
         let path = self
             .names()
@@ -93,13 +93,13 @@ impl Deployment {
         })
     }
 
-    /// The secrets of sources that are stored in Secrets Manager.
+    /// Returns the secrets of sources that are stored in Secrets Manager.
     pub fn managed(&self) -> Managed {
         let prefix = self.names().secrets_manager_prefix.as_deref();
         Managed::new(self.config.managed_secrets(), prefix)
     }
 
-    /// A secret of this name in Secrets Manager, for changes.
+    /// Returns the secret of this name in Secrets Manager, for commands that change it.
     pub fn managed_secret(&self, id: String) -> anyhow::Result<ManagedSecret> {
         let aws = match &self.local {
             None => self.aws(CallPolicy::LONG)?,
@@ -108,7 +108,7 @@ impl Deployment {
         Ok(ManagedSecret::new(&aws, id))
     }
 
-    /// The ledger of a deployment with another bucket for large bodies.
+    /// Returns the ledger of a deployment with another bucket for large bodies.
     pub fn ledger_with(&self, bucket: &str) -> anyhow::Result<Ledger> {
         let table = self.names().table.clone().unwrap_or_default();
         let bodies = Some((self.s3()?, bucket.to_owned()));
@@ -117,7 +117,7 @@ impl Deployment {
             .ordering(&self.config))
     }
 
-    /// The work queue.
+    /// Returns the work queue.
     pub fn queue(&self) -> anyhow::Result<Queue> {
         let names = self.names();
         let url = names.queue_url.as_deref();
@@ -126,7 +126,7 @@ impl Deployment {
         Ok(queue.with_backlog(names.backlog_queue_url.clone()))
     }
 
-    /// The inbox, for commands that add events to it.
+    /// Returns the inbox for commands that add events to it.
     pub fn door(&self) -> anyhow::Result<Door> {
         if self.names().bucket.is_none() {
             return Err(self
@@ -139,13 +139,14 @@ impl Deployment {
         })
     }
 
-    /// Whether accepting rejected requests needs the confirmation of their count. A replay needs it
-    /// in every context.
+    /// Returns whether the operator must confirm the number of rejected requests before a command
+    /// accepts them. A replay needs a confirmation in every context.
     pub fn is_protected(&self) -> bool {
         self.deployed.as_ref().is_some_and(|it| it.protected)
     }
 
-    /// Every command that changes something calls this first. `what` completes "cannot".
+    /// Returns an error if the inbox is read-only. Every command that changes something calls this
+    /// first. `what` is a verb phrase for the error message, after "cannot".
     pub fn may_write(&self, what: &str) -> Result<(), CliError> {
         let by_environment = env_var("WEBHOOKCTL_READ_ONLY").is_some_and(|it| it != "0");
         let by_context = self.deployed.as_ref().is_some_and(|it| it.read_only);
@@ -188,7 +189,7 @@ impl Deployment {
 }
 
 impl Local {
-    /// The AWS configuration for the emulated service at `url`.
+    /// Returns the AWS configuration for the emulated service at `url`.
     fn aws(&self, url: &str, patience: CallPolicy) -> anyhow::Result<Aws> {
         let pid = self.pid;
         ensure!(
@@ -204,7 +205,7 @@ impl Local {
 static NO_NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
 impl Contexts {
-    /// The AWS configuration for the context of this name, which may be new.
+    /// Returns the AWS configuration for the context of this name, which may be new.
     pub(crate) fn aws(&self, name: &str, target: &TargetOptions) -> Result<Aws, CliError> {
         let nothing = Context::default();
         let context = self.all.get(name).unwrap_or(&nothing);

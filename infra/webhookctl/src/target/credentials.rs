@@ -1,7 +1,8 @@
-//! Credentials of the operator: the same that the AWS CLI finds, resolved at the first request.
+//! Finds the credentials of the operator: the same that the AWS CLI finds. The lookup starts with
+//! the first request.
 //!
-//! Only the CLI uses the credentials chain. The functions read theirs from the environment, which
-//! keeps their cold start short.
+//! Only the CLI uses the chain of credentials providers. The functions read their credentials from
+//! the environment, which makes their cold start short.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -23,24 +24,25 @@ use shared::base::clock::UnixMillis;
 use crate::output::safe::capped;
 use crate::output::{CliError, Exit};
 
-/// Credentials are refreshed this long before they expire, because a request can take a while.
+/// The time before the expiry at which credentials are refreshed. It must be longer than a request
+/// takes.
 const MARGIN: Duration = Duration::from_secs(300);
 
-/// The identity that a command sends its requests with.
+/// The identity with which a command sends its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Operator {
-    /// The context, for messages.
+    /// The name of the context, for messages.
     pub context: String,
-    /// A profile of `~/.aws/config`, and where its name comes from.
+    /// A profile of `~/.aws/config`, and the place where the command found its name.
     pub profile: Option<Profile>,
     pub region: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {
-    /// From `--profile`: no other credentials are used.
+    /// The profile is from `--profile`, and replaces all other credentials.
     Flag(String),
-    /// From the context: the environment comes first.
+    /// The profile is from the context. Credentials in the environment take precedence.
     Context(String),
 }
 
@@ -52,7 +54,7 @@ impl Profile {
     }
 }
 
-/// A lookup that several requests can await. If one request is cancelled, the next one continues
+/// A lookup that several requests can await. If one request is cancelled, another request continues
 /// the lookup.
 type Look = Shared<BoxFuture<'static, Result<Credentials, CliError>>>;
 
@@ -64,7 +66,8 @@ struct Asked {
 }
 
 impl Operator {
-    /// A provider that resolves credentials on demand, and again shortly before they expire.
+    /// Creates a provider that finds credentials at the first request, and again shortly before
+    /// they expire.
     pub(super) fn credentials(self) -> SharedCredentialsProvider {
         SharedCredentialsProvider::new(Asked {
             operator: self,
@@ -96,7 +99,7 @@ impl Operator {
         }
     }
 
-    /// What went wrong, and how to get credentials.
+    /// Returns an error that says what is wrong, and how to get credentials.
     fn explained(&self, error: &CredentialsError) -> CliError {
         let profile = self.profile.as_ref().map(Profile::name);
         let mut looked = match &self.profile {
@@ -112,7 +115,7 @@ impl Operator {
         let message = format!("no AWS credentials for context {}", self.context);
         let tip = match profile {
             Some(profile) => format!("aws sso login --profile {profile}"),
-            None => "aws sso login, or --profile NAME".to_owned(),
+            None => "run aws sso login, or pass --profile NAME".to_owned(),
         };
         CliError::new("auth.none", Exit::Denied, message)
             .note(looked)
@@ -121,7 +124,8 @@ impl Operator {
 }
 
 impl Asked {
-    /// The lookup in progress, or the last one while its credentials are valid.
+    /// Returns the lookup in progress, or the last lookup while its credentials are valid.
+    /// Otherwise starts a new lookup.
     fn look(&self, now: UnixMillis) -> Look {
         let mut kept = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let is_good = |look: &&Look| match look.peek() {
@@ -160,8 +164,8 @@ fn lasts(credentials: &Credentials, now: UnixMillis) -> bool {
     since.as_millis() > u128::try_from((now + MARGIN).0).unwrap_or_default()
 }
 
-/// The message of the deepest cause. An error of a credential process can contain its output, so
-/// that message is replaced.
+/// Returns the message of the deepest cause. The error of a credential process can contain the
+/// output of this process, so this function replaces its message.
 fn reason(error: &CredentialsError) -> Option<String> {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -179,8 +183,8 @@ fn reason(error: &CredentialsError) -> Option<String> {
     (!says_nothing).then(|| capped(&text, 200).into_owned())
 }
 
-/// The Region of a profile, used if no other setting names a Region. Reads files only; sends no
-/// request.
+/// Returns the Region of a profile, which applies if no other setting gives a Region. Reads only
+/// files, and sends no request.
 pub(super) fn region_of_profile(profile: Option<&str>) -> Option<String> {
     let mut provider = ProfileFileRegionProvider::builder();
     if let Some(profile) = profile {

@@ -1,5 +1,5 @@
-//! The context files of the user and of the project. A project file can add contexts and
-//! protection, but not remove protection.
+//! Reads the context files of the user and of the project. A project file can add contexts and
+//! protect them, but it cannot remove protection.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct Contexts {
     pub read: Vec<PathBuf>,
 }
 
-/// A deployment by name.
+/// A named deployment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Context {
     pub names: Names,
@@ -39,10 +39,10 @@ pub struct Context {
     pub account: Option<String>,
     /// Its sources file, if it does not use the built-in one.
     pub sources: Option<PathBuf>,
-    /// Accepting rejected requests needs the confirmation of their count. A replay needs it in
-    /// every context.
+    /// Whether the operator must confirm the number of rejected requests before a command accepts
+    /// them. A replay needs a confirmation in every context.
     pub protected: bool,
-    /// Commands refuse all changes.
+    /// Whether commands refuse all changes.
     pub read_only: bool,
 }
 
@@ -64,7 +64,7 @@ struct FileContext {
     sources: Option<PathBuf>,
     protected: bool,
     read_only: bool,
-    // The names are listed one by one, because `flatten` would accept unknown keys.
+    // Each name is a field here, because `flatten` would accept unknown keys.
     url: Option<String>,
     table: Option<String>,
     bucket: Option<String>,
@@ -81,7 +81,7 @@ struct FileContext {
 }
 
 impl Contexts {
-    /// Reads the files of this user and of the project around this folder.
+    /// Reads the file of this user, and the file of the project that contains this folder.
     pub fn read() -> anyhow::Result<Self> {
         // Without a home folder there is no user file.
         let at_home = || {
@@ -115,7 +115,7 @@ impl Contexts {
         Ok(contexts)
     }
 
-    /// Adds the settings of a file. Settings from earlier files win.
+    /// Adds the settings of a file. Settings of files that were read earlier take precedence.
     fn add(&mut self, text: &str, path: &Path) -> Result<(), CliError> {
         let file: File = toml::from_str(text).map_err(|error| refused(&error, text, path))?;
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -132,7 +132,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// The file for new contexts.
+    /// Returns the file for new contexts.
     pub(crate) fn user_file(&self) -> Result<&Path, CliError> {
         self.user_file.as_deref().ok_or_else(|| {
             CliError::usage("context.no_home", "no home folder to store contexts in")
@@ -140,12 +140,12 @@ impl Contexts {
         })
     }
 
-    /// The context of this name.
+    /// Returns the context of this name.
     pub fn get(&self, name: &str) -> Result<&Context, CliError> {
         self.all.get(name).ok_or_else(|| self.unknown(name))
     }
 
-    /// Whether a context can have this name.
+    /// Returns whether a context can have this name.
     pub(crate) fn check_new_name(name: &str) -> Result<(), CliError> {
         check_name(name)
     }
@@ -154,7 +154,7 @@ impl Contexts {
         let mut known: Vec<&str> = self.all.keys().map(String::as_str).collect();
         known.push("local");
         if self.default.as_deref() == Some(name) {
-            // The value may be a key, so the error does not repeat it.
+            // The value may be a key, so the error message does not contain it.
             let message = "the default context of the file does not exist";
             return CliError::usage("context.unknown", message)
                 .note(format!("contexts: {}", known.join(", ")))
@@ -169,7 +169,8 @@ impl Contexts {
             .did_you_mean(name, known)
     }
 
-    /// Whether the table belongs to a protected context, also if it is selected by other means.
+    /// Returns whether the table belongs to a protected context. A command can also select the
+    /// table without this context.
     pub fn protects(&self, table: &str, region: &str) -> bool {
         self.all.values().any(|context| {
             context.protected
@@ -210,7 +211,8 @@ impl FileContext {
 }
 
 impl Context {
-    /// Merges two contexts. Values of `self` win, but protection of either applies.
+    /// Merges two contexts. The values of `self` take precedence. The result is protected if one of
+    /// the contexts is protected.
     fn over(self, below: Self) -> Self {
         Self {
             names: self.names.or(&below.names),
@@ -233,15 +235,16 @@ fn check_name(name: &str) -> Result<(), CliError> {
         return Err(CliError::usage("context.name", message));
     }
     if name.is_empty() || !name.chars().all(legal) {
-        // The name may be a key in the wrong place, so the error does not repeat it.
+        // The name may be a key that was pasted to the wrong place, so the error message does not
+        // contain it.
         let message = "invalid context name";
         let error = CliError::usage("context.name", message);
-        return Err(error.tip("letters, digits, - and _"));
+        return Err(error.tip("use letters, digits, - and _"));
     }
     Ok(())
 }
 
-/// The error with its place in the file.
+/// Returns an error with the position in the file.
 fn unnamed(error: CliError, name: &str, text: &str, path: &Path) -> CliError {
     let line = text.lines().position(|line| line.contains(name));
     let place = path.display();
@@ -251,7 +254,7 @@ fn unnamed(error: CliError, name: &str, text: &str, path: &Path) -> CliError {
     })
 }
 
-/// The error of a TOML file: the line, the cause, and a suggestion.
+/// Returns the error of a TOML file: the line, the cause, and a suggestion.
 fn refused(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
     let place = path.display();
     let why = refusal(error, text);
@@ -261,7 +264,7 @@ fn refused(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
     };
     let said = error.message();
     let ours = CliError::usage("context.file", message);
-    // "unknown field `regoin`, expected one of `stack`, `region`, …"
+    // The message has the form "unknown field `regoin`, expected one of `stack`, `region`, …".
     let mut quoted = said.split('`').skip(1).step_by(2);
     match (said.starts_with("unknown field"), quoted.next()) {
         (true, Some(wrong)) => ours.did_you_mean(wrong, quoted),
@@ -313,7 +316,7 @@ table = "mitt-prod-Inbox-1ABC"
     fn the_project_cannot_undo_protection() {
         let contexts = both("[context.prod]\nprotected = false\nread_only = false\n");
         assert!(contexts.get("prod").unwrap().protected);
-        // Another context name for the same table does not remove protection either.
+        // A second context for the same table does not remove its protection.
         let aside = both("[context.aside]\ntable = \"mitt-prod-Inbox-1ABC\"\n");
         assert!(aside.protects("mitt-prod-Inbox-1ABC", "eu-west-1"));
         assert!(!aside.protects("mitt-prod-Inbox-1ABC", "us-east-1"));

@@ -1,4 +1,4 @@
-//! Changes of a secret in Secrets Manager, for rotation. The functions never change secrets.
+//! Changes a secret in Secrets Manager, for rotation. The functions never change secrets.
 
 use anyhow::Context as _;
 use aws_sdk_secretsmanager::Client;
@@ -18,7 +18,7 @@ pub struct ManagedSecret {
     id: String,
 }
 
-/// A version with its labels. Its value is not read.
+/// A version with its labels. The CLI does not read its value.
 #[derive(Clone, Debug)]
 pub struct Labelled {
     pub version_id: String,
@@ -34,9 +34,9 @@ impl ManagedSecret {
         }
     }
 
-    /// Stores a new current version; the old current version becomes the previous one. Creates the
-    /// secret if it does not exist. `false` means that another process has created the secret or
-    /// the version in the meantime.
+    /// Stores a new current version. The old current version becomes the previous version. Creates
+    /// the secret if it does not exist. Returns `false` if another process has created the secret
+    /// or the version in the meantime.
     pub async fn put(&self, version_id: &str, secret: &Secret) -> anyhow::Result<bool> {
         let put = self
             .client
@@ -59,7 +59,7 @@ impl ManagedSecret {
         Err(error).with_context(|| format!("store a version of the secret {}", self.id))
     }
 
-    /// Creates the secret; `false` means that it already exists.
+    /// Creates the secret. Returns `false` if it already exists.
     pub async fn create(&self, version_id: &str, secret: &Secret) -> anyhow::Result<bool> {
         let created = self
             .client
@@ -84,7 +84,7 @@ impl ManagedSecret {
         }
     }
 
-    /// The versions with a label. Empty if the secret does not exist.
+    /// Returns the versions that have a label. Returns none if the secret does not exist.
     pub async fn versions(&self) -> anyhow::Result<Vec<Labelled>> {
         let (mut versions, mut next) = (Vec::new(), None);
         loop {
@@ -121,9 +121,9 @@ impl ManagedSecret {
         }
     }
 
-    /// Removes the labels of a version; `version` and `heir` are prefixes of version ids. If the
-    /// version is current, its label moves to `heir` first, because a secret always has a current
-    /// version. A version without labels is deprecated, and Secrets Manager can delete it.
+    /// Removes the labels of a version. `version` and `heir` are prefixes of version ids. If the
+    /// version is current, this first moves the current label to `heir`, because a secret always
+    /// has a current version. Secrets Manager can delete a version without labels.
     pub async fn retire(&self, version: &str, heir: &str) -> anyhow::Result<()> {
         let versions = self.versions().await?;
         let find = |of: &str| versions.iter().find(|known| short(&known.version_id) == of);
@@ -137,7 +137,8 @@ impl ManagedSecret {
             let moved = moved.move_to_version_id(&heir.version_id).send().await;
             moved.with_context(|| format!("move {CURRENT} of the secret {}", self.id))?;
             stages.retain(|stage| stage != CURRENT && stage != PREVIOUS);
-            // Secrets Manager gives this label to the version that loses AWSCURRENT.
+            // Secrets Manager gives this label to the version that loses AWSCURRENT, so it must be
+            // removed too.
             stages.push(PREVIOUS.to_owned());
         }
         for stage in stages {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The names that commands need. A stack has them in the parameter [`Names::parameter`] and as
-/// outputs.
+/// The resource names that commands need. A stack publishes them in the SSM parameter
+/// [`Names::parameter`] and as outputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Names {
-    /// `{url}/in/{source}` takes webhooks.
+    /// The base URL. A webhook for a source goes to `{url}/in/{source}`.
     pub url: Option<String>,
     pub table: Option<String>,
     /// The bucket for bodies that are too large for a row.
@@ -31,12 +31,13 @@ pub struct Names {
 }
 
 impl Names {
-    /// The SSM parameter with the names of a stack. It contains no secrets.
+    /// Returns the name of the SSM parameter with the names of a stack. The parameter contains no
+    /// secrets.
     pub fn parameter(stack: &str) -> String {
         format!("/{stack}/names")
     }
 
-    /// Each name with its key in context files and its output of the stack.
+    /// Returns each name with its key in context files and its output of the stack.
     pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 13] {
         [
             ("url", "ApiUrl", &mut self.url),
@@ -75,7 +76,7 @@ impl Names {
         ]
     }
 
-    /// The names from the outputs of a stack. Ignores unknown outputs.
+    /// Returns the names from the outputs of a stack. Ignores unknown outputs.
     pub fn from_outputs(outputs: &BTreeMap<String, String>) -> Self {
         let mut names = Self::default();
         for (_, output, name) in names.fields() {
@@ -93,7 +94,7 @@ impl Names {
         self
     }
 
-    /// These names, completed with those of `other`.
+    /// Returns these names. Takes missing names from `other`.
     #[must_use]
     pub fn or(mut self, other: &Self) -> Self {
         let mut other = other.clone();
@@ -105,8 +106,9 @@ impl Names {
         self
     }
 
-    /// The path of the secrets of one kind: `ingress`, `egress`, `provider-api`. If no path is set,
-    /// it is derived from the table name, which CloudFormation creates as `<stack>-Inbox-<random>`.
+    /// Returns the path of the secrets of one kind: `ingress`, `egress` or `provider-api`. If no
+    /// path is set, derives it from the table name, which CloudFormation creates as
+    /// `<stack>-Inbox-<random>`.
     pub fn secrets(&self, kind: &str) -> Option<String> {
         let by_table = || {
             let (stack, _) = self.table.as_deref()?.rsplit_once("-Inbox-")?;

@@ -1,8 +1,8 @@
-//! The options that name a deployment.
+//! The options that select a deployment.
 
 use clap::Args;
 
-/// Which deployment a command talks to.
+/// The options that select the deployment of a command.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct TargetOptions {

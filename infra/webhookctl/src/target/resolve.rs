@@ -1,4 +1,5 @@
-//! Selects the inbox of a command: flags, then environment, then project file, then user file.
+//! Selects the inbox of a command. The order of precedence is: flags, environment, project file,
+//! user file.
 
 use std::path::PathBuf;
 
@@ -26,11 +27,11 @@ pub struct Deployed {
     pub names: Names,
     pub stack: Option<String>,
     pub region: Option<String>,
-    /// The Region of the context, if another Region overrides it.
+    /// The Region of the context, if the environment or a flag overrides it.
     pub other_region: Option<String>,
     pub profile: Option<Profile>,
     pub endpoint_url: Option<String>,
-    /// The expected AWS account.
+    /// The AWS account that the context expects.
     pub account: Option<String>,
     pub sources: Option<PathBuf>,
     pub protected: bool,
@@ -65,7 +66,7 @@ impl Chosen {
         Ok(Self::Deployed(Box::new(deployed)))
     }
 
-    /// Whether the options or the files select an inbox other than a local `dev`.
+    /// Returns whether the options or the files select an inbox other than a local `dev`.
     pub fn is_named(target: &TargetOptions) -> anyhow::Result<bool> {
         if target.context.is_some() || target.table.is_some() {
             return Ok(true);
@@ -131,7 +132,7 @@ impl Deployed {
         })
     }
 
-    /// The AWS configuration. Sends no request.
+    /// Returns the AWS configuration. Sends no request.
     pub fn aws(&self, patience: CallPolicy) -> Result<Aws, CliError> {
         aws(
             &self.name,
@@ -142,7 +143,7 @@ impl Deployed {
         )
     }
 
-    /// Where requests go, for error messages.
+    /// Returns the target of the requests, for error messages.
     pub fn place(&self) -> Place {
         Place {
             context: Some(self.name.clone()),
@@ -154,7 +155,7 @@ impl Deployed {
     }
 }
 
-/// The AWS configuration for a context that may not exist yet.
+/// Returns the AWS configuration for a context that may not exist yet.
 pub(super) fn aws(
     context: &str,
     region: Option<String>,
@@ -164,7 +165,7 @@ pub(super) fn aws(
 ) -> Result<Aws, CliError> {
     let Some(region) = region else {
         let error = CliError::usage("usage.region", "no AWS Region");
-        return Err(error.tip("--region REGION, or AWS_REGION"));
+        return Err(error.tip("pass --region REGION, or set AWS_REGION"));
     };
     let nobody = aws_credential_types::Credentials::new("", "", None, None, "none");
     let operator = Operator {
@@ -176,7 +177,8 @@ pub(super) fn aws(
     Ok(aws.acting_as(operator.credentials()))
 }
 
-/// The profile of the flag; otherwise that of the context, unless the environment names one.
+/// Returns the profile of the flag. Without the flag, returns the profile of the context, unless
+/// the environment names one.
 pub(super) fn profile(target: &TargetOptions, said: &Context) -> Option<Profile> {
     let by_flag = target.profile.clone().map(Profile::Flag);
     by_flag.or_else(|| {
@@ -206,9 +208,9 @@ fn nothing(contexts: &Contexts) -> CliError {
     let error = no_local("no inbox is selected, and no local stack is running in this folder");
     let known: Vec<&str> = contexts.all.keys().map(String::as_str).collect();
     if known.is_empty() {
-        return error.tip("webhookctl dev, or webhookctl context add NAME --stack STACK");
+        return error.tip("run webhookctl dev, or webhookctl context add NAME --stack STACK");
     }
-    error.tip(format!("-c NAME, one of: {}", known.join(", ")))
+    error.tip(format!("pass -c NAME, one of: {}", known.join(", ")))
 }
 
 #[cfg(test)]

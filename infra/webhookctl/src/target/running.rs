@@ -1,4 +1,4 @@
-//! The description of a stack in this process, for other commands.
+//! Describes a stack in this process for other commands.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use local::Stack;
 use super::{Local, Names};
 
 impl Local {
-    /// What commands need to know about a stack in this process, with these sources.
+    /// Returns the description of a stack in this process, with these sources.
     pub fn of(stack: &Stack, sources: &Path) -> anyhow::Result<Self> {
         let endpoints = stack.endpoints();
         Ok(Self {
@@ -30,7 +30,8 @@ impl Local {
     }
 }
 
-/// A user's own template can omit some of these resources.
+/// Returns the names of the stack's resources. A user's own template can lack some of these
+/// resources.
 fn names(stack: &Stack) -> Names {
     let queue = |id: &str| stack.queue_url(id).ok().map(str::to_owned);
     let function = |id: &str| {

@@ -1,11 +1,12 @@
-//! Changes to the user's context file. All other settings, and the comments, stay unchanged.
+//! Changes the user's context file. All other settings and the comments stay unchanged.
 
 use anyhow::Context as _;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::Context;
 
-/// The file with this context, which replaces the settings of a context of the same name.
+/// Returns the text of the file with this context. Replaces the settings of a context that has the
+/// same name.
 pub(crate) fn with_context(text: &str, name: &str, context: &Context) -> anyhow::Result<String> {
     let mut document: DocumentMut = text.parse().context("read the context file")?;
     let mut parent = Table::new();
@@ -40,14 +41,14 @@ pub(crate) fn with_context(text: &str, name: &str, context: &Context) -> anyhow:
     Ok(document.to_string())
 }
 
-/// The file with another default.
+/// Returns the text of the file with another default context.
 pub(crate) fn with_default(text: &str, name: &str) -> anyhow::Result<String> {
     let mut document: DocumentMut = text.parse().context("read the context file")?;
     set(document.as_table_mut(), "default", Some(name));
     Ok(document.to_string())
 }
 
-/// Sets or removes a key. The comments of a key that stays are kept.
+/// Sets or removes a key. If the key stays, its comments stay too.
 fn set(table: &mut dyn TableLike, key: &str, value: Option<impl Into<Value>>) {
     let Some(value) = value else {
         table.remove(key);

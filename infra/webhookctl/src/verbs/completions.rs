@@ -1,6 +1,6 @@
-//! `completions` and `man`: generated from the tree of commands.
+//! `completions` and `man`: generates completion scripts and man pages from the tree of commands.
 //!
-//! The script runs the program at each completion. The program answers from local data: the tree of
+//! The script runs this program for each completion. The program reads only local data: the tree of
 //! commands, the contexts and sources files, and the names that earlier commands have printed.
 
 use std::path::{Path, PathBuf};
@@ -19,13 +19,14 @@ use crate::completion_cache::{self, Kind};
 use crate::output::{Exit, Printer};
 use crate::target::{Contexts, Local};
 
-/// The name of the program in the shell.
+/// The name that a user types to run the program.
 const NAME: &str = "webhookctl";
 
 /// The environment variable with the name of the shell that requests completions.
 const ASKED: &str = "WEBHOOKCTL_COMPLETE";
 
-/// Answers a shell that requests completions, and exits; otherwise does nothing.
+/// Answers a shell that requests completions, and exits. Does nothing if no shell requests
+/// completions.
 pub fn answer_shell() {
     CompleteEnv::with_factory(|| with_names(tree()))
         .var(ASKED)
@@ -53,7 +54,7 @@ pub(super) fn man(args: &ManArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Adds candidates to the arguments that accept a name.
+/// Adds completion candidates to the arguments that accept a name.
 fn with_names(tree: Command) -> Command {
     let is_inspect = tree.get_name() == "inspect";
     let tree = tree.mut_args(|arg| match arg.get_id().as_str() {
@@ -70,7 +71,7 @@ fn with_names(tree: Command) -> Command {
 
 fn candidates(names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let numbered = names.into_iter().enumerate();
-    // Keeps the order of the names; clap would sort them.
+    // The display order keeps the order of the names. Without it, clap would sort them.
     let candidate = |(place, name)| CompletionCandidate::new(name).display_order(Some(place));
     numbered.map(candidate).collect()
 }
@@ -103,7 +104,7 @@ fn sources() -> Vec<CompletionCandidate> {
     candidates(sources.map(|source| source.name.clone()))
 }
 
-/// The sources file of a context; `None` means the built-in sources.
+/// Returns the sources file of a context. `None` means the built-in sources.
 fn file_of_sources(context: &str) -> Option<PathBuf> {
     if context == "local" {
         return Some(Local::find().ok()??.sources);
@@ -111,7 +112,7 @@ fn file_of_sources(context: &str) -> Option<PathBuf> {
     Contexts::read().ok()?.all.remove(context)?.sources
 }
 
-/// The context that the command line, the environment or the contexts files select.
+/// Returns the context that the command line, the environment or the contexts files select.
 fn context() -> String {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     on_the_line(words.skip_while(|word| word != "--"))

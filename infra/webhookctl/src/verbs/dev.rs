@@ -28,7 +28,7 @@ use render::Teller;
 use secrets::PREFIX;
 use stay::Stay;
 
-/// The template at the time this program was built.
+/// The template from which this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
 pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit> {
@@ -107,8 +107,8 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
         state: args.state.clone(),
         port: args.port,
         sources_file: Some(files.sources.clone()),
-        // The prefix lets sources with `secret_store = "secrets-manager"` work locally. The sweep
-        // runs every minute, because a developer is waiting for it.
+        // With a prefix, sources with `secret_store = "secrets-manager"` also work locally. The
+        // sweep runs every minute, because a developer waits for its result.
         parameters: [
             ("SecretsManagerPrefix".to_owned(), PREFIX.to_owned()),
             ("SweepEvery".to_owned(), "rate(1 minute)".to_owned()),
@@ -152,7 +152,7 @@ fn port_taken(error: anyhow::Error, port: u16) -> anyhow::Error {
     .into()
 }
 
-/// The files that the stack reads. They are written into the state folder, or into `.mitt`.
+/// The files that the stack reads. `dev` writes them to the state folder, or to `.mitt`.
 struct Files {
     template: PathBuf,
     sources: PathBuf,
@@ -184,7 +184,7 @@ impl Files {
     }
 }
 
-/// The folder of the function binaries: `--binaries`, or the folder of this program.
+/// Returns the folder of the function binaries: `--binaries`, or the folder of this program.
 fn binaries(args: &DevArgs) -> anyhow::Result<PathBuf> {
     if let Some(folder) = &args.binaries {
         return Ok(folder.clone());

@@ -1,7 +1,7 @@
-//! `dlq`: lists dead letters, grouped by error, and redrives them.
+//! `dlq`: lists dead letters, grouped by error, and replays them.
 //!
-//! The commands read dead letters from the table and not from the dead-letter queue, because
-//! reading a message from a queue means receiving it.
+//! The commands read dead letters from the table and not from the dead-letter queue. To read a
+//! message of a queue, they would have to receive it, which hides it from other readers.
 
 pub(crate) mod counts;
 mod group;
@@ -19,7 +19,7 @@ use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Found, Position, Selection, Want};
 use crate::target::Deployment;
 
-/// At most this many dead letters are read to group them.
+/// The maximum number of dead letters that a command reads to group them.
 const MOST: usize = 10_000;
 
 pub(super) async fn run(
@@ -70,7 +70,8 @@ async fn dead_letters(
     selection.find(inbox, want).await
 }
 
-/// When the event became a dead letter. Rows without this time use the time of receipt.
+/// Returns the time at which the event became a dead letter. If the row does not have it, returns
+/// the time of receipt.
 fn died_at(row: &Row) -> i64 {
     row.dead_at.unwrap_or(row.received_at).0
 }

@@ -44,7 +44,8 @@ pub(super) async fn doctor(
     Ok(exit(&checked, args.strict))
 }
 
-/// The checks that `--only` names, in the order of [`ALL`]; without `--only`, all checks.
+/// Returns the checks that `--only` names, in the order of [`ALL`]. Without `--only`, returns all
+/// checks.
 fn wanted(args: &DoctorArgs) -> Result<Vec<&'static Check>, CliError> {
     for name in &args.only {
         let known = |check: &&Check| check.name == name || check.group() == name;

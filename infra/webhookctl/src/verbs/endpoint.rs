@@ -19,7 +19,7 @@ use crate::target::Deployment;
 #[derive(Serialize)]
 struct Row {
     source: String,
-    /// `unknown` before the first check.
+    /// The state of the endpoint. It is `unknown` before the first check.
     health: String,
     since: Option<String>,
     dark_since: Option<String>,
@@ -177,7 +177,10 @@ async fn enable(
 fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     let status = &enabled.status;
     let mut text = match &enabled.did {
-        None => format!("{} is good; nothing was changed\n", status.source),
+        None => format!(
+            "the endpoint of {} is healthy; nothing was changed\n",
+            status.source
+        ),
         Some(did) => format!("{}: {did}, by {who}\n", status.source),
     };
     if enabled.did.is_none() {
@@ -187,7 +190,7 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     let Some(dark) = status.dark_since else {
         return text;
     };
-    let _ = writeln!(text, "  dark since {}", rfc3339(dark.0));
+    let _ = writeln!(text, "  not delivering since {}", rfc3339(dark.0));
     let _ = match (&enabled.synced, has_sync) {
         (Some(synced), _) if synced.complete => writeln!(
             text,
@@ -201,7 +204,7 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
         ),
         (None, true) => writeln!(
             text,
-            "  the next sync finds missed events after the endpoint is good again"
+            "  the next sync finds missed events after the endpoint is healthy again"
         ),
         (None, false) => writeln!(
             text,
@@ -211,7 +214,8 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     text
 }
 
-/// The sources with a monitored endpoint. A named source without one is an error.
+/// Returns the sources with a monitored endpoint. Returns an error if the source `only` does not
+/// have one.
 fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Source>, CliError> {
     let all = inbox.config.sources();
     let fits =

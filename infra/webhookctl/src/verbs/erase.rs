@@ -17,7 +17,7 @@ use crate::target::Deployment;
 #[derive(Serialize)]
 struct Report {
     erased: usize,
-    /// Events that a worker was processing; they must be erased later.
+    /// The events that were not erased, because a worker was processing them.
     processing: Vec<String>,
     events: Vec<String>,
     by: String,
@@ -59,7 +59,8 @@ pub(super) async fn erase(
     let who = Change {
         what: "erase",
         why: reason,
-        // The audit log must not contain the searched values, because they are to be erased.
+        // The selection in the audit log omits the searched values, because these values must be
+        // erased.
         selection: selection.words(),
         count: rows.len(),
     }
@@ -151,8 +152,8 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
     }
 }
 
-/// Selects the events to erase. The default span is the longest retention of rows, because small
-/// bodies are stored in the row.
+/// Selects the events to erase. The default time range is the longest retention of rows, because a
+/// row contains small bodies.
 fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Result<Selection> {
     let kept = inbox.config.sources().map(|source| source.retention.rows);
     let since = When::ago(kept.max().unwrap_or_default());

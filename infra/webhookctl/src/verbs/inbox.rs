@@ -1,4 +1,4 @@
-//! `inbox`: stored events.
+//! `inbox`: shows stored events.
 
 mod body;
 mod diff;
@@ -22,7 +22,7 @@ pub(super) use inspect::inspect;
 pub(super) use list::list;
 pub(super) use tail::{EACH, Tail, tail};
 
-/// The view of an event, and for open events whether the source is paused.
+/// Returns the view of an event. For an open event, the view says whether the source is paused.
 async fn standing(inbox: &Deployment, row: &Row) -> anyhow::Result<EventView> {
     let mut event = view(row, &inbox.config);
     if row.is_open() {

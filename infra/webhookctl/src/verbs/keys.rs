@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::output::Printer;
 
-/// A key of a terminal.
+/// A key that a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -16,7 +16,7 @@ pub(super) enum Key {
     Down,
 }
 
-/// The pressed keys; empty without a terminal.
+/// The source of pressed keys. Without a terminal, there are none.
 pub(super) struct Keys(Option<Terminal>);
 
 struct Terminal {
@@ -25,8 +25,8 @@ struct Terminal {
 }
 
 impl Keys {
-    /// Starts reading single keys, unless `--no-input` is given, and prints the list of keys.
-    /// Ctrl-C still interrupts.
+    /// Starts to read single keys, unless `--no-input` is given, and prints the list of keys.
+    /// Ctrl-C still interrupts the command.
     pub(super) fn of_terminal(which: &str, out: &mut Printer) -> Self {
         if !(out.terminal.stdout.terminal && out.terminal.asks) || is_behind() {
             return Self(None);
@@ -41,7 +41,7 @@ impl Keys {
         }
         out.say(&format!("  {which}"));
         let (press, pressed) = unbounded_channel();
-        // The thread ends with the process, because a read of a terminal cannot be cancelled.
+        // A read of a terminal cannot be cancelled, so the thread runs until the process ends.
         std::thread::spawn(move || {
             let mut sequence = Sequence::default();
             for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
@@ -55,12 +55,12 @@ impl Keys {
         Self(Some(Terminal { pressed, before }))
     }
 
-    /// Whether a terminal is attached.
+    /// Returns whether a terminal is attached.
     pub(super) fn are_taken(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The next key. Without a terminal, waits forever.
+    /// Returns the next key. Without a terminal, waits forever.
     pub(super) async fn next(&mut self) -> Key {
         if let Some(terminal) = &mut self.0
             && let Some(key) = terminal.pressed.recv().await
@@ -74,19 +74,21 @@ impl Keys {
 impl Drop for Keys {
     fn drop(&mut self) {
         if let Some(terminal) = &self.0 {
-            // Restores the settings. A closed terminal does not need them, so an error is ignored.
+            // Restores the settings. Ignores an error, because a closed terminal does not need its
+            // settings.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &terminal.before);
         }
     }
 }
 
-/// Whether the process is a background job. The kernel stops a background job that changes the
-/// terminal.
+/// Returns whether the process is a background job. The kernel stops a background job that changes
+/// the terminal.
 fn is_behind() -> bool {
     tcgetpgrp(std::io::stdin()).is_ok_and(|front| front != getpgrp())
 }
 
-/// The state of the escape sequence: an arrow key sends three bytes, the first of which is Escape.
+/// The state of an escape sequence. An arrow key sends three bytes, and the first of them is
+/// Escape.
 #[derive(Clone, Copy, Debug, Default)]
 enum Sequence {
     #[default]
@@ -96,12 +98,12 @@ enum Sequence {
 }
 
 impl Sequence {
-    /// The key that this byte completes.
+    /// Returns the key that this byte completes, if there is one.
     /// <https://invisible-island.net/xterm/ctlseqs/ctlseqs.html>
     fn take(&mut self, byte: u8) -> Option<Key> {
         let (next, key) = match (*self, byte) {
             (_, 0x1b) => (Self::Escaped, None),
-            // With a modifier such as Shift, numbers precede the letter.
+            // If a modifier such as Shift is pressed, numbers come before the letter.
             (Self::Escaped, b'[' | b'O') | (Self::Inside, b'0'..=b'9' | b';') => {
                 (Self::Inside, None)
             }
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(keys(b"rq"), [Key::Char('r'), Key::Char('q')]);
         assert_eq!(keys(b"\x1b[A\x1bOBd"), [Key::Up, Key::Down, Key::Char('d')]);
         assert_eq!(keys(b"\x1b[1;2Aq"), [Key::Up, Key::Char('q')]);
-        // The Left key, a function key, and Escape before a letter.
+        // The bytes are the Left key, a function key, and Escape before a letter.
         assert_eq!(keys(b"\x1b[D\x1b[15~\x1bq"), [Key::Char('q')]);
     }
 }

@@ -1,7 +1,7 @@
 //! `listen`: forwards events of the inbox to a program on this machine as they arrive.
 //!
-//! It polls the `time` index by source and hour. It receives no messages from a queue, and writes
-//! nothing.
+//! The command polls the `time` index by source and hour. It receives no messages from a queue, and
+//! writes nothing to the inbox.
 
 mod deliver;
 mod others;
@@ -86,12 +86,12 @@ fn untouched(inbox: &Deployment) -> &'static str {
     }
 }
 
-/// The poll interval. Reads of the local stack are free; reads of a deployment cost money.
+/// The poll interval. It is longer for a deployment, because each read of a deployment costs money.
 fn every(inbox: &Deployment) -> std::time::Duration {
     std::time::Duration::from_millis(if inbox.local.is_some() { 300 } else { 2000 })
 }
 
-/// How the events of each source are signed again, or the reason why they are not.
+/// For each source, the signing of its events, or the reason why they are not signed again.
 type Signings = BTreeMap<String, Result<Signing, String>>;
 
 fn signing(args: &ListenArgs, inbox: &Deployment, wanted: &Wanted) -> anyhow::Result<Signings> {

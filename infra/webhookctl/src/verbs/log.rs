@@ -9,7 +9,7 @@ use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// The default of `--since`: 90 days.
+/// The default time range: 90 days.
 const QUARTER_MS: i64 = 90 * DAY_MS;
 
 #[derive(Serialize)]
@@ -17,7 +17,7 @@ struct Entry {
     id: String,
     at: String,
     what: String,
-    /// The AWS identity; on a local stack, the name of the user.
+    /// The AWS identity of the operator. On a local stack, this is the user name.
     by: String,
     events: u64,
     selection: String,
@@ -49,7 +49,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
     let items: Vec<Entry> = deeds.found.into_iter().map(Entry::from).collect();
     let since = rfc3339(from);
     let mut footer = format!("{} newest since {since} · {}", items.len(), inbox.name);
-    // A time serves as cursor, because people can read it.
+    // The cursor is a time, because people can read it.
     if let Some(last) = items.last().filter(|_| deeds.more) {
         footer = format!(
             "{footer} · more entries: --until {}, or a larger -n",
@@ -79,7 +79,8 @@ impl From<AuditEntry> for Entry {
     }
 }
 
-/// The last part of an ARN, which for a role is the session name, usually a person.
+/// Returns the last part of an ARN. For a role, this is the session name, which usually names a
+/// person.
 fn name(arn: &str) -> String {
     arn.rsplit(['/', ':']).next().unwrap_or(arn).to_owned()
 }

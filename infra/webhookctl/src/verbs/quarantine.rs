@@ -1,5 +1,5 @@
-//! `quarantine`: list, inspect, reverify and delete rejected requests, and release quarantined
-//! events.
+//! `quarantine`: lists, inspects, reverifies and deletes rejected requests, and releases
+//! quarantined events.
 
 mod confirm;
 mod decide;
@@ -22,8 +22,8 @@ use crate::selection::{named, sources};
 use crate::target::Deployment;
 pub(super) use reach::Keys;
 
-/// How far back the default selection reaches. It is longer than the retention of a week because
-/// DynamoDB deletes expired items late.
+/// The default time range. It is longer than the retention of a week, because DynamoDB deletes
+/// expired items late.
 const WEEK_MS: i64 = 8 * DAY_MS;
 
 pub(super) async fn run(
@@ -41,7 +41,7 @@ pub(super) async fn run(
     }
 }
 
-/// The selected requests, newest first.
+/// Returns the selected requests, newest first.
 async fn chosen(
     inbox: &Deployment,
     selection: &HeldSelection,
@@ -75,15 +75,15 @@ async fn chosen(
     Ok(held)
 }
 
-/// The id prefixes of the selection, in the stored spelling.
+/// Returns the id prefixes of the selection, in the stored spelling.
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let ids = named(asked)?.into_iter();
-    // An id has upper-case letters after its prefix.
+    // An id has upper-case letters after `evt_`.
     let ids = ids.map(|id| format!("evt_{}", id.trim_start_matches("evt_").to_uppercase()));
     Ok(ids.collect())
 }
 
-/// The selection as text, for the message of an empty list and for the audit log.
+/// Describes the selection, for the message of an empty list and for the audit log.
 fn asked(selection: &HeldSelection) -> String {
     let or_any = |words: Vec<&str>| match words.as_slice() {
         [] => "any".to_owned(),

@@ -1,4 +1,4 @@
-//! `reconcile`: compares provider objects with local state.
+//! `reconcile`: compares the objects of a provider with your own state.
 
 mod list;
 mod repair;
@@ -12,7 +12,7 @@ use crate::cli::{Global, ReconcileCommand, ReconcileSelection};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Number of recent reports of a comparison that are searched for an id.
+/// The number of recent reports of each comparison in which an id is searched.
 const RECENT: i32 = 50;
 
 pub(super) async fn run(
@@ -28,7 +28,7 @@ pub(super) async fn run(
     }
 }
 
-/// The selected comparisons. A comparison that is named must exist.
+/// Returns the selected comparisons. Returns an error if a named comparison does not exist.
 fn selected<'i>(
     inbox: &'i Deployment,
     selection: &ReconcileSelection,
@@ -56,7 +56,8 @@ fn selected<'i>(
     Ok(found)
 }
 
-/// The only report whose id has this prefix.
+/// Returns the report whose id has this prefix. Returns an error if there is none, or more than
+/// one.
 async fn find(inbox: &Deployment, id: &str, now: UnixMillis) -> anyhow::Result<Report> {
     let mut found = Vec::new();
     for (source, reconcile) in inbox.config.reconciles() {

@@ -1,7 +1,7 @@
-//! `replay`: processes a chosen set of events again, by a plan that is frozen when it is made.
+//! `replay`: processes a chosen set of events again. A plan stores the set, and cannot grow later.
 //!
-//! [`decision`] decides from the row of each event whether it is replayed. [`plan`] makes a plan
-//! from these decisions, and [`executor`] applies it step by step.
+//! [`decision`] decides from the row of each event whether the event runs again. [`plan`] makes a
+//! plan from these decisions, and [`executor`] applies it step by step.
 
 mod apply;
 mod confirm;
@@ -26,7 +26,7 @@ use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// Number of recent plans that are searched for an id prefix.
+/// The number of recent plans in which an id prefix is searched.
 const RECENT: usize = 10_000;
 
 pub(super) async fn run(
@@ -40,7 +40,7 @@ pub(super) async fn run(
         _ => false,
     };
     if out.format == Format::Csv && !is_list {
-        // Refuse the format before anything is changed, because the result could not be printed.
+        // The format is checked before anything changes, because the result could not be printed.
         let error = CliError::usage("usage.output", "-o csv is not available for a plan");
         return Err(error.tip("-o json").into());
     }
@@ -55,8 +55,8 @@ pub(super) async fn run(
     }
 }
 
-/// Makes and applies a plan in one step: prints the plan, asks for its count unless `confirm`
-/// equals it, and replays the events whose effects are known not to have happened.
+/// Makes and applies a plan in one step. Prints the plan, asks for its count unless `confirm`
+/// equals it, and replays those events whose effects are known not to have happened.
 pub(crate) async fn plan_and_apply(
     selection: Selection,
     reason: &str,
@@ -72,7 +72,7 @@ pub(crate) async fn plan_and_apply(
     Box::pin(apply::apply(args, inbox, out)).await
 }
 
-/// Finds a plan by its id or a unique prefix of it.
+/// Finds a plan by its id, or by a unique prefix of its id.
 async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Result<Plan> {
     let text = wanted.strip_prefix("rpl_").unwrap_or(wanted);
     let id = format!("rpl_{}", text.to_ascii_uppercase());
@@ -105,7 +105,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
         .into())
 }
 
-/// The work queue of an inbox.
+/// Returns the work queue of an inbox.
 fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
     match &at.queue_url {
         Some(url) => Ok(Queue::new(inbox.sqs()?, url)),
@@ -113,13 +113,13 @@ fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
     }
 }
 
-/// `1 event was not touched`
+/// Returns a text such as `1 event was not touched`.
 fn untouched(count: usize) -> String {
     let were = if count == 1 { "was" } else { "were" };
     format!("{} {were} not touched", plural(count, "event"))
 }
 
-/// The last part of an ARN, as a short name of an operator.
+/// Returns the last part of an ARN, as a short name of an operator.
 fn short(who: &str) -> &str {
     who.rsplit(['/', ':']).next().unwrap_or(who)
 }

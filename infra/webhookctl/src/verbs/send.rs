@@ -36,17 +36,17 @@ struct Told {
     bytes: usize,
     status: u16,
     took_ms: u128,
-    /// The event's id, if the inbox can be read and has the event.
+    /// The id of the event. It is missing if the inbox cannot be read, or does not have the event.
     id: Option<String>,
     outcome: Option<String>,
     outcome_ms: Option<u128>,
     attempts: Option<u32>,
-    /// The id in the quarantine, if the request was rejected.
+    /// The id in the quarantine, if the catcher rejected the request.
     quarantined: Option<String>,
     /// A note beside the id in the text output.
     #[serde(skip)]
     note: String,
-    /// The stored event from which the webhook was made.
+    /// The id of the stored event that was sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<String>,
     /// The beginning of the response, if the target is not a Mitt inbox.
@@ -117,7 +117,7 @@ fn one_reader_of_stdin(args: &SendArgs) -> Result<(), CliError> {
     if body && secrets.contains(&&Some(SecretFrom::Stdin)) {
         return Err(
             CliError::usage("send.stdin", "stdin can be used for one input only")
-                .tip("name files: --file body.json --secret-from file:PATH"),
+                .tip("read the other inputs from files: --file body.json --secret-from file:PATH"),
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `sources`: manages the configured senders, and shows their presets.
+//! `sources`: manages the sources, and shows their presets.
 
 mod add;
 mod check;
@@ -50,10 +50,10 @@ pub(super) async fn run(
     }
 }
 
-/// The sources, with their inbox if one is selected.
+/// The sources. If an inbox is selected, the commands can also read it.
 enum Known {
     Inbox(Box<Deployment>),
-    /// Only the configuration, and where it comes from.
+    /// The configuration without an inbox, and a text that says where it comes from.
     Config(Config, String),
 }
 
@@ -79,12 +79,12 @@ impl Known {
     }
 }
 
-/// Whether an inbox is selected or runs in this folder.
+/// Returns whether an inbox is selected or runs in this folder.
 fn named(global: &Global) -> anyhow::Result<bool> {
     Ok(Chosen::is_named(&global.target)? || Local::find()?.is_some())
 }
 
-/// The URL that senders deliver to; with the placeholder `<api>` if it is unknown.
+/// Returns the URL to which senders deliver. An unknown base URL becomes the placeholder `<api>`.
 fn api_url(inbox: Option<&Deployment>, at: &ApiAt) -> String {
     let given = at.api_url.as_deref().filter(|url| !url.is_empty());
     let known = inbox.and_then(|inbox| inbox.names().url.as_deref());
@@ -92,7 +92,7 @@ fn api_url(inbox: Option<&Deployment>, at: &ApiAt) -> String {
     url.trim_end_matches('/').to_owned()
 }
 
-/// The source with this name.
+/// Returns the source with this name.
 fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
     config.source(name).ok_or_else(|| {
         let names: Vec<&str> = config

@@ -1,5 +1,5 @@
-//! `inbox stats`: how many events arrived, which are stuck, and how long processing takes. The
-//! command is read-only, and the amount of data that it reads does not grow with the table.
+//! `inbox stats`: shows how many events arrived, which events wait, and how long processing takes.
+//! The command is read-only, and the amount of data that it reads does not grow with the table.
 
 mod chosen;
 mod figures;
@@ -20,7 +20,7 @@ use figures::{Lags, seconds};
 use gather::Gathered;
 use rows::StatRow;
 
-/// Default limit: a source is late if an event has waited for longer.
+/// The default limit for a waiting event. If an event has waited for longer, its source is late.
 const LATE: Duration = Duration::from_secs(900);
 
 pub(super) async fn stats(
@@ -36,7 +36,8 @@ pub(super) async fn stats(
     let rows = rows::rows(&gathered, &chosen, args.by, limit, now);
     let late = late(&gathered, args.max_lag, now);
     let quiet = out.terminal.talk == crate::output::print::Talk::Quiet;
-    // For cron: with --quiet, the result is the exit code, and an error line if an event is late.
+    // With `--quiet`, for cron, the exit code is the result. If an event is late, the command also
+    // prints an error line.
     if !(quiet && args.max_lag.is_some() && out.format.is_table()) {
         print(&inbox, &chosen, &gathered, (args.by, rows), now, out)?;
     }
@@ -79,8 +80,8 @@ fn print(
     })
 }
 
-/// What the table does not show: the time span, the sum over all rows, the sampled events, and the
-/// cost of the command.
+/// Returns the footer: the time range, the sum over all rows, the sampled events, and the cost of
+/// the command.
 fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMillis) -> String {
     let mut parts = vec![chosen.said(now)];
     let samples = gathered.samples.iter();
@@ -108,7 +109,7 @@ fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMil
     parts.join(" · ")
 }
 
-/// The error for the source whose event has waited longest, if it exceeds the limit.
+/// Returns the error for the source whose event has waited longest, if this time exceeds the limit.
 fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option<CliError> {
     let limit = limit?;
     let mut late: Vec<(&str, Duration)> = Vec::new();
@@ -139,7 +140,7 @@ fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option
     Some(error.tip(format!("webhookctl inbox list -s {source} --status failed")))
 }
 
-/// Whether a row is about less than a source.
+/// Returns whether a row covers only a part of a source.
 fn is_finer(by: By) -> bool {
     by != By::Source
 }

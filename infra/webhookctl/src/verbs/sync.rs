@@ -1,4 +1,4 @@
-//! `sync`: the state and the results of the sync. Only `sync run` changes anything.
+//! `sync`: shows the state and the results of the sync. Only `sync run` changes anything.
 
 mod coverage;
 pub(super) mod facts;
@@ -24,7 +24,7 @@ pub(super) async fn run(
     }
 }
 
-/// The selected sources, sorted by name.
+/// Returns the selected sources, sorted by name.
 fn sources<'i>(inbox: &'i Deployment, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
     if asked.is_empty() {
         return Ok(inbox.sources());

@@ -1,4 +1,4 @@
-//! `verify`: why a signature does or does not match, step by step.
+//! `verify`: shows step by step why a signature does or does not match.
 
 mod document;
 mod kept;
@@ -63,7 +63,7 @@ impl Answer {
         }
     }
 
-    /// Whether the catcher would accept the request, or answer a handshake with 2xx.
+    /// Returns whether the catcher would accept the request, or would answer a handshake with 2xx.
     fn is_good(&self) -> bool {
         match &self.explained.verdict {
             Ok(Arrival::Event(_)) => true,
@@ -79,12 +79,14 @@ impl Answer {
         }
     }
 
-    /// The number of the step with the near miss. A handshake has one step more.
+    /// Returns the number of the step with the near misses. A handshake has one step more before
+    /// it.
     fn near_step(&self) -> usize {
         if self.explained.handshake { 7 } else { 6 }
     }
 
-    /// Whether near misses were searched: the request has a signature to compare.
+    /// Returns whether `verify` searched for near misses. It searches only if the request has a
+    /// signature to compare.
     fn was_searched(&self) -> bool {
         let compared = [
             Reason::BadSignature,

@@ -1,4 +1,4 @@
-//! Completion scripts and man pages, as a user generates them.
+//! Completion scripts and man pages, generated as a user generates them.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn every_shell_has_a_script_that_asks_the_program() -> anyhow::Result<()> {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }
-    // If a shell is installed, it completes with the generated script.
+    // If the shell is installed, the test also completes a line with the generated script.
     let script = folder.text(&["completions", "bash"])?;
     std::fs::write(folder.path().join("webhookctl.bash"), script)?;
     let program = Path::new(env!("CARGO_BIN_EXE_webhookctl"));
@@ -39,14 +39,14 @@ fn what_there_is_by_name_is_offered() -> anyhow::Result<()> {
         Ok(folder.offered(words)?.iter().any(|offered| offered == name))
     };
     assert!(has(&["listen", "--"], "--backfill")?);
-    // The options that every command accepts have their own help page.
+    // The options that every command accepts are on a help page of their own.
     assert!(has(&["inbox", "list", "--"], "--endpoint-url")?);
     assert!(has(&["inbox", "list", "--status", ""], "dead_letter")?);
     assert!(has(
         &["sources", "add", "mine", "--preset", "standard-"],
         "standard-webhooks"
     )?);
-    // Values from the local stack, from a context, and from the built-in lists.
+    // The values are from the local stack, from a context, and from the built-in lists.
     announce(folder.path())?;
     assert!(has(&["inbox", "list", "-s", ""], "orders-of-mine")?);
     assert!(!has(&["inbox", "list", "-s", ""], "stripe-main")?);
@@ -60,7 +60,7 @@ fn what_there_is_by_name_is_offered() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of a local stack's sources. No service listens.
+/// Writes the file of a running `dev` with one source. No service listens on its addresses.
 fn announce(folder: &Path) -> anyhow::Result<()> {
     let sources = folder.join("sources.toml");
     let text = "schema = 1\n[[source]]\nname = \"orders-of-mine\"\npreset = \"stripe\"\n\
@@ -89,7 +89,7 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
         page(name)?;
     }
     let listen = page("webhookctl-listen")?;
-    assert!(listen.contains("backfill") && listen.contains("The inbox is only read"));
+    assert!(listen.contains("backfill") && listen.contains("only reads the inbox"));
     let list = page("webhookctl-inbox-list")?;
     assert!(list.contains("endpoint") && list.contains("webhookctl inbox list \\-s stripe\\-main"));
     assert!(

@@ -1,4 +1,4 @@
-//! Contexts as a user has them: files, flags and the environment, the source of credentials, and
+//! Contexts, as a user uses them: files, flags and the environment, the source of credentials, and
 //! protected contexts.
 
 use crate::support::folder::words;
@@ -25,7 +25,7 @@ table = "mitt-staging-Inbox-2DEF"
 read_only = true
 "#;
 
-/// A home and a project folder for the test.
+/// A home folder and a project folder for the test.
 struct Home(PathBuf);
 
 impl Home {
@@ -85,7 +85,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The services of one stack, and a table in them.
+/// The emulated services of one stack, and a table in them.
 async fn services() -> anyhow::Result<(Emulators, Template)> {
     let emulators = Emulators::start(None)?;
     let naming = Naming {
@@ -98,7 +98,7 @@ async fn services() -> anyhow::Result<(Emulators, Template)> {
     Ok((emulators, template))
 }
 
-/// The same command, with these services in place of AWS.
+/// Makes a command use these services in place of AWS.
 fn at(emulators: &Emulators, mut command: Command) -> Command {
     let endpoints = emulators.endpoints();
     command
@@ -223,7 +223,7 @@ fn outputs_of_a_stack_become_a_context() -> anyhow::Result<()> {
     assert_eq!(shown["names"]["table"], "mitt-Inbox-9");
     assert_eq!(shown["names"]["backup_sync"], "mitt-BackupSync-9");
     assert_eq!(shown["protected"], true);
-    // The same name again is an error, and another name does not become the default.
+    // Adding the same name again is an error, and adding another name does not change the default.
     assert_eq!(home.run(&add)?.status.code(), Some(2));
     let other = words("context add other --outputs ../outputs.json --region eu-west-1");
     assert!(home.run(&other)?.status.success());
@@ -340,7 +340,7 @@ async fn credentials_are_those_of_the_profile() -> anyhow::Result<()> {
         command.env("AWS_CONFIG_FILE", home.0.join("aws"));
         command.output()
     };
-    // The Region comes from the profile, too.
+    // The Region also comes from the profile.
     let listed = run(&[
         "--profile",
         "oncall",
@@ -389,7 +389,7 @@ async fn a_region_that_wins_over_the_context_is_told() -> anyhow::Result<()> {
     let output = command.env("AWS_REGION", "eu-central-1").output()?;
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    // A local endpoint has no Region that could be wrong.
+    // A local endpoint has no Region, so the error cannot say that the Region is wrong.
     assert!(
         said.contains("[context.no_table]") || said.contains("[context.wrong_region]"),
         "{said}"
@@ -422,7 +422,7 @@ async fn what_is_read_only_is_not_changed() -> anyhow::Result<()> {
     );
     home.write("config.toml", &format!("{context}read_only = true\n"))?;
     assert_eq!(run("0")?.status.code(), Some(7));
-    // Read commands still work.
+    // Commands that only read still work.
     let list = with_keys(at(
         &emulators,
         home.webhookctl(&["inbox", "list", "-o", "json"]),

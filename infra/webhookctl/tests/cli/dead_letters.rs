@@ -33,7 +33,7 @@ fn start(name: &str) -> anyhow::Result<World> {
 }
 
 impl World {
-    /// An event that became a dead letter with this error, so many minutes ago.
+    /// Stores an event that became a dead letter with this error, this number of minutes ago.
     async fn dead(
         &self,
         source: &str,
@@ -74,7 +74,8 @@ impl World {
         Ok(event.key().clone())
     }
 
-    /// Five events with one error, with every state of an effect, and one with another error.
+    /// Stores five events with one error, which have every state of an effect, and one event with
+    /// another error.
     async fn two_errors(&self) -> anyhow::Result<()> {
         use EffectState::{Done, Not, Unknown};
         let effects = [
@@ -95,7 +96,7 @@ impl World {
         Ok(())
     }
 
-    /// An event whose id belongs to another event.
+    /// Stores an event whose id belongs to another event.
     async fn apart(&self, id: &str) -> anyhow::Result<EventKey> {
         self.dead("acme", id, "permanent", None, 1).await?;
         let other = event("acme", id, "{\"other\":1}", self.now);
@@ -110,14 +111,14 @@ impl World {
         Ok(row.state)
     }
 
-    /// The dead-letter queue.
+    /// Returns the dead-letter queue.
     fn dead_queue(&self) -> String {
         let (place, name) = self.local.queue_url.rsplit_once('/').unwrap_or_default();
         format!("{place}/{}", name.replace("WorkQueue", "WorkDeadLetters"))
     }
 }
 
-/// The event has no signature, which makes no difference in the ledger.
+/// Creates an event without a signature. The ledger stores it like an event with a signature.
 fn event(source: &str, id: &str, body: &'static str, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source,
@@ -233,7 +234,7 @@ async fn one_error_is_explained() -> anyhow::Result<()> {
     }
     assert!(text.contains("1m"), "when it was last: {text}");
 
-    // An event by its id, as in `inbox inspect`.
+    // An event by its id has the same output as in `inbox inspect`.
     let one = world.text(&["dlq", "inspect", "acme:evt_hostile"])?;
     assert!(one.contains("dead_letter"), "{one}");
     let (code, told) = world.refused(&["dlq", "inspect", "abcdef"])?;
@@ -372,7 +373,7 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
     let discarded = world.text(&["dlq", "list"])?;
     assert!(discarded.contains("discarded 1"), "{discarded}");
 
-    // A refused action that never began is not in the audit log.
+    // The audit log does not have an action that was refused before it began.
     let log = world.json(&["log"])?;
     let whats: Vec<&str> = log["items"]
         .as_array()

@@ -11,7 +11,8 @@ use crate::support::world::Dev;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// The page with the output of the demo. `infra/docs/demo.svg` in the README shows the same.
+/// The documentation page with the output of the demo. `infra/docs/demo.svg` in the README shows
+/// the same output.
 const PAGE: &str = include_str!("../../../docs/getting-started.md");
 
 fn start(folder: &Folder) -> anyhow::Result<Dev> {
@@ -47,7 +48,7 @@ fn the_demo_prints_what_the_readme_shows() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Times, ids and durations differ in each run.
+/// Masks times, ids and durations, because they differ in each run.
 fn masked(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let digits = word.trim_end_matches("ms").trim_end_matches('s');
@@ -86,7 +87,7 @@ fn a_port_that_is_taken_is_named() -> anyhow::Result<()> {
 fn what_was_acknowledged_is_there_after_everything_was_killed() -> anyhow::Result<()> {
     let folder = Folder::new("kill")?;
     let dev = start(&folder)?;
-    // A sender runs without a pause, and the stack is killed under it.
+    // The sender sends without a pause while the test kills the stack.
     let sender = folder
         .webhookctl(&["send", "stripe", "-n", "400", "-o", "jsonl"])
         .stdout(Stdio::piped())
@@ -144,7 +145,7 @@ fn a_state_is_emptied_and_it_is_said_of_what() -> anyhow::Result<()> {
     let events = || folder.json(&["inbox", "list"]);
     assert_eq!(events()?["items"].as_array().map(Vec::len), Some(1));
 
-    // A state folder that is in use is not deleted, from any folder.
+    // While `dev` uses a state folder, a command in any folder refuses to delete it.
     let elsewhere = folder.path().join("elsewhere");
     std::fs::create_dir_all(&elsewhere)?;
     let mut other = folder.webhookctl(&["dev", "--state", "../state", "--reset", "--port", "0"]);
@@ -208,7 +209,8 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
         .collect::<anyhow::Result<_>>()?;
     assert_eq!(ids.len(), 1, "the second request is the same event");
 
-    // By its id, by a prefix of the id, by the provider's id, and by source and id.
+    // The commands find the event by its id, by a prefix of the id, by the provider's id, and by
+    // source and id.
     let provider_id = told["provider_id"].as_str().context("the event has one")?;
     let exact = format!("stripe-main:{provider_id}");
     for name in [id, &id[..20], provider_id, exact.as_str()] {
@@ -249,7 +251,7 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
     dev.kill()
 }
 
-/// The ids of all events, from pages of one event.
+/// Returns the ids of all events, read in pages of one event.
 fn page_by_page(folder: &Folder) -> anyhow::Result<Vec<String>> {
     let mut seen = Vec::new();
     let mut after = None;

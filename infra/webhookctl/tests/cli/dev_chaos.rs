@@ -1,4 +1,5 @@
-//! `webhookctl dev --chaos` as a user runs it: the events follow the printed description.
+//! `webhookctl dev --chaos`, as a user runs it. The events must behave as the printed description
+//! says.
 
 use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader};
@@ -11,15 +12,16 @@ use crate::support::world::Dev;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// A lease has to expire, and the sweep, the drain and the breaker have their own schedules.
+/// The time limit for a line. A lease has to expire, and the sweep, the drain and the circuit
+/// breaker have their own schedules.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A `dev` with a fault, and the lines that it prints.
 struct Lesson {
-    // First, so that it stops before its folder is deleted.
+    // This field is first, so that `dev` stops before its folder is deleted.
     _dev: Dev,
     lines: Receiver<String>,
-    /// Lines that the test has not asked for yet.
+    /// The lines that `dev` has printed and that the test has not used yet.
     passed: RefCell<Vec<Value>>,
     folder: Folder,
 }
@@ -49,7 +51,8 @@ impl Lesson {
         Ok(lesson)
     }
 
-    /// The next line with this word, even if it came before a line that was asked for earlier.
+    /// Returns the next line whose field has this word. The line can be older than a line that the
+    /// test has already used.
     fn next(&self, field: &str, word: &str) -> anyhow::Result<Value> {
         let mut passed = self.passed.borrow_mut();
         if let Some(at) = passed.iter().position(|told| told[field] == word) {
@@ -66,15 +69,15 @@ impl Lesson {
         }
     }
 
-    /// How often the destination was called for the next event that is done. The effect was applied
-    /// once.
+    /// Returns how often the destination was called for the next event that is done. Checks that
+    /// the destination applied the effect once.
     fn requests(&self) -> anyhow::Result<u64> {
         let seen = self.next("event", "effects")?;
         ensure!(seen["effects"] == 1, "{seen}");
         seen["requests"].as_u64().context("a count")
     }
 
-    /// All events, as the list shows them.
+    /// Returns all events, as the list shows them.
     fn events(&self) -> anyhow::Result<Vec<Value>> {
         let list = self.folder.json(&["inbox", "list", "-n", "100"])?;
         Ok(list["items"].as_array().context("a list")?.clone())
@@ -123,7 +126,8 @@ fn a_worker_that_dies_after_the_effect_is_replaced_and_the_effect_is_not_repeate
 fn a_table_that_refuses_writes_loses_no_acknowledged_event() -> anyhow::Result<()> {
     let lesson = Lesson::begin("throttle")?;
     assert_eq!(lesson.next("event", "sent")?["status"], 200);
-    // Each command waits for the row of its event, which may have to be drained first.
+    // Each command waits for the row of its event. The drain may first have to move the event to
+    // the ledger.
     let send = || lesson.folder.webhookctl(&["send", "github", "-o", "json"]);
     let sent = (0..5).map(|_| send().stdout(Stdio::piped()).spawn());
     let sent: Vec<Child> = sent.collect::<Result<_, _>>()?;
@@ -134,7 +138,7 @@ fn a_table_that_refuses_writes_loses_no_acknowledged_event() -> anyhow::Result<(
             assert_eq!(told["status"], 200, "{told}");
         }
     }
-    // A line for each event, also for those that were drained.
+    // `dev` prints a line for each event, including drained events.
     for _ in 0..6 {
         lesson.requests()?;
     }

@@ -1,5 +1,5 @@
-//! `webhookctl doctor` as a user runs it on the local stack: all checks pass on a healthy stack,
-//! and the named check fails when one part is broken.
+//! `webhookctl doctor`, as a user runs it on the local stack. On a healthy stack all checks pass.
+//! If one part is broken, the check for this part fails.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -38,7 +38,8 @@ impl World {
             folder.write("own.yaml", template)?;
             Ok(vec!["--template", "own.yaml"])
         })?;
-        // Only the provider can issue an API key, so the test sets one.
+        // `dev` cannot generate an API key, because only the provider issues it. So the test sets
+        // one.
         let ssm = world.clients().ssm;
         let key = ssm.put_parameter().name("/mitt/provider-api/code/current");
         let kind = aws_sdk_ssm::types::ParameterType::SecureString;
@@ -63,7 +64,7 @@ impl World {
         self.local.endpoints().clients()
     }
 
-    /// A run of backup-sync, as its schedule starts it.
+    /// Runs a task of backup-sync, as its schedule does.
     async fn task(&self, task: &str) -> anyhow::Result<()> {
         let keys = aws_credential_types::Credentials::from_keys("test", "test", None);
         let url = self.local.lambda.clone();
@@ -102,7 +103,7 @@ impl World {
         self.run(&[&["doctor"], arguments].concat())
     }
 
-    /// The result of each check, and the exit code.
+    /// Returns the result of each check, and the exit code.
     fn results(&self) -> anyhow::Result<(BTreeMap<String, String>, Option<i32>)> {
         let output = self.doctor(&["-o", "jsonl"])?;
         let text = String::from_utf8(output.stdout)?;
@@ -121,7 +122,7 @@ impl World {
         Ok((results, output.status.code()))
     }
 
-    /// Only this check has this result. All others pass, warn or are skipped.
+    /// Checks that this check has this result, and that no other check fails.
     fn finds(&self, check: &str, result: &str) -> anyhow::Result<()> {
         let (results, code) = self.results()?;
         ensure!(
@@ -152,7 +153,8 @@ async fn a_healthy_stack_is_well() -> anyhow::Result<()> {
         found.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(of("fail"), [""; 0]);
-    // GitHub never retries, and a check that this machine cannot run does not pass.
+    // GitHub never retries, so its check is a warning. A check that cannot run on this machine does
+    // not count as passed.
     assert_eq!(of("warn"), ["source.outage"]);
     let not_here = [
         "alarm.actions",

@@ -1,5 +1,5 @@
-//! `webhookctl inbox` as a user runs it against a deployment, whose ledger was written by the
-//! library.
+//! `webhookctl inbox`, as a user runs it against a deployment. The test writes the ledger of the
+//! deployment with the library.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

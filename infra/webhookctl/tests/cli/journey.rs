@@ -1,8 +1,8 @@
-//! The demo on the real function binaries: the result of every event, as an assertion.
+//! The demo on the real function binaries. The test asserts on the result of every event.
 //!
-//! By default it runs on the embedded stack. With `MITT_STACK_OUTPUTS` (the outputs of a deployed
-//! stack as JSON) it runs on that deployment instead, which must have the secrets of
-//! `MITT_DEMO_SECRETS` and sources that point at the ports of `MITT_DEMO_PORTS`.
+//! By default, the test runs on the embedded stack. With `MITT_STACK_OUTPUTS` (the outputs of a
+//! deployed stack as JSON), it runs on that deployment. The deployment must have the secrets of
+//! `MITT_DEMO_SECRETS`, and sources with the ports of `MITT_DEMO_PORTS`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -140,7 +140,8 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
     .await
 }
 
-/// Lambda's Invoke. The emulator reads the caller's identity and does not check the signature.
+/// Calls Lambda's Invoke. The emulator reads the caller's identity and does not check the
+/// signature.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 async fn invoke(endpoint: &str, function: &str, payload: Value) -> anyhow::Result<()> {
     let http = shared::aws::outbound::unguarded(Duration::from_secs(120))?;
@@ -162,7 +163,8 @@ async fn invoke(endpoint: &str, function: &str, payload: Value) -> anyhow::Resul
     Ok(())
 }
 
-/// The functions, in the folder of the CLI that cargo built for this test.
+/// Returns the folder of the function binaries, which is the folder of the CLI that cargo built for
+/// this test.
 fn binaries() -> anyhow::Result<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
     let folder = folder.parent().context("the binary is in a folder")?;

@@ -1,5 +1,5 @@
-//! `webhookctl listen` and `send --event` as a user runs them: the exact bytes that a local program
-//! receives, and what the inbox stores.
+//! `webhookctl listen` and `send --event`, as a user runs them: the exact bytes that a local
+//! program receives, and what the inbox stores.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -59,7 +59,8 @@ impl Got {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Whether it verifies with this secret, like a provider's request.
+    /// Returns whether the request passes the verification of a provider's request with this
+    /// secret.
     fn verifies(&self, preset: &str, url: &str, secret: &str) -> bool {
         let verifier = Verifier {
             source: "s".into(),
@@ -83,7 +84,7 @@ impl Got {
     }
 }
 
-/// A local program, which gives every request the same answer.
+/// A local program that gives every request the same answer.
 struct App {
     port: u16,
     got: Receiver<Got>,
@@ -136,7 +137,8 @@ fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> anyhow::Res
     let length = headers.get("content-length").map_or("0", String::as_str);
     let mut body = vec![0; length.parse()?];
     reader.read_exact(&mut body)?;
-    // Sent before the answer, because the test may read it as soon as the answer arrives.
+    // The request is passed to the test before the answer is sent, because the test may read it as
+    // soon as the answer arrives.
     let _ = tell.send(Got {
         path,
         headers,
@@ -178,8 +180,8 @@ impl World {
         })
     }
 
-    /// The same stack as a deployment that is named by its table. `sts` returns the caller's
-    /// identity.
+    /// Returns a command for the same stack, as a deployment that the table name selects. `sts`
+    /// returns the caller's identity.
     fn deployment(&self, sts: &App, arguments: &[&str]) -> Command {
         let local = &self.local;
         let mut command = self.webhookctl(&["--table", &local.table]);
@@ -227,7 +229,7 @@ impl Listening {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Waits until it prints these words.
+    /// Waits until the command prints these words.
     fn says(&self, words: &str) -> anyhow::Result<String> {
         let mut said = String::new();
         loop {
@@ -316,7 +318,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     );
     assert!(app.next()?.verifies("stripe", &app.url(), &secret));
 
-    // Another listener is told about the first; neither changes the inbox.
+    // The second listener prints a note about the first. Neither of them changes the inbox.
     let other = world.listen(&["-f", &port, "-s", "orders"])?;
     other.says(&format!(
         "another listener (pid {}) forwards calls, issues, orders, stripe-main to http://localhost:{port}/hooks",
@@ -334,7 +336,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     Ok(())
 }
 
-/// Text that does not compress to the size of a row.
+/// Returns text that is too large for a row even when it is compressed.
 fn noise(length: usize) -> String {
     let mut seed = 7_u64;
     let next = || {
@@ -351,7 +353,7 @@ fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<(
     let to = free.to_string();
     let listening = world.listen(&["-f", &to, "-s", "ord*", "-t", "charge.*"])?;
     listening.says("Forwarding orders from local to http://localhost")?;
-    // The read that begins now finds events from here on.
+    // The read that begins now finds all later events.
     listening.says("Signatures are the providers' own")?;
     let first = world.send(&["orders", "-t", "charge.refunded"])?;
     let said = listening.says("no answer")?;
@@ -460,7 +462,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
             .starts_with("t=")
     );
 
-    // Changed, and signed with the user's own secret.
+    // The body is changed, and signed with the secret that the user gave.
     let sent = world
         .webhookctl(&["send", "--event", &id, "--to", &url])
         .args(words("--set data.amount=6 --secret-from env:MINE -o json"))
@@ -487,7 +489,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     let typo = String::from_utf8(world.run(&typo)?.stderr)?;
     assert!(typo.contains("did you mean data.amount?"), "{typo}");
 
-    // For the local stack it is a second delivery of the same event.
+    // The local stack treats it as a second delivery of the same event.
     assert_eq!(world.send(&["--event", &id])?, id);
     Ok(())
 }
@@ -497,7 +499,8 @@ fn an_event_of_a_provider_with_a_key_is_signed_with_a_local_one() -> anyhow::Res
     let world = start("event-key")?;
     let app = App::start(OK)?;
     let url = app.url();
-    // A provider that publishes a key: a file has the public half of a local one.
+    // The provider publishes a public key, so `send` signs with a local key pair and writes its
+    // public key to a file.
     let id = world.send(&["calls"])?;
     let sent = world.run(&["send", "--event", &id, "--to", &url])?;
     ensure!(
@@ -557,7 +560,7 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
         )
     );
 
-    // A user who only listens needs no permission to write.
+    // A user who only listens does not need a permission to write.
     let port = app.port.to_string();
     let span = [
         "listen", "-f", &port, "--since", "1h", "--until", "0s", "-o", "jsonl",

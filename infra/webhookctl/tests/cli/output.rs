@@ -1,4 +1,4 @@
-//! Errors of the real SDK, against a service that answers as AWS does.
+//! Errors of the real AWS SDK, against a service that answers as AWS does.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use webhookctl::output::aws::{Place, rewrite};
 use webhookctl::output::{CliError, Exit, Format};
 
-/// A service that gives every request this answer. `None`: it never answers.
+/// Starts a service that gives every request this answer. With `None`, it never answers.
 async fn service(answer: Option<(u16, &'static str)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

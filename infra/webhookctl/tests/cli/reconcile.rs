@@ -1,5 +1,5 @@
-//! Reconciliation and the endpoint check, on the real binaries against emulated provider APIs: real
-//! differences are reported, temporary ones are not, and a repair does each thing once.
+//! Reconciliation and the endpoint check, on the real binaries against emulated provider APIs. They
+//! report real differences and no temporary ones, and a repair does each action once.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,5 +1,6 @@
-//! `webhookctl replay` on the real binaries, against a destination that counts its calls: the text
-//! of a plan, that each event runs once even if the command dies, and the audit log.
+//! `webhookctl replay` on the real binaries, against a destination that counts its calls. The tests
+//! check the text of a plan, that each event runs once even if the command is killed, and the audit
+//! log.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,5 +1,6 @@
 //! Runs of backup-sync in real time: the real binary, a hard timeout as in Lambda, and more work
-//! than fits. The function has a twenty-fifth of the template's time; the work is not scaled.
+//! than one run can do. The timeout is a twenty-fifth of that in the template. The amount of work
+//! is not reduced.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -28,7 +29,7 @@ use shared::webhook::event::{Event, EventKey, Fetched, Via};
 /// The timeout of the function, in seconds.
 const TIMEOUT: u64 = 12;
 
-/// One test at a time, because they measure time.
+/// A lock that makes the tests run one at a time, because they measure time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 struct World {
@@ -63,7 +64,8 @@ impl World {
         }
     }
 
-    /// One run, which must not time out. Returns its report or its error, and its duration.
+    /// Runs a task once, and checks that it does not time out. Returns its report or its error, and
+    /// its duration.
     async fn run(&self, task: &str) -> (Result<Value, String>, Duration) {
         let began = Instant::now();
         let task = json!({ "task": task });
@@ -90,7 +92,7 @@ impl World {
         beats.get(task).copied()
     }
 
-    /// Receives messages as fast as it can, like an idle processor.
+    /// Receives messages as fast as possible, like an idle processor.
     async fn hear(&self, heard: &Mutex<BTreeSet<EventKey>>) {
         let (sqs, url) = (
             self.stack.clients().sqs,
@@ -146,8 +148,8 @@ async fn lost(ledger: &Ledger, id: String, at: UnixMillis) {
 #[tokio::test]
 async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_killed() {
     const EVENTS: usize = 10_000;
-    /// The queue's limit alone takes three runs. More are for a busy machine: each run must send
-    /// some messages, and none may time out.
+    /// The maximum number of runs. The limit of the queue alone requires three runs, and a busy
+    /// machine needs more. Each run must send some messages, and no run may time out.
     const RUNS: usize = 30;
     let _alone = ALONE.lock().await;
     let sources = "schema = 1\n[[source]]\nname = \"bulk\"\npreset = \"stripe\"\n\
@@ -166,7 +168,7 @@ async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_kille
             let report = report.unwrap();
             assert!(took < Duration::from_secs(TIMEOUT), "{run}: {took:?}");
             assert_eq!(report["failed"], 0, "{run}: {report}");
-            // A process records a heartbeat every second run of a five-minute schedule.
+            // A process records a heartbeat in every second run of a five-minute schedule.
             let beat = world.beat("sweep").await.unwrap();
             assert!(began.since(beat) < BACKUP_SYNC, "{run}");
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -187,7 +189,7 @@ async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_kille
     world.stack.stop().await;
 }
 
-/// Emulates Stripe's list of events, for sources that are identified by their API key.
+/// Emulates Stripe's list of events. The API key identifies the source.
 /// <https://docs.stripe.com/api/events/list>
 #[derive(Clone, Default)]
 struct Providers(Arc<AtomicU64>);

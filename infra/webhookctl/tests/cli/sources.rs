@@ -1,4 +1,4 @@
-//! `webhookctl sources` and `webhookctl send` as a user runs them, with and without a stack.
+//! `webhookctl sources` and `webhookctl send`, as a user runs them with and without a stack.
 
 use crate::support::folder::{Folder, stderr, words};
 use crate::support::world::Dev;
@@ -41,7 +41,7 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
     assert_eq!(bad.status.code(), Some(5), "{}", stderr(&bad));
 
-    // The secret itself, where its name belongs.
+    // The file has the secret itself instead of the name of the secret.
     let pasted =
         "schema = 1\n[[source]]\nname = \"x\"\npreset = \"stripe\"\nsecret = \"sk_live_51H8\"\n";
     folder.write("bad.toml", pasted)?;
@@ -126,7 +126,7 @@ fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Source, preset and other configuration.
+/// The name, the preset and the other settings of each source.
 const SENT: &[(&str, &str, &str)] = &[
     ("wise", "wise", ""),
     ("square", "square", ""),
@@ -267,7 +267,7 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
         "no secret is shown"
     );
 
-    // A secret that was removed, and that still verified some of the recent requests.
+    // The secret is removed, but it has verified some of the recent requests.
     ssm.delete_parameter()
         .name(format!("{}/shop/current", local.secrets_path))
         .send()

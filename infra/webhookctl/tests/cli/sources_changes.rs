@@ -1,5 +1,5 @@
 //! `webhookctl sources add`, `test`, `rotate-secret`, `pause`, `resume` and `remove`, as a user
-//! runs them next to a running `dev`.
+//! runs them while `dev` runs.
 
 use crate::support::folder::{Folder, words};
 use crate::support::world::Dev;
@@ -29,7 +29,7 @@ fn folder(name: &str) -> anyhow::Result<Folder> {
     Ok(folder)
 }
 
-/// The same, with the secret of the shop in Secrets Manager.
+/// Creates the same folder, but the secret of the shop is in Secrets Manager.
 fn managed(name: &str) -> anyhow::Result<Folder> {
     let folder = Folder::new(&format!("changes-managed-{name}"))?;
     let shop = "preset = \"shopify\"\n";
@@ -39,7 +39,7 @@ fn managed(name: &str) -> anyhow::Result<Folder> {
 }
 
 impl Folder {
-    /// The version with this label in Secrets Manager, if there is one.
+    /// Returns the version with this label in Secrets Manager, if there is one.
     async fn version(&self, source: &str, label: &str) -> anyhow::Result<Option<String>> {
         let ssm = self.local()?.endpoints().clients().ssm;
         let name = format!("/aws/reference/secretsmanager/mitt/ingress/{source}:{label}");
@@ -54,7 +54,7 @@ impl Folder {
         }
     }
 
-    /// The current and the previous version, if they exist.
+    /// Returns the current and the previous version, if they exist.
     async fn labels(&self, source: &str) -> anyhow::Result<Vec<String>> {
         let current = self.version(source, "AWSCURRENT").await?;
         let previous = self.version(source, "AWSPREVIOUS").await?;
@@ -76,7 +76,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The secret that `dev` made, in a file.
+    /// Returns the value of this slot in Parameter Store.
     async fn secret_of(&self, source: &str, slot: &str) -> anyhow::Result<String> {
         let local = self.local()?;
         let ssm = local.endpoints().clients().ssm;
@@ -148,7 +148,7 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
     let bad = words("sources add std --preset standard-webhooks --secret-from file:bad");
     assert_eq!(folder.error(&bad)?, (2, "sources.bad_secret".into()));
 
-    // A restarted `dev` has them.
+    // After a restart, `dev` has the new sources.
     drop(dev);
     let _dev = Dev::start(&folder, &["--state", "state"])?;
     for name in ["pay", "repo", "shop"] {
@@ -237,7 +237,7 @@ async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::
     let note = list["items"][1]["note"].as_str().context("a note")?;
     assert!(note.contains("rotation ends in 23h59m"), "{note}");
 
-    // No request with the new secret has arrived, and then one with the old secret does.
+    // No request with the new secret has arrived. Then a request with the old secret arrives.
     assert_eq!(
         folder.error(&rotate(&["--finish"]))?,
         (7, "sources.rotate_unproved".into())
@@ -332,7 +332,7 @@ async fn a_rotation_in_secrets_manager_moves_the_labels() -> anyhow::Result<()> 
     assert_eq!(ended["accepted"][0]["slot"], version, "{ended}");
     assert_eq!(folder.labels("shop").await?, ["the new one"]);
 
-    // A cancelled rotation leaves the previous secret.
+    // After a cancelled rotation, the previous secret is current again.
     folder.write("third", "a third one")?;
     folder.json(&rotate(&["--secret-from", "file:third"]))?;
     assert_eq!(folder.labels("shop").await?, ["a third one", "the new one"]);
@@ -349,7 +349,7 @@ async fn a_rotation_takes_no_label_away_that_is_in_use() -> anyhow::Result<()> {
     folder.write("old", &old.context("dev has made one")?)?;
     folder.write("new", "the new one")?;
     let rotate = words("sources rotate-secret shop --secret-from file:new");
-    // Secrets Manager has rotated the secret itself, and the provider does not know it.
+    // Secrets Manager has rotated the secret itself, and the provider still uses the old secret.
     folder.put("shop", "by a rotation", "AWSCURRENT").await?;
     folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
     assert_eq!(folder.error(&rotate)?, (7, "sources.rotate_early".into()));

@@ -1,5 +1,5 @@
-//! `webhookctl sync` and the sync fields of `sources show`, as a user runs them on a stack whose
-//! ledger was written by the library.
+//! `webhookctl sync` and the sync fields of `sources show`, as a user runs them. The test writes
+//! the ledger of the stack with the library.
 
 use std::time::Duration;
 
@@ -45,13 +45,13 @@ impl World {
         Ok(document["items"].as_array().context("items")?.clone())
     }
 
-    /// A time of yesterday, so that no test crosses midnight.
+    /// The time is yesterday, so that no test crosses midnight.
     fn yesterday(&self, seconds: u64) -> UnixMillis {
         Day::of(self.now).before(1).begins() + Duration::from_secs(seconds)
     }
 
-    /// Four events of yesterday: two arrived by webhook, two were found only by the sync, and one
-    /// of these arrived twelve minutes after it was counted.
+    /// Stores four events of yesterday. Two arrived by webhook. Only the sync found the other two,
+    /// and the webhook of one of them arrived twelve minutes later.
     async fn yesterdays_events(&self) -> anyhow::Result<()> {
         let day = Day::of(self.yesterday(0));
         let mut tally = Tally::new(Window {
@@ -195,7 +195,7 @@ async fn gaps_are_named_with_what_became_of_them() -> anyhow::Result<()> {
     }
     let ids = world.text(&["sync", "gaps", "-o", "ids", "-q"])?;
     assert!(ids.contains("evt_missed"), "{ids}");
-    // The text in the row identifies the event.
+    // The id in the row finds the event.
     let shown = world.text(&["inbox", "inspect", "stripe-main:evt_late", "--full"])?;
     assert!(
         shown.contains("also seen via webhook, 12m later"),
@@ -248,7 +248,7 @@ async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Resul
     let lag = done["lag_s"].as_u64().context("a number")?;
     assert!((840..900).contains(&lag), "{done}");
 
-    // The last event of acme was 36 minutes ago, and the usual interval is four minutes.
+    // The last event of acme arrived 36 minutes ago, and the usual interval is four minutes.
     let rhythm = ArrivalGaps {
         last: Some(world.now - Duration::from_secs(36 * 60)),
         looked: Some(world.now),

@@ -1,4 +1,4 @@
-//! Questions, single keys and colours, as a user sees them at a terminal next to a running `dev`.
+//! Prompts, single keys and colours, as a user sees them at a terminal while `dev` runs.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -24,7 +24,7 @@ preset = "github"
 action = [{ kind = "keep" }]
 "#;
 
-/// A `dev` in a folder of its own, killed when the test ends.
+/// A `dev` in a folder of its own. It is killed when the test ends.
 struct World {
     folder: PathBuf,
     dev: Child,
@@ -47,7 +47,7 @@ impl World {
         Screen::of(command(&self.folder, arguments))
     }
 
-    /// Sends an event, and waits until it is done.
+    /// Sends an event, and waits until the event is done.
     fn send(&self, arguments: &[&str]) {
         let line = [&["send"], arguments, &["--wait"]].concat();
         let sent = command(&self.folder, &line).output().unwrap();
@@ -64,7 +64,7 @@ impl Drop for World {
     }
 }
 
-/// The folder has the sources file.
+/// Creates a folder with the sources file.
 fn folder(name: &str) -> PathBuf {
     let name = format!("mitt-terminal-{name}-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -83,7 +83,7 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A local program that accepts requests, and reports each one.
+/// A local program that accepts requests, and tells the test about each request.
 fn program() -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -149,7 +149,7 @@ async fn single_keys_send_again_pause_and_stop_and_leave_the_terminal_as_it_was(
     assert!(ended.text.contains("2 sent · 2 accepted"), "{}", ended.text);
     assert!(screen.is_plain());
 
-    // Ctrl-C still stops the command, and restores the terminal.
+    // Ctrl-C still stops the command, and the command restores the terminal.
     let mut screen = world.at_terminal(&["listen", "-f", &port]);
     screen.shows("q stop").await;
     screen.types("\u{3}");
@@ -214,7 +214,7 @@ async fn a_key_sends_a_webhook_to_dev_and_another_stops_it() {
     assert!(!screen.is_plain(), "a key counts when it is pressed");
     screen.types("s");
     screen.shows("200 in ").await;
-    // An event from another command is shown too.
+    // The command also shows an event that another command sent.
     let sent = command(&folder, &["send", "orders", "--wait"]).output();
     assert!(sent.unwrap().status.success());
     screen.shows("  orders  ").await;
@@ -222,7 +222,7 @@ async fn a_key_sends_a_webhook_to_dev_and_another_stops_it() {
     screen.types("cq");
     let ended = screen.ends().await;
     assert_eq!(ended.exit, Some(0), "{}", ended.text);
-    // The first of its sources, by name, that has a secret.
+    // `s` uses the first source, by name, that has a secret.
     assert!(
         ended.text.contains("  sent  code  issues  200 in "),
         "{}",
@@ -357,7 +357,7 @@ async fn long_work_shows_how_far_it_is_and_leaves_what_came_of_it() {
 #[tokio::test]
 async fn a_person_has_colours_and_tips_and_no_hidden_characters() {
     let world = World::start("colours");
-    // A terminal that reorders it shows another name.
+    // A terminal that reorders the characters would show another name.
     let hidden = r#"{"id":"evt_h","object":"event","type":"invoice.paid","n":"a"#.to_owned()
         + "\u{202e}b\"}";
     world.send(&["orders", "--data", &hidden]);

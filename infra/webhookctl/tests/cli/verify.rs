@@ -1,4 +1,5 @@
-//! `webhookctl verify` as a user runs it, offline: its output, and the values that it never shows.
+//! `webhookctl verify`, as a user runs it without an inbox: its output, and the values that it
+//! never shows.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -20,7 +21,7 @@ const URL: &str = "https://hooks.example.test/in/orders?account=7";
 const BODY: &str =
     r#"{"id":"evt_canary","object":"event","url":"https://a.test/b","name":"Zoë & Co","n":1.10}"#;
 
-/// A sender, and its scheme.
+/// A sender: its preset and its signature scheme.
 struct Sender {
     preset: Preset,
     scheme: Scheme,
@@ -59,11 +60,11 @@ impl Sender {
     }
 }
 
-/// A request for `webhookctl verify`.
+/// A request that `webhookctl verify` explains.
 struct Asked {
     sender: Sender,
     envelope: Envelope,
-    /// The secret as it is stored.
+    /// The secret in the form in which it is stored.
     stored: String,
     other: Option<String>,
     more: Vec<String>,
@@ -109,7 +110,8 @@ impl Asked {
         command.args(&self.more).output().unwrap()
     }
 
-    /// The output as JSON and as text. Neither shows a secret, a signature or a body.
+    /// Returns the output as JSON and as text, and the exit code. Checks that neither shows a
+    /// secret, a signature or a body.
     fn answer(&self) -> (Value, String, i32) {
         let (json, text) = (self.run("json"), self.run("table"));
         let told = String::from_utf8_lossy(&json.stderr).into_owned();
@@ -152,7 +154,7 @@ impl Asked {
         }
     }
 
-    /// Expects a rejection with this near miss.
+    /// Checks that the request is rejected with this near miss.
     fn nearly(&self, cause: &str) -> String {
         let (document, text, exit) = self.answer();
         assert_eq!(document["near_miss"]["cause"], cause, "{text}");
@@ -233,7 +235,7 @@ fn the_steps_are_those_of_the_design() {
         (&"body".into(), &"default".into())
     );
 
-    // The flag shows everything but the secret.
+    // With `--reveal`, the output has everything except the secret.
     let signature = asked
         .envelope
         .headers
@@ -422,7 +424,7 @@ fn hex_in_place_of_base64() {
     assert!(said.contains("without a prefix"), "{said}");
 }
 
-/// A signed URL, the headers that a proxy adds, and a part of the expected text.
+/// A signed URL, the headers that a proxy adds, and a text that the output must have.
 type Signed = (
     &'static str,
     &'static [(&'static str, &'static str)],

@@ -11,11 +11,11 @@ use testkit::wire::Message;
 /// One permission that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Call {
-    /// `dynamodb:GetItem`
+    /// The IAM action, such as `dynamodb:GetItem`.
     pub(crate) action: String,
     /// The ARN of the resource.
     pub(crate) on: String,
-    /// The partition keys in a request to a table.
+    /// The partition keys, if the request is to a table.
     pub(crate) keys: Vec<String>,
 }
 
@@ -28,15 +28,15 @@ impl Call {
         }
     }
 
-    /// Whether the call changes nothing. A received message is hidden from others, so a receive is
-    /// no read.
+    /// Returns whether the call changes nothing. To receive a message is not a read, because it
+    /// hides the message from other receivers.
     pub(crate) fn reads(&self) -> bool {
         let name = self.action.split(':').nth(1).unwrap_or_default();
         let reads = ["Get", "BatchGet", "Query", "List", "Head", "Describe"];
         reads.iter().any(|start| name.starts_with(start))
     }
 
-    /// This call, and the calls that the service makes on the caller's behalf.
+    /// Returns this call, and the calls that the service then makes on the caller's behalf.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html>
     pub(crate) fn with_what_follows(self, template: &Template) -> Vec<Self> {
         let on_it: &[&str] = match self.action.as_str() {
@@ -52,7 +52,7 @@ impl Call {
             .map(|action| Self::new(*action, self.on.clone()));
         let mut all: Vec<Self> = on_it.collect();
         if self.action == "sqs:StartMessageMoveTask" {
-            // Each message returns to the queue from which it came.
+            // SQS moves each message to the queue from which it came, and so sends to that queue.
             let origins = template.queues.values().filter(|queue| {
                 let policy = queue.attributes.get("RedrivePolicy");
                 policy.is_some_and(|policy| policy.contains(&format!("\"{}\"", self.on)))
@@ -64,7 +64,7 @@ impl Call {
     }
 }
 
-/// The permissions that a request needs.
+/// Returns the permissions that a request needs.
 pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
     let target = request.header("x-amz-target").unwrap_or_default();
     let operation = target.rsplit('.').next().unwrap_or_default();
@@ -73,7 +73,7 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
         Service::DynamoDb => dynamodb(operation, &body),
         Service::Ssm => {
             let name = body["Path"].as_str().or(body["Name"].as_str());
-            // A label after the name selects a version, and is not part of the ARN.
+            // A label after the name selects a version. It is not part of the ARN.
             let name = name.unwrap_or_default().split(':').next();
             let name = name.unwrap_or_default();
             let on = arn("ssm", &format!("parameter{name}"));
@@ -109,7 +109,7 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
             let (action, on) = if path.ends_with("/configuration") {
                 ("GetFunctionConfiguration", on)
             } else if path.contains("/event-source-mappings") {
-                // This action cannot be limited to one function.
+                // IAM cannot limit this action to one function.
                 // <https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html>
                 ("ListEventSourceMappings", "*".to_owned())
             } else {
@@ -118,7 +118,7 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
             vec![Call::new(format!("lambda:{action}"), on)]
         }
         Service::CloudWatch => {
-            // A prefix of names does not name an alarm, so the request covers all alarms.
+            // The request has only a prefix of names, so it needs a permission for all alarms.
             let operation = request.path().rsplit('/').next().unwrap_or_default();
             let on = arn("cloudwatch", "alarm:*");
             vec![Call::new(format!("cloudwatch:{operation}"), on)]

@@ -1,9 +1,11 @@
-//! Every error code has a paragraph in `infra/docs/errors.md`, and every paragraph has a code.
+//! Every error code has a paragraph in `infra/docs/errors.md`, and every paragraph is about an
+//! error code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Fewer codes mean that the search no longer finds them.
+/// The minimum number of codes. If the search finds fewer, it no longer recognises how the code
+/// makes errors.
 const LEAST: usize = 150;
 
 #[test]
@@ -43,7 +45,7 @@ fn page() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The headings of the page, and the text below each.
+/// Returns each heading of the page, and the text below it.
 fn paragraphs(page: &str) -> impl Iterator<Item = (&str, &str)> {
     let below = page.split("\n### ").skip(1);
     below.map(|below| {
@@ -53,7 +55,7 @@ fn paragraphs(page: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The codes of all errors in the sources.
+/// Returns the codes of all errors in the source files.
 fn codes() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -80,7 +82,8 @@ fn without_tests(text: &str) -> &str {
     marked.find(begins).map_or(text, |at| &text[..at])
 }
 
-/// The codes in a file. An error is made with its code, or with a name for a code in the same file.
+/// Returns the codes in a file. The code makes an error with a literal, or with a constant of the
+/// same file.
 fn made_in(text: &str) -> BTreeSet<&str> {
     let mut codes = BTreeSet::new();
     let mut by_name = false;
@@ -110,13 +113,13 @@ fn made_in(text: &str) -> BTreeSet<&str> {
     codes
 }
 
-/// The string literal at the start of a text.
+/// Returns the string literal at the start of a text.
 fn literal(text: &str) -> Option<&str> {
     let (literal, _) = text.strip_prefix('"')?.split_once('"')?;
     Some(literal)
 }
 
-/// `noun.what`
+/// Returns whether the text has the form `noun.what`.
 fn is_code(word: &str) -> bool {
     let is_word = |part: &str| {
         let legal = |c: char| c.is_ascii_lowercase() || c == '_';

@@ -1,5 +1,5 @@
-//! The same stack as if it were in AWS: named by a context, with emulated alarms and caller
-//! identity.
+//! The same stack as a deployment in AWS: a context names it, and the test emulates alarms and the
+//! caller's identity.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,9 +13,10 @@ use crate::world::{PREFIX, World};
 
 pub(crate) struct Deployed {
     config: PathBuf,
-    /// Each service by the suffix of its variable, `AWS_ENDPOINT_URL_SQS`.
+    /// The address of each service, by the suffix of its variable, such as `SQS` in
+    /// `AWS_ENDPOINT_URL_SQS`.
     endpoints: [(&'static str, String); 8],
-    /// In front of the services that the stack does not have.
+    /// The recorder for the services that the stack does not have.
     recorder: Recorder,
 }
 
@@ -46,7 +47,7 @@ impl Deployed {
         }
     }
 
-    /// Makes a command use this deployment, and nothing else of this machine.
+    /// Makes a command use this deployment, and no other settings of this machine.
     pub(crate) fn lead(&self, command: &mut Command) {
         command
             .env_clear()
@@ -64,7 +65,7 @@ impl Deployed {
         }
     }
 
-    /// The calls of the services that the stack does not have.
+    /// Returns the calls to the services that the stack does not have.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.recorder.take()
     }
@@ -72,7 +73,7 @@ impl Deployed {
 
 const CONTEXT: &str = "deployed";
 
-/// The file of contexts, as `context add` writes it.
+/// Writes the context file, as `context add` writes it.
 fn context(world: &World) -> String {
     let stack = &world.stack;
     let queue = |id| Some(stack.queue_url(id).unwrap().to_owned());

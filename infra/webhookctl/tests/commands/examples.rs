@@ -1,9 +1,9 @@
-//! The examples in README and `infra/docs` are correct: each console block runs, on its page's own
-//! stack, and each line of a shell block that calls webhookctl is parsed.
+//! The examples in README and `infra/docs` are correct. Each console block runs on the stack of its
+//! page, and the CLI parses each line of a shell block that calls webhookctl.
 //!
-//! Ids, times, hashes and prices differ from run to run and are masked on both sides; so is white
-//! space, which depends on the widest cell. In later commands, an id of the page is replaced by the
-//! id that was printed in its place.
+//! Ids, times, hashes and prices differ from run to run, so the test masks them on both sides. It
+//! also masks white space, which depends on the widest cell. An id on the page stands for the id
+//! that was printed in its place, also in later commands.
 
 mod history;
 mod mask;
@@ -21,7 +21,7 @@ use crate::world::World;
 use mask::{ids, masked};
 use page::{Block, blocks, fenced, pages, text, words};
 
-/// Fewer blocks mean that the search no longer finds them.
+/// The minimum number of blocks. If the search finds fewer, it no longer recognises the blocks.
 const LEAST: usize = 10;
 
 #[tokio::test]
@@ -67,19 +67,19 @@ fn every_command_in_a_shell_block_is_understood() {
     assert!(understood > 20, "found only {understood} lines");
 }
 
-/// A reader who types the commands of a page.
+/// Types the commands of a page, as a reader would.
 struct Reader<'w> {
     world: &'w World,
-    /// The actual ids, by the ids on the page.
+    /// The actual id for each id on the page.
     ids: BTreeMap<String, String>,
 }
 
-/// The body of the `verify` example, whose final line end was lost on the way.
+/// The body of the `verify` example. The original request had a line end after it.
 const BODY: &str = r#"{"a":1}"#;
 const SECRET: &str = "secret-of-the-example";
 
 impl<'w> Reader<'w> {
-    /// Writes the files that the pages name.
+    /// Writes the files that the commands of the pages read.
     fn new(world: &'w World) -> Self {
         std::fs::write(world.folder.join("body.json"), BODY).unwrap();
         Self {
@@ -101,7 +101,8 @@ impl<'w> Reader<'w> {
         }
     }
 
-    /// The output of both streams, as a terminal would mix them, and the exit code.
+    /// Returns the output of both streams, in the order in which a terminal would show it, and the
+    /// exit code.
     async fn types(&self, command: &str) -> (String, i32) {
         let programs = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
             .parent()
@@ -109,7 +110,7 @@ impl<'w> Reader<'w> {
         let path = format!("{}:/usr/bin:/bin", programs.display());
         let named = |command: String, (shown, id): (&String, &String)| command.replace(shown, id);
         let command = self.ids.iter().fold(command.to_owned(), named);
-        // The pages shorten long values that no reader compares.
+        // The pages shorten long values that a reader does not need.
         let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
         mac.update(format!("{BODY}\n").as_bytes());
         let signature = hex::encode(mac.finalize().into_bytes());
@@ -127,7 +128,7 @@ impl<'w> Reader<'w> {
             .unwrap();
         let code = output.status.code().unwrap_or(-1);
         let printed = String::from_utf8(output.stdout).unwrap();
-        // Progress lines, which a command prints after ten seconds.
+        // A command prints a progress line if it runs for more than ten seconds.
         let is_news = |line: &&str| line.starts_with("  queued ") && line.contains(" waiting ");
         let lines = printed.lines().filter(|line| !is_news(line));
         (lines.collect::<Vec<_>>().join("\n"), code)

@@ -1,4 +1,4 @@
-//! Makes the events, requests, reports and plans that the lines of the table name.
+//! Creates the events, requests, reports and plans whose ids the lines of the table use.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use shared::inbox::ledger::{Claim, Settlement};
 use crate::provider;
 use crate::world::World;
 
-/// The ids that the lines of the table name.
+/// The ids that the lines of the table use.
 pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
     world.text(&["send", "stripe", "--wait", "-q"]).await;
-    // Bodies in the bucket, in a row of their own and in the event's row are read, stored and
-    // deleted in different ways.
+    // The inbox reads, stores and deletes a body differently if it is in the bucket, in a row of
+    // its own, or in the event's row.
     let middling = send(world, "middling", 3_000, &[]).await;
     let large = send(world, "large", 300_000, &[]).await;
     world.run(&["send", "stripe", "--tamper", "body"]).await;
@@ -54,7 +54,7 @@ pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
     ids
 }
 
-/// Makes a dead letter. Returns its address.
+/// Creates a dead letter. Returns its `source:event-id`.
 async fn dead_letter(world: &World, id: &str) -> String {
     let key = world.put("acme", id, "job.completed", world.ago(60)).await;
     let claim = world.ledger.claim(&key, "worker", world.ago(60), LEASE, 10);
@@ -70,7 +70,7 @@ async fn dead_letter(world: &World, id: &str) -> String {
     key.to_string()
 }
 
-/// Stores a second body under the id of another event. Returns its address.
+/// Stores a second body under the id of another event. Returns its `source:event-id`.
 async fn kept_apart(world: &World, id: &str) -> String {
     world.put("acme", id, "job.completed", world.ago(60)).await;
     world.put("acme", id, "job.failed", world.ago(50)).await;
@@ -88,7 +88,7 @@ async fn kept_apart(world: &World, id: &str) -> String {
     item["id"].as_str().unwrap().to_owned()
 }
 
-/// Sends a webhook with this many bytes that do not compress. Returns its address.
+/// Sends a webhook with this number of bytes, which do not compress. Returns its `source:event-id`.
 async fn send(world: &World, id: &str, bytes: usize, how: &[&str]) -> String {
     let mut noise = vec![0; bytes];
     getrandom::fill(&mut noise).unwrap();
@@ -106,8 +106,8 @@ async fn send(world: &World, id: &str, bytes: usize, how: &[&str]) -> String {
     format!("stripe-main:{id}")
 }
 
-/// A webhook signed with a secret that is stored only later. Its body goes to the bucket, and is
-/// still small enough for the quarantine.
+/// Sends a webhook that is signed with a secret that is stored only later. Its body is large enough
+/// for the bucket, and small enough for the quarantine.
 pub(crate) async fn hold_a_genuine_one(world: &World) {
     let path = world.stack.secrets_path("Catcher").unwrap();
     let file = world.folder.join("next");
@@ -124,7 +124,7 @@ pub(crate) async fn hold_a_genuine_one(world: &World) {
 const COMING: &str = "whsec_Y29taW5nLXNlY3JldC1vZi1zdHJpcGU=";
 const NEXT: &str = "whsec_bmV4dC1zZWNyZXQtb2Ytc3RyaXBl";
 
-/// Sends a message that fails until it is in the dead-letter queue.
+/// Sends a message that fails until SQS moves it to the dead-letter queue.
 pub(crate) async fn let_a_message_die(world: &World) {
     let sqs = world.stack.clients().sqs;
     let queue = world.stack.queue_url("WorkDeadLetters").unwrap();

@@ -7,16 +7,16 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use local::Stack;
 
-/// The time limit for processing all messages.
+/// The time limit until all messages are processed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Kept {
     items: BTreeMap<(String, String), HashMap<String, AttributeValue>>,
-    /// Value and version by name.
+    /// The value and the version of each parameter, by its name.
     parameters: BTreeMap<String, (String, i64)>,
-    /// Versions and their content, by object.
+    /// The versions of each object, and their content.
     objects: BTreeMap<String, Vec<String>>,
-    /// Visible, in flight and delayed messages by queue.
+    /// The numbers of visible, in-flight and delayed messages of each queue.
     messages: BTreeMap<String, Vec<String>>,
 }
 
@@ -30,7 +30,7 @@ impl Kept {
         }
     }
 
-    /// The same when all messages are processed.
+    /// Waits until all messages are processed, and returns the state of the stack.
     pub(crate) async fn at_rest(stack: &Stack) -> Self {
         let rest = async {
             while messages(stack).await.values().flatten().any(|it| it != "0") {
@@ -42,7 +42,7 @@ impl Kept {
         Self::of(stack).await
     }
 
-    /// The entries that are new, missing or different in `other`.
+    /// Returns the entries that are new, missing or different in `other`.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let mut all = differ(&self.items, &other.items);
         all.extend(differ(&self.parameters, &other.parameters));

@@ -1,4 +1,4 @@
-//! How a line of the table is run: the values of its placeholders, and how it reaches the stack.
+//! Runs a line of the table: fills in the values of its placeholders, and selects the stack.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -12,7 +12,8 @@ use crate::recorder::Call;
 use crate::verbs::split;
 use crate::world::World;
 
-/// Requests of a command that runs until it is stopped: by then it has polled several times.
+/// The number of requests after which a command is stopped that would run forever. By then it has
+/// polled several times.
 const OFTEN: usize = 12;
 
 /// The time limit of a command.
@@ -28,7 +29,7 @@ pub(crate) struct Lines<'w> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
     Write,
-    /// Nothing is prepared for it either.
+    /// The command may only read, and the test prepares nothing for it.
     OnlyRead,
 }
 
@@ -98,7 +99,8 @@ impl<'w> Lines<'w> {
         command
     }
 
-    /// Runs until the command has polled often enough. It is then stopped, which is not a failure.
+    /// Runs the command until it has polled several times, and then stops it. The stop is not a
+    /// failure.
     async fn follow(&self, mut command: Command) -> Ran {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.kill_on_drop(true).spawn().unwrap();
@@ -119,7 +121,7 @@ impl<'w> Lines<'w> {
         }
     }
 
-    /// The calls since the last time.
+    /// Returns the calls since the last time.
     fn calls(&self) -> Vec<Call> {
         let calls = self.world.calls().into_iter().chain(self.deployed.calls());
         let template = self.world.stack.template();

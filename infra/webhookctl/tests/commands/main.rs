@@ -1,4 +1,4 @@
-//! The commands as users run them on a running stack: their output, its shape, and their calls to
+//! The commands as users run them on a running stack: their output, its format, and their calls to
 //! the services.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]

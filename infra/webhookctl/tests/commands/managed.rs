@@ -1,5 +1,5 @@
-//! Commands about a source whose secret is in Secrets Manager, under the policy for it: the policy
-//! lacks no permission, and has none that no command uses.
+//! Commands for a source whose secret is in Secrets Manager. The policy for Secrets Manager has
+//! every permission that they need, and no permission that no command uses.
 
 use std::collections::BTreeSet;
 

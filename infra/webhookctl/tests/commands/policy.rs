@@ -1,5 +1,5 @@
-//! The policies of `infra/policies`, evaluated as IAM does for the features they use: a call is
-//! allowed by one statement, by exact actions, resources with stars, and leading keys.
+//! Evaluates the policies of `infra/policies` as IAM does, for the features that they use: a single
+//! statement allows a call, by exact actions, resources with `*`, and leading keys.
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html>
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ struct Statement {
     sid: String,
     actions: Vec<String>,
     resources: Vec<String>,
-    /// Patterns; `None` if the statement does not limit the keys.
+    /// The patterns of the leading keys; `None` if the statement does not limit the keys.
     keys: Option<Vec<String>>,
 }
 
@@ -42,13 +42,14 @@ impl Policy {
         }
     }
 
-    /// The parts of the policy that allow a call; empty if it is not allowed.
+    /// Returns the parts of the policy that allow a call. Returns none if the policy does not allow
+    /// it.
     pub(crate) fn allows(&self, call: &Call) -> BTreeSet<String> {
         let found = self.statements.iter().flat_map(|s| s.allows(call));
         found.map(|part| format!("{}: {part}", self.name)).collect()
     }
 
-    /// All parts of the policy.
+    /// Returns all parts of the policy.
     pub(crate) fn parts(&self) -> BTreeSet<String> {
         let found = self.statements.iter().flat_map(Statement::parts);
         found.map(|part| format!("{}: {part}", self.name)).collect()
@@ -90,7 +91,7 @@ impl Statement {
     fn read(statement: &Value) -> Self {
         let keys = &statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"];
         if !keys.is_null() {
-            // Without this condition, a request without any key would pass.
+            // Without this condition, the policy would allow a request that has no key.
             let none = &statement["Condition"]["Null"]["dynamodb:LeadingKeys"];
             assert_eq!(none, &json!("false"), "{statement}");
         }
@@ -104,7 +105,7 @@ impl Statement {
         for action in &statement.actions {
             assert!(!action.contains('*'), "{action} is not exact");
         }
-        // Each action is allowed only on the items it is used on.
+        // The policy allows each action only on the items that the action is used for.
         let one = statement.actions.len() == 1;
         assert!(statement.keys.is_none() || one, "{}", statement.sid);
         statement
@@ -144,7 +145,8 @@ fn listed(value: &Value) -> Vec<String> {
     texts.collect()
 }
 
-/// `*` matches anything. Our policies use it only at the end.
+/// Returns whether a pattern matches. `*` matches any text, and our policies use it only at the
+/// end.
 fn like(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

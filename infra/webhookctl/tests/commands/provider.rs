@@ -1,5 +1,5 @@
-//! A provider with one old subscription and no webhook endpoint, and an application without
-//! subscriptions.
+//! Emulates a provider with one old subscription and no webhook endpoint, and an application
+//! without subscriptions.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -25,7 +25,7 @@ pub(crate) fn serve() -> String {
             "/state",
             get(async || Json(json!({"items": [], "next": null}))),
         );
-    // The task ends with the runtime of the test.
+    // The task ends with the test's runtime.
     tokio::spawn(async { axum::serve(listener, router).await });
     url
 }

@@ -1,5 +1,5 @@
-//! `WEBHOOKCTL_READ_ONLY`: each command that writes is refused, read commands work, and neither
-//! changes anything.
+//! With `WEBHOOKCTL_READ_ONLY`, the CLI refuses each command that writes. Commands that read still
+//! work, and no command changes anything.
 
 use crate::kept::Kept;
 use crate::lines::{Lines, May};
@@ -7,7 +7,7 @@ use crate::recorder::Call;
 use crate::verbs::table;
 use crate::world::World;
 
-/// `Exit::Refused`
+/// The exit code `Exit::Refused`.
 const REFUSED: i32 = 7;
 
 #[tokio::test]

@@ -32,14 +32,14 @@ impl Recorder {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// Passes on the requests to the URL that it returns.
+    /// Records the requests to the returned URL, and forwards them to `url`.
     pub(crate) async fn stand_before(&self, service: Service, url: &str) -> String {
         let address = url.trim_start_matches("http://").trim_end_matches('/');
         self.stand(service, Some(address.to_owned())).await
     }
 
-    /// Answers the requests to the URL that it returns: for services that are not emulated, and
-    /// whose answers no command needs.
+    /// Records the requests to the returned URL, and answers them itself. This is for services that
+    /// are not emulated, and whose answers no command needs.
     pub(crate) async fn stand_in_for(&self, service: Service) -> String {
         self.stand(service, None).await
     }
@@ -48,7 +48,7 @@ impl Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let here = format!("http://{}", listener.local_addr().unwrap());
         let recorder = self.clone();
-        // The task ends with the runtime of the test.
+        // The task ends with the test's runtime.
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (recorder, behind) = (recorder.clone(), behind.clone());
@@ -84,10 +84,10 @@ impl Recorder {
     }
 }
 
-/// An empty answer of a service, or only the caller's identity.
+/// Returns an answer of a service without content, or with the caller's identity only.
 fn empty(service: Service) -> Message {
     match service {
-        // An empty map of CBOR: no alarms.
+        // The body is an empty map in CBOR, which means that there are no alarms.
         Service::CloudWatch => {
             let protocol = "smithy-protocol: rpc-v2-cbor\r\n";
             Message::answer(200, "application/cbor", protocol, vec![0xa0])

@@ -1,5 +1,5 @@
-//! Each command under the policies that it needs according to the table: no permission is missing,
-//! and none is unused.
+//! Runs each command under the policies that it needs according to the table. No permission may be
+//! missing, and none may be unused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ async fn each_command_asks_for_what_its_policies_allow_and_they_allow_no_more() 
     world.end().await;
 }
 
-/// The calls of a command in the lines of its row.
+/// Returns the calls that a command makes in the lines of its row.
 async fn tried(lines: &Lines<'_>, verb: &Verb) -> Vec<Call> {
     let mut calls = Vec::new();
     for line in &verb.run {

@@ -1,5 +1,5 @@
-//! The output of read commands in scripts: -o json and -o jsonl parse, output without a terminal
-//! has no colours, and a reader may close the pipe early.
+//! The output of read commands in scripts. The outputs of `-o json` and `-o jsonl` are valid JSON,
+//! the output has no colours without a terminal, and a reader may close the pipe early.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use crate::ids::ids;
 use crate::verbs::{split, table};
 use crate::world::World;
 
-/// The commands whose stdout is text only.
+/// The commands that print only text on stdout.
 const TEXT_ALONE: [&str; 3] = ["sources presets --markdown", "completions", "man"];
 
 /// The commands that print one object after the other.
@@ -85,7 +85,7 @@ async fn a_reader_that_goes_away_is_no_error() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The pipe is closed before the first byte is written, or soon after.
+        // The reader closes the pipe before the first byte is written, or soon after.
         drop(child.stdout.take());
         let mut said = String::new();
         let mut stderr = child.stderr.take().unwrap();

@@ -1,4 +1,5 @@
-//! `webhookctl inbox stats`: events received, events waiting, their duration and their cost.
+//! `webhookctl inbox stats`: events received, events waiting, their duration, and the cost of the
+//! command.
 
 use serde_json::Value;
 use shared::base::calendar::Hour;
@@ -9,12 +10,12 @@ use shared::webhook::event::EventKey;
 
 use crate::world::World;
 
-/// How an event ended.
+/// The outcome of an event.
 enum Fate {
     Open,
     Failed,
     Dead,
-    /// Done this many milliseconds after its receipt.
+    /// The event was done this number of milliseconds after its receipt.
     Done(u64),
 }
 
@@ -56,7 +57,7 @@ impl World {
         key
     }
 
-    /// The rows of a command, by field.
+    /// Returns the rows of `inbox stats` with these arguments.
     async fn stats(&self, args: &[&str]) -> Vec<Value> {
         let line = [&["inbox", "stats"], args].concat();
         let document = self.json(&line).await;
@@ -72,7 +73,7 @@ impl World {
             .clone()
     }
 
-    /// Twenty done events, two open ones, and one dead letter.
+    /// Stores twenty done events, two open events, and one dead letter.
     pub(crate) async fn some_events(&self) {
         for n in 0..20 {
             let (id, at) = (format!("evt_{n}"), self.ago(3 * 3600 + n));
@@ -115,7 +116,8 @@ async fn a_line_for_each_source_says_what_came_and_what_is_stuck() {
     let oldest = acme["oldest_open_s"].as_u64().unwrap();
     assert!((2400..2460).contains(&oldest), "{acme}");
     let stripe = world.of(&[], "source", "stripe-main").await;
-    // Dead letters count at any age, and not as received in the time range.
+    // A dead letter of any age counts as a dead letter. An old one does not count as received in
+    // the time range.
     assert_eq!(stripe["received"]["count"], 20);
     assert_eq!(stripe["dead_letters"]["count"], 1);
     assert_eq!(
@@ -189,7 +191,7 @@ async fn hours_that_are_counted_are_read_and_not_counted_again() {
         calls * 3 < live,
         "{calls} calls, and {live} without the counts"
     );
-    // The stored count is shown.
+    // The command shows the stored count.
     let hour = Hour::of(world.ago(3 * 3600));
     let (kept, _) = world
         .ledger
@@ -216,7 +218,7 @@ async fn an_event_that_waits_for_too_long_is_an_answer_of_its_own() {
         "{said}"
     );
     assert!(said.contains(", limit 15m [stats.lag]"), "{said}");
-    // With -o json the rows are printed too.
+    // With `-o json`, the command also prints the rows.
     let rows = world
         .run(&["inbox", "stats", "--max-lag", "15m", "-o", "json"])
         .await;

@@ -17,12 +17,12 @@ struct Table {
 pub(crate) struct Verb {
     pub(crate) name: String,
     pub(crate) policies: Vec<String>,
-    /// Why the command needs no policy.
+    /// The reason why the command needs no policy.
     because: Option<String>,
-    /// Lines that only read.
+    /// The lines that only read.
     #[serde(default)]
     pub(crate) run: Vec<String>,
-    /// Lines that change something.
+    /// The lines that change something.
     #[serde(default)]
     pub(crate) writes: Vec<String>,
     #[serde(default = "success")]
@@ -44,7 +44,7 @@ pub(crate) fn table() -> Vec<Verb> {
 }
 
 impl Verb {
-    /// The command, without the flag that a row can be about.
+    /// Returns the command. The name of a row can also have a flag, which is omitted.
     fn command(&self) -> &str {
         let name = self.name.split_once(" --").map(|(command, _)| command);
         name.unwrap_or(&self.name)
@@ -61,7 +61,7 @@ pub(crate) fn split(line: &str) -> (Vec<&str>, &str) {
     (before, line)
 }
 
-/// The commands without subcommands, by their words.
+/// Returns the commands that have no subcommands, by their words.
 fn leaves<'c>(command: &'c clap::Command, words: &str) -> BTreeMap<String, &'c clap::Command> {
     let mut below = command.get_subcommands().peekable();
     if below.peek().is_none() {

@@ -1,4 +1,4 @@
-//! A stack with a few events, and commands that reach it through the recorder.
+//! A stack with a few events, and commands that reach the stack through the recorder.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// A stack that has these sources, without their secrets.
+    /// Starts a stack that has these sources, without their secrets.
     pub(crate) async fn with(sources: &str) -> Self {
         let folder = folder();
         let file = folder.join("sources.toml");
@@ -74,7 +74,8 @@ impl World {
         put.overwrite(true).send().await.unwrap();
     }
 
-    /// Announces the stack to commands, with the recorder in front of each service.
+    /// Writes the file that describes the stack to commands, with the recorder in front of each
+    /// service.
     async fn announce(&self) {
         let at = self.stack.endpoints();
         let before = async |service, url: &str| self.recorder.stand_before(service, url).await;
@@ -122,7 +123,7 @@ impl World {
         command.output().await.unwrap()
     }
 
-    /// The stdout of a command, which must succeed.
+    /// Returns the stdout of a command, which must succeed.
     pub(crate) async fn text(&self, args: &[&str]) -> String {
         let output = self.run(args).await;
         assert!(output.status.success(), "{args:?}: {output:?}");
@@ -134,7 +135,7 @@ impl World {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The calls since the last time.
+    /// Returns the calls since the last time.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.recorder.take()
     }

@@ -1,4 +1,4 @@
-//! `webhookctl help CODE`: the entry of an error code in `infra/docs/errors.md`.
+//! `webhookctl help CODE`: prints the entry of an error code in `infra/docs/errors.md`.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -10,7 +10,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static str> {
     entries().map(|(code, _)| code)
 }
 
-/// What a code means, its cause and its fix.
+/// Returns the meaning of a code, its cause and its fix.
 pub(super) fn page(code: &str) -> Option<StyledStr> {
     let (code, text) = entries().find(|(known, _)| *known == code)?;
     let page = Command::new("code")
@@ -21,7 +21,7 @@ pub(super) fn page(code: &str) -> Option<StyledStr> {
     Some(page.about(text).render_help())
 }
 
-/// The headings of the page, and the text below each.
+/// Returns each heading of `errors.md` that is an error code, with the text below it.
 fn entries() -> impl Iterator<Item = (&'static str, &'static str)> {
     ERRORS.split("\n### ").skip(1).filter_map(|below| {
         let (code, text) = below.split_once('\n')?;

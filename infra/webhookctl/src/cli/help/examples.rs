@@ -11,7 +11,7 @@ pub(super) const EXAMPLES: &str = include_str!("examples.txt");
 /// The examples, by command path.
 type Examples = HashMap<&'static str, &'static str>;
 
-/// The tree with examples in the help of each command.
+/// Returns the tree. The help of each command includes its examples.
 pub(in crate::cli) fn with_examples(tree: Command) -> Command {
     let blocks = EXAMPLES.split("\n\n");
     let examples: Examples = blocks.filter_map(|block| block.split_once('\n')).collect();

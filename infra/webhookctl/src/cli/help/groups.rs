@@ -1,4 +1,4 @@
-//! The first page: commands in groups, which clap does not support for subcommands.
+//! The first help page: commands in groups. clap does not support groups for subcommands.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Set up", &["sources", "endpoint", "context", "completions"]),
 ];
 
-/// The tree with the first page, and its commands in the order of that page.
+/// Returns the tree with this first page. The commands of the tree have the order of the page.
 pub(in crate::cli) fn in_groups(tree: Command) -> Command {
     let place = |name: &str| {
         let mut names = GROUPS.iter().flat_map(|(_, names)| *names);

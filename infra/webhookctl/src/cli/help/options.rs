@@ -1,4 +1,4 @@
-//! `webhookctl help options`
+//! The page that `webhookctl help options` prints.
 
 use clap::builder::StyledStr;
 use clap::{Arg, Args as _, Command};
@@ -27,7 +27,8 @@ pub(super) fn page() -> StyledStr {
     page.after_help(examples).render_help()
 }
 
-/// clap would also print the value of the variable, and could break the line before its name.
+/// clap would also print the value of the variable, and could break the line before the name of the
+/// variable.
 fn with_variable(arg: Arg) -> Arg {
     let variable = arg
         .get_env()

@@ -17,7 +17,7 @@ fn args(words: &[&str]) -> Vec<OsString> {
         .collect()
 }
 
-/// The page that `help WORD` prints for a topic or a code.
+/// Returns the page that `help WORD` prints for a topic or a code.
 fn shown(word: &str) -> String {
     match parse(&args(&["help", word])) {
         Err(Stop::Text(page)) => page.to_string(),
@@ -116,7 +116,7 @@ fn words(line: &str) -> Vec<OsString> {
     words
 }
 
-/// Each command by its words, but not the topics of `help`.
+/// Returns each command with its path, without the topics of `help`.
 fn commands(tree: Command) -> Vec<(String, Command)> {
     fn below(command: &Command, path: &str, all: &mut Vec<(String, Command)>) {
         for command in command.get_subcommands() {
@@ -133,7 +133,8 @@ fn commands(tree: Command) -> Vec<(String, Command)> {
     all
 }
 
-/// The examples of a help page. Each is on one line, below its own comment.
+/// Returns the examples of a help page. Each example is one line, with its comment on the line
+/// above.
 fn examples(help: &str) -> Vec<String> {
     let help = help.replace(" \\\n      ", " ");
     let lines = help.lines().skip_while(|line| *line != "Examples:");
@@ -192,7 +193,7 @@ fn global_options_are_on_one_page() {
             "{path}"
         );
     }
-    // Man pages and completions come from this tree.
+    // clap generates the man pages and the completions from this tree.
     for (path, command) in commands(tree()) {
         assert!(
             command.get_arguments().filter(is_shown).count() > 8,

@@ -24,7 +24,7 @@ fn refused(line: &str) -> CliError {
     }
 }
 
-/// A stream that records all output, or that is closed.
+/// A stream that records all output, or that behaves like a closed pipe.
 #[derive(Clone, Default)]
 struct Sink {
     text: Arc<Mutex<Vec<u8>>>,

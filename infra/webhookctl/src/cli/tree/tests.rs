@@ -61,7 +61,7 @@ fn has(command: &Command, flag: &str) -> bool {
     flag == "help" || command.get_arguments().any(is)
 }
 
-/// The command that an example calls, from the words after `webhookctl`.
+/// Returns the command that an example calls. `example` is the text after `webhookctl`.
 fn called<'t>(tree: &'t Command, example: &str) -> &'t Command {
     let mut at = tree;
     for word in example.split_whitespace() {
@@ -128,7 +128,7 @@ fn no_help_names_a_flag_that_does_not_exist() {
     }
 }
 
-/// Tips and notes are in all source files.
+/// The test reads all source files, because each of them can contain a tip or a note.
 #[test]
 fn no_tip_names_a_command_that_does_not_exist() {
     let tree = tree();
@@ -150,7 +150,8 @@ fn no_tip_names_a_command_that_does_not_exist() {
                 for example in line.split("webhookctl ").skip(1) {
                     let word = example.split(|c: char| !c.is_ascii_lowercase()).next();
                     let word = word.unwrap_or_default();
-                    // `webhookctl {…}`, `webhookctl --table …`, `webhookctl/list/v1`
+                    // The text is `webhookctl {…}`, `webhookctl --table …` or `webhookctl/list/v1`,
+                    // and names no command.
                     if word.is_empty() || example.starts_with('-') {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! Whether the context names the intended account and all resources.
+//! Checks whether the context names the intended account and all resources.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
@@ -31,7 +31,7 @@ fn account(facts: &Facts) -> Result<Finding, Unknown> {
     })
 }
 
-/// Only stacks with the parameter `SecretsManagerPrefix` have this name.
+/// The name that a context can lack. Only stacks with the parameter `SecretsManagerPrefix` have it.
 const OPTIONAL: &str = "secrets_manager_prefix";
 
 fn names(facts: &Facts) -> Finding {

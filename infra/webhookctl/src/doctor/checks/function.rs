@@ -37,7 +37,7 @@ fn active(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::of_each(Verdict::Fail, lines, "all 3"))
 }
 
-/// Set on the functions that read secrets of sources from Secrets Manager.
+/// The variable of the functions that read secrets of sources from Secrets Manager.
 const MANAGED: &str = "MITT_SECRETS_MANAGER_PREFIX";
 
 fn settings(facts: &Facts) -> Result<Finding, Unknown> {

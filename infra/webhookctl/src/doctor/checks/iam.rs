@@ -1,4 +1,5 @@
-//! The permissions of the operator. The checks try each action in a way that changes nothing.
+//! Checks the permissions of the operator. The checks try each action in a way that changes
+//! nothing.
 
 use crate::doctor::{Check, Facts, Finding, Unknown};
 

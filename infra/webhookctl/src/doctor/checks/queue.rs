@@ -5,14 +5,15 @@ use crate::doctor::{Check, Facts, Finding, Queue, Unknown, Verdict};
 use crate::output::count::thousands;
 use crate::output::time::duration;
 
-/// One throttled poll must not move a message to the dead-letter queue.
+/// The minimum of `maxReceiveCount`. Polls that Lambda throttles count as receives, and they must
+/// not move a message to the dead-letter queue.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
 const FEWEST_RECEIVES: u64 = 5;
 
-/// The sweep sends no messages to a queue with this many waiting messages.
+/// The number of waiting messages from which the sweep sends no further messages to a queue.
 const MOST_WAITING: u64 = 1000;
 
-/// The maximum retention of SQS.
+/// The maximum retention of a queue in SQS.
 const LONGEST: u64 = 14 * 24 * 3600;
 
 pub(super) static PARTIAL_BATCH: Check = Check {
@@ -241,7 +242,7 @@ fn span(seconds: u64) -> String {
 }
 
 impl Finding {
-    /// Fails if there is no mapping at all.
+    /// Fails if no queue triggers the processor.
     fn or_nothing(self, count: usize) -> Self {
         match count {
             0 => Self::fail("no queue triggers the processor"),

@@ -1,4 +1,4 @@
-//! Whether the tasks of backup-sync run on schedule. Each task stores the time of its last
+//! Checks whether the tasks of backup-sync run on schedule. Each task stores the time of its last
 //! completion in the table.
 
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) static RECONCILE: Check = Check {
     title: "The providers' objects are compared",
     why: "Only a reconciliation finds changes that neither webhooks nor the sync reported.",
     fix: FIX,
-    // At least once a week.
+    // A reconciliation must complete at least once a week.
     judge: |facts| {
         ran(facts, "reconcile", HOUR * 24 * 7, |source| {
             source.reconciled

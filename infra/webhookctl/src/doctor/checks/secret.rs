@@ -1,11 +1,11 @@
-//! The secrets, by name and age. The checks read no values.
+//! Checks the names and the ages of the secrets. The checks read no values.
 
 use std::collections::BTreeSet;
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown, Verdict};
 
-/// Older secrets should be rotated.
+/// The maximum age of a secret in days. Older secrets should be rotated.
 const OLD_DAYS: u64 = 365;
 
 const DAY: u64 = 24 * 3600;

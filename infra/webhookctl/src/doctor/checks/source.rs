@@ -1,10 +1,11 @@
-//! The sources: which outage each survives, and whether its events arrive.
+//! Checks which outage each source tolerates, and whether its events arrive.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown, Verdict};
 use crate::output::time::age;
 
-/// The outage of the stack that must lose no events: one failed deployment and its fix.
+/// The outage of the stack that must not lose events. A failed deployment and its fix take about
+/// this time.
 const OUTAGE_S: u64 = 3600;
 
 pub(super) static OUTAGE: Check = Check {

@@ -1,4 +1,4 @@
-//! A healthy deployment with one fault at a time: each check must find its fault.
+//! Each test adds one fault to a healthy deployment. The check for this fault must find it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

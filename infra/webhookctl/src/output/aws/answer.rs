@@ -17,7 +17,8 @@ pub(super) const THROTTLED: &str = "aws.throttled";
 
 const TAKE_NEW: &str = "log in again with `aws sso login`, or set new keys in the environment";
 
-/// The error for the operator. `None` if there is no better message than that of the service.
+/// Returns the error for the operator. Returns `None` if the message of the service is the best
+/// one.
 pub(super) fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
     let error = match answer.code {
         "AccessDeniedException"
@@ -78,7 +79,8 @@ pub(super) fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError
 }
 
 fn denied(answer: &Answer<'_>) -> CliError {
-    // "User: ARN is not authorized to perform: ACTION on resource: ARN because …"
+    // The message has the form "User: ARN is not authorized to perform: ACTION on resource: ARN
+    // because …".
     let after = |mark: &str| {
         let (_, rest) = answer.message.split_once(mark)?;
         rest.split_whitespace().next()
@@ -95,7 +97,8 @@ fn denied(answer: &Answer<'_>) -> CliError {
     );
     if let Some(resource) = after("on resource: ") {
         message += " on ";
-        // `arn:aws:dynamodb:region:account:table/x/index/y`: the last part is enough.
+        // In `arn:aws:dynamodb:region:account:table/x/index/y`, the part after the account is
+        // sufficient.
         message += resource.splitn(6, ':').last().unwrap_or(resource);
     }
     let error = CliError::new("auth.denied", Exit::Denied, message);
@@ -116,7 +119,7 @@ fn denied(answer: &Answer<'_>) -> CliError {
 }
 
 fn no_table(answer: &Answer<'_>, place: &Place) -> CliError {
-    // DynamoDB returns this code for tables and indexes, without their name.
+    // DynamoDB returns this code for a missing table or index, and does not name it.
     if !answer.service.is_empty() && answer.service != "dynamodb" {
         return missing("resource", "context.not_found", place);
     }

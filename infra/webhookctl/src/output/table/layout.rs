@@ -6,13 +6,13 @@ use super::{Align, Canvas, Head, Room, Weight};
 
 const GAP: usize = 2;
 
-/// The visible columns: index, head, width.
+/// The visible columns: index, header, width.
 pub(super) struct Layout<'a> {
     columns: Vec<(usize, &'a Head, usize)>,
 }
 
 impl<'a> Layout<'a> {
-    /// All columns, at their natural width.
+    /// Returns all columns with their natural widths.
     pub(super) fn whole(heads: &'a [Head], rows: &[Vec<String>]) -> Self {
         let widths = natural(heads, rows);
         let columns = heads.iter().zip(widths).enumerate();
@@ -22,7 +22,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The columns that fit into the canvas.
+    /// Returns the columns that fit into the canvas.
     pub(super) fn fit(heads: &'a [Head], rows: &[Vec<String>], canvas: Canvas) -> Self {
         let Self { mut columns } = Self::whole(heads, rows);
         columns.retain(|(_, head, _)| canvas.wide || head.weight > Weight::Extra);
@@ -38,14 +38,14 @@ impl<'a> Layout<'a> {
                 if total(&fitted) <= width {
                     return Self { columns: fitted };
                 }
-                // A dropped column frees space for text that was shortened.
+                // After a column is dropped, there is more space for the text that was shortened.
                 let Some(goes) = lightest(&columns, drop) else {
                     break;
                 };
                 columns.remove(goes);
             }
         }
-        // Too narrow for the columns that must stay whole: the terminal wraps the lines.
+        // The columns that must not be shortened do not fit, so the terminal wraps the lines.
         Self {
             columns: shortened(&columns, width, Weight::Essential),
         }
@@ -89,7 +89,8 @@ fn total(columns: &[(usize, &Head, usize)]) -> usize {
     widths + GAP * columns.len().saturating_sub(1)
 }
 
-/// Shortens text columns up to this weight by the excess, the lightest and rightmost first.
+/// Shortens text columns up to this weight until the table fits: the least important first, and
+/// among equals the rightmost.
 fn shortened<'a>(
     columns: &[(usize, &'a Head, usize)],
     width: usize,

@@ -1,4 +1,4 @@
-//! `context add`: stores the names of a deployment under a context name.
+//! `context add`: stores the resource names of a deployment as a context.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,8 +75,8 @@ pub(super) async fn add(
     Ok(Exit::Done)
 }
 
-/// The stored context of this name, or an empty one. Without `--refresh`, an existing context is an
-/// error, so that `add` does not overwrite it by mistake.
+/// Returns the stored context of this name, or an empty context. Without `--refresh`, an existing
+/// context is an error, so that `add` does not overwrite it by mistake.
 fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Context, CliError> {
     Contexts::check_new_name(&args.name)?;
     if args.refresh {
@@ -160,8 +160,8 @@ fn of_table(table: &str) -> Names {
     }
 }
 
-/// The AWS account, which later commands compare with their own. It is optional in a context, so
-/// an error is ignored.
+/// Returns the AWS account. Later commands compare it with the account of their credentials. A
+/// context does not need it, so an error is ignored.
 async fn account(aws: &Aws) -> Option<String> {
     let sts = aws_sdk_sts::Client::new(&aws.sdk_config("STS"));
     sts.get_caller_identity().send().await.ok()?.account

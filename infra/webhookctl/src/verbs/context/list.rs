@@ -1,4 +1,4 @@
-//! `context list`
+//! `context list`: lists the contexts.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -10,7 +10,7 @@ use crate::target::{Chosen, Context, Contexts, Local};
 #[derive(Serialize)]
 struct ContextRow {
     context: String,
-    /// Whether commands use this context.
+    /// Whether the options and the files select this context.
     in_use: bool,
     account: Option<String>,
     region: Option<String>,

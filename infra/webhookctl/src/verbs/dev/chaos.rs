@@ -1,4 +1,4 @@
-//! `--chaos`: injects a fault into the local stack, which a key press turns off and on.
+//! `--chaos`: injects a fault into the local stack. A key turns the fault off and on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,14 @@ use crate::cli::Chaos;
 use crate::demo::downstream::Downstream;
 use crate::demo::{Crash, Outage, Trouble};
 
-/// Longer than several retry delays of the demo's sources, so that the backoff is visible.
+/// The duration of the outage. It covers several retry delays of the demo's sources, so that the
+/// growing delays are visible.
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Longer than the lease of 35 s and the call timeout of 20 s.
+/// The delay of the answer. It is longer than the lease of 35 s and the call timeout of 20 s.
 const SLOW: Duration = Duration::from_secs(40);
 
-/// Twice the tolerance of Stripe and Slack.
+/// How far the provider's clock is behind. Stripe and Slack accept half of it.
 const SKEW: Duration = Duration::from_secs(600);
 
 /// The injected fault, and whether it is on.
@@ -49,7 +50,7 @@ impl Broken {
         Ok(broken)
     }
 
-    /// Environment variables that direct the functions to the fault; only the throttle needs one.
+    /// Returns environment variables for the functions. Only the fault `throttle` needs one.
     pub(super) fn function_env(&self) -> BTreeMap<String, String> {
         let throttle = self.throttle.iter();
         throttle
@@ -82,7 +83,7 @@ impl Broken {
         self.is_on
     }
 
-    /// How far the provider's clock is behind the local clock.
+    /// Returns how far the provider's clock is behind the local clock.
     pub(super) fn skew(&self) -> Duration {
         match self.what {
             Chaos::ClockSkew if self.is_on => SKEW,
@@ -90,7 +91,7 @@ impl Broken {
         }
     }
 
-    /// Waits until the processor must be killed.
+    /// Waits until the fault requires that the processor is killed.
     pub(super) async fn crash(&mut self) -> Crash {
         match self.crashes.recv().await {
             Some(crash) => crash,
@@ -99,7 +100,7 @@ impl Broken {
     }
 }
 
-/// The value of `--chaos`.
+/// Returns the value of `--chaos` for this fault.
 pub(super) fn name(what: Chaos) -> &'static str {
     match what {
         Chaos::Outage => "outage",

@@ -1,4 +1,4 @@
-//! The output of `dev` at its start, during the demo and while it runs.
+//! Prints the output of `dev` at its start, during the demo and while it runs.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::target::Local;
 use crate::verbs::send::Sent;
 
-/// Width of the explanations, in columns.
+/// The width of the explanations in columns.
 const TEXT_WIDTH: usize = 86;
 
 /// Prints progress as text, or as one JSON object per line.
@@ -143,7 +143,7 @@ impl Teller<'_> {
         ))
     }
 
-    /// Prints that the fault is on or off.
+    /// Prints whether the fault is on or off.
     pub(super) fn turned(&mut self, is_on: bool) -> anyhow::Result<()> {
         if self.out.format.is_json() {
             return self.out.json_line(&json!({"event": "chaos", "on": is_on}));
@@ -296,7 +296,7 @@ impl Teller<'_> {
     }
 }
 
-/// Wraps the text at spaces. A line is longer than `width` only if a single word is.
+/// Wraps the text at spaces. Only a word that is longer than `width` makes a longer line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -37,7 +37,7 @@ fn words(part: &Part) -> String {
     format!("{} ({files}, {bytes} bytes)", part.what)
 }
 
-/// The time since the last write of any part.
+/// Returns the time since the last write to the state, as text.
 fn age(parts: &[Part]) -> String {
     let last = parts.iter().filter_map(|part| part.written_at).max();
     let ago = last.and_then(|last| last.elapsed().ok());

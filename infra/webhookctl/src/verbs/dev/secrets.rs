@@ -1,4 +1,5 @@
-//! The secrets of a local stack: those of the demo, or random ones for the user's own sources.
+//! Creates the secrets of a local stack: those of the demo, or random secrets for the user's own
+//! sources.
 
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
@@ -15,7 +16,7 @@ use crate::samples::random_hex;
 use crate::target::ManagedSecret;
 use crate::test_keys;
 
-/// Prefix of the secrets in Secrets Manager.
+/// The prefix of the secrets in Secrets Manager.
 pub(super) const PREFIX: &str = "mitt/ingress";
 
 /// A secret in Parameter Store.
@@ -24,8 +25,8 @@ struct Parameter {
     value: String,
 }
 
-/// Stores each secret where the functions read it. For the user's own sources, missing secrets are
-/// generated; secrets of a kept state are not replaced.
+/// Stores each secret where the functions read it. Generates missing secrets for the user's own
+/// sources, and does not replace existing secrets.
 pub(super) async fn put(
     stack: &Stack,
     secrets: &DemoSecrets,
@@ -62,8 +63,8 @@ pub(super) async fn put(
     Ok(())
 }
 
-/// New secrets for the sources and the destinations that have none. Those in Secrets Manager are
-/// created here.
+/// Returns new secrets for the sources and destinations that have none. If a source has its secret
+/// in Secrets Manager, this also stores the secret there.
 async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter>> {
     let ingress = path(stack, "ingress")?;
     let kept = Secrets::new(stack.clients().ssm, ingress)
@@ -95,7 +96,7 @@ async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter
     Ok(wanted)
 }
 
-/// The path of the secrets of one kind.
+/// Returns the path of the secrets of one kind.
 fn path<'s>(stack: &'s Stack, kind: &str) -> anyhow::Result<&'s str> {
     stack.secrets_path(match kind {
         "ingress" => "Catcher",
@@ -104,7 +105,8 @@ fn path<'s>(stack: &'s Stack, kind: &str) -> anyhow::Result<&'s str> {
     })
 }
 
-/// Creates the secret in Secrets Manager. Sources can share a secret; the first one creates it.
+/// Creates the secret in Secrets Manager, unless it exists. Several sources can use the same
+/// secret.
 async fn make(stack: &Stack, name: &str, value: String) -> anyhow::Result<()> {
     let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
     let url = stack.endpoints().secrets_manager.clone();

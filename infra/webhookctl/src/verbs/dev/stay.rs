@@ -76,12 +76,13 @@ impl Stay<'_> {
                 }
                 Some(sent) = under_way.next(), if !under_way.is_empty() => match sent {
                     Ok(sent) => told.sent(&sent)?,
-                    // The loop goes on: the user can press the key again.
+                    // The loop continues, because the user can press the key again.
                     Err(error) => told.out.say(&format!("  nothing was sent: {error:#}")),
                 },
                 _ = looks.tick() => {
                     for id in tail.look(told.out).await? {
-                        // Without a fault, the destination may not be the demo's.
+                        // Without a fault, events can go to another destination than the demo's,
+                        // and this process does not count the effects there.
                         if broken.is_some() {
                             told.effects(&id, &self.downstream.seen(&id))?;
                         }
@@ -91,7 +92,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Starts sending a webhook, if `webhookctl` can sign for a source.
+    /// Starts to send a webhook, if there is a source for which `webhookctl` can sign.
     fn send(
         &self,
         broken: Option<&Broken>,
@@ -102,7 +103,7 @@ impl Stay<'_> {
     }
 }
 
-/// Waits until the fault kills the processor; without a fault, forever.
+/// Waits until the fault requires that the processor is killed. Without a fault, waits forever.
 async fn crash(broken: &mut Option<Broken>) -> Crash {
     match broken {
         Some(broken) => broken.crash().await,

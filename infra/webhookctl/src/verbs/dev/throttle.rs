@@ -1,5 +1,5 @@
-//! A proxy between the functions and the table. It rejects some writes, as a throttled DynamoDB
-//! table does.
+//! A proxy between the functions and the table. The proxy rejects some writes, as DynamoDB does
+//! when it throttles.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::demo::serve;
 
-/// Operations that a table can throttle because of its write capacity.
+/// The operations that DynamoDB can throttle because of the write capacity of a table.
 const WRITES: [&str; 5] = [
     "PutItem",
     "UpdateItem",
@@ -24,6 +24,7 @@ const WRITES: [&str; 5] = [
     "TransactWriteItems",
 ];
 
+/// The answer to a rejected write.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html>
 const REFUSAL: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"chaos: one write in three is rejected"}"#;
 
@@ -34,13 +35,13 @@ pub(super) struct Throttle {
 
 struct Inner {
     http: reqwest::Client,
-    /// URL of the table.
+    /// The URL of the table.
     table: OnceLock<String>,
     refuses: AtomicBool,
 }
 
 impl Throttle {
-    /// Starts the proxy. [`Throttle::stand_before`] sets the table's URL, which is not known yet.
+    /// Starts the proxy. The table's URL is not known yet; [`Throttle::stand_before`] sets it.
     pub(super) fn start() -> anyhow::Result<Self> {
         let http =
             shared::aws::outbound::to_this_machine("http://127.0.0.1", Duration::from_secs(30))?;
@@ -56,11 +57,11 @@ impl Throttle {
     }
 
     pub(super) fn stand_before(&self, url: &str) {
-        // There is one table, so a second call would set the same URL.
+        // There is only one table, so a second call can only set the same URL.
         let _ = self.inner.table.set(url.trim_end_matches('/').to_owned());
     }
 
-    /// Turns the rejections on or off.
+    /// Turns the rejections of writes on or off.
     pub(super) fn turn(&self, refuses: bool) {
         self.inner.refuses.store(refuses, Ordering::Relaxed);
     }
@@ -84,7 +85,8 @@ impl Inner {
         self.pass(parts, body).await
     }
 
-    /// Random, so that sometimes both tries of a writer are rejected.
+    /// Returns whether to reject a write. The choice is random, so that sometimes a write and its
+    /// retry are both rejected.
     fn refuses(&self) -> bool {
         let mut dice = [0_u8];
         self.refuses.load(Ordering::Relaxed)
@@ -112,7 +114,7 @@ fn is_write(headers: &HeaderMap) -> bool {
     operation.is_some_and(|operation| WRITES.contains(&operation))
 }
 
-/// Removes the headers that belong to the connection.
+/// Removes the headers that apply only to one connection.
 fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     for name in [
         header::HOST,

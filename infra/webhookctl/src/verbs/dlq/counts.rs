@@ -1,4 +1,4 @@
-//! The dead-letter queue, and the number of dead letters.
+//! Reads the length of the dead-letter queue and the number of dead letters.
 
 use anyhow::Context as _;
 use aws_sdk_sqs::types::{ListMessageMoveTasksResultEntry, QueueAttributeName};
@@ -8,7 +8,7 @@ use crate::cli::DoorAt;
 use crate::output::CliError;
 use crate::target::Deployment;
 
-/// Counting dead letters stops at this number.
+/// The number at which counting dead letters stops.
 const MOST_COUNTED: u64 = 100_000;
 
 /// The dead-letter queue of the work queue, for messages that no processor could handle.
@@ -24,9 +24,9 @@ struct RedrivePolicy {
     dead_letter_target_arn: String,
 }
 
-/// Dead letters in the table, and messages in the dead-letter queue. The numbers can differ: an
-/// event becomes a dead letter when its attempts are used up, a message moves to the queue when no
-/// processor can handle it.
+/// Returns the number of dead letters in the table, and of messages in the dead-letter queue. The
+/// numbers can differ. An event becomes a dead letter when it has no attempts left. A message moves
+/// to the queue when no processor can handle it.
 pub(crate) async fn dead_letter_counts(
     inbox: &Deployment,
     queue: &DeadQueue,
@@ -36,7 +36,7 @@ pub(crate) async fn dead_letter_counts(
 }
 
 impl DeadQueue {
-    /// Finds the queue that the redrive policy of the work queue names.
+    /// Finds the dead-letter queue that the redrive policy of the work queue names.
     pub(crate) async fn find(inbox: &Deployment, at: &DoorAt) -> anyhow::Result<Self> {
         let named = at.queue_url.clone();
         let Some(work_message) = named.or_else(|| inbox.names().queue_url.clone()) else {
@@ -62,7 +62,7 @@ impl DeadQueue {
             .and_then(|text| serde_json::from_str(text).ok())
             .context("the work queue has no dead-letter queue")?;
         let arn = policy.dead_letter_target_arn;
-        // SQS requires the dead-letter queue to be in the same account and Region.
+        // SQS requires that both queues are in the same account and Region.
         let (place, _) = work_message
             .rsplit_once('/')
             .context("the URL of the work queue has no path")?;
@@ -74,7 +74,7 @@ impl DeadQueue {
         name_of(&self.arn)
     }
 
-    /// The approximate number of visible messages.
+    /// Returns the approximate number of visible messages.
     pub(crate) async fn count(&self) -> anyhow::Result<u64> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let answer = self
@@ -91,7 +91,7 @@ impl DeadQueue {
             .context("SQS returned no valid depth of the dead-letter queue")
     }
 
-    /// Starts moving all messages back to their source queue. SQS runs one such task at a time.
+    /// Starts to move all messages back to their source queue. SQS runs one such task at a time.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html>
     pub(super) async fn start_move(&self) -> anyhow::Result<()> {
         let request = self.sqs.start_message_move_task().source_arn(&self.arn);
@@ -102,7 +102,7 @@ impl DeadQueue {
         Ok(())
     }
 
-    /// The most recent move task.
+    /// Returns the most recent move task.
     pub(super) async fn last_move(
         &self,
     ) -> anyhow::Result<Option<ListMessageMoveTasksResultEntry>> {

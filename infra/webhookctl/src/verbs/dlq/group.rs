@@ -1,4 +1,4 @@
-//! Groups dead letters by error, one row for each.
+//! Groups dead letters by error, for a list with one row for each error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::fingerprint::{Fingerprint, error_text, template};
 use crate::output::Column;
 use crate::output::time::rfc3339;
 
-/// The error text for rows without an error.
+/// The error text of rows that have no error.
 const NONE: &str = "no error was recorded";
 
-/// Dead letters of one error, the newest first.
+/// The dead letters of one error, newest first.
 pub(super) struct Group<'r> {
     pub(super) error: Fingerprint,
     pub(super) rows: Vec<&'r Row>,
@@ -36,7 +36,7 @@ pub(super) struct GroupRow {
 }
 
 impl<'r> Group<'r> {
-    /// All groups, the largest first.
+    /// Returns all groups, the largest first.
     pub(super) fn all(rows: &'r [Row]) -> Vec<Self> {
         let mut groups: BTreeMap<Fingerprint, Vec<&Row>> = BTreeMap::new();
         for row in rows {
@@ -53,7 +53,7 @@ impl<'r> Group<'r> {
         groups
     }
 
-    /// The number of digits that identify each group.
+    /// Returns the number of digits that distinguishes the groups.
     pub(super) fn digits(groups: &[Self]) -> usize {
         Fingerprint::digits(groups.iter().map(|group| &group.error))
     }
@@ -105,13 +105,13 @@ impl GroupRow {
         &self.error
     }
 
-    /// Whether the group has dead letters that can be replayed.
+    /// Returns whether the group has dead letters that can be replayed.
     pub(super) fn is_open(&self) -> bool {
         self.replay.open() > 0
     }
 }
 
-/// The error text of the row.
+/// Returns the error text of a row.
 pub(super) fn text(row: &Row) -> &str {
     error_text(row).unwrap_or(NONE)
 }
@@ -120,7 +120,7 @@ pub(super) fn fingerprint(row: &Row) -> Fingerprint {
     Fingerprint::of(text(row))
 }
 
-/// The name of a single source, or the number of sources.
+/// Returns the name of the source, or the number of sources if there are several.
 pub(super) fn source_words(sources: &[String]) -> String {
     match sources {
         [one] => one.clone(),

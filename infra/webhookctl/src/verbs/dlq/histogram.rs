@@ -1,10 +1,10 @@
-//! A histogram of times in one line.
+//! Shows a histogram of times in one line.
 
 use serde::Serialize;
 
 use crate::output::time::{DAY_MS, HOUR_MS, MINUTE_MS, clock, rfc3339};
 
-/// The largest number of buckets.
+/// The maximum number of buckets.
 const MOST: i64 = 48;
 
 const WIDTHS: [i64; 9] = [
@@ -31,8 +31,8 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// Counts `times`, which can be in any order, in milliseconds. Buckets are 5 minutes wide, or
-    /// wider if there would be more than [`MOST`].
+    /// Counts `times`, which are in milliseconds and in any order. A bucket covers 5 minutes, or
+    /// more if there would be more than [`MOST`] buckets.
     pub(super) fn of(times: &[i64]) -> Self {
         let (first, last) = (
             times.iter().copied().min().unwrap_or(0),
@@ -40,7 +40,8 @@ impl Histogram {
         );
         let fits = |width: &i64| last.div_euclid(*width) - first.div_euclid(*width) < MOST;
         let width = WIDTHS.into_iter().find(fits);
-        // For spans of almost four years and more, the last bucket counts the rest.
+        // A span of almost four years needs more buckets than [`MOST`], even with the widest
+        // bucket. The last bucket then also counts all later times.
         let width = width.unwrap_or(30 * DAY_MS);
         let start = first.div_euclid(width) * width;
         let places = ((last - start) / width + 1).min(MOST);
@@ -62,7 +63,7 @@ impl Histogram {
         }
     }
 
-    /// `per 5 min`
+    /// Returns the width of a bucket as text, such as `per 5 min`.
     pub(super) fn label(&self) -> String {
         match self.bucket_s {
             seconds if seconds < 3600 => format!("per {} min", seconds / 60),
@@ -71,7 +72,7 @@ impl Histogram {
         }
     }
 
-    /// `09:10 ▁▃▆▇▇▇▆▅▃▁ 10:00`
+    /// Returns the histogram, such as `09:10 ▁▃▆▇▇▇▆▅▃▁ 10:00`.
     pub(super) fn line(&self, now: i64) -> String {
         let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
         let level = |count: &u64| match count {
@@ -88,7 +89,7 @@ impl Histogram {
     }
 }
 
-/// The time without seconds; with the date if it is not today.
+/// Returns the time without seconds. Adds the date if it is not today.
 fn minute(millis: i64, now: i64) -> String {
     let text = clock(millis, now);
     text.strip_suffix(":00.000").unwrap_or(&text).to_owned()

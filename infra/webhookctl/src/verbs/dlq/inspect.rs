@@ -22,7 +22,7 @@ use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::inbox;
 
-/// Length limit of a line. The text comes from a destination and can be arbitrarily long.
+/// The maximum length of a line. The text is from a destination and can have any length.
 const LINE_CAP: usize = 1000;
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct Document {
     error: String,
     message: String,
     events: usize,
-    /// Whether there are more dead letters than were read.
+    /// Whether there are more dead letters than the command has read.
     truncated: bool,
     sources: Vec<String>,
     first: At,
@@ -82,7 +82,8 @@ pub(super) async fn inspect(
     one(&args.what, &inbox, now, out).await
 }
 
-/// The group whose fingerprint starts with `what`, if any. An ambiguous prefix is an error.
+/// Returns the group whose fingerprint starts with `what`, if there is one. Returns an error if
+/// several groups match.
 fn named<'g, 'r>(
     groups: &'g [Group<'r>],
     what: &str,
@@ -113,7 +114,8 @@ fn named<'g, 'r>(
     .details(details.collect()))
 }
 
-/// Shows a single dead letter; `what` is not the fingerprint of an error.
+/// Shows a single dead letter. The caller has checked that `what` is not the fingerprint of an
+/// error.
 async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
     let row = match inbox::find(inbox, what).await {
         Ok(row) => row,
@@ -255,7 +257,7 @@ fn lines(document: &Document, now: i64) -> String {
     text
 }
 
-/// `2m10s ago`, or the date after a day.
+/// Returns an age such as `2m10s ago`, or the date if the age is more than a day.
 fn ago(then: i64, now: i64) -> String {
     let age = age(then, now);
     if age.contains('-') {
@@ -265,7 +267,8 @@ fn ago(then: i64, now: i64) -> String {
     }
 }
 
-/// `issues.opened 29 · pull_request.closed 12`; at most five names.
+/// Returns names with their counts, such as `issues.opened 29 · pull_request.closed 12`. The text
+/// has at most five names.
 fn most_first<K: AsRef<str>>(counts: &BTreeMap<K, usize>) -> String {
     let mut counts: Vec<(&str, usize)> = counts.iter().map(|(k, n)| (k.as_ref(), *n)).collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

@@ -1,4 +1,4 @@
-//! `dlq list`
+//! `dlq list`: lists dead letters, grouped by error or one by one.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;

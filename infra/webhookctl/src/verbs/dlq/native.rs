@@ -17,7 +17,7 @@ use crate::output::{CliError, Exit, Printer};
 use crate::poll;
 use crate::target::Deployment;
 
-/// How long the command watches the move. SQS continues it afterwards.
+/// How long the command watches the move. SQS continues the move afterwards.
 const WATCHED: Duration = Duration::from_secs(30);
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -28,7 +28,8 @@ struct Moved {
     queue: String,
     messages: u64,
     moved: i64,
-    /// The status from SQS: `COMPLETED`, `RUNNING`, …; `EMPTY` if the queue has no messages.
+    /// The status that SQS reports, such as `COMPLETED` or `RUNNING`. It is `EMPTY` if the queue
+    /// has no messages.
     status: String,
     by: Option<String>,
     reason: String,
@@ -100,7 +101,8 @@ fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
             "This moves all {messages} of {} back with SQS StartMessageMoveTask.",
             queue.name()
         ),
-        "No filter, no canary, no record for each event; 1 task at a time, at most 500/s."
+        "This command has no filter, no canary and no record for each event. \
+         SQS runs 1 task at a time, at most 500 messages/s."
             .to_owned(),
         format!(
             "The processor ignores messages of dead letters: the {dead} in the table do not change."
@@ -108,7 +110,7 @@ fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
     ]
 }
 
-/// SQS rejects a second task; this error gives the reason and the progress of the first.
+/// SQS rejects a second task. The error gives this reason and the progress of the first task.
 async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
     let last = queue.last_move().await?;
     let running = last.filter(|task| task.status() == Some("RUNNING"));
@@ -164,7 +166,7 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
     )))
 }
 
-/// Waits until the move ends, at most for [`WATCHED`].
+/// Waits until the move ends, but at most for [`WATCHED`].
 async fn watch(
     queue: &DeadQueue,
     messages: u64,

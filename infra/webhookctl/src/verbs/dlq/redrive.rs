@@ -1,4 +1,5 @@
-//! `dlq redrive`: processes dead letters again, with a replay plan that is applied at once.
+//! `dlq redrive`: processes dead letters again. The command makes a replay plan and applies it
+//! immediately.
 
 use shared::base::clock::UnixMillis;
 

@@ -1,4 +1,4 @@
-//! What is known about the effects of a dead letter, and so what a replay would do.
+//! Decides from the effects of a dead letter whether a replay is safe.
 
 use serde::Serialize;
 use shared::inbox::ledger::transition::DISCARDED;
@@ -71,12 +71,12 @@ impl Standings {
         *count += 1;
     }
 
-    /// The number of dead letters that can be replayed.
+    /// Returns the number of dead letters that can be replayed.
     pub(super) fn open(&self) -> usize {
         self.safe + self.guarded + self.unknown
     }
 
-    /// `safe 38 · unknown 3`
+    /// Returns the counts as text, such as `safe 38 · unknown 3`.
     pub(super) fn text(&self) -> String {
         let all = [
             (ReplaySafety::Safe, self.safe),
@@ -90,7 +90,7 @@ impl Standings {
         texts.collect::<Vec<_>>().join(" · ")
     }
 
-    /// The next step for the whole group.
+    /// Returns the next step for the whole group.
     pub(super) fn next_action(&self) -> String {
         let again = self.safe + self.guarded;
         match (again, self.unknown) {
@@ -103,7 +103,7 @@ impl Standings {
     }
 }
 
-/// The worst state among the effects of one event.
+/// Returns the worst state among the effects of one event.
 pub(super) fn effects(view: &EventView) -> &'static str {
     let some = |states: &[EffectState]| view.effects.iter().any(|e| states.contains(&e.state));
     if some(&[EffectState::Unknown, EffectState::Intent]) {

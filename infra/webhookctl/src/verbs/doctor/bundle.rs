@@ -1,5 +1,5 @@
-//! The support bundle: configuration, results of the checks and counts. It has no bodies and no
-//! secrets.
+//! Writes the support bundle: configuration, results of the checks and counts. The bundle has no
+//! bodies and no secrets.
 
 use std::io::Write as _;
 use std::path::Path;

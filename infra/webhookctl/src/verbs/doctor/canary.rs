@@ -1,4 +1,4 @@
-//! The canary of `--end-to-end`: its source, and the finding from its outcome.
+//! Sends the test webhook of `--end-to-end`, and converts its outcome to a finding.
 
 use shared::sources::{ActionKind, Config};
 
@@ -13,7 +13,7 @@ pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(
-            "not checked: no source has only `keep` actions; add one, or name a source: --canary",
+            "not checked: no source has only `keep` actions; add one, or pass --canary SOURCE",
         ));
     };
     Ok(match Box::pin(send::canary(inbox, &source)).await {
@@ -25,8 +25,9 @@ pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result
     })
 }
 
-/// The source of the canary: `--canary`, or the first source whose only action is `keep`, and for
-/// which `webhookctl` can sign. The event would trigger any other action.
+/// Returns the source for the test webhook: the source of `--canary`, or the first suitable source.
+/// A source is suitable if its only action is `keep`, because any other action would run for the
+/// test event, and if `webhookctl` can sign for it.
 fn source(args: &DoctorArgs, config: &Config) -> Result<Option<String>, CliError> {
     if let Some(name) = &args.canary {
         if config.source(name).is_none() {

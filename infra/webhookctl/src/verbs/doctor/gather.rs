@@ -20,7 +20,7 @@ use crate::output::aws::rewrite;
 use crate::output::count::Count;
 use crate::target::Deployment;
 
-/// At most this many dead letters are counted in one shard of the index.
+/// The maximum number of dead letters that are counted in one shard of the index.
 const MOST: i32 = 1000;
 
 pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Facts> {
@@ -67,8 +67,8 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
     })
 }
 
-/// The first call. Without credentials or without a table, no check can run, so this is an error
-/// and not a finding.
+/// Reads the table, before all other calls. Without credentials or without a table, no check can
+/// run, so this returns an error and not a finding.
 async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
     let name = inbox.names().table.clone().unwrap_or_default();
     let answer = inbox
@@ -103,7 +103,8 @@ async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
             status: status.unwrap_or_default(),
             created: created.and_then(|at| at.to_millis().ok()).map(UnixMillis),
             indexes: indexes.collect(),
-            // Not checked on the local stack, which deletes its table only on request.
+            // The local stack deletes its table only on request, so it does not need deletion
+            // protection.
             deletion_protection: table
                 .deletion_protection_enabled
                 .filter(|_| inbox.local.is_none()),
@@ -167,8 +168,8 @@ async fn caller(inbox: &Deployment) -> Known<Caller> {
     })
 }
 
-/// Checks the write permission with an update whose condition never holds, on an item that does
-/// not exist.
+/// Checks the write permission. The request would update an item that does not exist, under a
+/// condition that never holds.
 async fn may_write(inbox: &Deployment) -> Known<()> {
     const ACTION: &str = "dynamodb:UpdateItem";
     if inbox.may_write("try to").is_err() {
@@ -201,7 +202,7 @@ fn on_aws(inbox: &Deployment) -> Known<()> {
     }
 }
 
-/// The counts for the bundle, by name.
+/// Returns the counts for the bundle by their names.
 pub(super) fn counts(facts: &Facts) -> BTreeMap<&'static str, serde_json::Value> {
     let queues = facts.queues.each().into_iter().filter_map(|(name, queue)| {
         let queue = queue.as_ref().ok()?;

@@ -1,12 +1,12 @@
-//! Turns failed calls into [`Unknown`] facts.
+//! Converts failed calls to [`Unknown`] facts.
 
 use std::error::Error;
 
 use crate::doctor::{Known, Unknown};
 use crate::output::aws::{Place, rewrite};
 
-/// The answer of a call, or the reason why the fact is unknown. `action` is the IAM action of the
-/// call.
+/// Returns the answer of a call, or the reason why the fact is unknown. `action` is the IAM action
+/// that the call needs.
 pub(super) fn asked<T, E>(action: &'static str, answer: Result<T, E>) -> Known<T>
 where
     E: Error + Send + Sync + 'static,
@@ -14,13 +14,13 @@ where
     answer.map_err(|error| unknown(action, &anyhow::Error::new(error)))
 }
 
-/// Like [`asked`], for an answer of the ledger.
+/// Like [`asked`], for a call of the ledger.
 pub(super) fn told<T>(action: &'static str, answer: anyhow::Result<T>) -> Known<T> {
     answer.map_err(|error| unknown(action, &error))
 }
 
 fn unknown(action: &'static str, error: &anyhow::Error) -> Unknown {
-    // The emulators answer with these words if they do not implement a call.
+    // An emulator answers with one of these codes if it does not implement a call.
     let text = format!("{error:#}");
     let is_strange = [
         "UnknownOperation",

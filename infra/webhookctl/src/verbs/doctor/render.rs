@@ -1,4 +1,4 @@
-//! Prints the findings: grouped for people, one object per check for scripts.
+//! Prints the findings: grouped for people, or one object for each check for scripts.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use crate::output::safe::capped;
 use crate::output::{Column, Format, List, Printer, safe, style};
 use crate::target::Deployment;
 
-/// Titles are cut to this many columns, so that the findings are aligned.
+/// The maximum width of a title in columns. Longer titles are cut, so that the findings are
+/// aligned.
 const TITLE: usize = 64;
 
 pub(super) fn tell(
@@ -26,7 +27,7 @@ pub(super) fn tell(
     }
 }
 
-/// The formats JSON, CSV and ids.
+/// Prints the findings as JSON, CSV or ids.
 fn list(
     inbox: &Deployment,
     facts: &Facts,
@@ -83,7 +84,7 @@ fn head(inbox: &Deployment, facts: &Facts) -> String {
     safe(&parts.join(" · ")).into_owned() + "\n"
 }
 
-/// The totals, and the fixes of failed checks and warnings.
+/// Returns the totals, and the fixes for failed checks and warnings.
 fn end(checked: &[Checked], colour: bool) -> String {
     let count = |verdict| checked.iter().filter(|it| it.result == verdict).count();
     let mut parts = vec![format!("{} passed", count(Verdict::Pass))];
@@ -114,7 +115,7 @@ fn end(checked: &[Checked], colour: bool) -> String {
     text
 }
 
-/// A sign for each verdict, so that the colour is not the only difference.
+/// Returns a symbol for each verdict, so that the verdicts differ in more than the colour.
 fn sign(verdict: Verdict, colour: bool) -> String {
     let (sign, of) = match verdict {
         Verdict::Pass => ("✓", "done"),

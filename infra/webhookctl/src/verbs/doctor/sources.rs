@@ -1,4 +1,4 @@
-//! The facts of each source.
+//! Gathers the facts of each source.
 
 use std::collections::BTreeSet;
 
@@ -83,7 +83,7 @@ async fn of(
     })
 }
 
-/// The secrets that the source requires.
+/// Returns the secrets that the source requires.
 fn secrets(source: &Source) -> Vec<Wanted> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);

@@ -20,7 +20,7 @@ struct Document {
     content_type: Option<String>,
     bytes: usize,
     sha256: Option<String>,
-    /// The body if it is UTF-8; otherwise it is in `base64`.
+    /// The body as text, if it is UTF-8. Any other body is in `base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub(in crate::verbs) async fn body(
     Ok(Exit::Done)
 }
 
-/// The body of an event, or an error with the reason why it is missing.
+/// Returns the body of an event, or an error with the reason why the body is missing.
 pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
     if matches!(row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
         return Err(crate::selection::no_bucket().into());
@@ -87,7 +87,7 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
     }
 }
 
-/// Whether the body has no control characters that a terminal would interpret.
+/// Returns whether the body has no control characters that a terminal would interpret.
 fn is_harmless(body: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(body) else {
         return false;

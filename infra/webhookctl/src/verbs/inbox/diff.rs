@@ -1,4 +1,4 @@
-//! `inbox diff`: compares two bodies, by their values and by how the values are written.
+//! `inbox diff`: compares two bodies by their values and by their notation.
 
 mod compare;
 
@@ -15,7 +15,7 @@ use crate::output::table::aligned;
 use crate::output::{Exit, Printer};
 use crate::raw_json::Json;
 
-/// Values in the text output are cut to this length.
+/// The maximum length of a value in the text output.
 const VALUE_CAP: usize = 120;
 
 #[derive(Serialize)]
@@ -24,10 +24,10 @@ struct Document {
     b: String,
     same_event_id: bool,
     same_bytes: bool,
-    /// Whether both bodies are JSON; otherwise only the bytes are compared.
+    /// Whether both bodies are JSON. If not, the command compares only the bytes.
     json: bool,
     changes: Vec<Change>,
-    /// Differences in how equal values are written.
+    /// Differences in the notation of equal values.
     also: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub(in crate::verbs) async fn diff(
     let document = document((&a, &of_a), (&b, &of_b));
     let same = document.same_bytes;
     out.document("inbox.diff", &document, &document.a, &text(&document))?;
-    // Exits with 1 if the bodies differ, like `diff`.
+    // The exit code is 1 if the bodies differ, as with `diff`.
     Ok(if same { Exit::Done } else { Exit::Failed })
 }
 
@@ -50,7 +50,7 @@ fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
     let mut document = Document {
         a: a.id().to_string(),
         b: b.id().to_string(),
-        // The key of a second body under one id has the hash behind a `~`.
+        // If a second body has the same id, its key ends with `~` and the hash.
         same_event_id: provider_id(a) == provider_id(b),
         same_bytes: of_a == of_b,
         json: false,
@@ -76,14 +76,15 @@ fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
     document
 }
 
-/// Whether the white space between the values differs. If values differ, their white space usually
-/// does too, so then it counts only if one document has none.
+/// Returns whether to report different white space. Documents with different values usually also
+/// have different white space. In that case, this returns true only if one of them has no white
+/// space.
 fn other_space(a: &[u8], b: &[u8], same_values: bool) -> bool {
     let (a, b) = (space(a), space(b));
     a != b && (same_values || a.is_empty() != b.is_empty())
 }
 
-/// All white space outside of strings.
+/// Returns all white space outside of strings.
 fn space(json: &[u8]) -> Vec<u8> {
     let (mut in_string, mut escaped) = (false, false);
     let mut space = Vec::new();

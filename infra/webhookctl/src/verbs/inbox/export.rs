@@ -1,4 +1,4 @@
-//! `inbox export`: writes events into a file, and the export into the audit log.
+//! `inbox export`: writes events to a file, and records the export in the audit log.
 
 mod record;
 
@@ -22,10 +22,10 @@ use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
 
-/// The most events of one export.
+/// The maximum number of events of one export.
 const MOST_EVENTS: usize = 100_000;
 
-/// Bodies that are read in parallel.
+/// The number of bodies that are read in parallel.
 const AT_ONCE: usize = 16;
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct Report {
     file: String,
     events: usize,
     bytes: u64,
-    /// Events with at least one redacted value.
+    /// The number of events with at least one redacted value.
     redacted: usize,
     by: String,
 }
@@ -59,7 +59,7 @@ pub(in crate::verbs) async fn export(
         .then(|| NewFile::create(&args.file))
         .transpose()?;
 
-    // The audit log records the export before the first event is written.
+    // The command records the export in the audit log before it writes the first event.
     let by = Change {
         what: "export",
         why: &args.reason,
@@ -94,14 +94,14 @@ pub(in crate::verbs) async fn export(
     Ok(Exit::Done)
 }
 
-/// How events are written.
+/// The format of the events, and the values to redact.
 struct How {
     csv: bool,
     with_request: bool,
     redaction: Redaction,
 }
 
-/// Writes the events to the file, or else to stdout.
+/// Writes the events to the file or to stdout.
 async fn write(
     rows: &[Row],
     how: &How,
@@ -111,7 +111,7 @@ async fn write(
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let mut progress = if file.is_none() && out.terminal.stdout.terminal {
-        // The exported lines already show the progress.
+        // The exported lines on the terminal already show the progress.
         Progress::Quiet
     } else {
         Progress::new(out, "exported", rows.len())
@@ -143,7 +143,7 @@ async fn write(
     Ok(())
 }
 
-/// Whether to write CSV: by the extension of the file, or by `-o` on stdout.
+/// Returns whether to write CSV. For a file, its extension decides. For stdout, `-o` decides.
 fn is_csv(file: &Path, format: Format) -> Result<bool, CliError> {
     if file == Path::new("-") {
         return Ok(format == Format::Csv);
@@ -189,7 +189,7 @@ async fn record(
     with_request: bool,
 ) -> anyhow::Result<Record> {
     let body = if with_request {
-        // A missing body is exported as null.
+        // A missing body is null in the export.
         let body = inbox.ledger.event_body(&row.key).await?;
         body.and_then(Result::ok)
     } else {
@@ -205,7 +205,8 @@ async fn record(
     )
 }
 
-/// `41 events, 212 KB → dead.jsonl   1 path redacted in 29 of them   recorded`
+/// Prints the result, such as `41 events, 212 KB → dead.jsonl   1 path redacted in 29 of them
+/// recorded`.
 fn told(report: &Report, paths: usize) -> String {
     let mut text = format!(
         "{}, {} → {}",
@@ -229,7 +230,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A file that appears under its name only when it is complete, readable by its owner only.
+/// A new file that only its owner can read. It gets its name only when it is complete.
 struct NewFile {
     part: PathBuf,
     path: PathBuf,
@@ -275,7 +276,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.kept {
-            // An incomplete file is useless, and it can contain personal data.
+            // An incomplete file is useless, and can contain personal data, so it is removed.
             let _ = std::fs::remove_file(&self.part);
         }
     }

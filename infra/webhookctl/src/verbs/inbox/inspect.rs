@@ -1,4 +1,4 @@
-//! `inbox inspect`
+//! `inbox inspect`: shows one event.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::inspect::{EventView, SCHEMA, document, full, seven_lines, with_timeli
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::target::Deployment;
 
-/// How often a watched event is read.
+/// The interval at which `--watch` reads the event.
 const EACH: Duration = Duration::from_secs(1);
 
 pub(in crate::verbs) async fn inspect(
@@ -50,7 +50,7 @@ pub(in crate::verbs) async fn inspect(
     Ok(Exit::Done)
 }
 
-/// The event, and its lineage if the output shows it.
+/// Returns the event. Adds its lineage if the output shows it.
 async fn seen(
     args: &InspectArgs,
     inbox: &Deployment,
@@ -64,7 +64,7 @@ async fn seen(
     Ok(event)
 }
 
-/// The same error; if the id belongs to a rejected request, with a tip that shows the request.
+/// Returns the error. If the id belongs to a rejected request, adds a tip that shows this request.
 async fn refused(error: anyhow::Error, inbox: &Deployment, id: &str) -> anyhow::Error {
     let missing = error.downcast_ref::<CliError>();
     let Some(missing) = missing.filter(|error| error.code == "inbox.not_found") else {

@@ -1,5 +1,5 @@
-//! The lineage of an event that its row does not contain: who replayed it and why, and which event
-//! of its entity superseded it.
+//! Adds the lineage of an event, which its row does not contain: the operator and the reason of
+//! each replay, and the newer event that superseded it.
 
 use shared::inbox::ledger::{BodyAt, Plan, Row};
 use shared::webhook::event::EventKey;
@@ -7,7 +7,7 @@ use shared::webhook::event::EventKey;
 use crate::inspect::{EventView, Replay};
 use crate::target::Deployment;
 
-/// Adds the lineage that is still stored: plans and versions are kept for 90 days.
+/// Adds the lineage to an event, if it is still stored. Plans and versions are stored for 90 days.
 pub(super) async fn trace(
     event: &mut EventView,
     inbox: &Deployment,
@@ -25,8 +25,8 @@ pub(super) async fn trace(
     Ok(())
 }
 
-/// Several operators can apply one plan. The last run that began before the replay names the
-/// operator.
+/// Adds the operator of a replay. Several operators can apply one plan, so this takes the operator
+/// of the last run that began before the replay.
 fn ask(plan: &Plan, replay: &mut Replay) {
     let run = plan.runs.iter().rfind(|run| run.from <= replay.at);
     let by = run.map_or(&plan.facts.by, |run| &run.by);
@@ -34,8 +34,8 @@ fn ask(plan: &Plan, replay: &mut Replay) {
     replay.reason = Some(plan.facts.reason.clone()).filter(|reason| !reason.is_empty());
 }
 
-/// The newest event of the entity. The entity is read from the body, so it is unknown if the body
-/// is missing.
+/// Returns the newest event of the entity. The body names the entity, so this returns `None` if the
+/// body is missing.
 async fn newest_of_its_entity(inbox: &Deployment, row: &Row) -> anyhow::Result<Option<EventKey>> {
     let source = inbox.config.source(row.key.source());
     let Some(order) = source.and_then(|source| source.order.as_ref()) else {

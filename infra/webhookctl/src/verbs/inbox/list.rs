@@ -1,4 +1,4 @@
-//! `inbox list`
+//! `inbox list`: lists stored events.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +71,8 @@ pub(in crate::verbs) async fn list(
     Ok(Exit::Done)
 }
 
-/// Marks an interrupted search as resumable, because `inbox list` accepts `--after`.
+/// Adds to the error of an interrupted search that the search can continue, because `inbox list`
+/// accepts `--after`.
 fn goes_on(mut error: anyhow::Error) -> anyhow::Error {
     if let Some(so_far) = error.downcast_mut::<SoFar>() {
         so_far.takes_after = true;
@@ -79,7 +80,7 @@ fn goes_on(mut error: anyhow::Error) -> anyhow::Error {
     error
 }
 
-/// A tip for an empty list: when the newest event arrived.
+/// Returns a tip for an empty list, which says when the newest event arrived.
 async fn widen(inbox: &Deployment, now: i64) -> anyhow::Result<String> {
     let newest = newest(inbox, UnixMillis(now)).await?;
     Ok(match newest {
@@ -92,7 +93,7 @@ async fn widen(inbox: &Deployment, now: i64) -> anyhow::Result<String> {
     })
 }
 
-/// The paused sources, among those with open events.
+/// Returns which of the sources with open events are paused.
 async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
     let open = rows.iter().filter(|row| row.is_open());
     let sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
@@ -105,7 +106,8 @@ async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTree
     Ok(paused)
 }
 
-/// The columns that `--columns` names, in that order; without names, the default columns.
+/// Returns the columns that `--columns` names, in that order. Without names, returns the default
+/// columns.
 fn chosen<'a>(
     mut all: Vec<Column<'a, EventRow>>,
     names: &[String],
@@ -126,7 +128,7 @@ fn chosen<'a>(
     Ok(shown)
 }
 
-/// `8 newest since 09:10`, or `all 8` if no more events match.
+/// Describes the list, such as `8 newest since 09:10`, or `all 8` if no further events match.
 fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
     let count = thousands(found.rows.len());
     let what = match (found.more, &want.after, want.reverse) {
@@ -140,7 +142,7 @@ fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
         .to_owned()
 }
 
-/// `prod · eu-west-1`
+/// Returns the context and the Region, such as `prod · eu-west-1`.
 fn place(inbox: &Deployment, global: &Global) -> String {
     match &global.target.region {
         Some(region) if inbox.local.is_none() => format!("{} · {region}", inbox.name),
@@ -148,7 +150,7 @@ fn place(inbox: &Deployment, global: &Global) -> String {
     }
 }
 
-/// `0.5 read units`
+/// Returns the cost of the command, such as `0.5 read units`.
 fn read_units(cost: Cost) -> String {
     format!("{:.1} read units", cost.read_units)
 }

@@ -1,4 +1,4 @@
-//! `inbox tail`: events as they arrive and change.
+//! `inbox tail`: prints events as they arrive and change.
 
 mod changes;
 mod follow;
@@ -20,10 +20,10 @@ use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// Interval between scans.
+/// The interval between scans.
 pub(in crate::verbs) const EACH: Duration = Duration::from_secs(1);
 
-/// Length limit of a cell.
+/// The maximum length of a cell.
 const CELL_CAP: usize = 200;
 
 /// One change of one event.
@@ -86,7 +86,7 @@ pub(in crate::verbs) async fn tail(
     Ok(Exit::Interrupted)
 }
 
-/// Follows events for a caller that has its own loop.
+/// Follows events for another command. This command has its own loop and calls the tail from there.
 pub(in crate::verbs) struct Tail<'a> {
     follow: Follow<'a>,
     shown: Shown,
@@ -116,14 +116,14 @@ impl<'a> Tail<'a> {
     }
 }
 
-/// Counts and column widths of the lines printed so far.
+/// The counts and the column widths of the lines printed so far.
 #[derive(Default)]
 struct Shown {
     events: std::collections::HashSet<String>,
     done: usize,
     failed: usize,
     dead: usize,
-    /// Column widths grow with the longest value and never shrink.
+    /// The width of the column. It grows with the longest value, and never shrinks.
     source: usize,
     kind: usize,
 }

@@ -10,7 +10,7 @@ use super::wanted::Wanted;
 use crate::forward::{Address, Answer, Forwarder, Missing, NoAnswer, Stored};
 use crate::samples::Signed;
 
-/// The parts that a delivery needs.
+/// What a delivery needs.
 pub(super) struct Deliveries {
     pub(super) ledger: Ledger,
     pub(super) forwarder: Forwarder,
@@ -20,12 +20,12 @@ pub(super) struct Deliveries {
     pub(super) wanted: std::sync::Arc<Wanted>,
 }
 
-/// An event to deliver. `past` events were received before `listen` started.
+/// An event to deliver. `past` is true if the inbox received it before `listen` started.
 #[derive(Clone)]
 pub(super) struct Item {
     pub(super) event: Listed,
     pub(super) past: bool,
-    /// Whether the user sends the event again.
+    /// Whether the user has pressed the key to send the event again.
     pub(super) again: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum End {
     NoAnswer(NoAnswer),
     /// The event does not match the selection, or no longer exists.
     Unwanted,
-    /// The body cannot be read, with the reason.
+    /// The body cannot be read, for this reason.
     MissingBody(&'static str),
     /// The inbox could not be read.
     Trouble(anyhow::Error),
@@ -65,7 +65,7 @@ impl Deliveries {
         }
     }
 
-    /// Builds the request. It is signed again if `--resign` is given and the source allows it.
+    /// Builds the request. Signs it again if `--resign` is given and the source allows it.
     fn request(&self, item: &Item, stored: &Stored) -> (Signed, bool) {
         let url = self.address.url();
         if let Some(Ok(signing)) = self.signing.get(item.event.key.source())
@@ -77,7 +77,7 @@ impl Deliveries {
     }
 }
 
-/// Whether signing changes only headers, and not the body or the URL.
+/// Returns whether signing changes only headers, and not the body or the URL.
 pub(super) fn in_headers(scheme: &Scheme) -> bool {
     let token = scheme.jwt.iter().map(|jwt| &jwt.from);
     let time = scheme.ts.iter().map(|ts| &ts.from);

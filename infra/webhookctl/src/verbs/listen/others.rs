@@ -1,4 +1,4 @@
-//! Detects other listeners of the same inbox: each listener writes a file into `.mitt/listen`.
+//! Detects other listeners of the same inbox. Each listener writes a file to `.mitt/listen`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::output::Printer;
 
 const FOLDER: &str = ".mitt/listen";
 
-/// The content of the file.
+/// The content of a listener's file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Listener {
     pid: u32,
@@ -41,7 +41,7 @@ impl Listener {
     }
 
     /// Writes the file, and returns the running listeners that forward some of the same sources. If
-    /// the file cannot be written, events are still forwarded.
+    /// the file cannot be written, `listen` still forwards events.
     pub(super) fn announce(&self, out: &mut Printer) -> (Option<Announced>, Vec<Self>) {
         let others = self.others();
         match self.write() {
@@ -63,7 +63,7 @@ impl Listener {
         Ok(Announced(path))
     }
 
-    /// Other running listeners. Files of listeners that no longer run are removed.
+    /// Returns the other running listeners. Removes the files of listeners that no longer run.
     fn others(&self) -> Vec<Self> {
         let files = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
         let notes = files.filter_map(|file| {
@@ -86,17 +86,18 @@ impl Listener {
     }
 }
 
-/// The file of this listener, removed on drop.
+/// The file of this listener. It is removed on drop.
 pub(super) struct Announced(PathBuf);
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // A file that cannot be removed is recognised by its pid.
+        // If the file cannot be removed, other listeners recognise by its pid that this listener
+        // has stopped.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Whether a process with this pid runs.
+/// Returns whether a process with this pid runs.
 fn is_running(pid: u32) -> bool {
     let pid = i32::try_from(pid)
         .ok()

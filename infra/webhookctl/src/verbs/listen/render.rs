@@ -1,4 +1,4 @@
-//! Prints the result of each delivery: a line for people, an object for scripts.
+//! Prints the result of each delivery: a line for people, or an object for scripts.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,12 @@ use crate::output::safe::{capped, safe};
 use crate::output::style::paint;
 use crate::output::{Format, Printer, time};
 
-/// Characters of a response body in the text output, and in the output for scripts.
+/// The maximum number of characters of a response body, in the text output and in the output for
+/// scripts.
 const SHOWN: usize = 300;
 const SHOWN_TO_SCRIPTS: usize = 4096;
 
-/// Minimum interval between lines about the number of held events.
+/// The minimum interval between lines about the number of held events.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One delivery, for scripts.
@@ -33,7 +34,7 @@ struct Line<'l> {
     #[serde(rename = "type")]
     kind: &'l str,
     received_at: String,
-    /// Whether the user sent the event again.
+    /// Whether the user has sent the event again.
     again: bool,
     signed_again: bool,
     status: Option<u16>,
@@ -52,7 +53,8 @@ pub(super) struct Teller {
     refused: usize,
     unanswered: usize,
     left_out: usize,
-    /// The last printed reason and number of held events, and the time of the line.
+    /// The reason and the number of held events in the last printed line, and the time of this
+    /// line.
     held: Option<(String, usize, Instant)>,
     troubled: bool,
 }
@@ -122,7 +124,8 @@ impl Teller {
         Ok(())
     }
 
-    /// The program may have received the event, so it is not sent again automatically.
+    /// Prints that the program gave no answer. It may have received the event, so `listen` does not
+    /// send the event again automatically.
     pub(super) fn unanswered(
         &mut self,
         item: &Item,
@@ -193,7 +196,7 @@ impl Teller {
         ))
     }
 
-    /// The program cannot be reached. Its events are held and sent later.
+    /// Prints that the program cannot be reached. `listen` holds the events and sends them later.
     pub(super) fn held(&mut self, why: &str, count: usize, out: &mut Printer) {
         let known = self.held.as_ref();
         if known.is_some_and(|(said, ..)| said == why) {
@@ -250,13 +253,13 @@ pub(super) fn chosen(item: &Item, out: &mut Printer) {
     ));
 }
 
-/// Prints the state of an event.
+/// Prints the details of an event.
 pub(super) fn details(event: &EventView, out: &mut Printer) -> anyhow::Result<()> {
     let now = UnixMillis::now().0;
     if out.format.is_table() {
         return out.text(&format!("\n{}\n", seven_lines(event, now)));
     }
-    // Scripts read deliveries from stdout, so details go to stderr.
+    // Scripts read deliveries from stdout, so details are printed to stderr.
     for line in seven_lines(event, now).lines() {
         out.say(line);
     }

@@ -21,18 +21,18 @@ use crate::inspect::view;
 use crate::output::{Exit, Printer};
 use crate::verbs::keys::{Key, Keys};
 
-/// Delay before a retry while the program is down. It is short at first, because developers often
-/// restart their program.
+/// The delays before a retry while the program cannot be reached. The first delays are short,
+/// because developers often restart their program.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 const KEYS: &str = "↑↓ select   r send again   d details   p pause   q stop";
 
-/// Failed reads of the inbox in a row before `listen` stops.
+/// The number of failed reads of the inbox in a row after which `listen` stops.
 const MOST_TROUBLE: u32 = 10;
 
-/// The signals that stop `listen`. They are registered before the listener's file is written, so
-/// that the file is removed at the end.
+/// The signals that stop `listen`. They are registered before `listen` writes its file, so that a
+/// signal never leaves the file behind.
 pub(super) struct Stops {
     interrupted: Signal,
     terminated: Signal,
@@ -55,14 +55,14 @@ pub(super) struct Run<'o> {
     sent: Sent,
     past: bool,
     paused: bool,
-    /// No more events will arrive.
+    /// Whether no further events can arrive.
     over: bool,
     trouble: u32,
-    /// Deliveries that were in progress when the user stopped `listen`.
+    /// The number of deliveries that were in progress when the user stopped `listen`.
     cut: usize,
-    /// Time of the next retry.
+    /// The time of the next retry.
     retry_at: Option<Instant>,
-    /// The last delay; zero while the program can be reached.
+    /// The last delay before a retry. It is zero while the program can be reached.
     waited: Duration,
 }
 
@@ -84,7 +84,7 @@ impl<'o> Run<'o> {
         }
     }
 
-    /// Runs until the user stops it, or no more events can arrive.
+    /// Runs until the user stops it, or until no further events can arrive.
     pub(super) async fn until_the_end(
         &mut self,
         mut news: UnboundedReceiver<News>,
@@ -119,9 +119,9 @@ impl<'o> Run<'o> {
         Ok(exit)
     }
 
-    /// The next delivery, unless it has to wait.
+    /// Returns the next delivery, unless it must wait.
     fn next(&mut self) -> Option<BoxFuture<'static, (Item, End)>> {
-        // An event that the user sends again goes out even during a pause.
+        // If the user sends an event again, it is sent even during a pause.
         let may_go = |item: &Item| !self.paused || item.again;
         if self.retry_at.is_some() || !self.waiting.front().is_some_and(may_go) {
             return None;

@@ -1,22 +1,22 @@
-//! The events sent last, and the one that the user has selected.
+//! Stores the events sent last, and which of them the user has selected.
 
 use std::collections::VecDeque;
 
 use super::deliver::Item;
 
-/// The most events to select from.
+/// The maximum number of events from which the user can select.
 const MOST: usize = 100;
 
 #[derive(Default)]
 pub(super) struct Sent {
-    /// Sent events, the newest last.
+    /// The sent events, newest last.
     items: VecDeque<Item>,
     /// The number of events newer than the selected one.
     back: usize,
 }
 
 impl Sent {
-    /// Adds a sent event. An earlier selected event stays selected.
+    /// Adds a sent event. If the user has selected an earlier event, it stays selected.
     pub(super) fn add(&mut self, item: Item) {
         if item.again {
             return;
@@ -31,7 +31,7 @@ impl Sent {
         }
     }
 
-    /// The selected event; by default the last.
+    /// Returns the selected event. Without a selection, this is the last event.
     pub(super) fn meant(&self) -> Option<&Item> {
         self.items.iter().rev().nth(self.back)
     }
@@ -42,7 +42,8 @@ impl Sent {
         self.meant()
     }
 
-    /// Selects the next newer event. After the last event, the selection follows new events.
+    /// Selects the next newer event. If this is the last event, later events become selected as
+    /// they are sent.
     pub(super) fn newer(&mut self) -> Option<&Item> {
         self.back = self.back.saturating_sub(1);
         self.meant()

@@ -13,7 +13,7 @@ use crate::output::time::DAY_MS;
 use crate::selection::{Field, field, sources};
 use crate::target::Deployment;
 
-/// The longest backfill. Each hour of each source is a separate read.
+/// The maximum time range of a backfill. Each hour of each source is a separate read.
 const FURTHEST_MS: i64 = 31 * DAY_MS;
 
 pub(super) struct Wanted {
@@ -25,7 +25,7 @@ pub(super) struct Wanted {
     via: Vec<String>,
     attempts: Option<u32>,
     fields: Vec<Field>,
-    /// The start of the backfill; without it, only new events are forwarded.
+    /// The start of the backfill. Without it, `listen` forwards only new events.
     pub(super) since: Option<UnixMillis>,
     pub(super) until: Option<UnixMillis>,
 }
@@ -71,7 +71,7 @@ impl Wanted {
         self.since.is_some()
     }
 
-    /// The sources as text.
+    /// Returns the names of the sources as text.
     pub(super) fn words(&self) -> String {
         if self.all_sources {
             "all sources".to_owned()
@@ -85,7 +85,7 @@ impl Wanted {
         lengths.max().unwrap_or_default()
     }
 
-    /// Whether the selection needs more than the index has.
+    /// Returns whether the selection needs attributes that the index does not have.
     pub(super) fn looks_closer(&self) -> bool {
         !self.status.is_empty()
             || self.error.is_some()
@@ -94,17 +94,17 @@ impl Wanted {
             || !self.fields.is_empty()
     }
 
-    /// Whether the event matches by the attributes of the index.
+    /// Returns whether the event matches by its attributes in the index.
     pub(super) fn lists(&self, event: &Listed) -> bool {
         let is_type = |pattern: &String| glob::fits(pattern, &event.kind);
         self.types.is_empty() || self.types.iter().any(is_type)
     }
 
-    /// Whether the event matches by its row and body.
+    /// Returns whether the event matches by its row and body.
     pub(super) fn takes(&self, row: &Row, body: &[u8], config: &Config) -> bool {
         let shown = view(row, config);
         let error = shown.last_error.as_ref().map(|error| &error.fingerprint);
-        // Quarantined events are not processed, so they are forwarded only on request.
+        // Mitt does not process quarantined events, so `listen` forwards them only on request.
         let status = if self.status.is_empty() {
             shown.status != State::Quarantined
         } else {
@@ -121,7 +121,7 @@ impl Wanted {
     }
 }
 
-/// Whether one of the values at this path in the body is the wanted one.
+/// Returns whether one of the values at this path in the body equals `wanted`.
 fn has(path: &JsonPath, body: &[u8], wanted: &str) -> bool {
     let found = path.all(body).unwrap_or_default().into_iter().flatten();
     let mut texts = found.filter_map(|raw| scalar(raw).ok().flatten());

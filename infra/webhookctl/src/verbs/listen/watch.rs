@@ -1,4 +1,4 @@
-//! Watches the inbox: reads past events on request, then polls for new events.
+//! Watches the inbox: reads past events if requested, then polls for new events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,42 +15,43 @@ use super::wanted::Wanted;
 use crate::output::aws::{Place, rewrite};
 use crate::output::time::HOUR_MS;
 
-/// The most events that are read for one hour of one source.
+/// The maximum number of events that are read for one hour of one source.
 const MOST_AN_HOUR: usize = 1_000_000;
 
-/// Hours that are read in parallel.
+/// The number of hours that are read in parallel.
 const AT_ONCE: usize = 8;
 
-/// Each poll reaches this far back, because an event can appear in the index after an event that
-/// was received later.
+/// How far each poll reaches back. The index can show an event later than another event that was
+/// received after it.
 const BACK: Duration = Duration::from_secs(120);
 
-/// Every 30th poll reaches further back: an event that waited for the ledger is stored under its
-/// original time of receipt, and the local clock may be ahead of the catcher's.
+/// How far every 30th poll reaches back. An event that waited in the spill queue is stored under
+/// its original time of receipt. The local clock may also be ahead of the catcher's clock.
 const FAR_LOOK: u32 = 30;
 const FAR_BACK: Duration = Duration::from_secs(900);
 
-/// The catcher's clock may be ahead of the local clock.
+/// How far the catcher's clock may be ahead of the local clock.
 const AHEAD: Duration = Duration::from_secs(300);
 
 /// The number of failed polls in a row after which `listen` stops.
 const MOST_FAILURES: u32 = 10;
 
-/// A message of the watcher.
+/// A message from the task that watches the inbox.
 pub(super) enum News {
-    /// This many past events follow.
+    /// The number of past events that follow.
     Backfill(usize),
     /// All further events are new.
     Live,
     Event(Listed),
-    /// A read of the inbox failed and is retried.
+    /// A read of the inbox failed. The watch retries it.
     Trouble(String),
-    /// No more events will arrive.
+    /// No further events can arrive.
     Over,
     Failed(anyhow::Error),
 }
 
-/// Reads the inbox once, then watches it in a task. The task ends when the receiver is dropped.
+/// Reads the inbox once, then starts a task that watches it. The task ends when the receiver is
+/// dropped.
 pub(super) async fn start(
     ledger: Ledger,
     wanted: Arc<Wanted>,
@@ -80,13 +81,15 @@ pub(super) async fn start(
 struct Watch {
     ledger: Ledger,
     wanted: Arc<Wanted>,
-    /// Events that were sent to the receiver, for as long as a poll can find them again.
+    /// The events that were sent to the receiver. An event is removed when no poll can find it
+    /// again.
     seen: HashMap<EventId, UnixMillis>,
     news: UnboundedSender<News>,
 }
 
 impl Watch {
-    /// Sends the selected past events, and remembers the others that a later poll would find.
+    /// Sends the selected past events. Remembers all other events that a later poll would find, so
+    /// that the poll does not send them.
     async fn first_look(&mut self, now: UnixMillis) -> anyhow::Result<()> {
         let near = now - FAR_BACK;
         let since = self.wanted.since;
@@ -139,18 +142,18 @@ impl Watch {
         News::Over
     }
 
-    /// Whether the selection ends in the past, so that no more events can match.
+    /// Returns whether the selection ends in the past, so that no further events can match.
     fn is_over(&self, now: UnixMillis) -> bool {
         self.wanted.until.is_some_and(|until| until <= now)
     }
 
-    /// The end of a poll: `to`, or the end of the selection if that is earlier.
+    /// Returns the end of a poll: `to`, or the end of the selection if that is earlier.
     fn last(&self, to: UnixMillis) -> UnixMillis {
         let until = self.wanted.until.map(|until| UnixMillis(until.0 - 1));
         until.map_or(to, |until| until.min(to))
     }
 
-    /// The events of a time range that were not sent before, oldest first.
+    /// Returns the events of a time range that were not sent before, oldest first.
     async fn between(&self, from: UnixMillis, to: UnixMillis) -> anyhow::Result<Vec<Listed>> {
         let mut hours = futures::stream::iter(hours(from, to).collect::<Vec<_>>())
             .map(|(from, to)| {
@@ -179,12 +182,12 @@ impl Watch {
     }
 }
 
-/// The error in a few words.
+/// Returns the error in a few words.
 pub(super) fn in_words(error: &anyhow::Error) -> String {
     rewrite(error, &Place::default()).message
 }
 
-/// The UTC hours from one time to another, because the `time` index is read by hour.
+/// Returns the UTC hours of a time range, because the `time` index is read by hour.
 fn hours(from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = (UnixMillis, UnixMillis)> {
     let end = move |at: i64| ((at.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to.0);
     let starts = std::iter::successors(Some(from.0), move |at| Some(end(*at) + 1));

@@ -1,12 +1,12 @@
-//! In a protected context, the operator confirms how many requests enter the inbox.
+//! Asks the operator of a protected context to confirm how many requests enter the inbox.
 
 use crate::confirm::Confirmation;
 use crate::output::count::plural;
 use crate::output::{CliError, Printer};
 use crate::target::Deployment;
 
-/// Checks the count of `--confirm`, or asks for it in a protected context. Other contexts need no
-/// confirmation.
+/// Checks the count of `--confirm`. In a protected context, asks for the count if it is missing.
+/// Other contexts need no confirmation.
 pub(super) fn let_in(
     count: usize,
     confirm: Option<usize>,

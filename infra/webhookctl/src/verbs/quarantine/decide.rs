@@ -1,8 +1,8 @@
-//! `quarantine release` and `quarantine discard`: the operator's decision about a quarantined
+//! `quarantine release` and `quarantine discard`: apply the operator's decision about a quarantined
 //! event, whose id or body belongs to another event.
 //!
-//! The event is verified, so the inbox stores it under its own key. No worker processes it until it
-//! is released.
+//! The event is verified, so the inbox stores it under its own key. No worker processes it until an
+//! operator releases it.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -19,7 +19,7 @@ use crate::verbs::inbox;
 #[derive(Serialize)]
 struct Report {
     id: String,
-    /// `source:event-id`
+    /// The key of the event, as `source:event-id`.
     key: String,
     /// The current state of the event.
     status: &'static str,
@@ -72,7 +72,8 @@ async fn apart(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let row = match inbox::find(inbox, wanted).await {
         Ok(row) => row,
         Err(error) => {
-            // A request that was never verified is not in the inbox; it can be in the quarantine.
+            // The inbox has no requests that were never verified. Such a request can be in the
+            // quarantine.
             let held = inspect::find(inbox, wanted, UnixMillis::now()).await;
             return Err(held.map_or(error, |held| unproven(held.id.as_str()).into()));
         }

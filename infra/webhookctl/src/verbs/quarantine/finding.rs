@@ -1,4 +1,4 @@
-//! The result of verifying a rejected request with the current secrets.
+//! Verifies rejected requests with the current secrets.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::rejected::{RejectedRequest, Verdict};
@@ -7,15 +7,16 @@ use shared::sources::Config;
 use super::reach::Keys;
 use crate::output::time::short;
 
-/// Parameter Store reports times with a precision of one second.
+/// The precision of times in Parameter Store is one second.
 const SECOND_MS: i64 = 1000;
 
-/// A rejected request, and the result of the catcher's verification with the current secrets.
+/// A rejected request, and what the catcher's verification returns with the current secrets.
 pub(super) struct Found<'h> {
     pub(super) held: &'h RejectedRequest,
-    /// `None` if the request was not checked: it was released, or the secrets cannot be read.
+    /// The result. It is `None` if the request was released before, if its source is no longer
+    /// configured, or if the secrets cannot be read.
     pub(super) verdict: Option<Verdict>,
-    /// When the secret that matches was stored.
+    /// The time when the matching secret was stored.
     pub(super) added: Option<UnixMillis>,
 }
 
@@ -42,14 +43,14 @@ impl<'h> Found<'h> {
         }
     }
 
-    /// Whether the request arrived before the matching secret was stored, which explains the
-    /// rejection.
+    /// Returns whether the request arrived before the matching secret was stored. This explains why
+    /// the catcher rejected it.
     pub(super) fn came_before(&self) -> bool {
         self.added
             .is_some_and(|added| self.held.received_at.0 < added.0 + SECOND_MS)
     }
 
-    /// The label of the matching secret.
+    /// Returns the label of the matching secret.
     pub(super) fn secret(&self) -> Option<&str> {
         match &self.verdict {
             Some(Verdict::Genuine(event)) => Some(event.secret().unwrap_or("-")),
@@ -57,7 +58,7 @@ impl<'h> Found<'h> {
         }
     }
 
-    /// Whether `reverify` accepts the request.
+    /// Returns whether `reverify` accepts the request.
     pub(super) fn is_genuine(&self) -> bool {
         matches!(self.verdict, Some(Verdict::Genuine(_) | Verdict::Handshake))
     }
@@ -83,12 +84,12 @@ impl<'h> Found<'h> {
     }
 }
 
-/// `, added 09:14` if the time is known.
+/// Returns a text such as `, added 09:14`, if the time is known.
 pub(super) fn added(at: Option<UnixMillis>, now: UnixMillis) -> String {
     at.map_or_else(String::new, |at| format!(", added {}", short(at.0, now.0)))
 }
 
-/// Describes a reason. A reason stored by newer code gets a general text.
+/// Describes a reason. A reason that newer code has stored gets a general text.
 pub(super) fn what(reason: &str) -> &'static str {
     match reason {
         "missing_header" => "a header that the scheme needs is missing",

@@ -1,4 +1,4 @@
-//! The rejected requests of one source and one reason, as one row.
+//! Groups the rejected requests of one source and one reason for a row of the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ use super::finding::{Found, added, what};
 use crate::output::time::rfc3339;
 use crate::output::{Column, safe};
 
-/// Minimum number of requests from one address that count as a scan.
+/// The minimum number of requests from one address that count as a scan.
 const SCAN: usize = 10;
 
 #[derive(Serialize)]
 pub(super) struct Group {
     reason: String,
-    /// Requests that were not released.
+    /// The number of requests that were not released.
     requests: usize,
     released: usize,
     source: String,
     what: &'static str,
     finding: String,
-    /// Number of matching requests by secret.
+    /// The number of matching requests for each secret.
     matches: BTreeMap<String, usize>,
     bytes: u64,
     newest_at: String,
@@ -68,7 +68,7 @@ impl Group {
         })
     }
 
-    /// Whether some requests of the group match a secret.
+    /// Returns whether some requests of the group match a secret.
     pub(super) fn has_genuine(&self) -> bool {
         !self.matches.is_empty()
     }
@@ -106,8 +106,8 @@ fn finding(
         1 => "matches no secret",
         _ => "no request matches a secret",
     };
-    // A wrong signature can mean that our own secret is wrong, so such a group is not reported as a
-    // scan.
+    // A wrong signature can mean that the stored secret is wrong. A group with a wrong signature is
+    // therefore never reported as a scan.
     let scan = if is_scan(&held) && !of.iter().any(unmatched) {
         ": looks like a scan"
     } else {
@@ -116,15 +116,15 @@ fn finding(
     format!("{what}; {}{scan}", addresses(&held))
 }
 
-/// Many requests from one address, of which none has a signature to compare. A provider signs, and
-/// sends from several addresses.
+/// Returns whether there are many requests, and all are from one address. A provider usually sends
+/// from several addresses.
 fn is_scan(held: &[&RejectedRequest]) -> bool {
     let first = held.first().and_then(|held| held.address());
     held.len() >= SCAN && first.is_some() && held.iter().all(|held| held.address() == first)
 }
 
-/// Describes the origin of the requests. Many requests from one address are more often a scan than
-/// a provider.
+/// Describes where the requests came from. Many requests from one address are more often a scan
+/// than a provider.
 pub(super) fn addresses(held: &[&RejectedRequest]) -> String {
     let seen: BTreeSet<&str> = held.iter().filter_map(|held| held.address()).collect();
     match seen.first() {

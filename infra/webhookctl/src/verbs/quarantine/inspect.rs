@@ -1,4 +1,4 @@
-//! `quarantine inspect`: one rejected request.
+//! `quarantine inspect`: shows one rejected request.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Maximum length of a printed line. The sender chooses how long a value is.
+/// The maximum length of a printed line. The sender chooses the length of a value.
 const LINE_CAP: usize = 1000;
 
 const HIDDEN: &str = "hidden; --reveal shows it";
@@ -45,7 +45,7 @@ struct Document {
 #[derive(Serialize)]
 struct Header {
     name: String,
-    /// `None` if the value is hidden.
+    /// The value of the header; `None` if it is hidden.
     value: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct Body {
     bytes: u64,
     sha256: String,
     content_type: String,
-    /// With `--reveal`, if the body is UTF-8.
+    /// The body as text, with `--reveal` and if the body is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,7 +165,8 @@ fn document(found: &Found<'_>, reveal: bool, all_secret: bool) -> Document {
     }
 }
 
-/// If any header can contain the token, only headers that never do are shown.
+/// Returns whether a header may be shown. If any header can contain the token, only headers that
+/// never contain it may be shown.
 fn is_open(name: &str, all_secret: bool) -> bool {
     let plain = matches!(
         name,
@@ -174,7 +175,7 @@ fn is_open(name: &str, all_secret: bool) -> bool {
     !is_credential(name) && (plain || !all_secret)
 }
 
-/// Some senders put secrets into the query string.
+/// Hides the query string, because some senders put secrets into it.
 fn url(url: &str, reveal: bool) -> String {
     match url.split_once('?') {
         Some((path, _)) if !reveal => format!("{path}?… ({HIDDEN})"),

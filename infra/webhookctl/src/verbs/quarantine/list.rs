@@ -1,4 +1,4 @@
-//! `quarantine list`
+//! `quarantine list`: lists rejected requests, grouped or one by one.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -124,7 +124,7 @@ fn empty(args: &HeldListArgs) -> String {
     )
 }
 
-/// Describes the days on which more requests were rejected than the quarantine stores.
+/// Describes the days on which the catcher rejected more requests than the quarantine stores.
 async fn spent(
     inbox: &Deployment,
     sources: &[String],
@@ -156,10 +156,10 @@ fn line(tally: &DailyQuota) -> Option<String> {
     let kept = requests.saturating_sub(*too_large);
     let large = match too_large {
         0 => String::new(),
-        _ => format!(", {too_large} too large to keep"),
+        _ => format!(", {too_large} too large to store"),
     };
     let end = if spent {
-        "; the budget of the day is used up, later requests were not kept"
+        "; the daily limit is reached, later requests were not stored"
     } else {
         ""
     };

@@ -1,4 +1,4 @@
-//! `quarantine purge`: deletes the selected requests if their number is the confirmed one.
+//! `quarantine purge`: deletes the selected requests if the operator has confirmed their number.
 
 use futures::StreamExt;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::output::count::{plural, thousands};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Requests that are deleted concurrently.
+/// The number of requests that are deleted concurrently.
 const AT_ONCE: usize = 8;
 
 #[derive(Serialize)]

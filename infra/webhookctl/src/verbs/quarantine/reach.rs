@@ -1,4 +1,4 @@
-//! The secrets, the queue and the bucket, which reverifying needs in addition to the table.
+//! Opens what `reverify` needs in addition to the table: the secrets, the queue and the bucket.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::cli::{DoorAt, Global, SecretsAt};
 use crate::output::CliError;
 use crate::target::{Deployment, Names};
 
-/// The live secrets of each source, read once for a command.
+/// The live secrets of each source. A command reads them once.
 pub(in crate::verbs) struct Keys(BTreeMap<String, Live>);
 
 impl Keys {
@@ -38,7 +38,7 @@ impl Keys {
         self.0.get(source).map_or(&[], |live| live)
     }
 
-    /// When the secret with this label was stored.
+    /// Returns the time when the secret with this label was stored.
     pub(super) fn added(&self, source: &str, label: &str) -> Option<UnixMillis> {
         let mut secrets = self.of(source).iter();
         secrets
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-/// The store of the catcher's secrets.
+/// Returns the store of the catcher's secrets.
 pub(in crate::verbs) fn store(
     inbox: &Deployment,
     global: &Global,
@@ -60,7 +60,7 @@ pub(in crate::verbs) fn store(
     Ok(secrets.with_managed(inbox.managed()))
 }
 
-/// The write path of the inbox, built as in the catcher.
+/// Returns the inbox for writing. It is built in the same way as in the catcher.
 pub(in crate::verbs) fn door(
     inbox: &Deployment,
     global: &Global,
@@ -78,7 +78,10 @@ pub(in crate::verbs) fn door(
             "verified requests enter the inbox: name its queue and its bucket",
         )
         .note("these are the outputs QueueUrl and BodyBucket of the stack; --dry-run needs neither")
-        .tip("--queue-url URL --body-bucket NAME, or `webhookctl context add NAME --stack STACK`")
+        .tip(
+            "pass --queue-url URL --body-bucket NAME, or run \
+             `webhookctl context add NAME --stack STACK`",
+        )
         .into());
     };
     let aws = aws(global)?;
@@ -95,7 +98,7 @@ fn aws(global: &Global) -> anyhow::Result<Aws> {
     crate::target::aws(&global.target, CallPolicy::LONG)
 }
 
-/// The SSM path of the catcher's secrets.
+/// Returns the SSM path of the catcher's secrets.
 fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
     let given = Names {
         secrets_path: at.secrets_path.clone().filter(|path| !path.is_empty()),
@@ -106,6 +109,6 @@ fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
             "quarantine.no_secrets_path",
             "the path of the secrets cannot be derived from the table's name",
         )
-        .tip("--secrets-path PATH, the output SecretsPath of the stack"),
+        .tip("pass --secrets-path PATH, the output SecretsPath of the stack"),
     )
 }

@@ -1,5 +1,5 @@
-//! `quarantine reverify`: verifies rejected requests again and puts those that now match into the
-//! inbox, for example after a wrong secret was corrected.
+//! `quarantine reverify`: verifies rejected requests again, for example after an operator has
+//! corrected a wrong secret. If a request now matches, it enters the inbox.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,12 +21,12 @@ use crate::output::time::rfc3339;
 use crate::output::{Exit, Printer, Progress};
 use crate::target::Deployment;
 
-/// What the command found and did.
+/// The result of the command.
 #[derive(Default, Serialize)]
 struct Report {
     dry_run: bool,
     sources: Vec<OfSource>,
-    /// Events that are now in the inbox, as `source:event-id`.
+    /// The events that are now in the inbox, as `source:event-id`.
     events: Vec<String>,
     /// The operator who ran the command.
     by: Option<String>,
@@ -37,20 +37,20 @@ struct OfSource {
     #[serde(rename = "source")]
     name: String,
     requests: usize,
-    /// Number of live secrets.
+    /// The number of live secrets.
     secrets: usize,
-    /// Number of matching requests by secret.
+    /// The number of matching requests for each secret.
     matches: BTreeMap<String, usize>,
-    /// When each of these secrets was stored, if known.
+    /// The time when each of these secrets was stored, if known.
     added: BTreeMap<String, Added>,
-    /// Number of requests that stay in the quarantine, by reason.
+    /// The number of requests that stay in the quarantine, for each reason.
     stay: BTreeMap<String, usize>,
     handshakes: usize,
     new: usize,
-    /// Events that had already arrived in another delivery.
+    /// The number of events that had already arrived in another delivery.
     known: usize,
     conflicting: usize,
-    /// The id of a request that stays in the quarantine.
+    /// The id of one of the requests that stay in the quarantine.
     example: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn reverify(
     if !args.dry_run {
         inbox.may_write("put requests into the inbox")?;
     }
-    // Fail before reading anything if the queue or the bucket is not named.
+    // A missing name of the queue or the bucket is an error before the command reads anything.
     let door = (!args.dry_run)
         .then(|| door(&inbox, global, &args.door_at))
         .transpose()?;
@@ -87,7 +87,7 @@ pub(super) async fn reverify(
         return Ok(Exit::Done);
     }
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await?;
-    // Oldest first, in the order of receipt.
+    // The requests are in the order of receipt, oldest first.
     held.reverse();
     let sources = by_source(&held, &inbox, &keys);
     let mut report = Report {
@@ -101,7 +101,7 @@ pub(super) async fn reverify(
         let changes = all().filter(|found| found.is_genuine());
         report.by = noted(&inbox, &args, changes.count()).await?;
     }
-    // A dry run needs no progress display: all requests are already checked.
+    // A dry run needs no progress display, because all requests are already checked.
     let mut progress = if door.is_some() {
         Progress::new(out, "checked", held.len())
     } else {
@@ -143,7 +143,8 @@ fn by_source<'h>(
     sources
 }
 
-/// Writes the audit log entry before any request enters the inbox; none if no request does.
+/// Writes the audit log entry before any request enters the inbox. Writes no entry if no request
+/// enters.
 async fn noted(
     inbox: &Deployment,
     args: &ReverifyArgs,
@@ -234,7 +235,7 @@ impl OfSource {
             let stored = self.added.get(secret);
             let when = added(stored.map(|it| it.millis), now);
             let before = match stored {
-                Some(it) if it.after_receipt => "; received before it was",
+                Some(it) if it.after_receipt => "; received before the secret was added",
                 _ => "",
             };
             let _ = writeln!(text, "  {count:>4}  match secret {secret}{when}{before}");

@@ -1,4 +1,4 @@
-//! `reconcile list`
+//! `reconcile list`: lists the comparisons.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -14,11 +14,11 @@ use crate::target::Deployment;
 struct Line {
     source: String,
     name: String,
-    /// The provider's name for the objects.
+    /// The name that the provider uses for the objects.
     objects: String,
-    /// `table users`, or the URL of an endpoint.
+    /// Where your own state is: `table users`, or the URL of an endpoint.
     against: String,
-    /// Percent.
+    /// The share of drifted objects in percent.
     cap: f64,
     report: Option<String>,
     last_run_at: Option<String>,

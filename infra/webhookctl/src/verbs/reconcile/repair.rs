@@ -1,4 +1,4 @@
-//! `reconcile repair`: puts an event for each drifted object into the inbox.
+//! `reconcile repair`: adds an event to the inbox for each drifted object.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -18,15 +18,15 @@ use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
 
-/// Maximum age of a report. An older report may no longer describe the current state.
+/// The maximum age of a report. The current state may differ from an older report.
 const OLDEST_MS: i64 = DAY_MS;
 
 #[derive(Serialize)]
 struct Repaired<'r> {
     report: &'r str,
-    /// Events that were new to the inbox.
+    /// The number of events that were new to the inbox.
     new: usize,
-    /// Events that an earlier repair of the same report had already put into the inbox.
+    /// The number of events that an earlier repair of the same report had already added.
     known: usize,
     events: Vec<String>,
     by: String,
@@ -98,8 +98,8 @@ pub(super) async fn repair(
     Ok(Exit::Done)
 }
 
-/// Puts an event for each drifted object into the inbox, and notes in the report before and after
-/// that it is repaired. Returns how many events are new, and their keys.
+/// Adds an event to the inbox for each drifted object. Records in the report that the repair has
+/// started, and afterwards its result. Returns how many events are new, and the keys of all events.
 async fn put(
     report: &Report,
     drift: &[&Drift],
@@ -131,7 +131,8 @@ async fn put(
     Ok((new, events))
 }
 
-/// Fails before reading anything if the queue or the bucket is not named.
+/// Opens the inbox. Without the name of the queue or the bucket, returns an error before the
+/// command reads anything.
 fn reachable(inbox: &Deployment, at: &DoorAt) -> Result<(), CliError> {
     let names = inbox.names();
     let queue = at.queue_url.is_some() || names.queue_url.is_some();
@@ -144,7 +145,7 @@ fn reachable(inbox: &Deployment, at: &DoorAt) -> Result<(), CliError> {
         "the events enter the inbox: name its queue and its bucket",
     )
     .note("the outputs QueueUrl and BodyBucket of the stack")
-    .tip("--queue-url URL --body-bucket NAME"))
+    .tip("pass --queue-url URL --body-bucket NAME"))
 }
 
 fn configured<'i>(
@@ -179,7 +180,8 @@ fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(
     }
 }
 
-/// If one side is missing entirely, every object looks drifted.
+/// Checks that the share of drifted objects does not exceed the cap. If one side has lost all its
+/// objects, every object looks drifted.
 fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<(), CliError> {
     let percent = report.counts.percent();
     if over_cap || percent <= reconcile.cap {

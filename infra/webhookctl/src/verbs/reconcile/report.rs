@@ -1,4 +1,4 @@
-//! `reconcile report` and `reconcile run`
+//! `reconcile report` and `reconcile run`: show stored reports, or compare now.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::output::{Exit, Printer};
 use crate::run_task::run_task;
 use crate::target::Deployment;
 
-/// Number of drifted objects that the text output shows; the JSON output has all.
+/// The maximum number of drifted objects in the text output. The JSON output has all of them.
 const SHOWN: usize = 40;
 
 #[derive(Serialize, Deserialize)]

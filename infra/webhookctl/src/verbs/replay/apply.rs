@@ -1,4 +1,4 @@
-//! `replay apply`: applies a plan, or resumes it at its last checkpoint.
+//! `replay apply`: applies a plan, or resumes it from its last checkpoint.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::target::Deployment;
 pub(super) type Args = ReplayApplyArgs;
 
 impl ReplayApplyArgs {
-    /// The defaults of the command line, with the given count.
+    /// Returns the options with the defaults of the command line, and with the given count.
     pub(super) fn usual(plan: String, confirm: Option<u64>) -> Self {
         Self {
             plan,
@@ -80,8 +80,8 @@ pub(super) async fn apply(
     let stop = match stop {
         Ok(stop) => stop,
         Err(error) => {
-            // Release the lease if possible, so that the next `apply` does not have to wait for its
-            // expiry.
+            // Without the release of the lease, the next `apply` would have to wait until the lease
+            // expires. If the release fails, the first error is still the result.
             let _ = give_back(engine, "failed").await;
             return Err(error.context(format!(
                 "plan {} stopped; resume it with `webhookctl replay apply {}`",
@@ -92,7 +92,7 @@ pub(super) async fn apply(
     finish(engine, stop, inbox, out).await
 }
 
-/// Why the plan cannot be applied at all, or not at the moment.
+/// Returns an error if the plan cannot be applied, or cannot be applied now.
 fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
     match plan.standing(now) {
         PlanState::Expired => {
@@ -132,7 +132,7 @@ fn locked(plan: &Plan, now: UnixMillis) -> CliError {
     ))
 }
 
-/// Checks that these are the events from which the plan was made.
+/// Checks that the stored events are those from which the plan was made.
 fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
     if events.len() == plan.count && plan_digest(events.iter()) == plan.facts.sha256 {
         return Ok(());
@@ -146,8 +146,8 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
         .tip(format!("webhookctl replay plan --like {}", plan.id)))
 }
 
-/// Writes the audit log entry, then takes the lease of the plan. Both happen before any event
-/// changes.
+/// Writes the audit log entry, then takes the lease of the plan. The command does both before it
+/// changes any event.
 async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow::Result<PlanLease> {
     let now = UnixMillis::now();
     let change = Change {
@@ -173,14 +173,15 @@ async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow:
         PlanClaim::Refused(plan) => {
             let now = UnixMillis::now();
             applicable(&plan, now)?;
-            // The plan was finished or released between the two calls.
+            // Another process has finished or released the plan between the two calls.
             Err(locked(&plan, now).into())
         }
         PlanClaim::Missing => anyhow::bail!("plan {} no longer exists", plan.id),
     }
 }
 
-/// Counts the events that would run now: those unchanged since the plan was made.
+/// Counts the events that would run now. These are the events that have not changed since the plan
+/// was made.
 async fn dry_run(
     plan: &Plan,
     events: &[PlanEvent],
@@ -301,7 +302,7 @@ fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record
             untouched(left)
         ),
         Stop::Interrupted if left > 0 => {
-            format!("stopped; what is queued still runs, {}\n", untouched(left))
+            format!("stopped; queued events still run, {}\n", untouched(left))
         }
         Stop::Lost => {
             format!("stopped: another operator has taken plan {id}, or it was cancelled\n")

@@ -1,4 +1,4 @@
-//! The operator confirms how many events are replayed.
+//! Asks the operator to confirm how many events are replayed.
 
 use shared::inbox::ledger::Plan;
 
@@ -8,7 +8,7 @@ use crate::output::count::plural;
 use crate::output::{CliError, Printer};
 use crate::target::Deployment;
 
-/// Checks that the given or typed count is the count of the plan.
+/// Checks that the operator has given or typed the count of the plan.
 pub(super) fn confirmed(
     plan: &Plan,
     confirm: Option<u64>,

@@ -1,5 +1,5 @@
-//! Decides whether a replay processes an event again. This is the only place of the decision, and
-//! it uses the row alone.
+//! Decides whether a replay processes an event again. Every decision is made here, and depends only
+//! on the row of the event and the settings of its source.
 
 use std::time::Duration;
 
@@ -10,31 +10,32 @@ use shared::inbox::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
 use crate::cli::ReplayMode;
 use crate::inspect::is_superseded;
 
-/// How long after its receipt an event may be sent again under the same idempotency key.
-/// Destinations such as Stripe remember a key for 24 hours, and the attempts of a run use part of
-/// that time. <https://docs.stripe.com/api/idempotent_requests>
+/// The maximum time from the receipt of an event to a replay with the same idempotency key.
+/// Destinations such as Stripe remember a key for 24 hours, and the attempts of a run use a part of
+/// that time.
+/// <https://docs.stripe.com/api/idempotent_requests>
 pub(crate) const KEY_AGE: Duration = Duration::from_secs(20 * 3600);
 
-/// Bodies are kept for at least one day after their event is settled.
+/// The minimum time that a body is stored after its event is done.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What the operator allows a replay to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Policy {
     pub mode: ReplayMode,
-    /// Effects that are known to have happened are repeated.
+    /// Whether to repeat effects that are known to have happened.
     pub new_effects: bool,
-    /// The operator accepts that a destination may have forgotten a key.
+    /// Whether to replay an event although a destination may have forgotten its idempotency key.
     pub duplicate_risk: bool,
 }
 
-/// Facts about the source that are not in the row.
+/// Facts that the row does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AtSource {
-    /// How long the source keeps bodies.
+    /// How long the source stores bodies.
     pub bodies: Duration,
-    /// A newer event of the same entity was processed, and the latest event wins: the processor
-    /// would skip this one.
+    /// Whether a newer event of the same entity was processed. If so, the processor would skip this
+    /// event, because only the newest event counts.
     pub overtaken: bool,
 }
 
@@ -42,8 +43,8 @@ pub(crate) struct AtSource {
 pub(crate) enum Fate {
     Runs {
         why: Runs,
-        /// The end of the time in which a replay is safe: destinations remember a key for a limited
-        /// time.
+        /// The time until which the replay is safe, because destinations remember an idempotency
+        /// key only for a limited time.
         until: Option<UnixMillis>,
     },
     LeftOut(LeftOut),
@@ -54,13 +55,13 @@ pub(crate) enum Fate {
 pub(crate) enum Runs {
     /// The open effects are known not to have happened.
     NotCommitted,
-    /// The effects may have happened, and are repeated under the same key.
+    /// The effects may have happened. The replay repeats them under the same key.
     SameKey,
     /// The effects are known to have happened.
     Committed,
 }
 
-/// Why a selected event does not run again.
+/// The reason why a selected event does not run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LeftOut {
     Done,
@@ -95,7 +96,7 @@ impl LeftOut {
         Self::TooNew,
     ];
 
-    /// The word in stored plans and in JSON output.
+    /// Returns the name of the reason in stored plans and in JSON output.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -138,7 +139,7 @@ impl LeftOut {
         }
     }
 
-    /// The option that includes the event, if the operator can include it.
+    /// Returns how an operator can include the event, if that is possible.
     pub(crate) fn advice(self) -> Option<&'static str> {
         Some(match self {
             Self::EffectUnknown => "include with --mode guarded",
@@ -150,8 +151,8 @@ impl LeftOut {
     }
 }
 
-/// Decides whether a replay under this policy processes the event of a row now. `source` is `None`
-/// if its source is no longer configured.
+/// Decides whether a replay with this policy processes the event of a row now. `source` is `None`
+/// if the source of the event is no longer configured.
 pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: UnixMillis) -> Fate {
     let Some(source) = source else {
         return Fate::LeftOut(LeftOut::NoSource);
@@ -163,7 +164,7 @@ pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: Uni
     }
 }
 
-/// Why the event cannot run again under any policy.
+/// Returns the reason why the event cannot run again with any policy.
 fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
     if row.schema > NEWEST_SCHEMA {
         return Some(LeftOut::TooNew);
@@ -181,8 +182,8 @@ fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
     }
 }
 
-/// The body of an event that is not done does not expire. A body stored in the row is kept as long
-/// as the row.
+/// Returns whether the body has expired. The body of an event that is not done does not expire. A
+/// body in the row is stored as long as the row.
 fn body_expired(row: &Row, bodies: Duration, now: UnixMillis) -> bool {
     let settled = row.done_at.unwrap_or(row.received_at);
     row.body_at != BodyAt::Inline && now >= (row.received_at + bodies).max(settled + DAY)
@@ -205,13 +206,14 @@ fn by_effects(row: &Row, policy: Policy, now: UnixMillis) -> Fate {
             why: Runs::NotCommitted,
             until: None,
         },
-        // The operator has asked for a new key, which does not protect against a repeated effect.
+        // The operator has requested a new key. The destination does not recognise it, so the
+        // effect can happen again.
         (_, ReplayMode::Force) if policy.new_effects => Fate::Runs {
             why: Runs::Committed,
             until: None,
         },
-        // Without a key the processor does not call the destination: it would report the same
-        // outcome again.
+        // For an effect without a key, the processor does not call the destination, and would set
+        // the same outcome again.
         (Doubt::NoKey, _) => Fate::LeftOut(LeftOut::NoKey),
         (Doubt::Keyed, ReplayMode::Safe) => Fate::LeftOut(LeftOut::EffectUnknown),
         (Doubt::Keyed, ReplayMode::Guarded | ReplayMode::Force) => {
@@ -231,13 +233,14 @@ fn by_effects(row: &Row, policy: Policy, now: UnixMillis) -> Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
     None,
-    /// Something may have happened, and each such effect has a key.
+    /// An effect may have happened, and each such effect has an idempotency key.
     Keyed,
     NoKey,
 }
 
-/// Whether an effect may have happened without being recorded as done. A crashed worker may have
-/// made a call that the ledger does not record; such calls have idempotency keys.
+/// Returns whether an effect may have happened although the row does not record it as done. A
+/// worker that crashed may have made a call that the ledger does not record. Such a call has an
+/// idempotency key.
 fn doubt(row: &Row) -> Doubt {
     let open = |state| matches!(state, EffectState::Unknown | EffectState::Intent);
     let mut effects = row.effects.values().filter(|effect| open(effect.state));

@@ -11,7 +11,7 @@ use super::outcome::Failure;
 use super::record::Seen;
 use crate::output::time::rfc3339;
 
-/// Fields are only added, never removed or renamed.
+/// The document of a plan. Later versions only add fields, and never remove or rename them.
 #[derive(Serialize)]
 pub(super) struct Document {
     id: String,

@@ -1,9 +1,9 @@
-//! Applies a plan: first a few events as a canary, then the others at a rate, with a checkpoint
-//! after each batch.
+//! Applies a plan: first a few events as a canary, then the others at a limited rate, with a
+//! checkpoint after each batch.
 //!
-//! The process can stop at any call. One transaction replays an event and marks it as applied; a
-//! checkpoint only avoids reading the events before it. The next run therefore starts after the
-//! last checkpoint, and recognizes events that were already replayed.
+//! The process can stop at any call. One transaction replays an event and marks it as applied, so
+//! the next run recognises events that were already replayed. The checkpoint only saves reads: the
+//! next run starts after it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,43 +21,44 @@ use super::interrupt::Interrupt;
 use super::outcome::{Became, Failure, count, failures, look};
 use super::progress::Watch;
 
-/// How long a plan is leased without a renewal.
+/// The duration of the lease on a plan without a renewal.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// Interval of the lease renewal while no checkpoint is written.
+/// The interval at which the lease is renewed while no checkpoint is written.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// Interval at which outcomes are read.
+/// The interval at which outcomes are read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Events that are replayed concurrently.
+/// The number of events that are replayed concurrently.
 const AT_ONCE: usize = 8;
 
-/// Maximum number of outcomes that are read at a time, so that reading does not delay queueing.
+/// The maximum number of outcomes in one read. A limit is needed so that reads do not delay the
+/// queueing of events.
 const MOST_LOOKED_AT: usize = 256;
 
-/// Minimum number of known outcomes before the failure rate can stop the plan.
+/// The minimum number of known outcomes before the failure rate can stop the plan.
 const ENOUGH: usize = 10;
 
-/// How fast and how carefully a plan is applied.
+/// How fast a plan is applied, and when it stops.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Events per second.
+    /// The number of events per second.
     pub(super) rate: u32,
     pub(super) canary: usize,
-    /// Percentage of failures above which the plan stops.
+    /// The percentage of failures above which the plan stops.
     pub(super) stop_at: u32,
     pub(super) wait: bool,
     /// How long to wait for outcomes.
     pub(super) timeout: Duration,
 }
 
-/// Why a run of the plan ended.
+/// The reason why a run of the plan ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// Each event has its outcome, or the run does not wait for outcomes.
     Finished,
-    /// Too many events failed again, of the events whose outcome is known.
+    /// Too many of the events with a known outcome failed again.
     Failed {
         failed: usize,
         of: usize,
@@ -79,11 +80,11 @@ pub(super) struct Engine<'e> {
     pub(super) watch: Watch,
     /// The outcome of each event.
     pub(super) became: Vec<Became>,
-    /// Number of events that were handled.
+    /// The number of events that were handled.
     pub(super) next: usize,
-    /// The position at which this run began.
+    /// The position from which this run started.
     begun: usize,
-    /// Events that an earlier run of the plan has replayed.
+    /// The events that an earlier run of the plan has replayed.
     applied: BTreeSet<String>,
     renewed: Instant,
     looked: Instant,
@@ -91,7 +92,7 @@ pub(super) struct Engine<'e> {
     trying: Option<Range<usize>>,
     /// The position from which the next read of outcomes starts.
     look_from: usize,
-    /// Number of messages that could not be sent. The sweep sends them.
+    /// The number of messages that could not be sent. The sweep will send them.
     pub(super) unrung: usize,
 }
 
@@ -182,7 +183,7 @@ impl<'e> Engine<'e> {
         failures(self.became.iter())
     }
 
-    /// Replays the canary events. The others follow only when these are done.
+    /// Replays the canary events. The other events follow only when all canary events are done.
     async fn canary(&mut self) -> anyhow::Result<Option<Stop>> {
         let (from, tried) = (self.next, self.pace.canary);
         if tried == 0 || self.events.len() - from <= tried {
@@ -228,9 +229,9 @@ impl<'e> Engine<'e> {
         self.renew().await
     }
 
-    /// Replays one event. The second value tells whether its work message was sent. The first
-    /// events of a plan go to the main queue regardless of their age, because the operator waits
-    /// for them.
+    /// Replays one event. The second value is true if its work message was sent. The first events
+    /// of a plan go to the work queue and not to the backlog queue, because the operator waits for
+    /// their outcome.
     async fn again(
         &self,
         event: &PlanEvent,
@@ -247,7 +248,8 @@ impl<'e> Engine<'e> {
             new_effects: self.lease.plan.facts.new_effects,
         };
         match self.ledger.plans().replay(&event.key, &again, now).await? {
-            // An earlier run may have stopped before it sent the message, so send it in both cases.
+            // An earlier run may have stopped before it sent the message. So the message is sent in
+            // both cases.
             Replayed::Again | Replayed::Before => {
                 let bell = WorkMessage {
                     key: event.key.clone(),
@@ -265,7 +267,7 @@ impl<'e> Engine<'e> {
         }
     }
 
-    /// Waits for the outcomes of the queued events from `from` on.
+    /// Waits for the outcomes of the queued events that come after the position `from`.
     async fn outcomes(&mut self, from: usize) -> anyhow::Result<Option<Stop>> {
         let until = Instant::now() + self.pace.timeout;
         loop {
@@ -289,7 +291,7 @@ impl<'e> Engine<'e> {
         }
     }
 
-    /// Reads the outcomes of events that are not known to be finished.
+    /// Reads the outcomes of those events that are not known to be finished.
     async fn look(&mut self) -> anyhow::Result<()> {
         let waiting =
             |(place, became): (usize, &Became)| (*became == Became::Waiting).then_some(place);
@@ -330,18 +332,18 @@ impl<'e> Engine<'e> {
         Ok((!held).then_some(Stop::Lost))
     }
 
-    /// Whether the failure rate of this run, over the known outcomes, exceeds the limit.
+    /// Returns a stop if the failure rate among the known outcomes of this run exceeds the limit.
     fn too_many(&self, enough: usize) -> Option<Stop> {
         let of_this_run = self.became.get(self.begun..self.next).unwrap_or_default();
         let PlanOutcome { done, failed, .. } = count(of_this_run.iter());
         let of = done + failed;
-        // After the last event there is nothing to stop.
+        // If all events are queued, a stop would have no effect.
         let left = self.next < self.events.len();
         (left && of >= enough && failed * 100 > of * self.pace.stop_at as usize)
             .then_some(Stop::Failed { failed, of })
     }
 
-    /// Events for half a second, so that a low rate stays even.
+    /// Returns the number of events for half a second. With small batches, a low rate stays even.
     fn batch_size(&self) -> usize {
         (self.pace.rate as usize / 2).clamp(1, 25)
     }

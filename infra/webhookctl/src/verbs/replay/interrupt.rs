@@ -1,4 +1,4 @@
-//! Handles Ctrl-C: the run stops at the next safe point.
+//! Handles Ctrl-C: the run stops at the next point from which it can be resumed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 pub(super) struct Interrupt(Arc<(AtomicBool, Notify)>);
 
 impl Interrupt {
-    /// After this call, Ctrl-C no longer ends the process.
+    /// Starts to handle Ctrl-C, which then no longer ends the process.
     pub(super) fn listen() -> Self {
         let interrupt = Self::default();
         let heard = interrupt.clone();

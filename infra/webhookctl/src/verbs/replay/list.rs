@@ -1,4 +1,4 @@
-//! `replay log`: the plans, newest first.
+//! `replay log`: lists the plans, newest first.
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::output::time::{clock, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// Plans that are read concurrently.
+/// The number of plans that are read concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ pub(super) async fn log(
         .since
         .map_or(UnixMillis(0), |when| UnixMillis(when.millis(now.0)));
     let limit = args.limit as usize;
-    // To find the plans of one operator, all plans are read.
+    // No index has the operator, so the command reads all plans to find those of one operator.
     let most = if args.by.is_some() {
         usize::MAX
     } else {
@@ -52,7 +52,7 @@ pub(super) async fn log(
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
-    // A plan without an item was interrupted while it was made.
+    // If a plan has no item, the command that made it was interrupted.
     let plans = plans.into_iter().flatten();
     let by = |plan: &Plan| {
         args.by
@@ -108,7 +108,7 @@ fn columns(now: i64) -> Vec<Column<'static, Line>> {
     ]
 }
 
-/// The time of day if it is today, otherwise the date.
+/// Returns the time of day if the time is today, otherwise the date.
 fn when(at: i64, now: i64) -> String {
     let text = clock(at, now);
     let end = if text.len() > 12 { 10 } else { 8 };

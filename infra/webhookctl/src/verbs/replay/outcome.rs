@@ -1,4 +1,4 @@
-//! The outcomes of replayed events.
+//! Reads the outcomes of replayed events.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use shared::sources::Config;
 
 use crate::inspect::view;
 
-/// Rows that are read concurrently.
+/// The number of rows that are read concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Became {
-    /// The event was not handled yet.
+    /// The run has not handled the event yet.
     NotYet,
     /// The event is queued, or a worker is processing it.
     Waiting,
     Done,
-    /// The event failed again, whether or not another attempt is due.
+    /// The event failed again. Another attempt may be due.
     Failed {
         fingerprint: String,
         text: String,
@@ -35,18 +35,18 @@ pub(super) struct Failure {
     pub(super) text: String,
 }
 
-/// The outcome of a replayed event, from its row.
+/// Returns the outcome of a replayed event from its row.
 pub(super) fn became(event: &PlanEvent, row: Option<&Row>, config: &Config) -> Became {
     let Some(row) = row else {
         return Became::Changed;
     };
     match row.state {
-        // A later replay has started another run.
+        // A later replay has started another run of the event.
         _ if row.run > event.run + 1 => Became::Changed,
         State::Done => Became::Done,
         State::Quarantined => Became::Changed,
         State::DeadLetter => failed(row, config),
-        // A deferred event was not attempted.
+        // A deferred event had no attempt.
         State::Failed if row.attempts > 0 => failed(row, config),
         State::Failed | State::Received | State::Processing => Became::Waiting,
     }
@@ -89,7 +89,7 @@ pub(super) fn count<'b>(all: impl Iterator<Item = &'b Became>) -> PlanOutcome {
     outcome
 }
 
-/// The errors, most frequent first.
+/// Returns the errors, most frequent first.
 pub(super) fn failures<'b>(all: impl Iterator<Item = &'b Became>) -> Vec<Failure> {
     let mut found: BTreeMap<&str, Failure> = BTreeMap::new();
     for became in all {
@@ -107,12 +107,12 @@ pub(super) fn failures<'b>(all: impl Iterator<Item = &'b Became>) -> Vec<Failure
     failures
 }
 
-/// `248 done · 4 failed again`, and the other counts.
+/// Returns the counts as text, such as `248 done · 4 failed again`.
 pub(super) fn words(outcome: &PlanOutcome) -> String {
     said(outcome, "", "")
 }
 
-/// The same text with symbols: `● 248 done · ▲ 4 failed again`.
+/// Returns the counts with symbols, such as `● 248 done · ▲ 4 failed again`.
 pub(super) fn signed(outcome: &PlanOutcome) -> String {
     said(outcome, "● ", "▲ ")
 }

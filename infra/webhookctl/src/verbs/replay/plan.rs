@@ -1,4 +1,4 @@
-//! `replay plan`: freezes a set of events and shows what would happen to each.
+//! `replay plan`: stores a set of events as a plan, and shows what a replay would do to each event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,10 +22,11 @@ use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
 
-/// Factor over `--max` up to which matching events are counted, to report how many there are.
+/// The factor that limits the count of matching events. The command counts up to `--max` times this
+/// factor, to report how many events match.
 const COUNTED: usize = 10;
 
-/// Events that are read concurrently.
+/// The number of events that are read concurrently.
 const AT_ONCE: usize = 16;
 
 /// The input of a plan.
@@ -35,11 +36,11 @@ pub(super) struct Asked {
     policy: Policy,
     max: usize,
     expires: Duration,
-    /// Whether the plan is printed; otherwise only its result is.
+    /// Whether to print the plan. Otherwise, the command prints only its result.
     shown: bool,
 }
 
-/// The decisions about the selected events.
+/// The selected events, and the decision about each of them.
 pub(super) struct Judged {
     pub(super) rows: Vec<Row>,
     pub(super) events: Vec<PlanEvent>,
@@ -228,7 +229,8 @@ async fn judge(
     Ok(judged)
 }
 
-/// Reads the facts that are not in the row; `None` if the source is no longer configured.
+/// Reads the facts that the row does not have. Returns `None` if the source is no longer
+/// configured.
 async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSource>> {
     let Some(source) = inbox.config.source(row.key.source()) else {
         return Ok(None);
@@ -242,10 +244,10 @@ async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSou
     Ok(Some(AtSource { bodies, overtaken }))
 }
 
-/// If the order cannot be determined, the event counts as not overtaken: the processor makes the
-/// final decision.
+/// Returns whether a newer event of the same entity was processed. Returns false if the order
+/// cannot be determined, because the processor makes the final decision.
 async fn is_overtaken(row: &Row, order: &Order, inbox: &Deployment) -> anyhow::Result<bool> {
-    // The name of a deployment's bucket is not known here.
+    // The body is in the bucket, and this command does not know the name of a deployment's bucket.
     if matches!(row.body_at, BodyAt::Bucket(_)) && inbox.local.is_none() {
         return Ok(false);
     }
@@ -274,7 +276,7 @@ async fn keep(plan: &mut Plan, judged: &Judged, inbox: &Deployment) -> anyhow::R
     anyhow::bail!("no unused plan id was found; nothing was planned")
 }
 
-/// The selection of another plan.
+/// Returns the selection of another plan.
 async fn like_that(
     inbox: &Deployment,
     like: &str,

@@ -1,4 +1,4 @@
-//! The progress display of `replay apply` on stderr: two bars, or a line every ten seconds.
+//! Shows the progress of `replay apply` on stderr: two bars, or a line every ten seconds.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::output::{Printer, Talk};
 
 /// The form of the progress display.
 pub(super) enum Watch {
-    /// No output.
+    /// The display prints nothing.
     Quiet,
     Lines {
         told: Instant,
@@ -20,7 +20,7 @@ pub(super) enum Watch {
     },
     Bars {
         all: MultiProgress,
-        /// The bar of the canary, while it runs.
+        /// The bar of the canary. It is missing when no canary runs.
         trying: Option<ProgressBar>,
         queued: ProgressBar,
         outcome: ProgressBar,
@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Shows the canary: a symbol for each event whose outcome is known.
+    /// Shows the canary: a symbol for each canary event whose outcome is known.
     pub(super) fn trying(&mut self, tried: &[Became]) {
         if let Self::Bars { all, trying, .. } = self {
             let trying = trying.get_or_insert_with(|| {
@@ -113,13 +113,13 @@ impl Watch {
                     trying.finish_and_clear();
                     all.remove(&trying);
                 }
-                // A failed write to the terminal does not stop the replay.
+                // If a write to the terminal fails, the replay continues.
                 let _ = all.println(text);
             }
         }
     }
 
-    /// Leaves the final state of the bars on the screen.
+    /// Ends the display, and leaves the final state of the bars on the screen.
     pub(super) fn end(&self) {
         if let Self::Bars {
             trying,

@@ -1,4 +1,5 @@
-//! `replay status`, `show` and `cancel`: the progress of a plan and its full record.
+//! `replay status`, `show` and `cancel`: show the progress and the full record of a plan, or cancel
+//! it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,8 +26,8 @@ pub(super) struct Seen {
     pub(super) failures: Vec<Failure>,
 }
 
-/// Reads the outcomes of a plan's events from their current rows. Events after the last checkpoint
-/// also count, because a run can be killed after it replayed them.
+/// Reads the outcomes of a plan's events from their current rows. Also reads events after the last
+/// checkpoint, because a killed run may have replayed some of them.
 pub(super) async fn seen(inbox: &Deployment, plan: &Plan) -> anyhow::Result<Seen> {
     let all = inbox.ledger.plans().plan_order(&plan.id).await?;
     let planned = inbox.ledger.plans().planned(&plan.id).await?;
@@ -118,7 +119,7 @@ pub(super) async fn cancel(
     Ok(Exit::Done)
 }
 
-/// An event that was selected but is not part of the plan.
+/// An event that the selection matched but the plan leaves out.
 #[derive(Serialize)]
 struct Line {
     id: String,
@@ -197,7 +198,7 @@ fn progress(plan: &Plan, seen: &Seen) -> String {
     text
 }
 
-/// `  4  a90c11  GitHub API 422: issue already exists`
+/// Returns a line for each error, such as `  4  a90c11  GitHub API 422: issue already exists`.
 pub(super) fn failed(failure: &Failure) -> String {
     let Failure {
         events,

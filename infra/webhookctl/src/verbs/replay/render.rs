@@ -19,10 +19,10 @@ use crate::target::Deployment;
 /// The default rate at which a plan is applied.
 const RATE: u64 = 10;
 
-/// A younger failure suggests that its cause may still exist.
+/// The age below which the cause of a failure may still exist.
 const FRESH_MS: i64 = 10 * 60 * 1000;
 
-/// Number of types and errors that are listed by name.
+/// The number of types and of errors that are listed by name.
 const NAMED: usize = 5;
 
 pub(super) fn print(
@@ -83,7 +83,7 @@ fn text(
     text
 }
 
-/// One line per decision: its name, the number of events, and an explanation.
+/// Returns a row for each decision: its name, the number of events, and an explanation.
 fn counts(plan: &Plan, judged: &Judged) -> Vec<(&'static str, u64, String)> {
     let mut rows = vec![("selected", plan.facts.selected, plan.facts.words.clone())];
     for (why, count) in &judged.runs {
@@ -107,7 +107,7 @@ fn counts(plan: &Plan, judged: &Judged) -> Vec<(&'static str, u64, String)> {
     for (why, count) in judged.left.iter().chain(done) {
         let advice = why.advice().filter(|_| *count > 0);
         let advice = advice.map_or(String::new(), |advice| {
-            // A plan without events is not stored.
+            // A plan without events is not stored, so it has no id.
             if judged.events.is_empty() {
                 format!("   ({advice})")
             } else {
@@ -144,7 +144,7 @@ fn indented(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// `issues.opened 183 · pull_request.closed 69`, most frequent first.
+/// Returns the types by frequency, such as `issues.opened 183 · pull_request.closed 69`.
 fn tally(counts: BTreeMap<String, u64>) -> String {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -186,8 +186,8 @@ fn order(judged: &Judged, inbox: &Deployment) -> String {
     )
 }
 
-/// Warns if the newest failure that has the error of an event of the plan is so recent that its
-/// cause may still exist.
+/// Returns a warning if an error of the planned events occurred so recently that its cause may
+/// still exist.
 fn warning(judged: &Judged, inbox: &Deployment, now: UnixMillis) -> Option<String> {
     let failures = judged.running().filter_map(|row| {
         let error = view(row, &inbox.config).last_error?;
@@ -197,12 +197,12 @@ fn warning(judged: &Judged, inbox: &Deployment, now: UnixMillis) -> Option<Strin
     let (at, fingerprint) = failures.max()?;
     (now.0 - at < FRESH_MS).then(|| {
         let age = age(at, now.0);
-        format!("the newest {fingerprint} failure is {age} old: is its cause gone?")
+        format!("the newest {fingerprint} failure is {age} old; make sure that its cause is fixed")
     })
 }
 
 impl Judged {
-    /// The rows of the events that run again.
+    /// Returns the rows of the events that run again.
     fn running(&self) -> impl Iterator<Item = &shared::inbox::ledger::Row> {
         let keys: std::collections::HashSet<_> =
             self.events.iter().map(|event| &event.key).collect();

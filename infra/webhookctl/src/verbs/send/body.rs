@@ -1,4 +1,4 @@
-//! The content of a test webhook: a sample or a given body, changed by the arguments.
+//! Creates the content of a test webhook: a sample or a given body, changed by the arguments.
 
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -12,7 +12,7 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::samples::{self, Draft, Sample};
 
-/// A draft with the given body or a sample's body.
+/// Returns a draft with the given body or the body of a sample.
 pub(super) fn draft(
     target: &Target,
     args: &SendArgs,
@@ -47,7 +47,7 @@ pub(super) fn draft(
     Ok(draft)
 }
 
-/// Applies `--set`.
+/// Applies the changes of `--set`.
 pub(super) fn change_all(draft: &mut Draft, args: &SendArgs, what: &str) -> anyhow::Result<()> {
     for assignment in &args.set {
         change(draft, assignment, what)?;
@@ -55,7 +55,7 @@ pub(super) fn change_all(draft: &mut Draft, args: &SendArgs, what: &str) -> anyh
     Ok(())
 }
 
-/// The body that replaces the sample's body, if given.
+/// Returns the body that replaces the sample's body, if one is given.
 pub(super) fn given(args: &SendArgs) -> anyhow::Result<Option<Bytes>> {
     Ok(match (&args.data, &args.file) {
         (Some(text), _) if text == "-" => Some(files::read_stdin("the body")?.into()),
@@ -65,7 +65,8 @@ pub(super) fn given(args: &SendArgs) -> anyhow::Result<Option<Bytes>> {
     })
 }
 
-/// A type that is similar to a sample's type is a typo. Any other type is sent with a generic body.
+/// Checks the event type. A type that is similar to the type of a sample is a typo. Any other type
+/// is valid, and is sent with a generic body.
 fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
     let kinds = Sample::kinds(preset);
     if kinds.contains(&kind) {
@@ -110,10 +111,10 @@ fn set_field(form: &str, assignment: &Assignment, what: &str) -> anyhow::Result<
     Ok(pairs.join("&"))
 }
 
-/// Changes a field of a JSON body. A path that does not exist is a typo, unless the field is to be
-/// added.
+/// Changes a field of a JSON body. A path that does not exist is a typo, unless the argument adds
+/// the field.
 ///
-/// An element of a list is named by its index.
+/// The path names an element of a list by its index.
 fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<()> {
     let value = serde_json::from_str(&assignment.value)
         .unwrap_or_else(|_| Value::String(assignment.value.clone()));

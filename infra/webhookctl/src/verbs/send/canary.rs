@@ -1,4 +1,4 @@
-//! Sends one webhook through the public URL of an inbox, and waits for its outcome.
+//! Sends one webhook through the public URL of an inbox and waits for its outcome.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::output::CliError;
 use crate::samples::{self, Signer};
 use crate::target::Deployment;
 
-/// The result of the canary.
+/// The result of the test webhook.
 pub(in crate::verbs) struct Canary {
     pub(in crate::verbs) url: String,
     pub(in crate::verbs) status: u16,
@@ -21,7 +21,7 @@ pub(in crate::verbs) struct Canary {
     pub(in crate::verbs) outcome: Option<String>,
 }
 
-/// Sends a sample as the provider of `source` would, and waits for its outcome.
+/// Sends a sample as the provider of `source` would send it, and waits for its outcome.
 pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow::Result<Canary> {
     let url = inbox.names().url.clone();
     let url = url.context(
@@ -36,7 +36,7 @@ pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow:
     let configured = configured.context("the source of the canary is not configured")?;
     let verifier = configured.verifier.clone();
     let scheme = verifier.preset.scheme(&verifier.variant);
-    let scheme = scheme.context("the preset of the source has no such variant")?;
+    let scheme = scheme.context("the preset of the source does not have the source's variant")?;
     let signer = match means(scheme) {
         Means::Nothing => Signer::Unsigned,
         Means::Secret => {

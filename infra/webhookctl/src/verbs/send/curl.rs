@@ -1,10 +1,10 @@
-//! The request as a shell command.
+//! Writes the request as a shell command.
 
 use std::fmt::Write as _;
 
 use crate::samples::Signed;
 
-/// A `curl` command that sends the same bytes.
+/// Returns a `curl` command that sends the same bytes.
 pub(super) fn command(url: &str, signed: &Signed) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let mut command = format!("curl -sS -X POST {}", quoted(url));

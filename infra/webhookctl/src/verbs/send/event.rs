@@ -1,4 +1,4 @@
-//! `send --event`: sends a stored event again, to a program on this machine.
+//! `send --event`: sends a stored event again, to the local stack or to a program on this machine.
 
 use shared::base::clock::UnixMillis;
 
@@ -14,12 +14,12 @@ use crate::samples::{Signed, Signer};
 use crate::target::Deployment;
 use crate::verbs::inbox::find;
 
-/// The target of a stored event, and how it is signed for the target.
+/// Where a stored event is sent, and how it is signed for this target.
 struct Way {
     target: Target,
-    /// `None`: the event is sent as stored.
+    /// The new signing; `None` if the event is sent as stored.
     signing: Option<Signing>,
-    /// The description of the signing for the text output.
+    /// The description of the signature for the text output.
     said: String,
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn again(
     })
 }
 
-/// Reads the event with its body.
+/// Reads the event and its body.
 async fn read(args: &SendArgs, inbox: &Deployment) -> anyhow::Result<Stored> {
     let wanted = args.event.as_deref().unwrap_or_default();
     let row = find(inbox, wanted).await?;
@@ -73,7 +73,7 @@ async fn read(args: &SendArgs, inbox: &Deployment) -> anyhow::Result<Stored> {
 }
 
 impl Way {
-    /// Sends to the running local stack, signed with its own secret.
+    /// Sends the event to the running local stack, signed with the secret of this stack.
     async fn to_dev(args: &SendArgs, global: &Global, stored: &Stored) -> anyhow::Result<Self> {
         let row = &stored.row;
         let names = match args.source.as_deref() {
@@ -96,8 +96,8 @@ impl Way {
         })
     }
 
-    /// Sends to a program on this machine, signed with a secret of this machine or with the given
-    /// one.
+    /// Sends the event to a program on this machine, signed with a secret of this machine or with
+    /// the given secret.
     fn to_address(
         args: &SendArgs,
         inbox: &Deployment,
@@ -154,7 +154,8 @@ impl Way {
     }
 }
 
-/// Records in the audit log of a deployment that the event was read, before it is sent.
+/// Records in the audit log of a deployment that the operator read the event. This happens before
+/// the event is sent.
 async fn record(inbox: &Deployment, id: &str, url: &str, out: &mut Printer) -> anyhow::Result<()> {
     if inbox.local.is_some() {
         return Ok(());

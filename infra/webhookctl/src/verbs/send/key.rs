@@ -1,4 +1,4 @@
-//! Secrets and private keys: read from their location, or generated.
+//! Reads or generates secrets and private keys.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::files;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Local, ManagedSecret};
 
-/// The command that generates an RSA key. This program cannot generate one.
+/// The command that generates an RSA key, because this program cannot generate one.
 const MAKE_RSA: &str =
-    "openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE makes one";
+    "create one with openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE";
 
 /// Reads a shared secret.
 pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
@@ -30,7 +30,7 @@ pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
     Ok(Secret::new("given", value))
 }
 
-/// Reads a private key and checks that its algorithm is the scheme's.
+/// Reads a private key, and checks that its algorithm is that of the scheme.
 pub(super) fn pair(from: &SecretFrom, scheme: &Scheme) -> anyhow::Result<KeyPair> {
     let wrong = |why: String| CliError::usage("send.key", format!("--key-from: {why}"));
     let text = from.read("the private key")?;
@@ -45,7 +45,7 @@ pub(super) fn pair(from: &SecretFrom, scheme: &Scheme) -> anyhow::Result<KeyPair
     }
 }
 
-/// The error if no private key is given.
+/// Returns the error for a missing private key.
 pub(super) fn needed(preset: &Preset, scheme: &Scheme) -> CliError {
     let id = &preset.id;
     let error = CliError::usage(
@@ -55,19 +55,19 @@ pub(super) fn needed(preset: &Preset, scheme: &Scheme) -> CliError {
     match means(scheme) {
         Means::KeyPair(Algorithm::RsaSha256) => error
             .note(MAKE_RSA)
-            .tip("--key-from file:PATH (PKCS #8 in PEM)"),
+            .tip("pass --key-from file:PATH (PKCS #8 in PEM)"),
         _ => error.tip(format!(
-            "webhookctl send {id} --new-key FILE makes one; then --key-from file:FILE"
+            "create one with webhookctl send {id} --new-key FILE, then pass --key-from file:FILE"
         )),
     }
 }
 
-/// `--new-key FILE`
+/// Runs `--new-key FILE`: creates a key pair and prints its public key.
 pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let (preset, variant) = chosen(args.preset.as_deref().unwrap_or_default(), args)?;
     let scheme = preset
         .scheme(&variant)
-        .context("the preset has no such variant")?;
+        .context("the preset does not have the selected variant")?;
     let Means::KeyPair(algorithm) = means(scheme) else {
         return Err(no_key_pair(&preset).into());
     };
@@ -91,12 +91,12 @@ pub(super) fn make(file: &Path, args: &SendArgs, out: &mut Printer) -> anyhow::R
     print(&pair, scheme, out)
 }
 
-/// `--public-key`
+/// Runs `--public-key`: prints the public key of a private key.
 pub(super) fn show(args: &SendArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let (preset, variant) = chosen(args.preset.as_deref().unwrap_or_default(), args)?;
     let scheme = preset
         .scheme(&variant)
-        .context("the preset has no such variant")?;
+        .context("the preset does not have the selected variant")?;
     let Means::KeyPair(_) = means(scheme) else {
         return Err(no_key_pair(&preset).into());
     };
@@ -107,7 +107,7 @@ pub(super) fn show(args: &SendArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     print(&pair(from, scheme)?, scheme, out)
 }
 
-/// Prints the public key in the form that the receiver stores, and where to store it.
+/// Prints the public key in the form in which the receiver stores it, and where to store it.
 fn print(pair: &KeyPair, scheme: &Scheme, out: &mut Printer) -> anyhow::Result<Exit> {
     if scheme.needs_secret() {
         out.text(&format!("{}\n", pair.public(scheme.key)?.trim_end()))?;
@@ -127,7 +127,7 @@ fn no_key_pair(preset: &Preset) -> CliError {
     .tip("webhookctl send --list")
 }
 
-/// Stores the public key as a secret of the local stack, unless it is already stored.
+/// Stores the public key as a secret of the local stack, unless this secret is already stored.
 pub(super) async fn store(
     local: &Local,
     name: &str,
@@ -149,7 +149,7 @@ pub(super) async fn store(
     Ok(())
 }
 
-/// The same for Secrets Manager, where the public key becomes the current version.
+/// Stores the public key as the current version in Secrets Manager, unless it is already stored.
 pub(super) async fn store_managed(
     managed: &ManagedSecret,
     live: &[Secret],

@@ -1,4 +1,4 @@
-//! `send --list`: whether and how a webhook of each preset can be sent.
+//! `send --list`: lists the presets, and whether and how `send` can sign a webhook of each.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -13,7 +13,7 @@ struct PresetRow {
     preset: String,
     variant: String,
     sendable: bool,
-    /// What signs it, or why it cannot be signed.
+    /// What `send` signs the webhook with, or why it cannot sign.
     signed_with: String,
     header: String,
     signed: String,

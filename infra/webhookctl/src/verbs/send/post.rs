@@ -15,10 +15,10 @@ use crate::poll;
 use crate::samples::{Draft, Signed};
 use crate::target::Deployment;
 
-/// How long `--wait` waits.
+/// The maximum time that `--wait` waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Maximum number of stored bytes of a response.
+/// The maximum number of bytes of a response that are kept.
 const LARGEST_ANSWER: usize = 16 * 1024;
 
 pub(super) async fn post(
@@ -87,13 +87,13 @@ pub(in crate::verbs) async fn request(
     request.send().await
 }
 
-/// The cause of a failed request. The URL can contain a secret.
+/// Returns the cause of a failed request without the URL, because the URL can contain a secret.
 pub(in crate::verbs) fn cause(error: reqwest::Error) -> String {
     let error = anyhow::Error::from(error.without_url());
     error.root_cause().to_string()
 }
 
-/// The HTTP client for this URL. It uses no proxy if the URL is on this machine.
+/// Returns an HTTP client for this URL. If the URL is on this machine, the client uses no proxy.
 pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     let patience = Duration::from_secs(35);
     if Address::parse(url, None).is_ok() {
@@ -103,7 +103,7 @@ pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     }
 }
 
-/// The quarantine's id of the request that was just rejected.
+/// Returns the id in the quarantine of the request that was just rejected.
 pub(super) async fn quarantined(
     inbox: &Deployment,
     target: &Target,
@@ -143,7 +143,8 @@ async fn follow(
     Ok(())
 }
 
-/// The row of the event when it is as wanted, or its state after `patience`.
+/// Waits until the row of the event meets the condition, or until `patience` has passed. Returns
+/// the last state of the row.
 pub(in crate::verbs) async fn reached(
     inbox: &Deployment,
     key: &EventKey,
@@ -156,8 +157,8 @@ pub(in crate::verbs) async fn reached(
     poll::until(Duration::from_millis(50), patience, read, enough).await
 }
 
-/// The row of the event. If its key contains the time of arrival, the row is searched among the
-/// recent events.
+/// Returns the row of the event. An event key can contain the time of arrival, which this program
+/// does not know. In that case, it searches the recent events for one with the same body hash.
 async fn row(inbox: &Deployment, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
     let Some((_, body)) = key
         .id()

@@ -11,7 +11,7 @@ use crate::output::table::aligned;
 use crate::preset_text as words;
 use crate::samples::Signer;
 
-/// Maximum number of displayed characters of a response.
+/// The maximum number of characters of a response in the output.
 const SHOWN: usize = 300;
 
 /// Describes how the webhooks of one command are signed.
@@ -42,7 +42,7 @@ impl Words {
         }
     }
 
-    /// A description that the caller gives.
+    /// Uses a description that the caller gives.
     pub(super) fn said(signed: String) -> Self {
         Self { signed }
     }
@@ -80,7 +80,7 @@ impl Words {
     }
 }
 
-/// The HTTP reason phrase of a status.
+/// Returns the HTTP reason phrase of a status.
 fn reason(status: u16) -> String {
     let known = reqwest::StatusCode::from_u16(status).ok();
     let reason = known.and_then(|status| status.canonical_reason());

@@ -1,4 +1,5 @@
-//! Sends a sample to the local stack for another command, as the provider of a source would.
+//! Sends a sample to the local stack for another command, as the provider of a source would send
+//! it.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::forward::scheme_of;
 use crate::samples;
 use crate::target::{Deployment, Local};
 
-/// The source of the demo, which gets the sample if it is configured.
+/// The source of the demo. It is the default source if it is configured.
 const OF_THE_DEMO: &str = "stripe-main";
 
 /// The response to the sample.
@@ -21,12 +22,12 @@ pub(in crate::verbs) struct Sent {
     pub(in crate::verbs) kind: String,
     pub(in crate::verbs) status: u16,
     pub(in crate::verbs) took_ms: u128,
-    /// The id in the quarantine, if the request was rejected.
+    /// The id in the quarantine, if the catcher rejected the request.
     pub(in crate::verbs) quarantined: Option<String>,
 }
 
-/// Sends a sample, signed with a clock that is `behind` ours. Does not wait for the event's
-/// outcome.
+/// Sends a sample. The clock of the signature is `behind` the local clock. Does not wait for the
+/// outcome of the event.
 pub(in crate::verbs) async fn sample(
     local: Local,
     source: String,
@@ -54,8 +55,8 @@ pub(in crate::verbs) async fn sample(
     })
 }
 
-/// The default source of samples: the demo's Stripe source, or the first source that signs with a
-/// shared secret.
+/// Returns the default source of samples: the demo's Stripe source or, without it, the first source
+/// that signs with a shared secret.
 pub(in crate::verbs) fn usual_source(config: &Config) -> Option<&str> {
     let mut names = config.sources().filter_map(|source| {
         let means = means(scheme_of(source).ok()?);
@@ -84,7 +85,8 @@ mod tests {
         };
         let demo = [("acme", "github"), ("stripe-main", "stripe")];
         assert_eq!(usual(&demo).as_deref(), Some("stripe-main"));
-        // A provider that publishes a public key has the only private key.
+        // For a source with a public key, only the provider has the private key. Such a source is
+        // not used.
         let own = [("a", "sendgrid"), ("b", "github"), ("c", "stripe")];
         assert_eq!(usual(&own).as_deref(), Some("b"));
         assert_eq!(usual(&own[..1]), None);

@@ -1,5 +1,5 @@
-//! `--tamper`: falsifies a request so that the catcher rejects it, or explains why it would be
-//! accepted.
+//! `--tamper`: falsifies a request so that the catcher rejects it, or explains why the catcher
+//! would accept it.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use crate::cli::Tamper;
 use crate::output::CliError;
 use crate::samples::Signed;
 
-/// How far beyond the accepted window a too old timestamp is.
+/// How much older than the maximum age a falsified timestamp is.
 const BEYOND: Duration = Duration::from_secs(3600);
 
-/// Refuses a combination that proves nothing, because the falsified request would be accepted.
+/// Returns an error if the catcher would accept the falsified request, because such a test proves
+/// nothing.
 pub(super) fn check(tamper: Tamper, target: &Target) -> anyhow::Result<()> {
     let preset = &target.verifier.preset.id;
     match vain(tamper, target.scheme()?) {
@@ -30,7 +31,7 @@ pub(super) fn check(tamper: Tamper, target: &Target) -> anyhow::Result<()> {
     }
 }
 
-/// Why a request that is falsified in this way would be accepted, or cannot be made.
+/// Returns the reason why the catcher would accept such a request, or why it cannot be made.
 fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
     if means(scheme) == Means::Nothing {
         return Some("the preset has no signature, so there is nothing to falsify");
@@ -42,7 +43,7 @@ fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
         Tamper::Signature | Tamper::Secret => None,
         Tamper::Timestamp => window(scheme)
             .is_none()
-            .then_some("no timestamp is checked for its age"),
+            .then_some("the catcher does not check the age of a timestamp"),
         Tamper::Body => match scheme.proves {
             Proven::Body => None,
             Proven::Fields if in_body(scheme).next().is_some() => None,
@@ -51,16 +52,16 @@ fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
     }
 }
 
-/// An age at which a timestamp is certainly too old.
+/// Returns an age at which the catcher rejects a timestamp as too old.
 pub(super) fn too_old(scheme: &Scheme) -> Duration {
     let window = window(scheme).and_then(|seconds| u64::try_from(seconds).ok());
     Duration::from_secs(window.unwrap_or_default()) + BEYOND
 }
 
-/// The maximum accepted age in seconds; `None` if any age is accepted.
+/// Returns the maximum age in seconds. `None` means that any age is accepted.
 fn window(scheme: &Scheme) -> Option<i64> {
     match (&scheme.jwt, &scheme.ts) {
-        // This scheme signs the `Date` header, and accepts five minutes.
+        // This scheme signs the `Date` header, and accepts an age of five minutes.
         _ if matches!(scheme.kind, Kind::Code(Code::Keygen(_))) => Some(300),
         (Some(jwt), _) if jwt.exp => Some(jwt.leeway),
         (Some(jwt), _) => jwt.iat_max_age.map(|most| most + jwt.leeway),
@@ -121,7 +122,7 @@ fn change_signature(signed: &mut Signed, scheme: &Scheme) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The signed locations in the body.
+/// Returns the signed locations in the body.
 fn in_body(scheme: &Scheme) -> impl Iterator<Item = &Location> {
     scheme.message.0.iter().filter_map(|part| match part {
         Part::At(at @ (Location::Json(_) | Location::Item(_) | Location::Form(_))) => Some(at),
@@ -129,7 +130,8 @@ fn in_body(scheme: &Scheme) -> impl Iterator<Item = &Location> {
     })
 }
 
-/// The value at a location; with several items, the value in the first item.
+/// Returns the value at a location. If the request has several items, returns the value of the
+/// first item.
 fn value(scheme: &Scheme, at: &Location, signed: &Signed) -> Option<String> {
     let envelope: Envelope = signed.envelope(UnixMillis(0));
     let items = scheme
@@ -147,8 +149,8 @@ fn value(scheme: &Scheme, at: &Location, signed: &Signed) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// Changes one alphanumeric character of a value in the body. No encoding writes such a character
-/// in another way.
+/// Changes one alphanumeric character of a value in the body. These characters have only one form
+/// in every encoding, so the search finds the value.
 fn changed_in(body: &Bytes, value: &str) -> anyhow::Result<Bytes> {
     let runs = value.split(|c: char| !c.is_ascii_alphanumeric());
     let run = runs.max_by_key(|run| run.len()).unwrap_or_default();
@@ -162,7 +164,7 @@ fn changed_in(body: &Bytes, value: &str) -> anyhow::Result<Bytes> {
     Ok(body.into())
 }
 
-/// Returns a text of the same form in which one character near the end is different.
+/// Returns the text with another character near its end. The text keeps its form.
 fn changed(text: &str) -> String {
     let place = text.chars().count().saturating_sub(8);
     let other = |c: char| match c {

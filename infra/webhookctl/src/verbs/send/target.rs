@@ -1,4 +1,4 @@
-//! The target of a webhook, and the signer for it.
+//! Finds the target of a webhook, and what signs the webhook.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ use crate::target::{Deployment, Local, TargetOptions};
 use crate::test_keys;
 
 pub(in crate::verbs) struct Target {
-    /// The URL to which the webhook is posted.
+    /// The URL to which `send` posts the webhook.
     pub(in crate::verbs) url: String,
-    /// The URL that the receiver sees. Some providers sign it.
+    /// The URL that the receiver sees. The signatures of some providers cover it.
     pub(in crate::verbs) signed_url: String,
     pub(in crate::verbs) verifier: Verifier,
     pub(in crate::verbs) signer: Signer,
@@ -33,7 +33,7 @@ pub(in crate::verbs) struct Target {
 }
 
 impl Target {
-    /// Finds the target. The name can be that of a preset or of a source.
+    /// Finds the target. The argument can name a preset or a source.
     pub(super) async fn find(args: &SendArgs, global: &Global) -> anyhow::Result<Self> {
         let name = args.preset.as_deref().unwrap_or_default();
         match (&args.to, Local::find()?) {
@@ -46,8 +46,8 @@ impl Target {
         }
     }
 
-    /// The running local stack, with its first source that has one of these names, or a preset of
-    /// that name.
+    /// Returns the running local stack with the first source that has one of these names, or whose
+    /// preset has one of them.
     pub(super) async fn of_dev(
         names: &[&str],
         args: &SendArgs,
@@ -60,7 +60,7 @@ impl Target {
             context: Some("local".into()),
             ..global.target.clone()
         })?;
-        // This check also covers `--curl`, which may store a public key first.
+        // `--curl` sends nothing, but it can store a public key first, so it also needs this check.
         inbox.may_write("send webhooks")?;
         Self::local(names, args, inbox, &local).await
     }
@@ -69,7 +69,7 @@ impl Target {
         let (preset, variant) = chosen(name, args)?;
         let scheme = preset
             .scheme(&variant)
-            .context("the preset has no such variant")?;
+            .context("the preset does not have the selected variant")?;
         let signer = match means(scheme) {
             Means::Secret => Signer::Secret(match &args.secret_from {
                 Some(from) => key::secret(from)?,
@@ -124,8 +124,8 @@ impl Target {
         Self::of_source(&name, given, inbox, local).await
     }
 
-    /// A source of the running local stack, with the given secret or key, or else with those of
-    /// `dev`.
+    /// Returns a source of the running local stack. The signer is the given secret or key, or else
+    /// the secret or key of `dev`.
     pub(super) async fn of_source(
         name: &str,
         (secret, pair): (Option<&SecretFrom>, Option<&SecretFrom>),
@@ -135,7 +135,8 @@ impl Target {
         let source = source(&inbox.config, name)?;
         let verifier = source.verifier.clone();
         let scheme = verifier.preset.scheme(&verifier.variant);
-        let scheme = scheme.context("the preset of the source has no such variant")?;
+        let scheme =
+            scheme.context("the preset of the source does not have the source's variant")?;
         let secrets = local.secrets().with_managed(inbox.managed());
         let live = secrets.live(&source.secret, UnixMillis::now()).await?;
         let signer = match means(scheme) {
@@ -175,10 +176,10 @@ impl Target {
 
     pub(super) fn scheme(&self) -> anyhow::Result<&Scheme> {
         let scheme = self.verifier.preset.scheme(&self.verifier.variant);
-        scheme.context("the preset of the target has no such variant")
+        scheme.context("the preset of the target does not have the target's variant")
     }
 
-    /// Signs a draft as the provider does.
+    /// Signs a draft as the provider would sign it.
     pub(in crate::verbs) fn sign(
         &self,
         draft: &Draft,
@@ -191,7 +192,7 @@ impl Target {
         draft.sign(preset, variant, signer, &self.signed_url, at)
     }
 
-    /// The event key that the catcher gives the event.
+    /// Returns the event key that the catcher gives the event.
     pub(in crate::verbs) fn event_key(&self, signed: &Signed) -> Option<EventKey> {
         let envelope = signed.envelope(UnixMillis::now());
         match self.verifier.verify(&envelope, &self.stored) {
@@ -200,13 +201,14 @@ impl Target {
         }
     }
 
-    /// The URL to which a signed webhook is posted. Some providers add to the query.
+    /// Returns the URL to which a signed webhook is posted. Some providers add parameters to the
+    /// query.
     pub(super) fn url_of(&self, signed: &Signed) -> String {
         let added = signed.url.strip_prefix(&self.signed_url);
         format!("{}{}", self.url, added.unwrap_or_default())
     }
 
-    /// What to do after a rejected request.
+    /// Returns a tip on what to do after a rejected request.
     pub(super) fn refused_tip(&self, quarantined: Option<&str>) -> String {
         let look = match quarantined {
             Some(id) => format!("webhookctl verify {id}"),
@@ -219,7 +221,7 @@ impl Target {
     }
 }
 
-/// The preset of this name, and the variant that the arguments choose.
+/// Returns the preset of this name, and the variant that the arguments select.
 pub(super) fn chosen(name: &str, args: &SendArgs) -> anyhow::Result<(Preset, String)> {
     known_preset(name)?;
     let params = args.param.iter();
@@ -249,7 +251,7 @@ fn no_target() -> CliError {
 
 fn no_secret() -> CliError {
     CliError::usage("send.no_secret", "a secret is required to sign the webhook")
-        .tip("--secret-from -, file:PATH or env:NAME")
+        .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")
 }
 
 fn cannot(preset: &Preset, why: &str) -> CliError {
@@ -261,7 +263,7 @@ fn cannot(preset: &Preset, why: &str) -> CliError {
     .tip("let the provider send a test webhook; most providers have a button for it")
 }
 
-/// The private key that `dev` generated for this secret.
+/// Returns the private key that `dev` generated for this secret.
 pub(in crate::verbs) async fn made_by_dev(
     local: &Local,
     secret: &str,
@@ -275,15 +277,15 @@ pub(in crate::verbs) async fn made_by_dev(
         .context("read the test key of dev")
 }
 
-/// The URL that the provider of a source signs: `public_url` if set, otherwise the URL that the
-/// catcher sees.
+/// Returns the URL that the provider of a source signs: `public_url` if it is set, otherwise the
+/// URL that the catcher sees.
 pub(in crate::verbs) fn signed_url(verifier: &Verifier, seen: impl FnOnce() -> String) -> String {
     let public = verifier.trust.public_url.clone();
     public.unwrap_or_else(seen)
 }
 
-/// The URL that the catcher of the local stack sees: https and without a port, as behind API
-/// Gateway.
+/// Returns the URL that the catcher of the local stack sees. As behind API Gateway, it has https
+/// and no port.
 pub(in crate::verbs) fn as_received(url: &str) -> String {
     let (host, path) = url
         .strip_prefix("http://")
@@ -293,7 +295,7 @@ pub(in crate::verbs) fn as_received(url: &str) -> String {
     format!("https://{domain}/{path}")
 }
 
-/// The source of this name, or the first source with this preset.
+/// Returns the source of this name, or the first source with this preset.
 fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
     let by_preset = || {
         config

@@ -1,4 +1,4 @@
-//! `sources add`
+//! `sources add`: adds a source to the sources file and stores its secret.
 
 use std::fmt::Write as _;
 
@@ -26,16 +26,16 @@ struct Added {
     source: String,
     preset: String,
     file: String,
-    /// The URL that the provider must deliver to.
+    /// The URL to which the provider must deliver.
     url: String,
     /// The full name of the stored secret.
     secret: Option<String>,
     fingerprint: Option<String>,
-    /// The next step before the source can receive webhooks.
+    /// What the operator must do next before the source can receive webhooks.
     next: String,
 }
 
-/// The inbox, and the secrets of its catcher.
+/// The inbox, and the store of the catcher's secrets.
 struct Place {
     inbox: Deployment,
     store: Secrets,
@@ -64,8 +64,8 @@ pub(super) async fn add(
         Some(place) if needed => Some(place.secret(&args, source, scheme, out).await?),
         _ => None,
     };
-    // The audit log comes first, so that every change names its operator. The secret is stored
-    // before the source that needs it.
+    // The audit log entry is written first, so that each change has an operator. The secret is
+    // stored before the source is added, because the source needs it.
     if let Some(place) = &place {
         let what = format!("{} of preset {}", source.name, args.preset);
         record(&place.inbox, "source.add", what).await?;
@@ -122,7 +122,7 @@ impl Place {
         Ok(Self { inbox, store })
     }
 
-    /// The secret that the store has, or a new one.
+    /// Returns the secret that is already stored, or a new secret.
     async fn secret(
         &self,
         args: &SourcesAddArgs,
@@ -152,7 +152,7 @@ impl Place {
 const FIRST: &str = "v1";
 
 enum Stored {
-    /// The store already had a secret of this name.
+    /// The store already had this secret.
     Before(Secret),
     Now(Secret),
 }
@@ -204,7 +204,7 @@ pub(super) fn nowhere() -> CliError {
     .tip("name the deployment, or change only the file with --no-secret")
 }
 
-/// The running `dev`, unless the command names another deployment.
+/// Returns the running `dev`, unless the command names another deployment.
 pub(super) fn running(global: &Global) -> anyhow::Result<Option<Local>> {
     let local = global.target.context.as_deref() == Some("local");
     if !local && Chosen::is_named(&global.target)? {

@@ -1,4 +1,4 @@
-//! `sources check`
+//! `sources check`: checks a sources file.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ struct Checked {
     file: String,
     hash: String,
     sources: Vec<String>,
-    /// Settings that are valid, but seldom intended.
+    /// A setting that is valid but seldom intended.
     warnings: Vec<Warning>,
 }
 
@@ -26,7 +26,8 @@ struct Warning {
     message: String,
 }
 
-/// Checks a sources file. An invalid file exits with 5; a warning does not change the exit code.
+/// Checks a sources file. If the file is invalid, the exit code is 5. A warning does not change the
+/// exit code.
 pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let file = args.file.display().to_string();
     let config = read(&args.file)?;
@@ -100,7 +101,7 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         assert!(!proves_nothing(preset.scheme("signed").unwrap()));
-        // The kind `none` proves nothing, even if the preset claims more.
+        // A scheme of the kind `none` proves nothing, even if the preset states something else.
         let claims = UNSIGNED.replace("proves = \"nothing\"\n", "");
         let preset = Preset::parse(&claims, &BTreeMap::new()).unwrap();
         assert!(proves_nothing(preset.scheme("default").unwrap()));

@@ -1,4 +1,4 @@
-//! The destinations of a source, and the states of their circuit breakers.
+//! Reads the destinations of a source, and the states of their circuit breakers.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -13,17 +13,17 @@ use crate::output::time::{duration, rfc3339};
 #[expect(clippy::struct_field_names, reason = "JSON field names")]
 pub(super) struct Destination {
     action: String,
-    /// The name of the circuit breaker and the rate; none for actions that call no destination.
+    /// The name of the destination. It is missing if the action calls no destination.
     destination: Option<String>,
     rate: Option<String>,
-    /// `closed`, `open` or `probing`; unknown without an inbox.
+    /// `closed`, `open` or `probing`. Without an inbox, the state is unknown.
     breaker: Option<&'static str>,
     open_until: Option<String>,
     #[serde(skip)]
     until: Option<i64>,
 }
 
-/// The configured destinations.
+/// Returns the configured destinations.
 pub(super) fn configured(source: &Source) -> Vec<Destination> {
     let actions = source.actions.iter();
     let destination = |action: &shared::sources::Action| {
@@ -40,7 +40,7 @@ pub(super) fn configured(source: &Source) -> Vec<Destination> {
     actions.map(destination).collect()
 }
 
-/// Reads the states of the circuit breakers.
+/// Reads the states of the circuit breakers from the table.
 pub(super) async fn look(
     ledger: &Ledger,
     destinations: &mut [Destination],
@@ -64,7 +64,7 @@ pub(super) async fn look(
 }
 
 impl Destination {
-    /// `hooks.example.com, 20/s, up`
+    /// Returns the destination as text, such as `hooks.example.com, 20/s, up`.
     pub(super) fn text(&self, now: i64) -> String {
         let Some(destination) = &self.destination else {
             return self.action.clone();

@@ -1,4 +1,5 @@
-//! Adds a source to the sources file, or removes one. Everything else, including comments, stays.
+//! Adds a source to the sources file, or removes one. The rest of the file, including its comments,
+//! stays unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +12,10 @@ use crate::files;
 use crate::output::{CliError, Exit};
 use crate::target::Local;
 
-/// The sources file in a checkout.
+/// The path of the sources file in a checkout.
 const USUAL: &str = "infra/sources.toml";
 
-/// A sources file as it was read.
+/// A sources file and its content.
 pub(super) struct SourcesFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
@@ -31,7 +32,8 @@ pub(super) struct Block<'b> {
 }
 
 impl SourcesFile {
-    /// Reads the named file, the file of the running `dev`, or the file of the checkout.
+    /// Reads a sources file: the named file, the file of the running `dev`, or the file of the
+    /// checkout.
     pub(super) fn read(named: Option<&Path>, local: Option<&Local>) -> anyhow::Result<Self> {
         let path = match (named, local) {
             (Some(path), _) => path.to_owned(),
@@ -48,7 +50,7 @@ impl SourcesFile {
         Ok(Self { path, text })
     }
 
-    /// The text with the added source at its end, and its configuration.
+    /// Returns the text with the new source at its end, and the configuration of this text.
     pub(super) fn with(&self, block: &Block<'_>) -> anyhow::Result<(String, Config)> {
         let mut text = self.text.clone();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -60,7 +62,7 @@ impl SourcesFile {
         Ok((text, config))
     }
 
-    /// The text without a source.
+    /// Returns the text without a source.
     pub(super) fn without(&self, name: &str) -> anyhow::Result<String> {
         let listed: toml::Table = toml::from_str(&self.text).map_err(|error| {
             anyhow!(
@@ -121,7 +123,7 @@ impl SourcesFile {
 }
 
 impl Block<'_> {
-    /// The source as a file of its own.
+    /// Returns the source as TOML text of its own.
     fn document(&self) -> DocumentMut {
         let mut keep = Table::new();
         keep["kind"] = value("keep");
@@ -145,8 +147,9 @@ impl Block<'_> {
     }
 }
 
-/// Gives the comments above a removed table to what follows it, except those right above its
-/// header, which describe it. `toml_edit` stores all of them with the table.
+/// Keeps the comments above a removed table, and puts them before the next table. Removes only the
+/// comments directly above the header, because they describe the removed table. `toml_edit` stores
+/// all these comments with the table.
 fn keep_comments_above(removed: &Table, document: &mut DocumentMut) {
     let above = removed.decor().prefix().and_then(RawString::as_str);
     let lines: Vec<&str> = above.unwrap_or("\n").split_inclusive('\n').collect();
@@ -178,7 +181,7 @@ fn keep_comments_above(removed: &Table, document: &mut DocumentMut) {
     });
 }
 
-/// Two texts with one of the blank lines between them.
+/// Joins two texts. If there are blank lines on both sides, removes one.
 fn joined(above: &str, below: &str) -> String {
     let blank = if below.starts_with('\n') { "\n" } else { "" };
     format!("{}{below}", above.strip_suffix(blank).unwrap_or(above))

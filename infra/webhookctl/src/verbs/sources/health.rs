@@ -1,4 +1,4 @@
-//! The health of a source, and the reasons.
+//! Decides whether a source is healthy, and gives the reasons.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -10,22 +10,22 @@ use crate::output::count::plural;
 use crate::target::Deployment;
 use crate::verbs::sync::facts::Facts;
 
-/// The first of these that applies.
+/// The health of a source. If several variants apply, the first one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Health {
-    /// Its events wait until an operator resumes the source.
+    /// The events of the source wait until an operator resumes it.
     Paused,
-    /// No secret is stored, so none of its webhooks can be verified.
+    /// No secret is stored, so the catcher can verify no webhook of the source.
     NoSecret,
-    /// Some of its events are dead letters.
+    /// Some events of the source are dead letters.
     Failing,
     /// The source has been silent for unusually long.
     Quiet,
     Ok,
 }
 
-/// The health of a source, with the facts behind it.
+/// Returns the health of a source, and the facts that explain it.
 pub(super) struct Checked {
     pub(super) health: Health,
     pub(super) pause: Option<Pause>,
@@ -46,7 +46,7 @@ impl Health {
 }
 
 impl Checked {
-    /// `secrets`: the number of live secrets, if their store can be read.
+    /// Decides the health. `secrets` is the number of live secrets, if their store can be read.
     pub(super) async fn read(
         inbox: &Deployment,
         source: &Source,

@@ -1,4 +1,4 @@
-//! `sources list`
+//! `sources list`: lists the sources.
 
 use std::collections::BTreeMap;
 
@@ -23,25 +23,25 @@ struct SourceRow {
     source: String,
     preset: String,
     variant: String,
-    /// `webhook`, or `webhook+sync`.
+    /// How the events arrive: `webhook`, or `webhook+sync`.
     by: &'static str,
-    /// What its signature proves.
+    /// What the signature of the source proves.
     proves: &'static str,
     actions: Vec<String>,
-    /// The name of its secret.
+    /// The name of the source's secret.
     secret: String,
     #[serde(flatten)]
     seen: Option<Seen>,
 }
 
-/// The facts of a source from the inbox.
+/// Facts about a source that are read from the inbox.
 #[derive(Serialize)]
 struct Seen {
     last_event_at: Option<String>,
     last_24h: Count,
     open: Count,
     dead_letters: Count,
-    /// The number of live secrets; unknown if their store cannot be read.
+    /// The number of live secrets. It is unknown if their store cannot be read.
     live_secrets: Option<usize>,
     health: Health,
     paused: Option<Pause>,
@@ -104,7 +104,7 @@ fn rows(config: &Config) -> Vec<SourceRow> {
     config.sources().map(row).collect()
 }
 
-/// How events of a source arrive.
+/// Describes how the events of a source arrive.
 pub(super) fn by(source: &Source) -> &'static str {
     if source.sync.is_some() {
         "webhook+sync"

@@ -1,4 +1,4 @@
-//! `sources pause` and `sources resume`
+//! `sources pause` and `sources resume`: pause and resume the events of a source.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -20,11 +20,11 @@ struct Told {
     by: String,
     reason: String,
     since: String,
-    /// Events for which the next sweeps send work messages.
+    /// The number of events that are due now. The next sweeps send their work messages.
     called_up: Option<u64>,
 }
 
-/// A pause, for output.
+/// A pause of a source, for output.
 #[derive(Clone, Serialize)]
 pub(in crate::verbs) struct Pause {
     by: String,
@@ -52,7 +52,7 @@ impl Pause {
         }))
     }
 
-    /// `paused 3m ago by alice: a bad release`
+    /// Describes the pause, such as `paused 3m ago by alice: a bad release`.
     pub(in crate::verbs) fn text(&self, now: i64) -> String {
         format!(
             "paused {} ago by {}: {}",
@@ -102,7 +102,7 @@ pub(super) async fn pause(
     Ok(Exit::Done)
 }
 
-/// Resumes a source. On a source that is not paused, it completes an earlier interrupted resume.
+/// Resumes a source. If an earlier resume was interrupted, completes it.
 pub(super) async fn resume(
     args: SourcesResumeArgs,
     global: &Global,
@@ -125,7 +125,7 @@ pub(super) async fn resume(
             .tip(format!("webhookctl sources show {source}"))
             .into());
         }
-        // Until then, a worker may use a cached pause and drop the work message.
+        // Until then, a worker may still have the pause in its cache, and drop the work message.
         out.say(&format!(
             "Resumed; waiting {} s until all workers know …",
             REREAD.as_secs()

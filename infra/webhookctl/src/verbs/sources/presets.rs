@@ -67,7 +67,7 @@ fn known(name: &str) -> anyhow::Result<Preset> {
     })
 }
 
-/// The row of a preset, with the values of its default variant.
+/// Returns the row of a preset, with the values of its default variant.
 fn row(preset: &Preset) -> Option<PresetRow> {
     let scheme = preset.scheme("default")?;
     let variants = preset.schemes.iter();

@@ -1,4 +1,4 @@
-//! `sources remove`
+//! `sources remove`: removes a source from the sources file.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `sources rotate-secret`
+//! `sources rotate-secret`: rotates the secret of a source.
 
 mod begin;
 mod end;
@@ -29,14 +29,14 @@ struct Told {
 struct Rotated {
     source: String,
     secret: String,
-    /// `begun`, `finished` or `aborted`.
+    /// The step of the rotation: `begun`, `finished` or `aborted`.
     now: &'static str,
     accepted: Vec<Told>,
     gone: Vec<Told>,
     until: Option<String>,
 }
 
-/// The context of all three steps.
+/// What all three steps need.
 struct Work<'w> {
     inbox: &'w Deployment,
     source: &'w Source,

@@ -1,4 +1,4 @@
-//! A rotation: the new secret, the old secrets, and which of them are still in use.
+//! Reads a rotation: the new secret, the old secrets, and which of them are still in use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use shared::webhook::event::Via;
 use super::secrets;
 use crate::output::time::{HOUR_MS, duration, rfc3339};
 
-/// A secret that verified a webhook within this time is in use.
+/// How recently a secret must have verified a webhook to count as in use.
 pub(super) const LATELY: Duration = Duration::from_secs(600);
 
-/// At most this many events are read, the newest.
+/// The maximum number of events that are read. These are the newest events.
 const MOST: usize = 500;
 
-/// The document in the operator flag of a rotation.
+/// The content of the operator flag of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::verbs) struct Rotation {
     /// The slot of the new secret.
     pub(super) new: String,
     /// The slots that were live when the rotation began.
     pub(super) old: Vec<String>,
-    /// When an operator should end the rotation, in milliseconds.
+    /// The time at which an operator should end the rotation, in milliseconds.
     pub(super) until: i64,
 }
 
-/// A rotation in the JSON output.
+/// A rotation in JSON output.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Told {
     new: String,
@@ -47,7 +47,7 @@ impl Rotation {
         }
     }
 
-    /// The rotation of a secret that is in progress, and its operator flag.
+    /// Returns the rotation of a secret that is in progress, and its operator flag.
     pub(in crate::verbs) async fn under_way(
         ledger: &Ledger,
         secret: &str,
@@ -60,12 +60,12 @@ impl Rotation {
         Ok(Some((rotation, notice)))
     }
 
-    /// Whether the rotation should have ended.
+    /// Returns whether the time has come to end the rotation.
     pub(in crate::verbs) fn is_over(&self, now: UnixMillis) -> bool {
         self.until <= now.0
     }
 
-    /// `rotation ends in 19h`, or how long ago it should have ended.
+    /// Returns a text such as `rotation ends in 19h`, or for how long the rotation is overdue.
     pub(in crate::verbs) fn note(&self, now: UnixMillis) -> String {
         let seconds = (self.until - now.0) / 1000;
         if seconds > 0 {
@@ -75,7 +75,7 @@ impl Rotation {
         }
     }
 
-    /// The role of a slot in the rotation.
+    /// Returns the role of a slot in the rotation.
     pub(super) fn part(&self, slot: &str) -> Option<String> {
         if slot == self.new {
             Some("new".to_owned())
@@ -87,7 +87,7 @@ impl Rotation {
     }
 }
 
-/// The number of recent webhooks that each slot verified.
+/// Counts the recent webhooks that each slot verified.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     by_slot: BTreeMap<String, u64>,
@@ -95,7 +95,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Reads the newest events of all sources with this secret.
+    /// Reads the newest events of all sources that use this secret.
     pub(super) async fn since(
         ledger: &Ledger,
         config: &Config,
@@ -121,7 +121,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// The number of webhooks that these slots verified.
+    /// Returns the number of webhooks that these slots verified.
     pub(super) fn of<'s>(&self, slots: impl IntoIterator<Item = &'s String>) -> u64 {
         let counts = slots.into_iter().map(|slot| self.by_slot.get(slot));
         counts.flatten().sum()

@@ -15,7 +15,8 @@ use crate::files;
 use crate::output::{CliError, Exit, Terminal};
 use crate::samples::random_hex;
 
-/// Presets whose provider accepts a secret that the user chooses, according to its documentation.
+/// The presets whose provider accepts a secret that the user chooses, according to the
+/// documentation of the provider.
 const OURS: [&str; 8] = [
     "bitbucket",
     "generic-hmac",
@@ -27,7 +28,7 @@ const OURS: [&str; 8] = [
     "woocommerce",
 ];
 
-/// The secret that the arguments name, or that the user types at a hidden prompt.
+/// Returns the secret that the arguments give, or that the user types at a hidden prompt.
 pub(super) fn new_secret(
     args: &NewSecretArgs,
     preset: &Preset,
@@ -42,7 +43,7 @@ pub(super) fn new_secret(
             let why = terminal.why_it_asks_nothing();
             let message = format!("a secret is required, and the command cannot ask for it: {why}");
             return Err(CliError::usage("sources.no_secret", message)
-                .tip("pass --secret-from -, file:PATH or env:NAME")
+                .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")
                 .into());
         }
     };
@@ -70,8 +71,8 @@ pub(super) fn new_secret(
 }
 
 /// Asks for the secret. The prompt changes the terminal settings, and by default Ctrl-C would end
-/// the process before they are restored. So this function handles the signal, also after the
-/// prompt.
+/// the process before they are restored. So this function handles Ctrl-C. tokio keeps the handler
+/// until the process ends, so a task ends the process on a later Ctrl-C.
 fn ask() -> anyhow::Result<String> {
     let mut interrupted = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let typed = rpassword::prompt_password("Secret (hidden): ");
@@ -98,7 +99,7 @@ fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String>
                 preset.name
             ),
         )
-        .tip("pass --secret-from -, file:PATH or env:NAME")
+        .tip("pass --secret-from with - (stdin), file:PATH or env:NAME")
         .into());
     }
     let secret = random_hex(20)?;

@@ -15,7 +15,7 @@ use crate::output::time::rfc3339;
 use crate::target::Deployment;
 use crate::verbs::quarantine::Keys;
 
-/// Rows that are read in parallel.
+/// The number of rows that are read in parallel.
 const AT_ONCE: usize = 20;
 
 /// The live secrets of a source, newest first.
@@ -24,15 +24,16 @@ pub(super) type Live = Vec<Secret>;
 /// The recent use of a secret, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Used {
-    /// Slot and version, `current.3`; in Secrets Manager version and label, `1f2e3d4c.current`.
+    /// The slot and the version, such as `current.3`. In Secrets Manager, this is the version and
+    /// the label, such as `1f2e3d4c.current`.
     pub(super) label: String,
-    /// Whether the source still accepts it.
+    /// Whether the source still accepts the secret.
     pub(super) live: bool,
-    /// Identifies a secret without its value.
+    /// A hash that identifies the secret without its value.
     pub(super) fingerprint: Option<String>,
-    /// When it was stored.
+    /// The time when the secret was stored.
     pub(super) since: Option<String>,
-    /// The role in a rotation: `new`, or until when the secret should be accepted.
+    /// The role in a rotation: `new`, or the time until which the secret should be accepted.
     pub(super) rotation: Option<String>,
     /// The number of inspected events that the secret verified.
     pub(super) proved: usize,
@@ -41,7 +42,7 @@ pub(super) struct Used {
     pub(super) last: Option<i64>,
 }
 
-/// The live secrets of every source.
+/// Returns the live secrets of every source.
 pub(super) async fn live(
     inbox: &Deployment,
     global: &Global,
@@ -55,7 +56,7 @@ pub(super) async fn live(
         .collect())
 }
 
-/// The rows of these events.
+/// Returns the rows of these events.
 pub(super) async fn rows(ledger: &Ledger, events: &[Listed]) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::with_capacity(events.len());
     for events in events.chunks(AT_ONCE) {
@@ -65,8 +66,8 @@ pub(super) async fn rows(ledger: &Ledger, events: &[Listed]) -> anyhow::Result<V
     Ok(rows)
 }
 
-/// The use of each secret in these events: the live secrets in their order, then secrets that are
-/// no longer live.
+/// Returns the use of each secret in these events. The live secrets come first, in their order, and
+/// then the secrets that are no longer live.
 pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
     let mut all: Vec<Used> = live
         .iter()
@@ -90,13 +91,13 @@ pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
 }
 
 impl Used {
-    /// The slot of the value, or its version in Secrets Manager.
+    /// Returns the slot of the secret, or its version in Secrets Manager.
     pub(super) fn slot(&self) -> &str {
         slot(&self.label)
     }
 
-    /// A secret that has verified no event yet. A secret that is not live has no fingerprint,
-    /// because its value cannot be read.
+    /// Creates the record for a secret that has verified no event yet. If the secret is no longer
+    /// live, it has no fingerprint, because its value cannot be read.
     fn new(label: &str, fingerprint: Option<String>) -> Self {
         Self {
             label: label.to_owned(),
@@ -119,12 +120,12 @@ impl Used {
     }
 }
 
-/// The slot that a label names, without its version.
+/// Returns the slot in a label, without the version.
 pub(super) fn slot(label: &str) -> &str {
     label.rsplit_once('.').map_or(label, |(slot, _)| slot)
 }
 
-/// Advice about unused live secrets, as sentences.
+/// Returns advice about unused live secrets, in sentences.
 pub(super) fn advice(used: &[Used], looked_at: usize) -> Vec<String> {
     let live: Vec<&Used> = used.iter().filter(|used| used.live).collect();
     let idle: Vec<&str> = live

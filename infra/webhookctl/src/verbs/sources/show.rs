@@ -1,4 +1,4 @@
-//! `sources show`
+//! `sources show`: shows one source.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use crate::output::{Exit, Printer};
 use crate::preset_text as words;
 use crate::target::Deployment;
 
-/// A source: its configuration, and its facts from the inbox.
+/// The configuration of a source, and facts from the inbox.
 #[derive(Serialize)]
 struct Shown {
     source: String,
@@ -50,7 +50,7 @@ struct Shown {
     retries: String,
     by: &'static str,
     docs: String,
-    /// The longest outage without lost events, and the reason.
+    /// The longest outage that loses no events, and the reasons.
     outage: Outage,
     #[serde(flatten)]
     seen: Option<Seen>,
@@ -59,17 +59,17 @@ struct Shown {
 #[derive(Serialize)]
 struct Seen {
     url: Option<String>,
-    /// The number of inspected rows: the newest of the last 24 hours.
+    /// The number of inspected rows. They are the newest of the last 24 hours.
     looked_at: usize,
     last_24h: Count,
     open: Count,
     dead_letters: Count,
-    /// Failed events among the inspected rows.
+    /// The number of failed events among the inspected rows.
     failed: usize,
     found_by_sync: usize,
     refused_today: u32,
     secrets: Option<Vec<Used>>,
-    /// The values of the live secrets by their labels, with `--reveal`.
+    /// The values of the live secrets by their labels. Only `--reveal` sets them.
     #[serde(skip_serializing_if = "Option::is_none")]
     revealed: Option<BTreeMap<String, String>>,
     health: Health,

@@ -28,13 +28,13 @@ use crate::verbs::send::post;
 use crate::verbs::send::target::{self, Target};
 use step::{Step, Tested, text};
 
-/// The timeout of one request, as long as that of the gateway.
+/// The timeout of one request. It is as long as the timeout of API Gateway.
 const ANSWER: Duration = Duration::from_secs(35);
 
-/// The time limit for the event to be settled.
+/// The time limit until the event is settled.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Both ends of a source: what its provider signs with, and what the inbox has stored.
+/// What the test needs: the source, what its provider signs with, and the inbox with the results.
 struct Ends<'e> {
     inbox: &'e Deployment,
     source: &'e Source,
@@ -135,7 +135,8 @@ impl<'e> Ends<'e> {
         })
     }
 
-    /// Checks DNS and the certificate: whether senders accept it, and how long it is valid.
+    /// Checks DNS and the certificate: whether senders accept the certificate, and how long it is
+    /// valid.
     async fn reach(&self) -> Step {
         let host = self.target.url.split('/').nth(2).unwrap_or_default();
         match self.http.get(&self.target.url).send().await {
@@ -216,7 +217,8 @@ impl<'e> Ends<'e> {
         Ok(Step::of("stored, done", done, detail))
     }
 
-    /// The row of the event when it is settled, or its state after [`PATIENCE`].
+    /// Waits until the event is settled, at most for [`PATIENCE`]. Returns the last state of its
+    /// row.
     async fn ended(&self, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
         let paused = FlagKind::Pause(&self.source.name);
         let waits = self.inbox.ledger.operations().flag(paused).await?.is_some();
@@ -259,7 +261,7 @@ impl<'e> Ends<'e> {
     }
 
     async fn large(&self) -> anyhow::Result<Step> {
-        // The catcher knows the size of a base64 body only to within two bytes.
+        // The catcher can compute the size of a base64 body only to within two bytes.
         let size = self.source.max_body + 3;
         let large = Signed {
             url: self.target.signed_url.clone(),
@@ -301,7 +303,8 @@ impl<'e> Ends<'e> {
         })
     }
 
-    /// Records in the audit log that this event was a test. A sender cannot write such an entry.
+    /// Records in the audit log that this event was a test. Only an operator can write such an
+    /// entry, so a sender cannot pretend that an event is a test.
     async fn log(&self, row: &Row) -> anyhow::Result<()> {
         let change = Change {
             what: "source.test",
@@ -314,7 +317,8 @@ impl<'e> Ends<'e> {
     }
 }
 
-/// The key pair that `dev` has generated. Only the provider has the private key of a provider.
+/// Returns the key pair that `dev` has generated. Returns an error for a deployment, because only
+/// the provider has the private key.
 async fn key_pair(
     inbox: &Deployment,
     source: &Source,

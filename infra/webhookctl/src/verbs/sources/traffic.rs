@@ -1,4 +1,5 @@
-//! Counts the events of a source with bounded queries of the ledger's indexes, without a scan.
+//! Counts the events of a source. The number of queries to the ledger's indexes is limited, and no
+//! query scans the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +13,14 @@ use crate::target::Deployment;
 
 const HOURS: i64 = 24;
 
-/// Counting the events of a source stops at this number.
+/// The number at which counting the events of a source stops.
 pub(super) const MOST: usize = 1000;
 
-/// Hours of a source that are read in parallel.
+/// The number of hours of a source that are read in parallel.
 const AT_ONCE: usize = 6;
 
-/// At most `most` events of a source in the last 24 hours, newest first, and whether there are
-/// more.
+/// Returns the events of a source in the last 24 hours, newest first and at most `most`, and
+/// whether there are more.
 pub(super) async fn last_day(
     ledger: &Ledger,
     source: &str,
@@ -40,7 +41,7 @@ pub(super) async fn last_day(
     Ok((found, false))
 }
 
-/// The hours of the last day, as in the index, newest first.
+/// Returns the hours of the last day, as in the index, newest first.
 fn hours(now: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     let begin = now.0 - HOURS * HOUR_MS;
     let mut hours = Vec::new();
@@ -53,8 +54,8 @@ fn hours(now: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     hours
 }
 
-/// The number of open events or dead letters of each source. If the limit is reached, each number
-/// is a lower bound.
+/// Returns the number of open events or dead letters of each source. If the limit is reached, each
+/// number is only a minimum.
 pub(super) async fn waiting(
     inbox: &Deployment,
     what: Waiting,
@@ -84,7 +85,7 @@ pub(super) async fn waiting(
     Ok((counts, more))
 }
 
-/// The count of one source.
+/// Returns the count of one source.
 pub(super) fn of(counts: &(BTreeMap<String, u64>, bool), source: &str) -> Count {
     Count {
         count: counts.0.get(source).copied().unwrap_or(0),

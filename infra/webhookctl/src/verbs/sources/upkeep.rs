@@ -1,4 +1,4 @@
-//! The lines of `sources show` about usual gaps and sync.
+//! Returns the lines of `sources show` about silence and the sync.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -19,7 +19,8 @@ pub(super) struct Upkeep {
 #[derive(Serialize)]
 struct SyncNow {
     state: &'static str,
-    /// Events since the beginning of yesterday, within the time that the sync has checked.
+    /// The number of events since the beginning of yesterday, within the time that the sync has
+    /// checked.
     seen: u64,
     missed: u64,
     miss_rate_percent: Option<f64>,

@@ -1,4 +1,4 @@
-//! The selection of `inbox stats`: sources, types and a time span.
+//! Parses the selection of `inbox stats`: sources, types and a time range.
 
 use shared::base::clock::UnixMillis;
 
@@ -9,13 +9,13 @@ use crate::output::time::{DAY_MS, duration, rfc3339};
 use crate::selection::sources;
 use crate::target::Deployment;
 
-/// The maximum span. The counts of a few hundred hours are read at a time.
+/// The maximum time range in days. One read returns the counts of a few hundred hours.
 const MOST_DAYS: i64 = 90;
 
 pub(super) struct Chosen {
     pub(super) sources: Vec<String>,
     kinds: Vec<String>,
-    /// Both ends are inclusive.
+    /// The start and the end of the time range, both inclusive.
     pub(super) from: UnixMillis,
     pub(super) to: UnixMillis,
 }
@@ -70,7 +70,7 @@ impl Chosen {
         self.sources.iter().any(|name| name == source)
     }
 
-    /// `last 24h`, or the start and the end.
+    /// Describes the time range: `last 24h`, or its start and end.
     pub(super) fn said(&self, now: UnixMillis) -> String {
         let mut said = if self.to == now {
             format!("last {}", span((now.0 - self.from.0) / 1000))
@@ -85,7 +85,7 @@ impl Chosen {
     }
 }
 
-/// A day is written as `24h`, the form of the argument.
+/// A day is written as `24h`, as in the argument.
 fn span(seconds: i64) -> String {
     const DAY: i64 = 24 * 3600;
     if seconds == DAY {
@@ -95,8 +95,8 @@ fn span(seconds: i64) -> String {
     }
 }
 
-/// Refuses filters other than source, type and time: counts have no other fields, and a filter
-/// would require reading each event.
+/// Returns an error for filters other than source, type and time. The stored counts have no other
+/// fields, so another filter would require that the command reads each event.
 fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
     let given = [
         ("--status", !args.status.is_empty()),

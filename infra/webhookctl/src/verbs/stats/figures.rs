@@ -1,10 +1,10 @@
-//! Durations, and their text forms.
+//! Computes percentiles of durations, and formats durations.
 
 use std::time::Duration;
 
 use crate::output::time::duration;
 
-/// The durations from receipt to done.
+/// The times from receipt to done, sorted.
 pub(super) struct Lags(Vec<Duration>);
 
 impl Lags {
@@ -18,14 +18,15 @@ impl Lags {
         self.0.len()
     }
 
-    /// The percentile: the shortest duration within which this percentage of the events was done.
+    /// Returns a percentile: the shortest duration within which this percentage of the events was
+    /// done.
     pub(super) fn within(&self, percent: usize) -> Option<Duration> {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         self.0.get(rank - 1).copied()
     }
 }
 
-/// `0.31s`, `1.9s`, `52m10s`.
+/// Returns a duration such as `0.31s`, `1.9s` or `52m10s`.
 pub(super) fn seconds(span: Duration) -> String {
     match span.as_millis() {
         0..995 => format!("{:.2}s", span.as_secs_f64()),
@@ -37,7 +38,7 @@ pub(super) fn seconds(span: Duration) -> String {
     }
 }
 
-/// Seconds with a fraction, for scripts.
+/// Returns seconds with a fraction, for scripts.
 pub(super) fn fraction(span: Duration) -> f64 {
     let thousandth = span.as_millis();
     f64::from(u32::try_from(thousandth).unwrap_or(u32::MAX)) / 1000.0

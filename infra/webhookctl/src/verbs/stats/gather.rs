@@ -1,8 +1,8 @@
 //! Reads the data of `inbox stats`, within limits.
 //!
-//! Closed hours are already counted; this module counts the open hour and hours that are not
-//! counted yet. Open events and dead letters are in an index of their own. Processing times come
-//! from a sample of the newest events.
+//! backup-sync has counted the past hours. This module counts the current hour, and hours without a
+//! stored count. The `work` index has open events and dead letters. Processing times come from a
+//! sample of the newest events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,32 +20,34 @@ use super::is_finer;
 use crate::cli::By;
 use crate::target::Deployment;
 
-/// Maximum number of hours of a source that are counted here: a day, for an inbox without hourly
-/// counts.
+/// The maximum number of hours of a source that this module counts. It is enough for a day, if the
+/// inbox has no stored counts.
 const MOST_LIVE: usize = 26;
 
-/// Reads of each of the four parts of such an hour; one read covers about six thousand events.
+/// The number of reads for each of the four parts of such an hour. One read covers about six
+/// thousand events.
 const PAGES: usize = 2;
 
-/// Maximum number of open events that are read, for each of the eight parts of the index.
+/// The maximum number of open events that are read from each of the eight parts of the index.
 const OPEN: i32 = 250;
 
-/// Maximum number of events received a moment ago that are read, for each part of the index.
+/// The maximum number of events that are read because the `work` index may not have them yet, for
+/// each part of the index.
 const FRESH: usize = 1000;
 
-/// Maximum number of dead letters that are counted for each part of the index, and in total read
-/// one by one.
+/// The maximum number of dead letters that are counted in each part of the index, and the maximum
+/// number that are read one by one.
 const DEAD: i32 = 1000;
 const DEAD_READ: usize = 1000;
 
-/// Sampled events of a source, and the number of hours that are searched for them.
+/// The number of sampled events of a source, and the number of hours in which they are searched.
 const SAMPLE: usize = 100;
 const SAMPLE_HOURS: usize = 4;
 
-/// Concurrent reads.
+/// The number of concurrent reads.
 const AT_ONCE: usize = 8;
 
-/// Received events by source and hour.
+/// The received events by source and hour.
 pub(super) type Arrivals = BTreeMap<(String, Hour), Arrived>;
 
 pub(super) struct Gathered {
@@ -53,11 +55,11 @@ pub(super) struct Gathered {
     pub(super) open: Waits,
     pub(super) dead: Waits,
     pub(super) samples: Vec<Sample>,
-    /// Sources whose next webhook is overdue.
+    /// The sources whose next webhook is overdue.
     pub(super) silent: BTreeSet<String>,
-    /// Whether some count is only a minimum.
+    /// Whether one of the counts is only a minimum.
     pub(super) or_more: bool,
-    /// Number of hours without a count.
+    /// The number of hours without a count.
     pub(super) uncounted: usize,
     pub(super) spent: Cost,
 }
@@ -72,7 +74,7 @@ pub(super) struct Waits {
     pub(super) or_more: bool,
 }
 
-/// One of the newest events.
+/// One of the newest events of a source.
 pub(super) struct Sample {
     pub(super) source: String,
     pub(super) kind: String,
@@ -82,7 +84,7 @@ pub(super) struct Sample {
 }
 
 impl Gathered {
-    /// For each source, the time of receipt of its oldest open event.
+    /// The time of receipt of the oldest open event of each source.
     pub(super) fn oldest(&self) -> BTreeMap<&str, UnixMillis> {
         let mut oldest = BTreeMap::new();
         for brief in &self.open.briefs {
@@ -168,7 +170,7 @@ async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arriva
     for came in arrived.values_mut().filter(|_| !chosen.all_kinds()) {
         came.kinds.retain(|kind, _| chosen.has_kind(kind));
         came.events = came.kinds.values().sum();
-        // Per-minute counts include all types, so they do not apply to a selection.
+        // The counts for each minute include all types, so they are wrong for a selection of types.
         came.minutes.clear();
     }
     // An hour without events has no row.
@@ -176,7 +178,7 @@ async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arriva
     Ok((arrived, uncounted, spent))
 }
 
-/// The part of an hour that is inside the span.
+/// Returns the part of an hour that is inside the time range.
 fn within(chosen: &Chosen, hour: Hour) -> (UnixMillis, UnixMillis) {
     let end = UnixMillis(hour.ends().0 - 1);
     (hour.begins().max(chosen.from), end.min(chosen.to))
@@ -194,13 +196,13 @@ async fn open(
     let fresh = ledger.sweep().recent_events(&sources, now, FRESH).await?;
     spent += fresh.cost;
     keys.extend(fresh.open);
-    // An event can be in the `work` index by now, and so be found twice.
+    // The `work` index can get an event between the two reads, so both reads can return it.
     keys.sort_unstable();
     keys.dedup();
     let more = more || fresh.or_more;
     let (mut briefs, cost) = ledger.statistics().briefs(&keys).await?;
     spent += cost;
-    // Events that were settled since the index was read are not open.
+    // An event that was settled after the index was read is not open.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
     Ok((Waits::new(briefs, more), spent))
@@ -302,7 +304,7 @@ async fn silent(
             continue;
         }
         let rhythm = inbox.ledger.statistics().rhythm(&source.name).await?;
-        // One strongly consistent read of less than 4 KB.
+        // The read is strongly consistent, and the item is smaller than 4 KB.
         *spent += Cost {
             calls: 1,
             read_units: 1.0,

@@ -1,4 +1,4 @@
-//! The rows of `inbox stats`.
+//! Builds the rows of `inbox stats`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::output::Column;
 use crate::output::count::Count;
 use crate::output::time::{age, rfc3339};
 
-/// The type of events whose own types are too rare for a separate count.
+/// The type for events whose own types are too rare to be counted separately.
 const OTHER: &str = "(other)";
 
 #[derive(Serialize)]
@@ -28,12 +28,13 @@ pub(super) struct StatRow {
     kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<String>,
-    /// Events that were received in the span.
+    /// The events that were received in the time range.
     received: Count,
-    /// Regardless of the span: events whose retry is due, and dead letters.
+    /// The events that have failed and wait for a retry. This field and `dead_letters` ignore the
+    /// time range.
     failed: Count,
     dead_letters: Count,
-    /// The time from receipt to done, of the newest events.
+    /// The time from receipt to done. It is computed from the newest events.
     p50_s: Option<f64>,
     p95_s: Option<f64>,
     sampled: usize,
@@ -44,7 +45,7 @@ pub(super) struct StatRow {
     oldest: Option<UnixMillis>,
 }
 
-/// The subject of a row.
+/// What a row is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum About {
     Source(String),
@@ -137,7 +138,7 @@ fn receive(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, by: By) {
 fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, by: By) {
     let about = |brief: &Brief| {
         let hour = Hour::of(brief.received_at);
-        // A row of an hour covers that hour only, and no row covers hours outside the span.
+        // A row for an hour covers only that hour, and hours outside the time range have no row.
         let inside = (chosen.from..=chosen.to).contains(&brief.received_at);
         let about = About::of(by, brief.key.source(), &brief.kind, hour);
         (by != By::Hour || inside).then_some(about)
@@ -149,7 +150,7 @@ fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, b
         let since = sum.oldest.unwrap_or(brief.received_at);
         sum.oldest = Some(since.min(brief.received_at));
     }
-    // The dead letters of sources are already counted.
+    // If the rows are sources, the dead letters are already counted.
     if by == By::Source {
         return;
     }
@@ -185,7 +186,7 @@ fn row(about: About, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
 }
 
 impl Sum {
-    /// The most severe state.
+    /// Returns the most severe state.
     fn health(&self, limit: Duration, now: UnixMillis) -> &'static str {
         let many = self.failed.count * 100 > self.received.count;
         let late = self.oldest.is_some_and(|since| now.since(since) > limit);

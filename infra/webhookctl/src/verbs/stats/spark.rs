@@ -1,4 +1,4 @@
-//! Received events over time, as a line of bars.
+//! Shows the received events over time as a line of bars.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use crate::output::time::{HOUR_MS, MINUTE_MS};
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Maximum number of bars.
+/// The maximum number of bars.
 const MOST: i64 = 48;
 
-/// `per hour ▁▁▂▅▇▃`, newest last; `None` if no events were received.
+/// Returns the bars, such as `per hour ▁▁▂▅▇▃`, newest last. Returns `None` if no events were
+/// received.
 pub(super) fn line(arrived: &Arrivals, from: UnixMillis, to: UnixMillis) -> Option<String> {
     let minutes = to.0 - from.0 <= MOST * MINUTE_MS;
     let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
@@ -48,7 +49,7 @@ fn number(hour: Hour) -> i64 {
     hour.begins().0.div_euclid(HOUR_MS)
 }
 
-/// The lowest bar means no events or very few.
+/// Returns a bar. The lowest bar means no events, the highest bar means `most` events.
 fn bar(count: u64, most: u64) -> char {
     let steps = BARS.len() as u64 - 1;
     let step = (count * steps).div_ceil(most.max(1));

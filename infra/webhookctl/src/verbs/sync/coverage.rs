@@ -1,4 +1,4 @@
-//! `sync coverage`
+//! `sync coverage`: shows the coverage by source and day.
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
@@ -19,34 +19,38 @@ use crate::output::time::{duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// Rows that are read concurrently.
+/// The number of rows that are read concurrently.
 const AT_ONCE: usize = 16;
 
-/// The coverage of a source on one day. Fields without data are absent, never 0.
+/// The coverage of a source on one day. If there is no data for a field, the field is missing, and
+/// not 0.
 #[derive(Serialize)]
 struct CoverageRow {
     source: String,
-    /// `2026-11-20`, in UTC and by the provider's clock.
+    /// The day, such as `2026-11-20`, in UTC and by the provider's clock.
     day: String,
-    /// Minutes of the day for which a complete list was read.
+    /// The number of minutes of the day for which the sync read a complete list.
     counted_minutes: u64,
     seen: Option<u64>,
     webhook_only: Option<u64>,
     both: Option<u64>,
-    /// Events in `both` that the sync found first.
+    /// The number of events in `both` that the sync found before their webhook arrived.
     webhook_late: Option<u64>,
     sync_only: Option<u64>,
-    /// Named events in `sync_only` that have arrived by webhook since.
+    /// The number of events in `sync_only` whose webhook arrived later. Only events that are listed
+    /// by name are counted.
     came_since: Option<u64>,
     miss_rate_percent: Option<f64>,
-    /// From the time of the event until its webhook arrived.
+    /// The time from the event at the provider until its webhook arrived.
     webhook_delay_s: Option<DelayRow>,
-    /// From the time of the event until the sync found it, for events without a webhook.
+    /// The time from the event at the provider until the sync found it, for events without a
+    /// webhook.
     sync_delay_s: Option<DelayRow>,
     note: Option<String>,
 }
 
-/// Seconds within which 50 %, 95 % and all of them arrived. The first two are upper bounds.
+/// Percentiles of a delay in seconds: 50 %, 95 % and 100 % of the events arrived within it. The
+/// first two are upper bounds.
 #[derive(Serialize)]
 struct DelayRow {
     p50: u64,
@@ -110,7 +114,7 @@ pub(super) async fn coverage(
     Ok(Exit::Done)
 }
 
-/// Why a source never has coverage data.
+/// Returns the reason why a source never has coverage data.
 fn uncounted(source: &Source) -> Option<&'static str> {
     let Some(settings) = &source.sync else {
         return Some("no data: the source has no [source.sync]");
@@ -127,7 +131,7 @@ fn uncounted(source: &Source) -> Option<&'static str> {
     )
 }
 
-/// Number of gaps whose webhook arrived after they were counted.
+/// Returns the number of gaps whose webhook arrived after they were counted.
 async fn came_since(ledger: &Ledger, source: &str, gaps: &[Gap]) -> anyhow::Result<u64> {
     let keys = gaps.iter();
     let keys = keys.filter_map(|gap| EventKey::from_pk(&format!("E#{source}#{}", gap.id)));
@@ -204,7 +208,7 @@ impl DelayRow {
     }
 }
 
-/// `2026-11-20`
+/// The day is `2026-11-20`.
 fn dashed(day: Day) -> String {
     rfc3339(day.begins().0).chars().take(10).collect()
 }

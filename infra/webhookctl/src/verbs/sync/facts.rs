@@ -1,4 +1,4 @@
-//! The sync state of a source, and whether the source is silent.
+//! Reads the sync state of a source, and whether the source is silent.
 
 use std::fmt::Write as _;
 
@@ -16,12 +16,12 @@ use crate::output::time::{duration, rfc3339};
 /// The current sync state of a source.
 pub(in crate::verbs) struct Facts {
     pub(in crate::verbs) state: Option<SyncState>,
-    /// Counts since the beginning of yesterday.
+    /// The counts since the beginning of yesterday.
     pub(in crate::verbs) lately: Counts,
     pub(in crate::verbs) silence: Silence,
 }
 
-/// The usual interval of a source's webhooks, and whether they still arrive.
+/// How often webhooks of a source usually arrive, and whether they still arrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(in crate::verbs) struct Silence {
     pub(in crate::verbs) last_webhook_at: Option<String>,
@@ -29,10 +29,10 @@ pub(in crate::verbs) struct Silence {
     pub(in crate::verbs) usually_s: Option<u64>,
     /// The time without a webhook after which the source counts as silent.
     pub(in crate::verbs) quiet_after_s: Option<u64>,
-    /// For how long the source has been silent, if it is.
+    /// How long the source has been silent. It is missing if the source is not silent.
     pub(in crate::verbs) silent_s: Option<u64>,
     pub(in crate::verbs) why: Option<Why>,
-    /// The time until which webhooks were checked.
+    /// The time of the last check. Webhooks that arrived later were not checked.
     pub(in crate::verbs) as_of: Option<String>,
 }
 
@@ -50,7 +50,8 @@ impl Facts {
         let rhythm = ledger.statistics().rhythm(name).await?;
         let today = Day::of(now);
         let last = rhythm.last.map_or(today, Day::of);
-        // The counts since the last webhook explain the silence; a week of them is enough.
+        // The counts since the last webhook show the reason for the silence. The counts of a week
+        // are enough.
         let from = last.min(today.before(1)).max(today.before(7));
         let days = ledger.statistics().day_counts(name, from, today).await?;
         let mut lately = Counts::default();
@@ -70,7 +71,8 @@ impl Facts {
 }
 
 impl Silence {
-    /// The silence as of the last check. Webhooks that arrived later were not checked yet.
+    /// Returns the silence at the time of the last check. Webhooks that arrived later were not
+    /// checked yet.
     fn of(source: &Source, rhythm: &ArrivalGaps, why: Option<Why>, now: UnixMillis) -> Self {
         let looked = rhythm.looked.unwrap_or(now).min(now);
         let silent = match rhythm.judge(source.quiet_after, looked) {
@@ -89,7 +91,8 @@ impl Silence {
         }
     }
 
-    /// `silent 36m20s, usually every 4m`; `None` if the source is not silent.
+    /// Returns a text such as `silent 36m20s, usually every 4m`. Returns `None` if the source is
+    /// not silent.
     pub(in crate::verbs) fn note(&self) -> Option<String> {
         let mut note = format!("silent {}", duration(self.silent_s?));
         if let Some(usually) = self.usually_s {
@@ -105,7 +108,8 @@ impl Silence {
         Some(note)
     }
 
-    /// `every 4m; silent after 12m`, or that the interval is not known yet.
+    /// Returns a text such as `every 4m; silent after 12m`, or a text that says that the interval
+    /// is not known yet.
     pub(in crate::verbs) fn rhythm(&self) -> String {
         let usually = match self.usually_s {
             Some(seconds) => format!("every {}", duration(seconds)),
@@ -118,7 +122,7 @@ impl Silence {
     }
 }
 
-/// The word for the state of a sync.
+/// Returns the word for the state of a sync.
 pub(in crate::verbs) fn standing(
     state: Option<&SyncState>,
     configured: bool,
@@ -139,7 +143,7 @@ pub(in crate::verbs) fn standing(
     }
 }
 
-/// `4.9 %`, or `no events`.
+/// Returns a percentage such as `4.9 %`, or `no events`.
 pub(in crate::verbs) fn percent(rate: Option<f64>) -> String {
     rate.map_or("no events".to_owned(), |rate| format!("{rate:.1} %"))
 }
@@ -166,7 +170,7 @@ mod tests {
             ("late", state(None, None, false)),
             ("paused", state(Some(900), None, true)),
             ("running", state(Some(900), Some(1000), true)),
-            // The lease has expired, so its holder has stopped.
+            // The lease has expired, so the run that held it has stopped.
             ("ok", state(Some(900), Some(-1000), false)),
         ] {
             assert_eq!(standing(Some(&state), true, NOW), expected, "{state:?}");

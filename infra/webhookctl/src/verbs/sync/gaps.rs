@@ -1,4 +1,4 @@
-//! `sync gaps`
+//! `sync gaps`: lists the gaps.
 
 use serde::Serialize;
 use shared::base::calendar::Day;
@@ -19,7 +19,7 @@ use crate::target::Deployment;
 #[derive(Serialize)]
 struct GapRow {
     source: String,
-    /// `event` or `unreachable`.
+    /// The kind of the row: `event` or `unreachable`.
     kind: &'static str,
     happened_at: String,
     /// The end of a time span.
@@ -28,11 +28,12 @@ struct GapRow {
     #[serde(rename = "type")]
     event_type: Option<String>,
     found_at: Option<String>,
-    /// Seconds from the time of the event until the sync found it.
+    /// The seconds from the event at the provider until the sync found it.
     late_s: Option<u64>,
-    /// When the webhook arrived later, if it did.
+    /// The time when the webhook arrived after all.
     webhook_at: Option<String>,
-    /// The current state of the event; `None` for a time span, or if the row no longer exists.
+    /// The current state of the event. It is `None` for a time span, or if the row no longer
+    /// exists.
     status: Option<String>,
     #[serde(skip)]
     at: i64,
@@ -104,8 +105,8 @@ pub(super) async fn gaps(
     Ok(Exit::Done)
 }
 
-/// Number of missed events of a day. If the span covers only a part of the day, only the named
-/// events can be counted.
+/// Returns the number of missed events of a day. If the time range covers only a part of the day,
+/// counts only the events that are listed by name.
 fn missed_of(day: Day, span: Span, missed: u64, named: usize) -> u64 {
     let whole = span.from <= day.begins() && day.ends() <= span.to;
     let today = span.from <= day.begins() && day == Day::of(span.to);
@@ -131,8 +132,7 @@ impl GapRow {
     }
 
     async fn event(ledger: &Ledger, source: &str, gap: &Gap) -> anyhow::Result<Self> {
-        // The stored id is already the id of the event key, and stays unchanged when a key is made
-        // of it.
+        // The stored id is already in the form of an event key, and `from_pk` does not change it.
         let key = EventKey::from_pk(&format!("E#{source}#{}", gap.id));
         let row = match &key {
             Some(key) => ledger.event(key).await?,
@@ -191,7 +191,7 @@ mod tests {
         let whole = span(day.begins(), day.ends());
         assert_eq!(missed_of(day, whole, 900, 50), 900);
         assert_eq!(missed_of(day, span(noon, day.ends()), 900, 7), 7);
-        // The day is not over yet.
+        // The day is not over, so the time range covers all of it that has passed.
         assert_eq!(missed_of(day, span(day.begins(), noon), 900, 50), 900);
     }
 }

@@ -1,5 +1,5 @@
-//! `sync run`: makes backup-sync request the provider's events now, or only report what it would
-//! find.
+//! `sync run`: makes backup-sync request the provider's events now, or with `--dry-run` only report
+//! what it would find.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,8 @@ use crate::output::{CliError, Exit, Printer};
 use crate::run_task::run_task;
 use crate::target::Deployment;
 
-/// Number of missing events per source that the text output shows; the JSON output has all.
+/// The maximum number of missing events of a source in the text output. The JSON output has all of
+/// them.
 const SHOWN: usize = 20;
 
 /// The result that backup-sync returns.

@@ -1,4 +1,4 @@
-//! The days that a sync command covers.
+//! Parses the days that a sync command covers.
 
 use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
@@ -7,13 +7,13 @@ use crate::cli::SyncSpanArgs;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
 
-/// The default time span.
+/// The default time range.
 const USUAL: i64 = 7 * DAY_MS;
 
-/// The maximum number of days: each day of each source is an item.
+/// The maximum number of days. The table has an item for each day of each source.
 const MOST_DAYS: usize = 180;
 
-/// A time span. The start is inclusive, the end exclusive.
+/// A time range. The start is inclusive, and the end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: UnixMillis,
@@ -44,7 +44,7 @@ impl Span {
         Ok(span)
     }
 
-    /// The days of the span, newest first.
+    /// Returns the days of the time range, newest first.
     pub(super) fn days(self) -> Vec<Day> {
         let first = Day::of(self.from);
         let mut day = Day::of(UnixMillis(self.to.0 - 1));

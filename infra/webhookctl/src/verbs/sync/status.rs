@@ -1,4 +1,4 @@
-//! `sync status`
+//! `sync status`: shows the sync state of each source.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -15,15 +15,16 @@ use crate::target::Deployment;
 struct StatusRow {
     source: String,
     state: &'static str,
-    /// All events before this time are in the ledger, as far as the provider listed them.
+    /// The time before which the ledger has all events that the provider listed.
     cursor: Option<String>,
-    /// Seconds from the cursor until now.
+    /// The seconds from the cursor until now.
     lag_s: Option<u64>,
     last_run_ended_at: Option<String>,
     looks_back_s: Option<u64>,
     lease: Option<Lease>,
     paused: Option<Paused>,
-    /// Counts since the beginning of yesterday, over the checked part of that time.
+    /// The number of events since the beginning of yesterday, within the time that the sync has
+    /// checked.
     seen: u64,
     missed: u64,
     miss_rate_percent: Option<f64>,
@@ -38,7 +39,7 @@ struct Lease {
     expired: bool,
 }
 
-/// A run that will continue at its next page.
+/// An interrupted run. The next run continues at its next page.
 #[derive(Serialize)]
 struct Paused {
     began_at: String,
@@ -110,7 +111,7 @@ impl StatusRow {
         }
     }
 
-    /// A note beside the numbers.
+    /// Returns a note beside the numbers.
     fn noted(&self, ended: Option<UnixMillis>, now: UnixMillis) -> Option<String> {
         let mut notes = Vec::new();
         if let (Some(paused), "paused") = (&self.paused, self.state) {

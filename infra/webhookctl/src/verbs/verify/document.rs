@@ -1,4 +1,4 @@
-//! The JSON document of the result: `webhookctl/verify/v1`.
+//! Builds the JSON document of the result, `webhookctl/verify/v1`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,14 +14,14 @@ pub(super) struct Document {
     pub(super) preset: String,
     variant: String,
     source: String,
-    /// What the preset's signature covers.
+    /// What a signature of the preset covers.
     proves: Option<&'static str>,
     handshake: Option<Handshake>,
-    /// The header of the signature. `place` is set also if the signature is not in a header.
+    /// The header of the signature. If the signature is not in a header, only `place` is set.
     header: Option<String>,
     place: Option<String>,
     signatures_in_header: usize,
-    /// Masked, unless --reveal; credentials are never shown.
+    /// The signatures. They are masked without `--reveal`. Credentials are never shown.
     signatures: Vec<String>,
     item: Option<Item>,
     signed_string: Option<SignedString>,
@@ -54,7 +54,7 @@ struct Item {
 struct SignedString {
     template: String,
     bytes: usize,
-    /// With placeholders for hidden parts.
+    /// The signed text. Placeholders replace the hidden parts.
     shown: String,
 }
 
@@ -68,7 +68,7 @@ struct Body {
 
 #[derive(Serialize)]
 struct Timestamp {
-    /// A number, or the original text if it is not a number.
+    /// Returns a number, or the original text if it is not a number.
     value: Value,
     age_s: Option<i64>,
     tolerance_s: i64,
@@ -140,7 +140,7 @@ pub(super) fn document(answer: &Answer) -> Document {
     }
 }
 
-/// Describes a near miss, and names the secret that matches.
+/// Describes a near miss, and names the matching secret.
 pub(super) fn text_of(near: &shared::webhook::verify::NearMiss) -> String {
     match &near.secret {
         Some(secret) => format!("{} (secret {secret})", near.text),
@@ -148,7 +148,7 @@ pub(super) fn text_of(near: &shared::webhook::verify::NearMiss) -> String {
     }
 }
 
-/// The header that a preset reads, in the providers' spelling.
+/// Returns the name of the header that a preset reads, in the provider's spelling.
 pub(super) fn header(place: &Location) -> Option<String> {
     match place {
         Location::Header(names) => names.first().map(|name| mask::header(name)),

@@ -1,4 +1,4 @@
-//! Stored requests: rejected requests are complete, events are partial.
+//! Reads stored requests. A rejected request is complete, but an event lacks parts of its request.
 
 use bytes::Bytes;
 use shared::base::clock::UnixMillis;
@@ -13,14 +13,14 @@ use crate::output::{CliError, Exit};
 use crate::target::Deployment;
 use crate::verbs::quarantine::inspect;
 
-/// Headers of an event may have been truncated from this length on, in bytes.
+/// The length in bytes from which a stored header of an event may be truncated.
 const CUT: usize = 509;
 
 /// A stored request, and the source to which it was sent.
 pub(super) struct Kept {
     pub(super) source: String,
     envelope: Envelope,
-    /// The request is an event, so a part of the original request is missing.
+    /// Whether the request is from an event, which lacks parts of its request.
     event: bool,
 }
 
@@ -97,12 +97,13 @@ async fn body(args: &VerifyArgs, inbox: &Deployment, row: &Row) -> anyhow::Resul
             format!("the body of {} cannot be read", row.id()),
         )
         .note("large bodies are in a bucket; damaged bodies are not used")
-        .tip("--body-bucket NAME, the output BodyBucket of the stack")
+        .tip("pass --body-bucket NAME, the output BodyBucket of the stack")
         .into()
     })
 }
 
-/// Rebuilds the request from its stored parts. An event that lacks a required part is not verified.
+/// Rebuilds the request from its stored parts. Returns an error if an event lacks a part that the
+/// verification needs.
 pub(super) fn again(
     args: &VerifyArgs,
     verifier: &Verifier,

@@ -1,14 +1,15 @@
-//! The parts of a request that can be pasted into a ticket.
+//! Masks the parts of a request, so that operators can paste them into a ticket.
 
 use shared::webhook::verify::{Message, Show};
 
 use crate::output::safe::safe_bytes;
 
-/// Maximum number of displayed characters of the signed text.
+/// The maximum number of characters of the signed text in the output.
 const SHORT: usize = 50;
 const LONG: usize = 1000;
 
-/// The first and last characters of a signature, enough to tell two signatures apart.
+/// Returns the first and the last characters of a signature. They are enough to distinguish two
+/// signatures.
 pub(super) fn signature(text: &str, reveal: bool) -> String {
     let characters: Vec<char> = text.chars().collect();
     match characters.as_slice() {
@@ -27,7 +28,8 @@ pub(super) fn hash(hex: &str) -> String {
     signature(hex, false)
 }
 
-/// A URL without its query, because operators and providers also put secrets there.
+/// Returns a URL without its query, because operators and providers also put secrets into the
+/// query.
 pub(super) fn url(url: &str, reveal: bool) -> String {
     match url.split_once('?') {
         Some((path, _)) if !reveal => format!("{path}?…"),
@@ -35,7 +37,7 @@ pub(super) fn url(url: &str, reveal: bool) -> String {
     }
 }
 
-/// The signed text, with placeholders for hidden parts.
+/// Returns the signed text. Placeholders replace the hidden parts.
 pub(super) fn message(message: &Message, reveal: bool) -> String {
     let shown = message.pieces.iter().map(|piece| match piece.show {
         Show::Hidden => piece.part.clone(),
@@ -51,7 +53,7 @@ pub(super) fn message(message: &Message, reveal: bool) -> String {
     }
 }
 
-/// A header's name in the providers' spelling.
+/// Returns a header's name in the provider's spelling.
 pub(super) fn header(name: &str) -> String {
     let word = |word: &str| {
         let mut characters = word.chars();

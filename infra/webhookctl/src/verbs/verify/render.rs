@@ -1,4 +1,4 @@
-//! The text output of `verify`, one step per line.
+//! Prints the result of `verify` as text, one step per line.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::output::count::{plural, thousands};
 use crate::output::safe::{capped, safe_bytes};
 use crate::output::time::{duration, rfc3339};
 
-/// Maximum number of displayed signatures; the others are counted.
+/// The maximum number of signatures in the output. The other signatures are only counted.
 const MOST_SHOWN: usize = 5;
 
-/// Maximum length of a printed line. The sender chooses how long a value is.
+/// The maximum length of a printed line. The sender chooses the length of a value.
 const LINE_CAP: usize = 1000;
 
 pub(super) fn text(answer: &Answer) -> String {
@@ -68,7 +68,8 @@ impl Text {
         }
     }
 
-    /// The number is independent of the steps before it, because the verdict refers to it.
+    /// Prints the step with the near misses. Its number does not depend on the steps that were
+    /// printed, because the verdict refers to this number.
     fn near(&mut self, number: usize, line: &str) {
         let _ = writeln!(
             self.out,

@@ -1,4 +1,4 @@
-//! The request to explain: given by arguments, or stored.
+//! Reads the request to explain. It is given by arguments, or stored.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::target::{Chosen, Deployment, Local};
 
-/// Placeholder for an unknown URL that the scheme does not read.
+/// A placeholder for an unknown URL, if the scheme does not read the URL.
 pub(super) const NOWHERE: &str = "https://unknown.invalid/";
 
-/// The input of the explanation.
+/// What the explanation needs.
 pub(super) struct Question {
     pub(super) verifier: Verifier,
     pub(super) envelope: Envelope,
@@ -78,13 +78,14 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
     if stdin + body > 1 {
         return Err(
             CliError::usage("verify.stdin", "stdin can be used for one input only")
-                .tip("name files: --body body.json --secret-from file:PATH"),
+                .tip("read the other inputs from files: --body body.json --secret-from file:PATH"),
         );
     }
     Ok(())
 }
 
-/// Opens the inbox if one is needed or named. Without an inbox, all inputs must be given.
+/// Opens the inbox if the command needs one or names one. Without an inbox, the arguments must give
+/// all inputs.
 fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment>> {
     let named = Chosen::is_named(&global.target)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
@@ -99,8 +100,10 @@ fn no_secret(args: &VerifyArgs) -> CliError {
     match &args.source {
         Some(_) => error
             .note("no inbox is named and no local stack is running in this folder")
-            .tip("--secret-from -, file:PATH or env:NAME; or --table NAME for a deployment"),
-        None => error.tip("--secret-from -, file:PATH or env:NAME; or --source NAME"),
+            .tip("pass --secret-from with - (stdin), file:PATH or env:NAME, or --table NAME"),
+        None => {
+            error.tip("pass --secret-from with - (stdin), file:PATH or env:NAME, or --source NAME")
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The secrets that are compared with a request, and other secrets that the sender may have used.
+//! Reads the secrets that are compared with a request, and other secrets with which the sender may
+//! have signed by mistake.
 
 use shared::aws::secrets::Secret;
 use shared::sources::Config;
@@ -9,7 +10,7 @@ use crate::output::CliError;
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach;
 
-/// Suffixes of secret names, for several secrets of one sender.
+/// The suffixes by which the names of several secrets of one sender can differ.
 const SIBLINGS: [&str; 8] = [
     "-test",
     "-live",
@@ -21,13 +22,13 @@ const SIBLINGS: [&str; 8] = [
     "-new",
 ];
 
-/// The live secrets of the source, and other secrets.
+/// The live secrets of the source, and other secrets that may match.
 pub(super) struct Secrets {
     pub(super) live: Vec<Secret>,
     pub(super) others: Vec<Other>,
 }
 
-/// The given secrets, or the stored secrets of the source.
+/// Returns the given secrets, or the stored secrets of the source.
 pub(super) async fn secrets(
     args: &VerifyArgs,
     global: &Global,
@@ -90,7 +91,7 @@ fn stem(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Reads a secret from the given location. The location is its label.
+/// Reads a secret from the given location. The location becomes the label of the secret.
 fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
     let (label, text) = (from.to_string(), from.read("the secret")?);
     let value = text.trim_end_matches(['\r', '\n']);

@@ -1,4 +1,4 @@
-//! The verdict as a sentence, and the next step.
+//! Writes the verdict as a sentence, and the next step.
 
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Proven;
@@ -7,7 +7,7 @@ use shared::webhook::verify::{Arrival, Reason, Steps};
 use super::{Answer, mask};
 use crate::output::time::duration;
 
-/// The last line of the output.
+/// Returns the last line of the output.
 pub(super) fn verdict(answer: &Answer) -> String {
     let explained = &answer.explained;
     match &explained.verdict {
@@ -36,7 +36,7 @@ pub(super) fn verdict(answer: &Answer) -> String {
     }
 }
 
-/// The next command for the operator.
+/// Returns the next command for the operator.
 pub(super) fn tip(answer: &Answer) -> Option<String> {
     match answer.reason()? {
         Reason::TimestampTooOld => Some(
@@ -48,7 +48,7 @@ pub(super) fn tip(answer: &Answer) -> Option<String> {
             Some("compare both clocks; --at sets the time of receipt here".to_owned())
         }
         Reason::NoSecret => {
-            Some("webhookctl quarantine reverify, once the secret is there".to_owned())
+            Some("webhookctl quarantine reverify, after you have stored the secret".to_owned())
         }
         _ => None,
     }

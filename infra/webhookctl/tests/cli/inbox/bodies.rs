@@ -42,7 +42,7 @@ async fn a_body_is_exactly_what_arrived() {
     assert_eq!(json["schema"], "webhookctl/inbox.body/v1");
     assert_eq!(json["text"], BODY);
 
-    // The largest possible body: in the bucket.
+    // The largest possible body is in the bucket.
     let large = format!(
         "\"{}\"",
         hex::encode(vec![7; 600_000]).replace("0707", "07\u{e9}")

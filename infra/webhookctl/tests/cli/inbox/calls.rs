@@ -1,4 +1,4 @@
-//! The cost of read commands, and that they only read.
+//! Read commands send few requests, and only read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::proxy::Proxy;
 use super::world::{New, World, dead, stderr};
 
-/// Partitions of an hour of a source, and of the `work` index.
+/// The number of partitions of an hour of a source, and of the `work` index.
 const TIME_PARTS: usize = 4;
 const WORK_PARTS: usize = 8;
 
-/// Sources in the configuration of the deployment.
+/// The number of sources in the configuration of the deployment.
 const SOURCES: usize = 5;
 
 async fn counted(name: &str) -> (World, Proxy) {
@@ -27,7 +27,7 @@ fn of(operations: &BTreeMap<String, usize>, name: &str) -> usize {
 #[tokio::test]
 async fn a_list_reads_about_what_it_shows() {
     let (world, proxy) = counted("calls").await;
-    // All within one hour, at any time of day.
+    // All events are within one hour, at any time of day.
     let hour = world.ago(60).0.div_euclid(3_600_000) * 3_600_000;
     for number in 0..300_u64 {
         let id = format!("evt_{number}");
@@ -49,7 +49,7 @@ async fn a_list_reads_about_what_it_shows() {
     );
     assert!(!footer.contains(" 0.0 read units"), "{footer}");
     let operations = proxy.operations();
-    // This hour, which may be empty, and at most the two before it.
+    // The command reads the current hour, which may be empty, and at most the two hours before it.
     assert!(
         of(&operations, "Query") <= 4 * SOURCES * TIME_PARTS,
         "{operations:?}"

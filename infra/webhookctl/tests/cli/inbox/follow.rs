@@ -1,4 +1,5 @@
-//! Commands that follow: `inbox tail`, `inspect --watch`, and readers that close the pipe.
+//! Commands that follow the inbox: `inbox tail`, `inspect --watch`, and readers that close the
+//! pipe.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -78,7 +79,7 @@ async fn what_arrives_and_changes_is_told_at_once() {
             ..New::of("stripe-main", "old")
         })
         .await;
-    // It starts a moment ago, so the next event is new to it.
+    // The tail starts a second before now, so it prints the next event.
     let mut tail = Tail::start(&world, &["-s", "stripe-main", "--since", "1s"]);
     let mark = New {
         kind: "mark",
@@ -91,7 +92,8 @@ async fn what_arrives_and_changes_is_told_at_once() {
         .settle(&mark, UnixMillis::now(), Settlement::Done)
         .await;
     assert_eq!(tail.change().await, is("mark", "done"));
-    // An event that was open before is followed too, but its arrival is not reported.
+    // The tail also follows an event that was open before it started, but does not print its
+    // arrival.
     world
         .settle(&before, UnixMillis::now(), dead("GitHub API 502"))
         .await;
@@ -118,7 +120,7 @@ async fn what_had_to_wait_for_the_ledger_is_told_once() {
     world.put_at(UnixMillis::now(), of("fresh")).await;
     assert_eq!(tail.change().await, is("fresh", "stored"));
     assert_eq!(tail.change().await, is("fresh", "done"));
-    // The event arrived minutes ago, was in the spill queue, and was done before the next poll.
+    // The event arrived minutes ago, waited in the spill queue, and was done before the next poll.
     let five_minutes = Duration::from_secs(300);
     world
         .put_at(UnixMillis::now() - five_minutes, of("late"))

@@ -1,5 +1,5 @@
-//! Texts that senders choose, in every format of every verb: they are shown, and have no other
-//! effect.
+//! Every command shows texts that a sender chose, in every format. The texts must not have any
+//! other effect.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn corpus() -> Vec<String> {
     corpus
 }
 
-/// Written independently of the code that it checks.
+/// Checks the text with other code than the program, so that the two do not have the same error.
 fn is_inert(line: &str) -> bool {
     !line.chars().any(|c| {
         c.is_control()
@@ -59,8 +59,8 @@ fn inert(what: &[&str], bytes: &[u8]) -> String {
     text
 }
 
-/// One event for each text: as type, id, error, header and body. The last one has a body of one
-/// megabyte.
+/// Stores one event for each text. The event has the text as type, id, error, header and body. The
+/// body of the last event has one megabyte.
 async fn hostile_events(world: &World) -> Vec<EventKey> {
     let mut keys = Vec::new();
     for (number, text) in corpus().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A proxy that records the requests of the client.
+//! A proxy that records the requests of a client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The prefix of the operation in each request to DynamoDB.
+/// The text before the name of the operation in each request to DynamoDB.
 const TARGET: &str = "DynamoDB_20120810.";
 
 pub(crate) struct Proxy {
@@ -15,7 +15,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// The task ends with the runtime of the test.
+    /// The task ends with the test's runtime.
     pub(crate) async fn start(upstream: &str) -> Self {
         let upstream = upstream
             .trim_start_matches("http://")
@@ -33,7 +33,7 @@ impl Proxy {
         Self { url, said }
     }
 
-    /// The number of requests by operation since the last call.
+    /// Returns the number of requests since the last call, by operation.
     pub(crate) fn operations(&self) -> BTreeMap<String, usize> {
         let said = std::mem::take(&mut *self.said.lock().unwrap());
         let mut count = BTreeMap::new();

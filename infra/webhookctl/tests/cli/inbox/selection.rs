@@ -1,4 +1,4 @@
-//! Every flag of the selection, through `inbox list`.
+//! Tests every flag of the selection with `inbox list`.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::support::folder::words;
 
 const THREE_DAYS: u64 = 3 * 24 * 60;
 
-/// `a` done, `b` failed, `c` dead and `d` new, ten minutes apart; `e` done and `f` dead three days
-/// ago.
+/// Stores six events. `a` is done, `b` failed, `c` is a dead letter and `d` is new. They are ten
+/// minutes apart. `e` is done and `f` is a dead letter, both from three days ago.
 async fn six_events(name: &str) -> World {
     let world = World::start(name).await;
     let retry = failed(
@@ -80,7 +80,7 @@ async fn each_flag_chooses_what_it_says() {
         (&["-t", "invoice"], ""),
         (&["--status", "failed"], "b"),
         (&["--status", "received"], "d"),
-        // Open events are found at any age.
+        // The command finds open events of any age.
         (&["--status", "dead_letter"], "cf"),
         (&["--status", "dead_letter", "--reverse"], "fc"),
         (&["--status", "dead_letter", "--since", "1d"], "c"),

@@ -17,7 +17,7 @@ pub(crate) use crate::support::folder::stderr;
 pub(crate) use testkit::sts::WHO;
 use testkit::sts::sts;
 
-/// Whole hours later, so that no test crosses the turn of an hour.
+/// A minute in seconds.
 const MINUTE: u64 = 60;
 
 pub(crate) struct World {
@@ -27,12 +27,12 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) now: UnixMillis,
     pub(crate) folder: Folder,
-    /// The address of DynamoDB for the program.
+    /// The address of DynamoDB that the program uses.
     pub(crate) dynamodb: String,
     sts: String,
 }
 
-/// An event to store, and how it ends.
+/// An event to store, and its outcome.
 pub(crate) struct New<'a> {
     pub(crate) source: &'a str,
     pub(crate) id: &'a str,
@@ -83,7 +83,7 @@ impl World {
         self.now - Duration::from_secs(minutes * MINUTE)
     }
 
-    /// Stores the event, and settles it if it has an end.
+    /// Stores the event, and settles it if it has an outcome.
     pub(crate) async fn put(&self, new: New<'_>) -> EventKey {
         self.put_at(self.ago(new.minutes_ago), new).await
     }
@@ -110,7 +110,7 @@ impl World {
         self.ledger.settle(*lease, end, &[], at).await.unwrap();
     }
 
-    /// Changes the state row behind the ledger's back.
+    /// Changes the state row directly in the table, without the ledger.
     pub(crate) async fn edit(&self, key: &EventKey, edit: impl FnOnce(&mut Item)) {
         let db = self.emulators.clients().dynamodb;
         let s = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
@@ -134,7 +134,7 @@ impl World {
             .env("AWS_ENDPOINT_URL_DYNAMODB", &self.dynamodb)
             .env("AWS_ENDPOINT_URL_S3", &self.emulators.endpoints().s3)
             .env("AWS_ENDPOINT_URL_STS", &self.sts)
-            // Nothing listens there, so a command that calls a queue fails.
+            // No service listens on this port, so a command that calls a queue fails.
             .env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9")
             .env("MITT_TABLE", &self.table)
             .env("MITT_BODY_BUCKET", &self.bucket)
@@ -146,7 +146,7 @@ impl World {
         self.command(arguments).output().await.unwrap()
     }
 
-    /// With this text on stdin.
+    /// Runs a command with this text on stdin.
     pub(crate) async fn run_with(&self, arguments: &[&str], stdin: &str) -> Output {
         let mut command = self.command(arguments);
         command
@@ -160,7 +160,7 @@ impl World {
         child.wait_with_output().await.unwrap()
     }
 
-    /// The JSON document that a command prints.
+    /// Returns the JSON document that a command prints.
     pub(crate) async fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[arguments, &["-o", "json"]].concat()).await;
         assert!(
@@ -171,7 +171,7 @@ impl World {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// The providers' ids of the listed events, in order.
+    /// Returns the provider's ids of the listed events, in order.
     pub(crate) async fn listed(&self, arguments: &[&str]) -> Vec<String> {
         let list = self.json(&[&["inbox", "list"], arguments].concat()).await;
         keys(&list)

@@ -1,4 +1,4 @@
-//! Which differences are reported as drift.
+//! Which differences a reconciliation reports as drift.
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -20,10 +20,10 @@ fn kinds(report: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Some 230 subscriptions on both sides, of which some differ.
+/// About 230 subscriptions are on both sides, and some of them differ.
 async fn differing() -> World {
     let world = World::start(BY_ID).await;
-    // Three pages; the first request for the second one fails.
+    // The list has three pages. The first request for the second page fails.
     for n in 0..230 {
         world.both(&format!("sub_{n:03}")).await;
     }
@@ -43,7 +43,7 @@ async fn differing() -> World {
         .ours("SUB#sub_gone", "sub_gone", "active", "pro")
         .await;
     world.ours("SUB#sub_007", "sub_007", "active", "free").await;
-    // Canceled at the provider, which a list without `status=all` would not show.
+    // The provider has canceled this subscription. A list without `status=all` would not have it.
     world
         .stripe
         .put("sub_008", subscription("sub_008", "canceled", "price_pro"));
@@ -81,7 +81,7 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
     assert_eq!(lists, 4, "three pages, one of them twice: {asked:?}");
     assert_eq!(world.table().await, before, "the comparison only reads");
 
-    // The user output shows the same, and the exit code tells a script.
+    // The text output shows the same, and the exit code tells it to a script.
     let shown = world
         .webhookctl(&["reconcile", "report", "-o", "json"])
         .await;
@@ -100,7 +100,7 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
         (&json!(4), &report["id"])
     );
 
-    // One log line, with numbers and without object data.
+    // There is one log line, which has numbers and no data of objects.
     let log = world.logged();
     let line = log
         .lines()
@@ -121,7 +121,7 @@ async fn what_changed_while_it_was_looked_at_is_not_drift() {
             .put(id, subscription(id, "active", "price_pro"));
         world.ours(&format!("SUB#{id}"), id, "active", "free").await;
     }
-    // After the list, before any object is read again.
+    // The objects change after the list is read, and before any object is read again.
     world.stripe.at(2, |objects| {
         let free = |id: &str| subscription(id, "active", "price_free");
         objects.insert("sub_settles".into(), free("sub_settles"));
@@ -214,10 +214,10 @@ async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long(
         .reconcile_release(lease)
         .await
         .unwrap();
-    // A page that cannot be parsed is requested again.
+    // backup-sync requests a page again if it cannot be parsed.
     world.stripe.at(1, |_| Some("<html>".into_response()));
     assert_eq!(world.report().await["counts"]["agree"], 1);
-    // A run that died long ago.
+    // An earlier run stopped long ago without releasing its lease.
     let then = UnixMillis(now.0 - 600_000);
     let lease = world.ledger.provider_reports().reconcile_lease(
         "stripe-main",

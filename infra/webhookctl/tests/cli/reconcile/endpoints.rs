@@ -1,5 +1,5 @@
-//! The endpoint check: a subscription that does not point to this endpoint is reported, and enabled
-//! again only on an operator's command.
+//! The endpoint check reports a subscription that does not point to this endpoint. Only a command
+//! of an operator enables it again.
 
 use std::process::Output;
 
@@ -62,7 +62,7 @@ pub(crate) async fn world() -> (World, Hooks, Provider) {
     (world, hooks, events)
 }
 
-/// Each provider delivers to this inbox.
+/// Makes each provider deliver to this inbox.
 fn subscribe(hooks: &Hooks) {
     let mut all = hooks.inner();
     all.github = vec![
@@ -79,7 +79,7 @@ fn subscribe(hooks: &Hooks) {
     ];
 }
 
-/// `endpoint enable`, confirmed.
+/// Runs `endpoint enable` with a confirmation.
 async fn enable(world: &World, source: &str, more: &[&str]) -> Output {
     let line = [
         "endpoint",
@@ -134,7 +134,7 @@ async fn a_subscription_that_does_not_lead_to_us_is_told_of() {
         .webhookctl(&["endpoint", "show", "stripe-main", "--now"])
         .await;
     assert!(told(&asked).contains("missing"), "{}", told(&asked));
-    // Showing it changes nothing.
+    // The command that shows the subscription changes nothing.
     assert!(hooks.inner().changes.is_empty());
     world.end().await;
 }
@@ -162,7 +162,7 @@ async fn a_subscription_is_enabled_as_each_provider_documents_it() {
             "{}",
             told(&done)
         );
-        // A second run has nothing left to do.
+        // A second run has nothing to do.
         let again = world.webhookctl(&confirmed).await;
         assert!(
             told(&again).contains("nothing was changed"),
@@ -234,7 +234,7 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
         sync.await.unwrap().json().unwrap()
     };
     assert_eq!(looked(&world).await, ["good"; 4]);
-    // The last successful check was six hours ago; the syncs since then found nothing.
+    // The last successful check was six hours ago. The syncs since then found nothing.
     let now = UnixMillis::now();
     let mut status = world
         .ledger
@@ -253,8 +253,8 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     sync().await;
     hooks.inner().stripe[0]["status"] = json!("disabled");
     assert_eq!(looked(&world).await[3], "disabled");
-    // The provider's list shows an event of that time late, before the time that the next sync
-    // would ask for.
+    // The provider's list shows an old event late. The event happened before the time from which
+    // the next sync would read.
     happen("evt_dark", now.secs() - 5 * 3600);
     sync().await;
     let key = EventKey::new("stripe-main", "evt_dark");

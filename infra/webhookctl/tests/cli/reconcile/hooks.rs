@@ -1,4 +1,4 @@
-//! Emulated subscriptions of four providers, according to their API documentation.
+//! Emulates the subscriptions of four providers, according to their API documentation.
 //! <https://docs.github.com/en/rest/repos/webhooks> <https://docs.stripe.com/api/webhook_endpoints>
 //! <https://docs.gitlab.com/api/project_webhooks/>
 //! <https://shopify.dev/docs/api/admin-graphql/latest/mutations/webhookSubscriptionCreate>
@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     pub(crate) github: Vec<Value>,
     pub(crate) stripe: Vec<Value>,
     pub(crate) gitlab: Vec<Value>,
-    /// Topics and the URLs they point to.
+    /// Each topic, and the URL that its subscription points to.
     pub(crate) shopify: Vec<(String, String)>,
     pub(crate) changes: Vec<String>,
 }
@@ -75,7 +75,7 @@ async fn github_update(
     update(&mut hooks.inner(), "github", id, &change)
 }
 
-/// Attributes that are not named stay as they are.
+/// Changes a subscription. Attributes that are not in the request keep their values.
 fn update(inner: &mut Inner, who: &str, id: u64, change: &Value) -> Response {
     inner.changes.push(format!("{who} {id} {change}"));
     let hooks = if who == "github" {
@@ -129,7 +129,7 @@ async fn gitlab(State(hooks): State<Hooks>, headers: HeaderMap) -> Json<Value> {
     Json(json!(hooks.inner().gitlab))
 }
 
-/// The address is required.
+/// Changes a hook. The request must have the URL.
 async fn gitlab_update(
     State(hooks): State<Hooks>,
     Path(id): Path<u64>,
@@ -143,7 +143,7 @@ async fn gitlab_update(
     update(&mut hooks.inner(), "gitlab", id, &change)
 }
 
-/// A test that is answered with 2xx enables the hook.
+/// Answers the request to test a hook. The test succeeds, which enables the hook.
 async fn gitlab_test(
     State(hooks): State<Hooks>,
     Path((id, trigger)): Path<(u64, String)>,

@@ -1,4 +1,4 @@
-//! Emulated lists of objects, as the providers document them, and a user's own endpoint.
+//! Emulates lists of objects, as the providers document them, and a user's own endpoint.
 //! <https://docs.stripe.com/api/subscriptions/list>
 //! <https://docs.github.com/en/rest/repos/webhooks>
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 pub(crate) const API_KEY: &str = "rk_test_4eC39HqLyjWDarjtT1zdp7dc";
 pub(crate) const APP_TOKEN: &str = "app-token-9f8e7d6c5b4a";
 
-/// What happens when the n-th request arrives, before it is answered.
+/// A function that runs when a certain request arrives, before the answer. It can return an answer
+/// of its own.
 type Then = Box<dyn FnOnce(&mut Objects) -> Option<Response> + Send>;
 pub(crate) type Objects = BTreeMap<String, Value>;
 type Params = Query<HashMap<String, String>>;
@@ -35,7 +36,7 @@ impl Api {
         self.inner().objects.insert(id.to_owned(), object);
     }
 
-    /// Runs something before the request with this number, from 1.
+    /// Runs a function before the request with this number. The first request has number 1.
     pub(crate) fn at(
         &self,
         request: usize,
@@ -60,7 +61,7 @@ impl Api {
         self.0.lock().unwrap()
     }
 
-    /// Records the request. Returns the answer that replaces the usual one, if there is one.
+    /// Records the request. Returns the answer that replaces the normal answer, if there is one.
     fn note(&self, what: String, headers: &HeaderMap, key: &str) -> Option<Response> {
         let mut inner = self.inner();
         inner.requests.push(what);
@@ -76,8 +77,8 @@ impl Api {
     }
 }
 
-/// Answers like Stripe's list of subscriptions: newest first, with canceled ones only if `status`
-/// asks for them.
+/// Answers like Stripe's list of subscriptions: newest first. The list has canceled subscriptions
+/// only if `status` requests them.
 pub(crate) fn stripe(api: &Api) -> Router {
     Router::new()
         .route("/v1/subscriptions", get(subscriptions))
@@ -140,7 +141,7 @@ async fn subscription(
     object.map_or(missing.into_response(), IntoResponse::into_response)
 }
 
-/// Answers like the hooks of a repository: pages by number.
+/// Answers like GitHub's list of a repository's hooks, with numbered pages.
 pub(crate) fn github(api: &Api) -> Router {
     Router::new()
         .route("/repos/octo/hello/hooks", get(hooks))
@@ -176,7 +177,8 @@ async fn hook(State(api): State<Api>, headers: HeaderMap, Path(id): Path<String>
     )
 }
 
-/// A user's application that lists its state: pages of two, named by a cursor.
+/// Returns a user's application that lists its state. A page has two items, and a cursor names the
+/// next page.
 pub(crate) fn app(api: &Api) -> Router {
     Router::new()
         .route("/state", get(state))

@@ -1,5 +1,5 @@
-//! A repair: it stores events like a webhook's, each once, up to a cap, and recorded in the audit
-//! log.
+//! A repair stores events like those of a webhook. It stores each event once, respects the cap, and
+//! writes to the audit log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +19,7 @@ use crate::support::forward::forward;
 
 use super::world::{BY_ID, World, document, serve, subscription, told};
 
-/// Three of a hundred objects drifted.
+/// Creates a hundred objects, of which three have drifted.
 async fn drifted() -> (World, String) {
     let world = World::start(BY_ID).await;
     for n in 0..97 {
@@ -88,9 +88,9 @@ async fn each_drifted_object_is_told_of_once_however_often_it_is_repaired() {
         body["fields"],
         json!([{"name": "status", "here": ["active"], "there": ["canceled"]}])
     );
-    // The repair itself changes no object; the source's actions do.
+    // The repair itself changes no object. The actions of the source change it.
     assert_eq!(world.table().await, before);
-    // The audit log has who and why, each time.
+    // Each entry of the audit log has the operator and the reason.
     let log = world.log().await;
     assert_eq!(log.len(), 2);
     for entry in log {
@@ -205,7 +205,7 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
         "{}",
         told(&failed)
     );
-    // For a deployment, the function must be named and must exist.
+    // For a deployment, the function must be named, and it must exist.
     let url = world.stack.lambda_url();
     let at = [
         "--table",
@@ -224,7 +224,8 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
     world.end().await;
 }
 
-/// The connection between the command and the table is cut after each request in turn.
+/// The test makes the requests from the command to the table fail, after each number of requests in
+/// turn.
 #[tokio::test]
 async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
     let (world, id) = drifted().await;
@@ -273,7 +274,7 @@ async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
     world.end().await;
 }
 
-/// Passes this many requests on, and then none.
+/// A proxy that forwards this number of requests, and fails all later requests.
 #[derive(Clone)]
 struct Line {
     left: Arc<AtomicI64>,

@@ -1,4 +1,4 @@
-//! What can be compared: a table with other names, an endpoint, another provider.
+//! The sides of a comparison: a table with other names, an endpoint, another provider.
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -21,7 +21,8 @@ fn drifted(report: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Users of an application by customer id, each with a plan, against the active subscriptions.
+/// Users of an application by customer id, each with a plan. The test compares them with the active
+/// subscriptions.
 #[tokio::test]
 async fn users_are_compared_by_their_customer_and_plans_by_our_words() {
     let by_customer = BY_ID
@@ -40,7 +41,7 @@ async fn users_are_compared_by_their_customer_and_plans_by_our_words() {
         .stripe
         .put("sub_1", subscription("sub_1", "active", "price_pro"));
     user("cus_sub_1", "pro").await;
-    // The user has another plan; an older subscription of the same customer does not count.
+    // The user has another plan. An older subscription of the same customer is ignored.
     world
         .stripe
         .put("sub_2", subscription("sub_2", "active", "price_pro"));
@@ -48,12 +49,12 @@ async fn users_are_compared_by_their_customer_and_plans_by_our_words() {
     old["customer"] = json!("cus_sub_2");
     world.stripe.put("sub_2_old", old);
     user("cus_sub_2", "free").await;
-    // The provider has no active subscription for it.
+    // The provider has no active subscription for this user.
     world
         .stripe
         .put("sub_3", subscription("sub_3", "canceled", "price_pro"));
     user("cus_sub_3", "pro").await;
-    // Two are active, so the match is ambiguous.
+    // Two subscriptions of this user are active, so the match is ambiguous.
     for (id, price) in [("sub_4", "price_pro"), ("sub_4_b", "price_free")] {
         let mut one = subscription(id, "active", price);
         one["customer"] = json!("cus_sub_4");
@@ -135,8 +136,8 @@ async fn an_endpoint_cannot_send_us_elsewhere() {
     });
     let error = world.run("stripe-main").await.unwrap_err();
     assert!(error.contains("your endpoint answered 302"), "{error}");
-    // The name of the next page is a value for the endpoint's own query, even if it looks like a
-    // URL.
+    // The cursor of the next page is only a value in the query of the endpoint, even if it looks
+    // like a URL.
     let page = json!({"items": [], "next": format!("{url}/next")}).to_string();
     world.app.forget_requests();
     world.app.at(1, move |_| Some(page.into_response()));

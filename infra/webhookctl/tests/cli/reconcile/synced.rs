@@ -1,4 +1,4 @@
-//! `webhookctl sync run`: which events it adds, and that it adds none with `--dry-run`.
+//! `webhookctl sync run`: which events it adds, and that it adds no events with `--dry-run`.
 
 use serde_json::json;
 use shared::base::clock::UnixMillis;
@@ -42,7 +42,8 @@ async fn a_dry_run_says_what_is_missing_and_leaves_every_item_as_it_is() {
     let ids = missing.as_array().into_iter().flatten();
     let mut ids = ids.map(|event| &event["id"]);
     assert!(ids.any(|id| id == "evt_old"), "{missing}");
-    // Without a longer look-back, the older event is before the overlap.
+    // Without `--lookback`, the sync does not find the older event, because it is before the
+    // overlap.
     let near = world.webhookctl(&[&run[..], &["--dry-run"]].concat()).await;
     assert!(told(&near).contains("1 listed"), "{}", told(&near));
     assert_eq!(world.inbox().await, before);

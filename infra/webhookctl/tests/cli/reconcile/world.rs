@@ -1,4 +1,4 @@
-//! A stack with a source that is compared, and both sides of the comparison.
+//! A stack with a source for a comparison, and both sides of the comparison.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -36,7 +36,7 @@ pub(crate) struct World {
     folder: Folder,
 }
 
-/// Subscriptions by id, compared with the table.
+/// Compares subscriptions with the table, by their id.
 pub(crate) const BY_ID: &str = r#"
 [[source.reconcile]]
 objects = "subscriptions"
@@ -51,7 +51,7 @@ id = "stripe_id"
 key = { pk = "SUB#{id}" }
 "#;
 
-/// The same, compared with the application's endpoint.
+/// Compares subscriptions with the application's endpoint, by their id.
 pub(crate) const OVER_HTTP: &str = r#"
 [[source.reconcile]]
 objects = "subscriptions"
@@ -63,7 +63,7 @@ secret = "app"
 "#;
 
 impl World {
-    /// A stack whose Stripe source has this configuration.
+    /// Starts a stack whose Stripe source has this configuration.
     pub(crate) async fn start(reconcile: &str) -> Self {
         let (stripe_api, github_api, app_api) = (Api::default(), Api::default(), Api::default());
         let (stripe_url, github_url, app_url) = (
@@ -85,7 +85,7 @@ impl World {
         Self::of(&sources, [stripe_api, github_api, app_api]).await
     }
 
-    /// A stack with these sources.
+    /// Starts a stack with these sources.
     pub(crate) async fn of(sources: &str, apis: [Api; 3]) -> Self {
         let [stripe_api, github_api, app_api] = apis;
         let folder = Folder::new("reconcile").unwrap();
@@ -122,7 +122,8 @@ impl World {
         put.send().await.unwrap();
     }
 
-    /// Announces the stack to commands, as `dev` does, with DynamoDB at this address.
+    /// Writes the file that describes the stack to commands, as `dev` does. DynamoDB is at this
+    /// address.
     pub(crate) fn announce(&self, dynamodb: &str) {
         let sources = self.folder.path().join("sources.toml");
         let local = Local {
@@ -149,7 +150,7 @@ impl World {
             .unwrap();
     }
 
-    /// An item of the application's table.
+    /// Returns an item of the application's table.
     pub(crate) async fn ours(&self, pk: &str, id: &str, status: &str, tier: &str) {
         let s = |text: &str| AttributeValue::S(text.to_owned());
         let billing = HashMap::from([("tier".to_owned(), s(tier))]);
@@ -164,18 +165,18 @@ impl World {
             .unwrap();
     }
 
-    /// A subscription on both sides.
+    /// Adds a subscription to both sides.
     pub(crate) async fn both(&self, id: &str) {
         self.stripe.put(id, subscription(id, "active", "price_pro"));
         self.ours(&format!("SUB#{id}"), id, "active", "pro").await;
     }
 
-    /// All items of the application's table.
+    /// Returns all items of the application's table.
     pub(crate) async fn table(&self) -> Vec<Item> {
         self.whole(TABLE).await
     }
 
-    /// All items of the inbox.
+    /// Returns all items of the inbox.
     pub(crate) async fn inbox(&self) -> Vec<Item> {
         self.whole(self.stack.table().unwrap()).await
     }
@@ -200,7 +201,7 @@ impl World {
         Ok(answer["reports"].as_array().unwrap().clone())
     }
 
-    /// The only report of the Stripe source.
+    /// Returns the only report of the Stripe source.
     pub(crate) async fn report(&self) -> Value {
         let mut reports = self.run("stripe-main").await.unwrap();
         assert_eq!(reports.len(), 1);
@@ -216,13 +217,13 @@ impl World {
         command.output().await.unwrap()
     }
 
-    /// The audit log of this month.
+    /// Returns the audit log of this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
         let table = self.stack.table().unwrap();
         deeds(&self.stack.clients().dynamodb, table).await.unwrap()
     }
 
-    /// The whole log of backup-sync.
+    /// Returns the whole log of backup-sync.
     pub(crate) fn logged(&self) -> String {
         let file = self.stack.log_file("BackupSync").unwrap();
         std::fs::read_to_string(file).unwrap_or_default()
@@ -248,7 +249,7 @@ pub(crate) fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
 }
 
-/// Serves until the test ends.
+/// Serves requests until the test ends.
 pub(crate) fn serve(router: Router) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! Applying a plan runs each of its events once, and nothing else.
+//! `replay apply` runs each event of the plan once, and no other events.
 
 use serde_json::json;
 use shared::inbox::ledger::Settlement;
@@ -10,7 +10,7 @@ async fn a_plan_that_is_applied_a_hundred_times_runs_each_event_once() {
     let world = World::start().await;
     let keys = world.dead(0..40).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
-    // Later events are not in the plan.
+    // The plan does not have events that arrive later.
     let later = world.dead(100..105).await;
     let mut before = Vec::new();
     for key in &later {

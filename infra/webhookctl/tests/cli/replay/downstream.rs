@@ -1,4 +1,4 @@
-//! The destination of the events: counts the calls by key, and answers as configured.
+//! The destination of the events. It counts the calls by key, and answers as configured.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 
-/// The status for no answer.
+/// A status that means that the destination sends no answer.
 pub(crate) const NEVER: u16 = 0;
 
 #[derive(Clone)]
@@ -18,10 +18,10 @@ pub(crate) struct Downstream {
 }
 
 struct Told {
-    /// Requests by their idempotency key.
+    /// The number of requests for each idempotency key.
     keys: Mutex<BTreeMap<String, usize>>,
     status: AtomicU16,
-    /// Requests until the status applies.
+    /// The number of successful requests until the configured status applies.
     well: AtomicUsize,
 }
 
@@ -39,23 +39,23 @@ impl Downstream {
         Self { url, told }
     }
 
-    /// The status of the following answers.
+    /// Sets the status of the following answers.
     pub(crate) fn answers(&self, status: u16) {
         self.answers_after(0, status);
     }
 
-    /// From now on it accepts requests and sends no answer.
+    /// Makes the destination accept requests and send no answer from now on.
     pub(crate) fn answers_never(&self) {
         self.answers(NEVER);
     }
 
-    /// The same, after it has accepted this many.
+    /// Sets the status of the answers that follow after this number of successful requests.
     pub(crate) fn answers_after(&self, well: usize, status: u16) {
         self.told.well.store(well, Ordering::SeqCst);
         self.told.status.store(status, Ordering::SeqCst);
     }
 
-    /// The number of keys, and of requests.
+    /// Returns the number of keys and the number of requests.
     pub(crate) fn heard(&self) -> (usize, usize) {
         let keys = self.told.keys.lock().unwrap();
         (keys.len(), keys.values().sum())

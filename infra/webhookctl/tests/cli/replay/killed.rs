@@ -1,14 +1,14 @@
-//! The command that applies a plan is killed after each request in turn.
+//! Kills the command that applies a plan after each request in turn.
 
 use std::time::Duration;
 
 use super::world::{World, document, id, replay_apply, told};
 
-/// The limit of rounds. There are far fewer requests.
+/// The maximum number of rounds. A command sends far fewer requests.
 const MOST: i64 = 200;
 
-/// Kills the command that applies the plan at the request with this number; `true` if it had ended
-/// before.
+/// Kills the command that applies the plan at the request with this number. Returns `true` if the
+/// command ended before.
 async fn killed_at(world: &World, apply: &[&str], request: i64, carried_out: bool) -> bool {
     world.line.cut_after(request, carried_out);
     let mut child = world.spawn(apply);
@@ -22,11 +22,11 @@ async fn killed_at(world: &World, apply: &[&str], request: i64, carried_out: boo
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     if carried_out && !ended {
-        // Requests in flight arrive.
+        // Requests in flight can still arrive.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     if !ended {
-        // SIGKILL.
+        // The process gets SIGKILL.
         child.kill().await.unwrap();
     }
     world.line.mend();
@@ -35,7 +35,8 @@ async fn killed_at(world: &World, apply: &[&str], request: i64, carried_out: boo
     ended
 }
 
-/// One plan; each command that continues it is killed one request later than the one before.
+/// Applies one plan with several commands. Each command is killed one request later than the
+/// command before.
 async fn killed_again_and_again(carried_out: bool) {
     let world = World::start().await;
     let keys = world.dead(0..6).await;
@@ -73,7 +74,8 @@ async fn behind_any_request_that_was_carried_out() {
     killed_again_and_again(true).await;
 }
 
-/// For each request a new plan, which is killed there once and then continued.
+/// Makes a new plan for each request. The command is killed at this request, and a second command
+/// continues the plan.
 #[tokio::test]
 async fn once_at_each_request_of_a_whole_run() {
     let world = World::start().await;
@@ -122,7 +124,7 @@ async fn while_a_plan_is_made() {
         assert!(request < MOST, "the plan never ends");
     }
     assert!(request > 8, "the command was killed {request} times");
-    // A plan that was not stored whole is not listed; a listed plan is whole.
+    // The list has no plan that was stored only in part.
     let log = world.webhookctl(&["replay", "log", "-o", "json"]).await;
     let log = document(&log, 0);
     let plans = log["items"].as_array().unwrap();

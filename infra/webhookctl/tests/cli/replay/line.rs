@@ -1,4 +1,5 @@
-//! The connection between the command and the services, cut after a number of requests.
+//! The connection between the command and the services. A test can cut it after a number of
+//! requests.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use crate::support::forward::forward;
 
 #[derive(Clone)]
 pub(crate) struct Line {
-    /// The number of requests that still pass, to any service.
+    /// The number of requests to any service that still pass.
     left: Arc<AtomicI64>,
-    /// Whether the last request is executed, and only its answer lost.
+    /// Whether the last request is executed and only its answer is lost.
     carried_out: Arc<AtomicBool>,
     http: reqwest::Client,
 }
@@ -31,7 +32,7 @@ impl Line {
         }
     }
 
-    /// The address of a service behind this proxy.
+    /// Returns the address of a service behind this proxy.
     pub(crate) fn to(&self, service: &str) -> String {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -44,7 +45,7 @@ impl Line {
         url
     }
 
-    /// After this many requests, no request is answered.
+    /// Cuts the connection after this number of requests. Later requests get no answer.
     pub(crate) fn cut_after(&self, requests: i64, carried_out: bool) {
         self.carried_out.store(carried_out, Ordering::SeqCst);
         self.left.store(requests, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The text of a plan, and that making it changes nothing.
+//! The text of a plan. Making a plan changes nothing.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn a_plan_counts_by_what_will_happen_and_changes_nothing() {
         "  left out         1   a worker is processing it",
         "  types           order.paid 6",
         "  takes           about 1s at 10/s",
-        "s old: is its cause gone?",
+        "s old; make sure that its cause is fixed",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
@@ -109,7 +109,7 @@ async fn what_is_asked_for_wrongly_is_not_planned() {
     let message = "--mode force runs 1 event whose side effect is committed; \
                    this requires --reason and --confirm 5";
     assert!(told(&force).contains(message), "{}", told(&force));
-    // No event would run, so there is nothing to apply.
+    // No event would run, so there is no plan to apply.
     let none = world.plan(&["--status", "done"]).await;
     assert_eq!(none["events"]["planned"], 0);
     let log = world.webhookctl(&["replay", "log", "-o", "json"]).await;

@@ -1,4 +1,4 @@
-//! The record of a replay: who, what, when, why, and the result.
+//! The record of a replay: operator, events, time, reason and result.
 
 use serde_json::json;
 
@@ -58,7 +58,7 @@ async fn the_record_says_who_when_why_what_and_what_came_of_it() {
 
 /// The audit log and the log of replays name the plan, its operator and its reason.
 async fn is_logged(world: &World, plan: &str) {
-    // The record is written before the replay runs.
+    // The command writes the record before the replay runs.
     let log = world.log().await;
     let of = |name: &str| log[0][name].as_s().unwrap().clone();
     assert_eq!(
@@ -78,7 +78,7 @@ async fn is_logged(world: &World, plan: &str) {
         document(&world.webhookctl(&unknown).await, 0)["items"],
         json!([])
     );
-    // A prefix of the id is enough, in upper or lower case.
+    // The commands accept a prefix of the id, in upper or lower case.
     let prefix = &plan.to_lowercase()[..9];
     assert_eq!(world.show(prefix).await["id"], plan);
     refused(

@@ -1,4 +1,4 @@
-//! What stops a replay: failures, another operator, Ctrl-C, a cancellation.
+//! The causes that stop a replay: failures, another operator, Ctrl-C, a cancellation.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn a_few_go_first_and_when_they_fail_the_others_are_not_touched() {
     for key in &keys[5..] {
         assert_eq!(world.row(key).await["run"].as_n().unwrap(), "0");
     }
-    // The next run tries five others.
+    // The canary of the next run has five other events.
     world.downstream.answers(200);
     let gone_on = world
         .webhookctl(&[&apply[..], &["-o", "json"]].concat())
@@ -72,7 +72,7 @@ async fn it_stops_above_a_share_of_failures() {
     assert!((12..200).contains(&queued), "{queued}");
     let end = stopped["runs"][0]["end"].as_str().unwrap();
     assert!(end.contains("failed again"), "{end}");
-    // With another limit it continues.
+    // With a higher limit, the plan continues.
     let on = words("--canary 0 --stop-at 100% --rate 500 -o json");
     let on = [&apply[..5], &on].concat();
     let ended = document(&world.webhookctl(&on).await, 6);

@@ -1,4 +1,4 @@
-//! `replay apply` at a terminal: the question, the bars, and Ctrl-C.
+//! `replay apply` at a terminal: the prompt, the progress bars, and Ctrl-C.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ async fn nothing_runs_unless_the_count_is_typed() {
         ("4\n", "has 3 events, but you typed 4; nothing was replayed"),
         ("yes\n", "not a number; nothing was replayed"),
         ("\n", "replay.not_confirmed"),
-        // End of input.
+        // The byte for the end of input.
         ("\u{4}", "replay.not_confirmed"),
     ] {
         let mut screen = apply(&world, &[&plan]);
@@ -139,7 +139,7 @@ async fn the_keys_of_an_interrupt_stop_it_where_it_can_go_on() {
     let ended = screen.ends().await;
     assert_eq!(ended.exit, Some(130), "{}", ended.text);
     for said in [
-        "stopped; what is queued still runs",
+        "stopped; queued events still run",
         &format!("resume later: webhookctl replay apply {plan}"),
     ] {
         assert!(ended.text.contains(said), "{}", ended.text);

@@ -29,7 +29,7 @@ pub(crate) struct World {
     pub(crate) downstream: Downstream,
     pub(crate) line: Line,
     pub(crate) folder: Folder,
-    /// When the test began. Events are from the minute before.
+    /// The time when the test began. The events are from the minute before it.
     pub(crate) then: UnixMillis,
 }
 
@@ -74,7 +74,8 @@ impl World {
         world
     }
 
-    /// Announces the stack to commands, as `dev` does, with the proxy's addresses.
+    /// Writes the file that describes the stack to commands, as `dev` does. The addresses are those
+    /// of the proxy.
     fn announce(&self) {
         let endpoints = self.stack.endpoints();
         let sources = self.folder.path().join("sources.toml");
@@ -86,7 +87,8 @@ impl World {
         announce(&self.folder, &local).unwrap();
     }
 
-    /// An event without a work message, received this many milliseconds after the beginning.
+    /// Stores an event without a work message. It was received this number of milliseconds after
+    /// `then`.
     pub(crate) async fn received(&self, source: &str, number: u64) -> EventKey {
         self.received_at(source, number, self.then + Duration::from_millis(number))
             .await
@@ -109,7 +111,7 @@ impl World {
         event.key().clone()
     }
 
-    /// An event whose only attempt ended like this.
+    /// Stores an event whose only attempt had this outcome.
     pub(crate) async fn settled(
         &self,
         key: &EventKey,
@@ -126,7 +128,7 @@ impl World {
         settled.await.unwrap();
     }
 
-    /// Dead letters whose effects are known not to be applied.
+    /// Stores dead letters whose effects are known not to have happened.
     pub(crate) async fn dead(&self, numbers: std::ops::Range<u64>) -> Vec<EventKey> {
         let dead = numbers.map(async |number| {
             let key = self.received("orders", number).await;
@@ -157,7 +159,7 @@ impl World {
         put.set_item(Some(row)).send().await.unwrap();
     }
 
-    /// Waits until each key has this state.
+    /// Waits until each event has this state.
     pub(crate) async fn all(&self, keys: &[EventKey], state: &str) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         for key in keys {
@@ -184,7 +186,7 @@ impl World {
         command
     }
 
-    /// The same stack as a protected deployment.
+    /// Runs a command with the same stack as a protected deployment.
     pub(crate) async fn protected(&self, args: &[&str]) -> Command {
         let queue = |id| self.stack.queue_url(id).unwrap();
         let context = format!(
@@ -213,14 +215,14 @@ impl World {
         self.command(args).output().await.unwrap()
     }
 
-    /// The same, without waiting for its end.
+    /// Starts a command, and does not wait for its end.
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
-    /// A plan for this selection, as JSON.
+    /// Makes a plan for this selection, and returns it as JSON.
     pub(crate) async fn plan(&self, args: &[&str]) -> Value {
         let line = [
             &["replay", "plan", "-m", "they are back"],
@@ -236,7 +238,7 @@ impl World {
         document(&self.webhookctl(&line).await, 0)
     }
 
-    /// The audit log of this month.
+    /// Returns the audit log of this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
         let table = self.stack.table().unwrap();
         deeds(&self.stack.clients().dynamodb, table).await.unwrap()
@@ -269,7 +271,7 @@ pub(crate) fn s(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
-/// The JSON output, if the command ended with this exit code.
+/// Returns the JSON output, and checks that the command ended with this exit code.
 pub(crate) fn document(output: &Output, exit: i32) -> Value {
     assert_eq!(output.status.code(), Some(exit), "{}", told(output));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
@@ -289,7 +291,7 @@ pub(crate) fn id(plan: &Value) -> String {
     plan["id"].as_str().unwrap().to_owned()
 }
 
-/// The command line of `replay apply` with these options.
+/// Returns the command line of `replay apply` with these options.
 pub(crate) fn replay_apply<'l>(plan: &'l str, options: &'l str) -> Vec<&'l str> {
     let mut line = vec!["replay", "apply", plan];
     line.extend(options.split_whitespace());

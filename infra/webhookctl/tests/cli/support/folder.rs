@@ -1,4 +1,4 @@
-//! A folder for one test, to run the program in.
+//! A folder in which a test runs the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -25,7 +25,8 @@ impl Folder {
         &self.0
     }
 
-    /// The program, without this machine's settings of contexts and formats.
+    /// Returns a command that runs the program without this machine's settings for contexts and
+    /// formats.
     pub(crate) fn webhookctl(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
         command
@@ -47,7 +48,7 @@ impl Folder {
         output.with_context(|| format!("run {arguments:?}"))
     }
 
-    /// The user output, of both streams.
+    /// Returns the text output of both streams.
     pub(crate) fn text(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments)?;
         let text = printed(&output)?;
@@ -55,7 +56,7 @@ impl Folder {
         Ok(text)
     }
 
-    /// The JSON output of a command.
+    /// Returns the JSON output of a command.
     pub(crate) fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
         let output = self.run(&[arguments, &["-o", "json"]].concat())?;
         let said = stderr(&output);
@@ -63,7 +64,7 @@ impl Folder {
         serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {said}"))
     }
 
-    /// The completions for the last of these words.
+    /// Returns the completions for the last of these words.
     pub(crate) fn offered(&self, words: &[&str]) -> anyhow::Result<Vec<String>> {
         let line = [&["--", "webhookctl"], words].concat();
         let mut asked = self.webhookctl(&line);
@@ -77,13 +78,13 @@ impl Folder {
         Ok(text.lines().map(|word| word.trim().to_owned()).collect())
     }
 
-    /// A failed command: its exit code, and its output.
+    /// Runs a command that must fail. Returns its exit code and its output.
     pub(crate) fn refused(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let output = self.run(arguments)?;
         Ok((output.status.code(), printed(&output)?))
     }
 
-    /// The same for scripts: the exit code, and the error code.
+    /// Runs a command that must fail, with JSON output. Returns its exit code and the error code.
     pub(crate) fn error(&self, arguments: &[&str]) -> anyhow::Result<(i32, String)> {
         let output = self.run(&[arguments, &["-o", "json"]].concat())?;
         let said = stderr(&output);
@@ -101,7 +102,7 @@ impl Folder {
         std::fs::read_to_string(self.0.join(name)).with_context(|| name.to_owned())
     }
 
-    /// The description of the `dev` that runs here.
+    /// Returns the description of the `dev` that runs in this folder.
     pub(crate) fn local(&self) -> anyhow::Result<Local> {
         Ok(serde_json::from_str(&self.read(".mitt/local.json")?)?)
     }
@@ -122,7 +123,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// All output of the command.
+/// Returns all output of the command.
 pub(crate) fn told(output: &Output) -> String {
     format!(
         "{}{}",
@@ -131,7 +132,7 @@ pub(crate) fn told(output: &Output) -> String {
     )
 }
 
-/// The words of a command line.
+/// Splits a command line into words.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse as _, Response};
 
-/// Sends the request on, with the headers that the emulators read.
+/// Forwards the request with the headers that the emulators read.
 pub(crate) async fn forward(
     http: &reqwest::Client,
     to: &str,

@@ -1,11 +1,11 @@
-//! The operators' actions in the audit log.
+//! Reads the operators' actions in the audit log.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Item;
 
-/// The actions of this month.
+/// Returns the actions of this month.
 pub(crate) async fn deeds(dynamodb: &Client, table: &str) -> anyhow::Result<Vec<Item>> {
     let month = format!("LOG#{}", &UnixMillis::now().hour()[..6]);
     let query = dynamodb.query().table_name(table);

@@ -7,7 +7,7 @@ use webhookctl::target::Local;
 
 use super::folder::Folder;
 
-/// The real template and the real functions, with the `sources.toml` of the folder.
+/// Starts the real template and the real functions, with the `sources.toml` of the folder.
 pub(crate) fn options(folder: &Folder) -> Options {
     let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
     let program = Path::new(env!("CARGO_BIN_EXE_webhookctl"));
@@ -17,7 +17,7 @@ pub(crate) fn options(folder: &Folder) -> Options {
     }
 }
 
-/// Announces the stack to the commands of the folder, as `dev` does.
+/// Writes the file that describes the stack to the commands of the folder, as `dev` does.
 pub(crate) fn announce(folder: &Folder, local: &Local) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder.path().join(".mitt"))?;
     folder.write(".mitt/local.json", &serde_json::to_string(local)?)

@@ -11,7 +11,7 @@ use webhookctl::target::Local;
 
 use super::folder::Folder;
 
-/// Killed when the test ends.
+/// The process. It is killed when the test ends.
 pub(crate) struct Dev(pub(crate) Child);
 
 impl Dev {
@@ -21,7 +21,7 @@ impl Dev {
         Self::start_as(folder, &[&sources[..], more].concat())
     }
 
-    /// The same with only these arguments.
+    /// Starts a `dev` with only these arguments, and waits until it is ready.
     pub(crate) fn start_as(folder: &Folder, arguments: &[&str]) -> anyhow::Result<Self> {
         let usual = ["dev", "--port", "0", "-o", "jsonl"];
         let mut command = folder.webhookctl(&[&usual[..], arguments].concat());
@@ -34,7 +34,7 @@ impl Dev {
         Ok(dev)
     }
 
-    /// Kills it, like a crash of the machine.
+    /// Kills the `dev`, like a crash of the machine.
     pub(crate) fn kill(mut self) -> anyhow::Result<()> {
         self.0.kill()?;
         self.0.wait()?;
@@ -51,12 +51,12 @@ impl Drop for Dev {
 
 /// Gives access to the methods of the folder.
 pub(crate) struct World {
-    // First, so that it stops before its folder is deleted.
+    // This field is first, so that `dev` stops before its folder is deleted.
     dev: Dev,
     folder: Folder,
     pub(crate) local: Local,
     pub(crate) ledger: Ledger,
-    /// When the test began.
+    /// The time when the test began.
     pub(crate) now: UnixMillis,
 }
 
@@ -65,7 +65,8 @@ impl World {
         Self::start_with(name, sources, |_| Ok(Vec::new()))
     }
 
-    /// The same with more arguments for `dev`, which files of the folder may be for.
+    /// Starts a `dev` with more arguments. `prepare` writes the files that these arguments need,
+    /// and returns the arguments.
     pub(crate) fn start_with(
         name: &str,
         sources: &str,
@@ -85,7 +86,7 @@ impl World {
         })
     }
 
-    /// A client that does not go through the program.
+    /// Returns a client that calls the table directly and not through the program.
     pub(crate) fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         self.local.endpoints().clients().dynamodb
     }

@@ -1,4 +1,4 @@
-//! The history of each page's stack: its examples need data.
+//! The history of each page's stack: the data that the examples of the page need.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use shared::webhook::verify::Reason;
 
 use crate::world::World;
 
-/// The sources of the pages about failures. An action of `github-org` calls a program that works
+/// The sources of the pages about failures. One action of `github-org` calls a program that works
 /// again.
 const SOURCES: &str = r#"
 schema = 1
@@ -49,14 +49,14 @@ preset = "shopify"
 action = [{ kind = "keep" }]
 "#;
 
-/// The secret that `shopify-eu` signs with since its rotation, and the one before.
+/// The secrets of `shopify-eu` after and before its rotation.
 const NEXT: &str = "secret-since-the-rotation";
 const BEFORE: &str = "secret-before-the-rotation";
 
-/// The event for which the program has an issue already.
+/// The event for which the program already has an issue.
 const KNOWN: &str = "delivery-30";
 
-/// The stack of a page.
+/// Starts the stack of a page.
 pub(super) async fn of(page: &str) -> World {
     let name = page.rsplit('/').next().unwrap_or(page);
     if !["dead-letters.md", "quarantine.md", "replay.md"].contains(&name) {
@@ -94,8 +94,8 @@ impl World {
         }
     }
 
-    /// GitHub's API was down for three quarters of an hour, and one of our services was too slow
-    /// once. Some messages went to the dead-letter queue.
+    /// Stores the results of two failures. GitHub's API was down for three quarters of an hour, and
+    /// one of our services was too slow once. Some messages are in the dead-letter queue.
     async fn an_outage(&self) {
         let keys = join_all((0..41).map(|number| self.dead_of_the_outage(number))).await;
         let slow = Died {
@@ -117,8 +117,8 @@ impl World {
         }
     }
 
-    /// One of 41, a little more than a minute apart. For three of them it is unknown whether the
-    /// issue was opened.
+    /// Stores one of 41 dead letters, a little more than a minute apart. For three of them it is
+    /// unknown whether the program opened the issue.
     async fn dead_of_the_outage(&self, number: u64) -> EventKey {
         let effect = match number {
             13 | 27 => (EffectState::Unknown, true),
@@ -183,7 +183,7 @@ impl World {
         key.clone()
     }
 
-    /// A scanner tries requests on `acme`, again and again.
+    /// Stores the requests of a scanner, which has sent many requests to `acme`.
     async fn a_scan(&self, config: &Config) {
         for number in 0..118 {
             let body = br#"{"admin":true}"#.as_slice();
@@ -194,8 +194,8 @@ impl World {
         }
     }
 
-    /// Nine orders are signed with the new secret, which was not stored yet, and three with an
-    /// unrelated secret.
+    /// Stores nine orders that are signed with the new secret before it was stored, and three
+    /// orders with an unrelated secret.
     async fn a_rotation_that_we_missed(&self, config: &Config) {
         let source = config.source("shopify-eu").unwrap();
         let scheme = source.verifier.preset.scheme("default").unwrap();
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Quarantines a request, as the catcher does.
+    /// Puts a request into the quarantine, as the catcher does.
     async fn kept_apart(&self, source: &Source, envelope: &Envelope, reason: Reason) {
         let refused = NewRejection {
             source,
@@ -223,7 +223,8 @@ impl World {
             reason,
             secrets: &[],
         };
-        // A process stores only a few at once, so each request uses its own.
+        // One `RejectedRequests` stores only a few requests at a time, so each request uses its
+        // own.
         let quarantine = RejectedRequests::new(self.stack.clients().dynamodb, self.table());
         let kept = quarantine
             .store(&refused, self.now, Duration::from_secs(10))
@@ -239,10 +240,10 @@ struct Died {
     kind: &'static str,
     id: String,
     received_at: UnixMillis,
-    /// How long it was processed.
+    /// The duration of its processing.
     after: Duration,
     error: &'static str,
-    /// The state of its only effect, and whether an idempotency key protects it.
+    /// The state of its only effect, and whether the effect has an idempotency key.
     effect: (EffectState, bool),
 }
 
@@ -268,7 +269,7 @@ fn request(
     }
 }
 
-/// Opens an issue for each event, and rejects events that have one.
+/// Opens an issue for each event, but rejects an event that already has one.
 fn program() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -282,7 +283,7 @@ fn program() -> String {
         }
     };
     let router = Router::new().fallback(answer);
-    // The task ends with the runtime of the test.
+    // The task ends with the test's runtime.
     tokio::spawn(async { axum::serve(listener, router).await });
     url
 }

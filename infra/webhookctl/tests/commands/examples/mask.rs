@@ -1,10 +1,10 @@
 //! Masks values that differ from run to run: ids, times, hashes and prices.
 
-/// The same text, with values that differ from run to run masked.
+/// Returns the text with the values masked that differ from run to run.
 pub(super) fn masked(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let mut words = line.split_whitespace().map(mask).collect::<Vec<_>>();
-        // The number of calls depends on the minute of the hour.
+        // The number of calls depends on the current minute.
         if let Some(calls) = words.iter().position(|word| word.starts_with("calls"))
             && let Some(count) = words.get_mut(calls.wrapping_sub(1))
         {
@@ -35,7 +35,7 @@ fn mask(word: &str) -> String {
     word.replace(core, masked)
 }
 
-/// The ids in a text, in order.
+/// Returns the ids in a text, in order.
 pub(super) fn ids(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| is_id(word))
@@ -45,13 +45,14 @@ fn is_id(word: &str) -> bool {
     ["evt_", "rpl_"].iter().any(|kind| word.starts_with(kind))
 }
 
-/// A whole hash, or the part that is shown.
+/// Returns whether the word is a hash, or the part of a hash that is shown.
 fn is_hash(word: &str) -> bool {
     let part = word.contains('…') || word.len() >= 32;
     part && word.chars().all(|c| c == '…' || c.is_ascii_hexdigit())
 }
 
-/// `40m`, `1h02m`, `0.31s`, or a time of day or a date with one.
+/// Returns whether the word is a duration such as `40m`, `1h02m` or `0.31s`, or a time with or
+/// without a date.
 fn is_time(word: &str) -> bool {
     let digits = word.starts_with(|c: char| c.is_ascii_digit());
     let span = |c: char| c.is_ascii_digit() || ".smhd".contains(c);

@@ -1,10 +1,10 @@
-//! The pages of the documentation, and the blocks in them.
+//! Reads the pages of the documentation, and the blocks in them.
 
 use std::path::{Path, PathBuf};
 
-/// A console block: commands, and the output of each.
+/// A console block: its commands, and the output of each command.
 pub(super) struct Block {
-    /// Page and line.
+    /// The page and the line of the block.
     pub(super) at: String,
     pub(super) steps: Vec<Step>,
 }
@@ -15,7 +15,7 @@ pub(super) struct Step {
     pub(super) exit: i32,
 }
 
-/// README and every page below `infra/docs`, by path in the repository.
+/// Returns the README and every page below `infra/docs`, by its path in the repository.
 pub(super) fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
     let mut folders = vec!["infra/docs".to_owned()];
@@ -56,16 +56,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The text between two fences.
+/// The content of a fenced block.
 pub(super) struct Fence {
     line: usize,
-    /// The text after the language.
+    /// The text after the name of the language.
     note: String,
     /// The lines, with their numbers.
     pub(super) inside: Vec<(usize, String)>,
 }
 
-/// The fenced blocks of a language.
+/// Returns the fenced blocks of a language.
 pub(super) fn fenced<'t>(text: &'t str, language: &'t str) -> impl Iterator<Item = Fence> + 't {
     let mut lines = text.lines().enumerate();
     std::iter::from_fn(move || {
@@ -88,8 +88,8 @@ pub(super) fn fenced<'t>(text: &'t str, language: &'t str) -> impl Iterator<Item
     })
 }
 
-/// A command begins with `$ `, continues after a `\`, and ends with 0 unless `[exit 5]` is below
-/// its output.
+/// Parses a console block. A command begins with `$ ` and continues after a `\`. Its exit code is
+/// 0, unless `[exit 5]` is below its output.
 fn steps(lines: impl Iterator<Item = String>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut open = false;
@@ -115,14 +115,14 @@ fn steps(lines: impl Iterator<Item = String>) -> Vec<Step> {
         } else if let Some(exit) = exit {
             step.exit = exit.parse().unwrap();
         } else if !line.starts_with("tip: ") {
-            // Tips are printed on terminals only, and the test has none.
+            // The CLI prints tips only on a terminal, and the test has no terminal.
             step.expected += &(line + "\n");
         }
     }
     steps
 }
 
-/// Splits words as a shell does; a comment ends the line.
+/// Splits a line into words, as a shell does. A comment ends the line.
 pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {

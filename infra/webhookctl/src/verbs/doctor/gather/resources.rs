@@ -1,4 +1,4 @@
-//! The queues, functions, event source mappings and alarms of a deployment.
+//! Reads the queues, functions, event source mappings and alarms of a deployment.
 
 use std::collections::HashMap;
 
@@ -67,7 +67,7 @@ pub(super) async fn mappings(inbox: &Deployment) -> Known<Vec<Mapping>> {
     Ok(mappings.collect())
 }
 
-/// The alarms of the stack, which CloudFormation calls `<stack>-<id>-<random>`.
+/// Returns the alarms of the stack. CloudFormation names an alarm `<stack>-<id>-<random>`.
 pub(super) async fn alarms(inbox: &Deployment) -> Known<Vec<Alarm>> {
     const ACTION: &str = "cloudwatch:DescribeAlarms";
     on_aws(inbox)?;
@@ -135,7 +135,8 @@ fn read_queue(url: String, attributes: &HashMap<Attribute, String>) -> Queue {
     }
 }
 
-/// A redrive policy is JSON, in which the count can be a number or a string.
+/// Returns the count in a redrive policy. The policy is JSON, and the count can be a number or a
+/// string.
 fn read_redrive(policy: &str) -> Option<Redrive> {
     let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
     let count = &policy["maxReceiveCount"];

@@ -1,4 +1,4 @@
-//! The names and ages of the stored secrets.
+//! Reads the names and ages of the stored secrets.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::verbs::doctor::probe::{asked, told};
 /// The kinds of secrets that functions read.
 const KINDS: [&str; 3] = ["ingress", "egress", "provider-api"];
 
-/// Names and ages of the secrets. The values arrive encrypted and are dropped.
+/// Returns the names and ages of the secrets. AWS returns the values encrypted, and this function
+/// drops them.
 pub(super) async fn secrets(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     const ACTION: &str = "ssm:GetParametersByPath";
     let root = root(inbox).ok_or(Unknown::Unnamed("secrets_path"))?;
@@ -44,7 +45,7 @@ pub(super) async fn secrets(inbox: &Deployment, now: UnixMillis) -> Known<Vec<St
     Ok(stored)
 }
 
-/// The secrets in Secrets Manager, one for each label of a version.
+/// Returns the secrets in Secrets Manager, one for each label of a version.
 async fn managed(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     const ACTION: &str = "secretsmanager:ListSecretVersionIds";
     let names = inbox.config.managed_secrets();
@@ -71,7 +72,8 @@ async fn managed(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     Ok(stored)
 }
 
-/// Parses `<root>/<kind>/<name>/<slot>`. Other parameters are not secrets of a function.
+/// Parses `<root>/<kind>/<name>/<slot>`. Parameters of any other form are not secrets of a
+/// function.
 fn stored_as(root: &str, parameter: &str, age: Duration) -> Option<Stored> {
     let below = parameter.strip_prefix(root)?.strip_prefix('/')?;
     let (kind, rest) = below.split_once('/')?;
@@ -84,7 +86,7 @@ fn stored_as(root: &str, parameter: &str, age: Duration) -> Option<Stored> {
     })
 }
 
-/// The parent path of all secrets of the deployment.
+/// Returns the parent path of all secrets of the deployment.
 pub(super) fn root(inbox: &Deployment) -> Option<String> {
     let ingress = inbox.names().secrets("ingress")?;
     Some(ingress.strip_suffix("/ingress")?.to_owned())

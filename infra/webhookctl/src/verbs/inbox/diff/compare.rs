@@ -1,4 +1,4 @@
-//! Compares two JSON documents by their values, and reports differences in writing separately.
+//! Compares two JSON documents by their values, and lists differences in notation separately.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,12 @@ use crate::raw_json::{Json, Key};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     pub(super) changes: Vec<Change>,
-    /// Differences in how equal values are written, each in a few words.
+    /// Differences in the notation of equal values, each in a few words.
     pub(super) spelling: Vec<String>,
 }
 
-/// A value that differs, or exists on one side only. `from` and `to` are JSON as it is written.
+/// A value that differs, or that only one side has. `from` and `to` are JSON in its original
+/// notation.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Change {
     pub(super) path: String,
@@ -91,7 +92,7 @@ impl Found {
         }
     }
 
-    /// Each name once, in the order of the document.
+    /// Returns each name once, in the order of the document.
     fn names<'k>(&mut self, path: &str, members: &'k [(Key, Json)]) -> Vec<&'k str> {
         let mut seen = BTreeSet::new();
         let mut names = Vec::with_capacity(members.len());
@@ -142,8 +143,8 @@ fn same_string(a: &str, b: &str) -> bool {
     read(a).is_some_and(|text| read(b) == Some(text))
 }
 
-/// The sign, the digits without leading and trailing zeros, and the power of ten. Equal numbers
-/// have equal results.
+/// Returns the sign, the digits without leading and trailing zeros, and the power of ten. The
+/// results are equal for equal numbers.
 fn number(text: &str) -> Option<(bool, String, i64)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -1,4 +1,4 @@
-//! One exported event.
+//! Converts one event for an export.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::output::format::{csv_line, csv_text};
 use crate::output::safe::inert_json;
 use crate::raw_json::Json;
 
-/// Replaces a redacted value.
+/// The text that replaces a redacted value.
 const REDACTED: &str = "[redacted]";
 
 /// The columns of a CSV file: fields of the event.
@@ -31,10 +31,10 @@ const COLUMNS: [&str; 10] = [
     "next_action.text",
 ];
 
-/// Further columns if the request is exported.
+/// Further columns for exports with headers and bodies.
 const OF_THE_REQUEST: [&str; 2] = ["request.headers", "request.body"];
 
-/// The paths that are redacted.
+/// The paths whose values are redacted.
 pub(super) struct Redaction(Vec<Vec<String>>);
 
 impl Redaction {
@@ -57,7 +57,7 @@ impl Redaction {
         let redacted = Json::text(REDACTED);
         let replace = |path: &Vec<String>| {
             let first = path.first().map_or("", String::as_str);
-            // A body that is not JSON is redacted as a whole.
+            // In a body that is not JSON, no path can be found, so the whole body is redacted.
             let whole = first == "body" && !body_is_json;
             let length = if whole { 1 } else { path.len() };
             let of_request = ["body", "headers"]
@@ -76,11 +76,11 @@ pub(super) struct Record {
     pub(super) redacted: usize,
 }
 
-/// Stored headers and body.
+/// The stored headers and body of an event.
 type Request<'r> = (&'r BTreeMap<String, String>, Option<&'r [u8]>);
 
 impl Record {
-    /// `request`: the stored headers and body, if they are exported.
+    /// Converts an event. `request` has the stored headers and body if the export includes them.
     pub(super) fn new(
         view: &EventView,
         request: Option<Request<'_>>,
@@ -140,7 +140,7 @@ pub(super) fn csv_head(with_request: bool) -> String {
     csv_line(names.collect())
 }
 
-/// A body that is not JSON: as a string, or in base64 if it is not UTF-8.
+/// Converts a body that is not JSON: to a string, or to base64 if the body is not UTF-8.
 fn plain(body: &[u8]) -> String {
     match std::str::from_utf8(body) {
         Ok(text) => json!(text).to_string(),
@@ -185,7 +185,7 @@ mod tests {
         for text in [record.json_line(), record.csv(true).unwrap()] {
             assert!(!text.contains("test") && text.contains(REDACTED), "{text}");
         }
-        // A form body is not parsed, so it is redacted as a whole.
+        // The CLI does not parse a form body, so it redacts the whole body.
         let form = self::record(b"email=a@b.test&n=1", &["body.email"]);
         assert_eq!(json(&form)["request"]["body"], REDACTED);
         assert!(Redaction::parse(&["body..x".to_owned()]).is_err());

@@ -1,4 +1,4 @@
-//! The changes of an event between two reads of its row.
+//! Computes the changes of an event between two reads of its row.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Moment, Row, State};
@@ -29,7 +29,7 @@ impl Known {
         }
     }
 
-    /// Whether the event can still change without an operator.
+    /// Returns whether the event can still change without an operator.
     pub(super) fn is_open(&self) -> bool {
         matches!(
             self.status,
@@ -38,7 +38,7 @@ impl Known {
     }
 }
 
-/// The changes since `before`; for a new event, all changes.
+/// Returns the changes since `before`. For a new event, returns all its changes.
 pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: i64) -> Vec<Line> {
     let line = |at: i64, change: Change, status: State, attempt: u32, detail: String| Line {
         at,
@@ -76,7 +76,7 @@ pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: 
     let taken_over = to == State::Processing
         && before.is_some_and(|before| before.status == status && before.epoch < row.epoch);
     if to != status || taken_over {
-        // A claim stores no time; it happened between the two reads.
+        // The row has no time of a claim. The claim happened between the two reads.
         let attempt = match to {
             State::Processing => format!("attempt {}", row.attempts),
             _ => String::new(),
@@ -107,7 +107,7 @@ fn detail(to: State, moment: &Moment, row: &Row) -> String {
     }
 }
 
-/// `0.8s`, or `1m20s` from one minute on.
+/// Returns a duration such as `0.8s`, or `1m20s` if it is a minute or longer.
 fn elapsed(millis: i64) -> String {
     if millis < 60_000 {
         format!("{}.{}s", millis.max(0) / 1000, millis.max(0) % 1000 / 100)
@@ -127,7 +127,7 @@ mod tests {
 
     const NOW: i64 = 1_795_169_681_000;
 
-    /// A row in this state, with these history entries.
+    /// Returns a row in this state, with these history entries.
     fn row(state: &str, epoch: u64, run: u64, history: &[&str]) -> Row {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let number = |number: i64| AttributeValue::N(number.to_string());

@@ -1,4 +1,4 @@
-//! Polls the indexes and reports changes.
+//! Polls the indexes and returns the changes of events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,38 +11,40 @@ use crate::inspect::view;
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// How far a scan reaches back before the previous one. An event appears in an index shortly after
-/// it is stored, and the catcher can take seconds to store it.
+/// How far a scan reaches back before the previous scan. An index shows an event shortly after the
+/// catcher has stored it, and the catcher can take seconds to store it.
 const LATE_MS: i64 = 30_000;
 
-/// Open events younger than this are read at each scan, older ones at every fifth scan.
+/// The age up to which every scan reads an open event. Every fifth scan also reads older open
+/// events.
 const YOUNG_MS: i64 = 60_000;
 
 const SELDOM: u64 = 5;
 
-/// Every 15th scan reaches 15 minutes back: an event that waited, for example in the spill queue,
-/// is stored under its original time of receipt.
+/// How far every 15th scan reaches back: 15 minutes. An event that waited, for example in the spill
+/// queue, is stored under its original time of receipt.
 const FAR: u64 = 15;
 const FAR_MS: i64 = 900_000;
 
-/// The most older open events, from each of the eight shards of the index.
+/// The maximum number of older open events that a scan reads from each of the eight shards of the
+/// index.
 const MOST_OPEN: i32 = 100;
 
-/// Above this number, settled events that were received some time ago are forgotten, and scans no
-/// longer reach back to them.
+/// The maximum number of known events. Above it, the command forgets the older settled events, and
+/// scans no longer reach back to them.
 const MOST_KNOWN: usize = 100_000;
 
 pub(super) struct Follow<'a> {
     selection: &'a Selection,
     inbox: &'a Deployment,
-    /// Events received before this time are not reported as new.
+    /// The start of the time range. An event that was received earlier is not reported as new.
     began: i64,
     looked: Option<i64>,
     looks: u64,
-    /// Events received before this time are forgotten, even if they were reported.
+    /// The time before which events are forgotten, even if they were reported.
     forgotten: i64,
     known: HashMap<EventKey, Known>,
-    /// Events whose body does not match the selection.
+    /// The events whose body does not match the selection.
     others: HashSet<EventKey>,
 }
 
@@ -60,7 +62,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// The changes since the last scan.
+    /// Returns the changes since the last scan.
     pub(super) async fn look(&mut self, now: i64) -> anyhow::Result<Vec<Line>> {
         let seldom = self.looks.is_multiple_of(SELDOM);
         let from = self.from(now);
@@ -101,7 +103,7 @@ impl<'a> Follow<'a> {
         Ok(lines)
     }
 
-    /// The start of the time range that is scanned for new events.
+    /// Returns the start of the time range in which the scan looks for new events.
     fn from(&self, now: i64) -> i64 {
         let near = self.looked.map_or(self.began, |looked| looked - LATE_MS);
         let far = if self.looks.is_multiple_of(FAR) {
@@ -119,7 +121,8 @@ impl<'a> Follow<'a> {
         due.map(|(key, _)| key.clone()).collect()
     }
 
-    /// The lines to print for a row. An older event that is read for the first time has none.
+    /// Returns the lines to print for a row. Returns none for an older event that is read for the
+    /// first time.
     fn told(&mut self, stored: &Stored, now: i64) -> Vec<Line> {
         let row = &stored.row;
         let view = view(row, &self.inbox.config);

@@ -100,7 +100,8 @@ fn only_what_is_settled_or_waits_for_a_retry_can_run_again() {
     }
 }
 
-/// Effects of a row, each with whether it has an idempotency key, and the decision in each mode.
+/// The effects of a row and the expected decision in each mode. The `bool` of an effect is true if
+/// it has an idempotency key.
 type Case = (&'static [(EffectState, bool)], [Fate; 3]);
 
 #[test]
@@ -118,7 +119,7 @@ fn what_is_known_of_the_effects_decides() {
         (&[(Not, true)], [RUNS; 3]),
         (&[(Not, false)], [RUNS; 3]),
         (&[(Refused, false)], [RUNS; 3]),
-        // Effects that have happened are skipped.
+        // A replay skips effects that have happened.
         (&[(Done, true), (Not, true)], [RUNS; 3]),
         (&[(Unknown, true)], [unknown, same_key, same_key]),
         (&[(Intent, true)], [unknown, same_key, same_key]),
@@ -144,7 +145,7 @@ fn what_is_known_of_the_effects_decides() {
 #[test]
 fn a_worker_that_died_may_have_done_it() {
     let mut row = with(State::DeadLetter, &[(EffectState::Not, true)]);
-    // A deferral resets `crashes`; `died` keeps the crashes before it.
+    // A deferral resets `crashes`. `died` still has the number of crashes before it.
     row.died = 1;
     assert_eq!(
         soon(&row, policy(ReplayMode::Safe)),
@@ -221,7 +222,7 @@ fn without_its_body_it_cannot_run() {
         COMMITTED
     );
     assert_eq!(fate(&done, force, Some(AT), end), expired);
-    // The event was done late: its body was kept until then, and is kept for another day.
+    // The event was done late. Its body was stored until then, and is stored for another day.
     done.done_at = Some(end);
     assert_eq!(fate(&done, force, Some(AT), end), COMMITTED);
     assert_eq!(fate(&done, force, Some(AT), end + DAY), expired);
@@ -258,7 +259,7 @@ fn what_a_newer_event_has_overtaken_says_so() {
         Fate::LeftOut(LeftOut::Superseded)
     );
     assert_eq!(soon(&row, policy(ReplayMode::Force)), COMMITTED);
-    // The processor would skip it again under any policy.
+    // The processor would skip the event again with any policy.
     let overtaken = Some(AtSource {
         overtaken: true,
         ..AT
@@ -276,7 +277,7 @@ fn what_a_newer_event_has_overtaken_says_so() {
         RECEIVED,
     );
     assert_eq!(held, Fate::LeftOut(LeftOut::AtWork));
-    // Only the last run counts.
+    // The decision depends only on the effects of the last run.
     row.history.push(moment(""));
     assert_eq!(
         soon(&row, policy(ReplayMode::Safe)),

@@ -67,7 +67,7 @@ impl Work<'_> {
         Ok(Exit::Done)
     }
 
-    /// A first secret starts no overlap.
+    /// Returns whether the source has no secret yet. The first secret does not need an overlap.
     fn is_first(&self) -> bool {
         self.live.is_empty()
     }
@@ -85,8 +85,8 @@ impl Work<'_> {
         .tip(format!("webhookctl sources show {name}")))
     }
 
-    /// Sets the flag of the rotation, and then stores the secret, so that only one of two
-    /// concurrent operators uses the slot.
+    /// Sets the operator flag of the rotation, and then stores the secret. The flag prevents two
+    /// operators from using the same slot at the same time.
     async fn put(
         &self,
         rotation: &Rotation,
@@ -117,9 +117,9 @@ impl Work<'_> {
         Err(CliError::new("sources.slot_taken", Exit::Busy, message).into())
     }
 
-    /// The secrets that stay accepted beside a new version. The new version takes the label from
-    /// the previous one, so the previous one must not be in use, and no other rotation may be in
-    /// progress.
+    /// Returns the secrets that stay accepted beside a new version, or an error. A new version
+    /// moves the label of the previous version to the current version. So the previous version must
+    /// not be in use, and no other rotation may be in progress.
     async fn may_move_labels(&self, confirmed: Option<&str>) -> anyhow::Result<Vec<&Secret>> {
         let name = &self.source.name;
         if let Some(confirmed) = confirmed
@@ -168,7 +168,7 @@ fn scheme(source: &Source) -> anyhow::Result<&Scheme> {
     .into())
 }
 
-/// Whether a version in Secrets Manager has this label.
+/// Returns whether a version in Secrets Manager has this label.
 fn is_called(secret: &Secret, label: &str) -> bool {
     secret
         .label()
@@ -176,7 +176,7 @@ fn is_called(secret: &Secret, label: &str) -> bool {
         .is_some_and(|(_, called)| called == label)
 }
 
-/// The next slot: `v2` after one secret, regardless of its name.
+/// Returns the next slot. After one secret, this is `v2`, whatever the name of its slot.
 fn next_slot(live: &[Secret]) -> String {
     let numbers = live.iter().filter_map(|secret| {
         let number = secret.slot().strip_prefix('v')?;

@@ -73,7 +73,8 @@ impl Work<'_> {
         Ok(Exit::Done)
     }
 
-    /// Fails if the removal of the old secrets could reject webhooks that are accepted now.
+    /// Returns an error if the removal of the old secrets could make the catcher reject webhooks
+    /// that it accepts now.
     pub(super) async fn may_finish(
         &self,
         rotation: &Rotation,

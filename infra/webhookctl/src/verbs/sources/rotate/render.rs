@@ -41,7 +41,7 @@ pub(super) fn ended(rotated: &Rotated) -> String {
     )
 }
 
-/// `v4 signed 212 requests in the last 10 minutes, v5 none`
+/// Returns a text such as `v4 signed 212 requests in the last 10 minutes, v5 none`.
 pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64) -> String {
     let other = match stays_count {
         0 => "none".to_owned(),
@@ -68,7 +68,8 @@ pub(super) fn mismatch(name: &str, confirmed: &str) -> CliError {
     )
 }
 
-/// The rotation in Secrets Manager will move the labels.
+/// Returns the error for a rotation that is in progress in Secrets Manager, because that rotation
+/// will move the labels.
 pub(super) fn pending(source: &Source) -> CliError {
     CliError::refused(
         "sources.pending",

@@ -1,4 +1,4 @@
-//! How long the certificate of a URL is valid.
+//! Computes how long the certificate of a URL is valid.
 
 use reqwest::Response;
 use reqwest::tls::TlsInfo;
@@ -8,7 +8,8 @@ use x509_cert::der::Decode as _;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 
-/// `certificate valid for 61 days`. The client has accepted the certificate: there is a response.
+/// Describes the certificate, such as `certificate valid for 61 days`. The client has accepted the
+/// certificate, because there is a response.
 pub(super) fn words(response: &Response, now: UnixMillis) -> String {
     let info = response.extensions().get::<TlsInfo>();
     let days = info
@@ -21,7 +22,8 @@ pub(super) fn words(response: &Response, now: UnixMillis) -> String {
     }
 }
 
-/// The whole days until a DER certificate expires. The client has already verified it.
+/// Returns the whole days until a DER certificate expires. The client has already verified the
+/// certificate.
 fn days_left(certificate: &[u8], now: UnixMillis) -> Option<i64> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let end = certificate.tbs_certificate().validity().not_after;
@@ -37,8 +39,9 @@ mod tests {
 
     use super::*;
 
-    /// A self-signed test certificate, valid until 2027-01-22T10:45:14Z:
-    /// `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=hooks.example.com -days 61`
+    /// A self-signed test certificate, valid until 2027-01-22T10:45:14Z. This command created it:
+    /// `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=hooks.example.com
+    /// -days 61`
     const CERTIFICATE: &str = "\
         MIIBjTCCATOgAwIBAgIUTS6l4pzN7G1FGaVrIWNYxIP46PkwCgYIKoZIzj0EAwIwHDEaMBgGA1UEAwwRaG9va3Mu\
         ZXhhbXBsZS5jb20wHhcNMjYxMTIyMTA0NTE0WhcNMjcwMTIyMTA0NTE0WjAcMRowGAYDVQQDDBFob29rcy5leGFt\

@@ -18,7 +18,7 @@ pub(super) struct Step {
 pub(super) struct Tested {
     pub(super) source: String,
     pub(super) url: String,
-    /// The event of the valid request.
+    /// The event that the valid request created.
     pub(super) id: Option<String>,
     pub(super) passed: usize,
     pub(super) failed: usize,
