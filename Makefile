@@ -19,14 +19,14 @@ MAN := target/man
 DENY := .tools/cargo-deny-0.20.2/bin/cargo-deny
 CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
 VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
-# Executables that ministack runs, and whose instructions `make budgets` counts: as SAM builds them, without link-time
-# optimization, which takes a minute and a half for each function.
+# Builds the executables that ministack runs and that `make budgets` measures. They are built as SAM builds them, but
+# without link-time optimization, which takes a minute and a half for each function.
 UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
-# Of the whole workspace, so that no target builds the dependencies again with fewer features.
+# Every target uses the whole workspace. With fewer crates, cargo would build the dependencies again with fewer features.
 TEST := $(CARGO) test --workspace --locked
 CHAOS := $(TEST) --profile $(PROFILE) --test chaos -- --ignored --nocapture
 SIMULATION := $(CARGO) build --profile simulation --workspace --locked
-# Into folders that git ignores.
+# Installs tools into folders that git ignores.
 INSTALL = CARGO=$(CARGO) PYTHON=$(PYTHON) infra/tests/install $@ $<
 
 .PHONY: $(shell grep -ohE '^[a-z-]+:' $(MAKEFILE_LIST) | tr -d :)
@@ -34,10 +34,10 @@ INSTALL = CARGO=$(CARGO) PYTHON=$(PYTHON) infra/tests/install $@ $<
 help: ## Show the targets for daily work
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-build: # The functions and webhookctl as the tests run them
+build: # Build the functions and webhookctl as the tests run them
 	$(CARGO) build --workspace --locked
 
-# Only the binaries of the demo, without optimization: a quarter of the time of a workspace build.
+# Builds only the binaries of the demo, without optimization. This takes a quarter of the time of a workspace build.
 first:
 	@test -e target/first/webhookctl || echo "First build: about 4 minutes on two cores, 2 GB in target/first."
 	$(CARGO) build --profile first --locked -p webhookctl -p catcher -p processor -p backup-sync
@@ -48,7 +48,7 @@ run: first ## Send the demo's webhooks through the whole system and check each o
 dev: first ## Run the demo and keep it running; DEV="--state DIR" keeps the state
 	target/first/webhookctl dev --demo $(DEV)
 
-release: # The functions as Lambda runs them, for this machine's architecture
+release: # Build the functions as Lambda runs them, for the architecture of this machine
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync
 
 package: $(CHECK)/stamp $(CYCLONEDX) ## Build zips of the functions for both architectures, with SBOMs and checksums, in target/package
@@ -67,8 +67,8 @@ check: $(CHECK)/stamp .venv/scanners/stamp $(DENY) target/fetched ## Check forma
 	.venv/scanners/bin/zizmor --offline --quiet --strict-collection --persona auditor .github
 	$(MAKE) --no-print-directory budgets
 
-# Not a part of check, which must not fail without a network or because of a new advisory.
-advisories: $(DENY) target/fetched # Known vulnerabilities of the dependencies; needs the network
+# Not a part of check, because check must not fail if there is no network or a new advisory.
+advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabilities; needs the network
 	$(DENY) --locked check advisories
 
 # The last step measures response times, so it runs alone.
@@ -76,53 +76,53 @@ test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory chaos
 
-# With the features that the tests add, so that the dependencies are built once for all targets.
+# Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.
 test-build:
 	$(CARGO) build --workspace --all-targets --locked
 
-test-rust: test-build # Unit and integration tests in Rust, on the local stack
+test-rust: test-build # Run the unit and integration tests in Rust, on the local stack
 	CARGO=$(CARGO) $(PYTHON) infra/tests/rust_tests.py
 
-test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) # The invariants of the template and the pages, and that the gates reject faults
+test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) # Check the invariants of the template and the pages, and that the gates reject faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # The ledger and the end-to-end test on ministack, deployed by SAM, and every command of infra/docs/deploy.md
+second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger tests, the end-to-end test and every command of infra/docs/deploy.md on ministack, deployed by SAM
 	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
-chaos: test-build # The real functions with faults in all services; checks the history of the run
+chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) whatever_breaks
 
-chaos-ablations: test-build # The same with one protection removed: the check must fail
+chaos-ablations: test-build # Run chaos with one protection removed: the check must fail
 	$(CHAOS) --test-threads 1 without_
 
-chaos-cells: test-build # Each call of the functions with each kind of fault, twenty times
+chaos-cells: test-build # Test each call of the functions with each kind of fault, twenty times
 	$(CHAOS) each_call
 
-dev-chaos: test-build # The scenarios of `dev --chaos` run to the end and match their descriptions
+dev-chaos: test-build # Check that the scenarios of `dev --chaos` end as their descriptions say
 	$(TEST) --test cli -- --ignored --test-threads 3 dev_chaos
 
-evolution: test-build # These functions and those of the previous release, deployed in turn over one inbox; PREVIOUS=revision selects it
+evolution: test-build # Deploy these functions and those of the previous release in turn on one inbox; PREVIOUS=revision selects the release
 	CARGO=$(CARGO) PREVIOUS=$(PREVIOUS) infra/checks/chaos/previous
 	MITT_PREVIOUS=$(CURDIR)/target/previous MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) evolution
 
 models: # Check the protocol in every reachable state, and that each protection is needed
 	$(CARGO) run --release --locked -p models
 
-simulate: # The functions in virtual time with failing stores; SEED=n repeats a run, EVENTS=n, CASE="strict order" for one case
+simulate: # Run the functions in virtual time with failing stores; SEED=n repeats a run, EVENTS=n sets the size, CASE="strict order" runs one case
 	$(SIMULATION) --bin simulation
 	target/simulation/simulation --seed $(SEED) --events $(EVENTS) $(if $(CASE),--only "$(CASE)")
 
 fuzz: .tools/bin/cargo-fuzz # Run each fuzz target for SECONDS; needs a nightly toolchain
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/checks/fuzz/run $(SECONDS)
 
-properties: # Property tests over every provider, with CASES cases for each property
+properties: # Run the property tests for every provider, with CASES cases for each property
 	MITT_CASES=$(CASES) $(TEST) --profile simulation --test properties
 
 vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(TEST) --test vectors -- --nocapture
 
-foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # The providers' SDKs sign for the catcher and verify our signatures; needs Node 20
+foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # Test signatures with the providers' SDKs: they sign for the catcher and verify our signatures; needs Node 20
 	$(TEST) --test stack -- --ignored foreign
 
 clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
@@ -134,29 +134,29 @@ mutants: test-build .tools/bin/cargo-mutants # Mutate the code that decides: a t
 test-long: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .venv/foreign/stamp $(SIGNERS)/node_modules/stamp ## Run the long tests and print one table; STEPS="chaos fuzz" selects some
 	CARGO=$(CARGO) $(PYTHON) infra/tests/long.py $(STEPS)
 
-budgets: test-build $(CHECK)/stamp $(VALGRIND) # Instructions, requests and write units against infra/bench/budgets.toml; needs valgrind
+budgets: test-build $(CHECK)/stamp $(VALGRIND) # Compare instructions, requests and write units with infra/bench/budgets.toml; needs valgrind
 	$(UNLINKED) CARGO=$(CARGO) PYTHON=$(PYTHON) infra/bench/run budgets
 
-bench: $(VALGRIND) .venv/peers/stamp target/bench/catcher.mjs ## Compare the functions with Node.js, Python and a minimum; needs Node 20
+bench: $(VALGRIND) .venv/peers/stamp target/bench/catcher.mjs ## Compare the functions with Node.js, Python and a minimal program; needs Node 20
 	CARGO=$(CARGO) ROWS="$(ROWS)" infra/bench/run table $(BENCH)
 
 bench-profile: $(VALGRIND) # Profile the instructions, bytes and memory of the catcher; needs valgrind and binutils
 	CARGO=$(CARGO) infra/bench/run profile
 
-bench-verify: # Instructions of verification and of the presets; needs valgrind
+bench-verify: # Count the instructions of verification and of the presets; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
 
-bench-cli: # CPU time of the webhookctl commands, in milliseconds
+bench-cli: # Measure the CPU time of the webhookctl commands, in milliseconds
 	$(SIMULATION)
 	$(PYTHON) infra/tests/bench_cli.py target/simulation/webhookctl
 
-bench-scale: test-build # Cost of list, inspect, stats, receive, claim, sweep and others as the inbox grows; ROWS="1000 100000 1000000"
+bench-scale: test-build # Measure the cost of list, inspect, stats, receive, claim, sweep and others as the inbox grows; ROWS="1000 100000 1000000"
 	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
 
-bench-sweep: # How many of 100,000 due rows one run of sweep and drain handles, in virtual time
+bench-sweep: # Measure how many of 100,000 due rows one run of sweep and drain handles, in virtual time
 	$(TEST) --profile simulation --test rounds -- --ignored --nocapture --test-threads 1 hundred_thousand
 
-cost: # US$ for a million events and for an idle month, counted on this machine; COST="--json", or "--page infra/docs/cost.md"
+cost: # Calculate the cost in US$ of a million events and of an idle month, on this machine; COST="--json", or "--page infra/docs/cost.md"
 	$(SIMULATION)
 	target/simulation/bench cost $(COST)
 
@@ -188,7 +188,7 @@ $(DENY) $(CYCLONEDX) .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .tools/valgr
 target/bench/catcher.mjs: $(NODE_PEER)/node_modules/stamp $(wildcard $(NODE_PEER)/*.mjs) $(NODE_PEER)/package.json
 	cd $(NODE_PEER) && npm run --silent bundle -- --outfile=$(abspath $@)
 
-# Every crate in Cargo.lock, including those for other systems, so that cargo-deny needs no network.
+# Downloads every crate in Cargo.lock, including those for other systems, so that cargo-deny needs no network.
 target/fetched: Cargo.lock
 	$(CARGO) fetch --locked
 	mkdir -p $(@D)

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".venv/check/bin"
 FUNCTIONS = ("backup-sync", "catcher", "processor")
-# The targets of rustc, by Lambda's names of the architectures.
+# The rustc target for each of Lambda's architecture names.
 TARGETS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
 # The earliest time that a zip can store.
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -74,7 +74,7 @@ def read(path: Path) -> bytes:
 
 def zip_bootstrap(binary: bytes, to: Path) -> None:
     entry = zipfile.ZipInfo("bootstrap", EPOCH)
-    entry.create_system = 3  # Unix, whose modes the next line has.
+    entry.create_system = 3  # The value for Unix. The next line sets Unix permissions.
     entry.external_attr = 0o100755 << 16
     entry.compress_type = zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(to, "w") as archive:
@@ -82,18 +82,18 @@ def zip_bootstrap(binary: bytes, to: Path) -> None:
 
 
 def without_place(sbom: str, root: Path) -> str:
-    """The SBOM without the path of the build folder; an error if the text is not a CycloneDX SBOM."""
+    """Returns the SBOM without the path of the build folder. Fails if the text is not a CycloneDX SBOM."""
     text = sbom.replace(f"file://{root}/", "file:///").replace(f"file://{root}", "file:///")
     found = json.loads(text)
     if found.get("bomFormat") != "CycloneDX" or not found.get("components"):
         raise Trouble("an SBOM is not CycloneDX, or lists no components")
     if "serialNumber" in found or str(root) in text:
-        raise Trouble("an SBOM contains the time or place of its build, so each build would give another one")
+        raise Trouble("an SBOM contains the time or the folder of its build, so two builds would differ")
     return text
 
 
 def prebuilt(template: str, architecture: str) -> str:
-    """The template with the zips in place of the sources, and with the architecture of the zips."""
+    """Returns the template with the zips in place of the source folders, and with the architecture of the zips."""
     made, times = re.subn(
         r"(BuildProperties: \{ Binary: (\S+) \}\n(?:(?!BuildProperties)[\s\S])*?CodeUri: )\.\n",
         rf"\g<1>\g<2>-{architecture}.zip\n",
@@ -110,7 +110,7 @@ def prebuilt(template: str, architecture: str) -> str:
 
 
 def sums(folder: Path) -> str:
-    """The checksums, in the format of `sha256sum --check`."""
+    """Returns the checksums in the format of `sha256sum --check`."""
     files = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 

@@ -1,6 +1,6 @@
 """Findings of scanners that infra/accepted.yaml accepts, each with its reason.
 
-An entry without a finding is also a complaint, so that the file stays correct.
+An entry without a finding is also reported, so that the file stays correct.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ACCEPTED = Path(__file__).parents[1] / "accepted.yaml"
 
 @dataclass(frozen=True)
 class Finding:
-    """A tool's finding for one place: a resource, or a statement of a policy."""
+    """A finding of a tool about one place: a resource, or a statement of a policy."""
 
     rule: str
     place: str
@@ -21,7 +21,7 @@ class Finding:
 
 
 def unaccepted(tool: str, found: list[Finding], path: Path = ACCEPTED) -> list[str]:
-    """A sentence for each finding without an entry, and for each entry without a finding."""
+    """Returns a sentence for each finding without an entry, and for each entry without a finding."""
     entries = [entry for entry in read(path) if entry["tool"] == tool]
     open_ones = [finding for finding in found if not any(fits(entry, finding) for entry in entries)]
     stale = [entry for entry in entries if not any(fits(entry, finding) for finding in found)]

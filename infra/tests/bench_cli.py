@@ -16,7 +16,7 @@ from pathlib import Path
 RUNS = 40
 EVENTS = 50
 
-# Interactive commands, and their target in milliseconds.
+# The interactive commands, each with its target in milliseconds.
 COMMANDS = [
     (["--help"], 10),
     (["--version"], 10),
@@ -33,7 +33,7 @@ COMMANDS = [
 
 
 def cost(program, command, folder):
-    """User and system time of one run, in milliseconds, and its exit code."""
+    """Returns the user and system time of one run, in milliseconds, and its exit code."""
     pid = os.fork()
     if pid == 0:
         os.chdir(folder)

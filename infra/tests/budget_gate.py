@@ -18,7 +18,7 @@ SLACK = 0.05
 
 
 def read(path: Path = BUDGETS) -> dict[str, dict]:
-    """The budget of each figure, by its name."""
+    """Returns the budget of each figure, by its name."""
     budgets = {}
     for entry in tomllib.loads(path.read_text())["budget"]:
         name = entry["figure"]
@@ -31,7 +31,7 @@ def read(path: Path = BUDGETS) -> dict[str, dict]:
 
 
 def complaints(figures: dict[str, float], budgets: dict[str, dict]) -> list[str]:
-    """A sentence for each figure above its budget, and for each figure or budget without the other."""
+    """Returns a sentence for each figure above its budget, figure without a budget, and budget without a figure."""
     found = [f"{name} is measured, but has no budget" for name in figures.keys() - budgets.keys()]
     found += [f"{name} has a budget, but is not measured" for name in budgets.keys() - figures.keys()]
     for name in figures.keys() & budgets.keys():

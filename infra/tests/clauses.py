@@ -1,7 +1,7 @@
 """Removes each clause of each condition expression of the ledger, and expects a test to fail.
 
-The next change could lose a clause that no test needs. The conditions are those that the ledger's own
-tests send. The tests remove a clause on its way to DynamoDB, so nothing is built again.
+If no test needs a clause, a later change could remove it by mistake. The script takes the conditions that the
+ledger tests send. A test removes the clause before it sends the condition to DynamoDB, so no rebuild is needed.
 """
 
 import json
@@ -13,10 +13,10 @@ import threading
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Seconds, much longer than the suite takes. A test that hangs without a clause also counts as failed.
+# The timeout in seconds, much longer than the suite takes. A test that hangs without a clause counts as failed.
 PATIENCE = 150
 
-# Clauses that can be removed, and the reason why no test can fail.
+# Clauses whose removal no test can detect, with the reason.
 FENCE = "st = :processing AND epoch = :epoch AND own = :own"
 EQUAL = {
     # For DynamoDB, a missing attribute is unequal to every value. This is not documented.
@@ -40,7 +40,7 @@ def main():
         for number, (condition, cut) in enumerate(cuts, 1):
             file = Path(folder, "cut")
             file.write_text(f"{condition}\n{cut}\n")
-            # First the tests that send the condition; all tests run only if none of these fails.
+            # The tests that send the condition run first. The other tests run only if none of these fails.
             cut_here = {"MITT_CUT": str(file)}
             killed = not (passes(suite, cut_here, ["--exact", *senders[condition]]) and passes(suite, cut_here))
             print(f"{number}/{len(cuts)} {'detected' if killed else 'SURVIVED'}: {condition}  ->  {cut}", flush=True)
@@ -51,7 +51,7 @@ def main():
 
 
 def by_condition(seen):
-    """The tests that send each condition."""
+    """Returns the tests that send each condition."""
     senders = {}
     for line in seen.splitlines():
         test, condition = line.split("\t")
@@ -60,7 +60,7 @@ def by_condition(seen):
 
 
 def without_one(expression):
-    """The expression without each of its clauses in turn, simple or in brackets; empty for a single clause."""
+    """Returns the expression once without each of its clauses, simple or in brackets. Empty for a single clause."""
     inner = expression[1:-1] if is_group(expression) else expression
     for word in (" OR ", " AND "):
         parts = split(inner, word)
@@ -77,7 +77,7 @@ def without_one(expression):
 
 
 def is_group(expression):
-    """Whether the last bracket closes the first."""
+    """Returns whether the last bracket closes the first."""
     if not expression.startswith("("):
         return False
     depth = 0
@@ -100,7 +100,7 @@ def split(expression, word):
 
 
 def built(tree=ROOT, target=ROOT / "target", arguments=("--workspace", "--test", "ledger")):
-    """The test suite that cargo builds for the arguments: the executable and its working folder."""
+    """Returns the executable and the working folder of the test suite that cargo builds for the arguments."""
     command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", *arguments]
     command += ["--target-dir", target]
     run = subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE, text=True)
@@ -111,7 +111,7 @@ def built(tree=ROOT, target=ROOT / "target", arguments=("--workspace", "--test",
 
 
 def passes(suite, variables=(), arguments=(), patience=PATIENCE):
-    """Whether all tests pass; stops at the first failure."""
+    """Returns whether all tests pass. Stops at the first failure."""
     executable, folder = suite
     run = subprocess.Popen(
         [executable, *arguments],

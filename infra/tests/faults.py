@@ -1,6 +1,6 @@
 """Possible faults in template.yaml, and the check that must detect each.
 
-(the check, text of the template, its replacement). A check is the name of a test over the parsed template,
+Each fault is a tuple: (check, text of the template, its replacement). A check is the name of a test over the parsed template,
 or one of the tools of template_gate.py.
 """
 
@@ -95,7 +95,7 @@ FAULTS = [
     ("test_a_second_stack_fits_into_the_same_account", "/aws/lambda/${AWS::StackName}/catcher", "/aws/lambda/catcher"),
     ("test_the_stack_says_its_names_in_one_parameter", "/${AWS::StackName}/names", "/${AWS::StackName}/ingress/names"),
     ("test_the_stack_says_its_names_in_one_parameter", '"spill_queue_url":"${SpillQueue}"', '"spill_queue_url":"${Spills}"'),
-    # The key, the domain, gradual deployment, alarms.
+    # Faults in the KMS key, the domain, gradual deployment and the alarms.
     ("test_the_table_has_a_ceiling_for_what_it_costs", "      WriteOnDemandThroughputSettings: { MaxWriteRequestUnits: !Ref MaxWriteUnits }\n", ""),
     ("test_the_table_has_a_ceiling_for_what_it_costs", "Default: 1000\n", "Default: 100\n"),
     ("test_the_table_forgets_in_time_and_never_by_accident", ", RecoveryPeriodInDays: 35", ", RecoveryPeriodInDays: 1"),

@@ -30,7 +30,7 @@ BUILDS = [
 
 
 def whole_lines(pattern):
-    """The lines of the output that match a pattern."""
+    """Returns the lines of the output that match a pattern."""
 
     def figures(text):
         return [line.strip() for line in text.splitlines() if re.search(pattern, line)]
@@ -39,7 +39,7 @@ def whole_lines(pattern):
 
 
 def storm(text):
-    """The table of the history check, without the counts of injected faults."""
+    """Returns the table of the history check, without the counts of injected faults."""
     wanted = (
         "deliveries events acknowledged done effects answer took lost stuck duplicate_effect missing_effect"
         " double_outcome stale_commit leak late"
@@ -50,7 +50,7 @@ def storm(text):
 
 
 def ablations(text):
-    """The violations in each run without one protection."""
+    """Returns the violations in each run without one protection."""
     rows, name = [], "?"
     for line in text.splitlines():
         if started := re.search(r"(?:^| )(no-[\w-]+): SEED=", line):
@@ -112,7 +112,7 @@ def run_all(own, other):
 
 
 def take(own, other):
-    """The next step of this lane, or the last step of the other lane; `None` if both are empty."""
+    """Returns the next step of this lane, or the last step of the other lane; `None` if both are empty."""
     try:
         return own.popleft() if own else other.pop()
     except IndexError:
@@ -129,7 +129,7 @@ def run(name, settings):
 
 
 def environment():
-    """The environment without the flags of the calling make, which do not apply to the steps."""
+    """Returns the environment without the flags of the calling make, which do not apply to the steps."""
     return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
 
 

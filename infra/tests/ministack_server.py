@@ -1,6 +1,6 @@
-"""ministack with three facts about a request that AWS provides and ministack does not.
+"""Runs ministack and adds three condition keys of a request that AWS sets and ministack does not.
 
-second_opinion.py runs this with the Python of .venv/ministack. Without it, ministack would deny calls
+second_opinion.py runs this script with the Python of .venv/ministack. Without it, ministack would deny calls
 that the roles in template.yaml allow: it does not set `dynamodb:LeadingKeys`, does not know the path of
 `ssm:GetParametersByPath`, and sets `aws:SecureTransport` to false, because clients use no TLS on the
 loopback interface.
@@ -25,7 +25,7 @@ def context_with_keys(body: bytes) -> dict:
 
 
 def partition_keys(request: object) -> Iterator[str]:
-    """The partition keys that a request names, directly or in a transaction."""
+    """Returns the partition keys that a request names, directly or in a transaction."""
     if isinstance(request, list):
         for part in request:
             yield from partition_keys(part)

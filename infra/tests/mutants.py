@@ -14,7 +14,7 @@ from pathlib import Path
 from clauses import ROOT, built, passes
 
 TREE = ROOT / "target/mutants/tree"
-# Not the target folder of the project: cargo would mix the build of the copy with that of the project.
+# A separate target folder. In the folder of the project, cargo would mix the builds of the copy and of the project.
 TARGET = ROOT / "target/mutants/target"
 TOOL = ROOT / ".tools/bin/cargo-mutants"
 
@@ -30,7 +30,7 @@ FILES = [
     ),
 ]
 
-# Seconds, longer than a suite takes. A test that hangs also counts as failed.
+# The timeout in seconds, longer than a suite takes. A test that hangs counts as failed.
 PATIENCE = 120
 
 # The minimum share of mutants that a test must detect.
@@ -76,7 +76,7 @@ def listed():
 
 
 def name(mutant):
-    """The name of a mutant without its line, which can move."""
+    """Returns the name of a mutant without its line number, which can change."""
     return re.sub(r":\d+:\d+:", ":", mutant["name"])
 
 
@@ -91,7 +91,7 @@ def copy():
 
 
 def tried(mutant, judges):
-    """Whether a test detects the mutant. The unit tests of the file run first, if it has any."""
+    """Returns whether a test detects the mutant. The unit tests of the file run first, if it has any."""
     file = TREE / mutant["file"]
     whole = file.read_text()
     file.write_text(changed(whole, mutant))
@@ -108,7 +108,7 @@ def tried(mutant, judges):
 
 
 def module(file):
-    """The module of a file, which is the prefix of its tests."""
+    """Returns the module of a file, which is the prefix of its tests."""
     below = Path(file).relative_to("shared/src").parts[1:]
     if below[0] == "ledger" and len(below) > 1:
         below = below[1:]
@@ -126,7 +126,7 @@ def place(text, where):
 
 
 class Judge:
-    """A test suite over the copy."""
+    """A test suite of the copy."""
 
     UNITS, LEDGER = "units", "ledger"
 
@@ -137,7 +137,7 @@ class Judge:
         return built(TREE, TARGET, self.arguments)
 
     def verdict(self, module=None):
-        """The result of the suite. The tests of the module run first, because they detect most mutants."""
+        """Returns the result of the suite. The tests of the module run first, because they detect most mutants."""
         try:
             suite = self.suite()
         except subprocess.CalledProcessError:

@@ -4,8 +4,8 @@
 
 The gate reads the policies of the roles in template.yaml, and the policies for people in infra/policies. Parliament
 (https://github.com/duo-labs/parliament) knows which condition keys and resources an action supports. No other check
-finds a misspelt key, which IAM treats as a key that never matches. Parliament's lists are of early 2025, so cfn-lint
-checks the names of actions, see template_gate.py. infra/accepted.yaml lists the accepted findings.
+finds a misspelt key, which IAM treats as a key that never matches. Parliament's lists are from early 2025, so cfn-lint
+checks the names of actions (see template_gate.py). infra/accepted.yaml lists the accepted findings.
 """
 
 import json
@@ -33,7 +33,7 @@ EXAMPLES = {
     "SecretsPath": "/mitt",
 }
 
-# The form of `!GetAtt X.Arn`, by type of resource.
+# The ARN that replaces `!GetAtt X.Arn`, by the type of the resource.
 ARNS = {
     "AWS::DynamoDB::GlobalTable": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/NAME",
     "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/NAME",
@@ -49,7 +49,7 @@ class Unknown(Exception):
 
 
 def complaints(template: Path, files: list[Path]) -> list[str]:
-    """A sentence for each finding in the policies that is not accepted."""
+    """Returns a sentence for each finding in the policies that is not accepted."""
     policies = of_template(template) | {path.stem: of_file(path) for path in files}
     return unaccepted("parliament", [*parliament(policies), *wide(policies)])
 
@@ -58,7 +58,7 @@ def complaints(template: Path, files: list[Path]) -> list[str]:
 
 
 def of_template(path: Path) -> dict[str, dict]:
-    """The policies of the roles, by role, policy and set of parameters."""
+    """Returns the policies of the roles, by role, policy and set of parameters."""
     return {
         f"{role}-{policy['PolicyName']}@{name}": spoken(policy["PolicyDocument"], rendered)
         for name, rendered in deployed(path).items()
@@ -73,7 +73,7 @@ def of_file(path: Path) -> dict:
 
 
 def spoken(value, template: dict):
-    """The value with example values for everything that CloudFormation inserts."""
+    """Returns the value with example values for everything that CloudFormation inserts."""
     if isinstance(value, list):
         return [spoken(item, template) for item in value]
     if not isinstance(value, dict):
@@ -135,7 +135,7 @@ def finding(said: dict) -> Finding:
 
 
 def wide(policies: dict[str, dict]) -> list[Finding]:
-    """Wildcards and negations, which parliament accepts if the resource is narrow."""
+    """Finds wildcards and negations, which parliament accepts if the statement names single resources."""
     found = []
     for name, policy in policies.items():
         for statement in policy["Statement"]:
@@ -148,7 +148,7 @@ def wide(policies: dict[str, dict]) -> list[Finding]:
 
 
 def place_of(name: str) -> str:
-    """The name of a policy without its set of parameters."""
+    """Returns the name of a policy without its set of parameters."""
     return name.partition("@")[0]
 
 

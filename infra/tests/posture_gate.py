@@ -21,7 +21,7 @@ CHECKOV = Path(__file__).parents[2] / ".venv/scanners/bin/checkov"
 
 
 def complaints(path: Path) -> list[str]:
-    """A sentence for each finding of checkov that is not accepted."""
+    """Returns a sentence for each finding of checkov that is not accepted."""
     return unaccepted("checkov", findings(path))
 
 
@@ -37,7 +37,7 @@ def findings(path: Path) -> list[Finding]:
 
 def scan(files: list[str]) -> list[Finding]:
     run = subprocess.run(
-        # --skip-download: the download contains only links to explanations.
+        # With --skip-download, checkov does not download the links to its explanations.
         [CHECKOV, *files, "--framework", "cloudformation", "--output", "json", "--skip-download", "--soft-fail"],
         # Ignores the configuration of the user, and does not look for a newer version on the network.
         env=os.environ

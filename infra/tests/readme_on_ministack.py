@@ -2,10 +2,10 @@
 
     .venv/check/bin/python infra/tests/readme_on_ministack.py
 
-The script runs every command of the section, from blocks and sentences, in order on ministack. It uses
-a folder that looks like a fresh checkout, and the build of second_opinion.py. The script fails if a
-command ends with an unexpected exit code. The tables below list every command that the script skips or
-changes; an entry that is not in the page is also a failure.
+The script runs every command of the section in order on ministack, both from code blocks and from
+sentences. It uses a folder that looks like a fresh checkout, and the build of second_opinion.py. The
+script fails if a command ends with an unexpected exit code. The tables below list every command that the
+script skips or changes; an entry that is not in the page is also a failure.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ NOT_HERE = {
 EXAMPLE_REGION = "eu-west-1"
 EXAMPLE_API = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 
-# Answers to the questions of `sam deploy --guided`; to other questions the answer is Return.
+# Answers to the questions of `sam deploy --guided`. To any other question, the script answers with Return.
 ANSWERS = {
     "Stack Name": "mitt",
     "AWS Region": REGION,
     "Parameter Architecture": architecture(),
-    # The file that the earlier commands have edited. On AWS it is built into the functions.
+    # The file that the earlier commands have edited. On AWS, the functions contain this file.
     "Parameter SourcesFile": str(FOLDER / "infra/sources.toml"),
     "Save arguments to configuration file": "n",
 }
@@ -56,13 +56,13 @@ SHOWS = {
     "webhookctl doctor": "You may read everything that doctor checks",
 }
 
-# Commands with another exit code than 0.
+# Commands whose expected exit code is not 0.
 ENDS_WITH = {
     # The doctor finds faults: most sources have no secret, and ministack does not report everything of a table.
     "webhookctl doctor": 5,
 }
 
-# A question is at the end of the current output: `<tab>Stack Name [sam-app]: `.
+# Matches a question at the end of the current output, such as `<tab>Stack Name [sam-app]: `.
 QUESTION = re.compile(r"[\t\n]([^\t\n\[]+) \[[^\t\n]*\]: \Z")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -90,7 +90,7 @@ def on_ministack() -> int:
 
 
 def commands(page: str) -> list[str]:
-    """The commands of the section before its first subsection, one by one."""
+    """Returns the commands of the section before its first subsection."""
     if SECTION not in page:
         raise Astray(f"no section {SECTION!r}")
     section = re.split(r"^##", page.split(SECTION)[1], flags=re.MULTILINE)[0]
@@ -139,7 +139,7 @@ def settle_in() -> None:
 
 
 def here(command: str) -> list[str]:
-    """The words of a command, with Region and URL of this deployment."""
+    """Returns the words of a command, with the Region and the URL of this deployment."""
     if EXAMPLE_API in command:
         outputs = json.loads(describe(os.environ["AWS_ENDPOINT_URL"], os.environ).read_text())
         command = command.replace(EXAMPLE_API, shlex.quote(outputs["ApiUrl"]))

@@ -19,7 +19,7 @@ class Unknown(Exception):
 
 
 def render(template: dict, values: dict[str, str] | None = None) -> dict:
-    """The template with these values for its parameters, and their defaults for the others."""
+    """Returns the template with these values of its parameters. The other parameters have their defaults."""
     values = values or {}
     declared = template.get("Parameters", {})
     view = View.of(template, values)
@@ -51,7 +51,7 @@ class View:
         return {name: self.chosen(part) for name, part in given.items() if name != "Condition"}
 
     def chosen(self, part):
-        """A part with each `Fn::If` resolved, and without values that are `AWS::NoValue`."""
+        """Returns a part with each `Fn::If` resolved, and without values that are `AWS::NoValue`."""
         if isinstance(part, dict):
             if part.keys() == {"Fn::If"}:
                 name, yes, no = part["Fn::If"]

@@ -15,7 +15,7 @@ UNUSED = Path(__file__).with_name("unused_rights.toml")
 
 
 def complaints(folder: Path, table: Path = UNUSED) -> list[str]:
-    """A sentence for each fault."""
+    """Returns a sentence for each fault."""
     granted, used, denied = recorded(folder)
     if not granted:
         return [f"{folder} has no record of permissions"]

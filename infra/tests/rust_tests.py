@@ -1,10 +1,10 @@
-"""Runs all Rust test programs, two at a time: half of them compute, the others mostly wait.
+"""Runs all Rust test programs, two at a time, because half of them mostly wait.
 
     python3 infra/tests/rust_tests.py
 
-The script does the same as `cargo test --workspace`, except documentation tests, which do not exist. It prints the
-output of a program at its end. A failing program does not stop the others. At the end, the script compares the calls
-of the functions with the permissions of their roles.
+The script does the same as `cargo test --workspace`, except documentation tests, because there are none. It prints
+the output of a program when the program ends. A failing program does not stop the others. At the end, the script
+compares the calls of the functions with the permissions of their roles.
 """
 
 import json
@@ -47,7 +47,7 @@ def main():
 
 
 def programs():
-    """Name, executable and folder of each test program; builds them if necessary."""
+    """Returns name, executable and folder of each test program. Builds the programs if necessary."""
     command = [CARGO, "test", "--workspace", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if built.returncode:

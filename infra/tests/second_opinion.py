@@ -123,7 +123,7 @@ def only_one_at_a_time() -> Iterator[None]:
 
 @contextlib.contextmanager
 def emulator() -> Iterator[str]:
-    """The URL of a ministack that runs until the end of the block."""
+    """Starts ministack, which runs until the end of the block, and returns its URL."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     scratch = HOME / "tmp"
@@ -141,7 +141,7 @@ def emulator() -> Iterator[str]:
         "AWS_DEFAULT_REGION": REGION,
         "AWS_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
-        # Enforce the policies of the roles. Only the key `test` may do everything.
+        # ministack enforces the policies of the roles. Only the access key `test` may do everything.
         "AUTH": "true",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
@@ -178,12 +178,12 @@ def wait_until_healthy(process: subprocess.Popen, endpoint: str) -> None:
     raise Trouble(f"ministack was not ready within a minute\n{tail(HOME / 'ministack.log')}")
 
 
-# Requests that bypass any proxy of the machine.
+# Sends requests without any proxy of the machine.
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def client_environment(endpoint: str) -> dict[str, str]:
-    """The environment of a client of the emulator, without any setting that points to the real AWS."""
+    """Returns the environment of a client of the emulator, without any setting that points to the real AWS."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return inherited | {
         "AWS_ENDPOINT_URL": endpoint,
@@ -214,7 +214,7 @@ def build(options: argparse.Namespace) -> None:
     }
     if options.build == "debug":
         environment["SAM_BUILD_MODE"] = "debug"
-    # Not with --cached, which can deploy a binary that is older than its sources.
+    # Without --cached, with which SAM can miss a change in `shared` and deploy an outdated binary.
     command = [CHECK / "sam", "build", "--template", ROOT / "template.yaml", "--build-dir", built]
     command += ["--region", REGION, "--parameter-overrides", f"Architecture={architecture()}"]
     step("sam build", command, environment, timeout=3600)
@@ -273,7 +273,7 @@ def run_command(options: argparse.Namespace, environment: dict[str, str]) -> int
 
 
 def save_function_logs(aws: dict[str, str]) -> None:
-    """Saves the logs of the functions, because the emulator loses them at its end."""
+    """Saves the logs of the functions, because the emulator loses them when it stops."""
     with contextlib.suppress(Exception), clients(aws) as client:
         logs = client("logs")
         for group in logs.describe_log_groups()["logGroups"]:
@@ -284,7 +284,7 @@ def save_function_logs(aws: dict[str, str]) -> None:
 
 @contextlib.contextmanager
 def clients(aws: dict[str, str]) -> Iterator:
-    """boto3 clients of the emulator."""
+    """Returns boto3 clients of the emulator."""
     import boto3  # Only the venv has boto3, and this script has checked that the venv exists.
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -303,7 +303,7 @@ def architecture() -> str:
 
 
 def step(name: str, command: list, environment: dict[str, str], timeout: int) -> None:
-    """Runs one program to its end, with its output in a log file."""
+    """Runs one program until it ends, and writes its output to a log file."""
     path = HOME / f"{name.replace(' ', '-')}.log"
     started = time.monotonic()
     with open(path, "w") as log:
@@ -352,7 +352,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def parents() -> dict[int, int]:
-    """Every running process and its parent, without zombies."""
+    """Returns every running process and its parent, without zombies."""
     if Path("/proc/self/stat").exists():
         rows = []
         for path in Path("/proc").glob("[0-9]*/stat"):

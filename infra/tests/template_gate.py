@@ -2,8 +2,8 @@
 
     python infra/tests/template_gate.py [FILE]
 
-Two checks, because each misses faults that the other finds. `sam validate` runs SAM's transform, but
-does not check its output. cfn-lint knows the resources of CloudFormation, but reads a SAM template
+The gate runs two checks, because each misses faults that the other finds. `sam validate` runs SAM's
+transform, but does not check its output. cfn-lint knows the resources of CloudFormation, but reads a SAM template
 without the transform, and so misses a broken reference, an unknown runtime or a value out of range.
 This gate gives cfn-lint the output of the transform, for several sets of parameters, so that options
 that are off by default are also checked.
@@ -29,7 +29,7 @@ from samtranslator.translator.translator import Translator  # noqa: E402
 
 from render import Unknown, render  # noqa: E402
 
-# Hides its warning that its metrics are not collected.
+# Hides the warning of samtranslator that it does not collect metrics.
 logging.getLogger("samtranslator").setLevel(logging.ERROR)
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
@@ -61,7 +61,7 @@ SETS = {
 
 
 def complaints(path: Path) -> list[str]:
-    """A sentence for each fault of the template; empty if it can be deployed."""
+    """Returns a sentence for each fault of the template. Empty if the template can be deployed."""
     return sam_validate(path) or expanded_lint(path) or rendered_lint(path)
 
 
@@ -77,7 +77,7 @@ def sam_validate(path: Path) -> list[str]:
 
 
 def expanded_lint(path: Path) -> list[str]:
-    """Findings in the template with its conditions, as CloudFormation reads it."""
+    """Returns the findings in the template with its conditions, as CloudFormation reads it."""
     try:
         template = expand(path)
     except InvalidDocumentException as error:
@@ -86,7 +86,7 @@ def expanded_lint(path: Path) -> list[str]:
 
 
 def rendered_lint(path: Path, sets: dict[str, dict[str, str]] = SETS) -> list[str]:
-    """Findings in the deployed resources of each set of parameters."""
+    """Returns the findings in the resources that each set of parameters deploys."""
     found = []
     for name, values in sets.items():
         try:
@@ -102,7 +102,7 @@ def rendered_lint(path: Path, sets: dict[str, dict[str, str]] = SETS) -> list[st
 
 
 def deployed(path: Path) -> dict[str, dict]:
-    """The rendered template for each set of parameters, for tools that cannot resolve conditions."""
+    """Returns the rendered template for each set of parameters, for tools that cannot resolve conditions."""
     return {name: render(expand(path, values), values) for name, values in SETS.items()}
 
 
@@ -117,7 +117,7 @@ def lint(template: dict, *without: str, regions: tuple[str, ...] = (REGION,)) ->
 
 
 def expand(path: Path, values: dict[str, str] | None = None) -> dict:
-    """The transformed template, as if its functions were already uploaded."""
+    """Returns the transformed template, as if its functions were already uploaded."""
     template = yaml_parse(path.read_text())
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})

@@ -25,7 +25,7 @@ def parse(text):
 
 
 def constant(name: str) -> int:
-    """Seconds of a constant in the code."""
+    """Returns the value of a constant in the code, in seconds."""
     found = re.search(rf"^pub const {name}: Duration = Duration::from_secs\((\d+)\);$", TIMING, re.M)
     assert found, f"shared/src/base/timing.rs has no constant {name} in seconds"
     return int(found[1])
@@ -54,13 +54,13 @@ def all_statements(template, role):
 
 
 def statements(template, role):
-    """All statements of a role, with any parameters."""
+    """Returns all statements of a role, also those that depend on parameters."""
     for statement in all_statements(template, role):
         yield statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
 def targets(statement):
-    """The resources of a statement: names in the template, or the service for a path of secrets."""
+    """Returns the resources of a statement: names in the template, or the service of a path of secrets."""
     return {target(resource) for resource in listed(statement["Resource"])}
 
 

@@ -1,4 +1,4 @@
-"""Each clause of a condition is removed once, on its own."""
+"""clauses.py removes each clause of a condition once."""
 
 from clauses import without_one
 

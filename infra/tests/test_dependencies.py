@@ -1,4 +1,4 @@
-"""Each rule of .deny.toml rejects what it is meant to, in a small workspace of its own.
+"""Each rule of .deny.toml rejects a fault in a small separate workspace.
 
 The tests fetch nothing: the dependencies are in the same folder.
 """
@@ -16,7 +16,7 @@ DENY = ROOT / re.search(r"^DENY := (\S+)", (ROOT / "Makefile").read_text(), re.M
 
 @pytest.fixture
 def judged(tmp_path):
-    """Runs cargo-deny on a crate with these dependency lines: whether the crate passes, and the output."""
+    """Runs cargo-deny on a crate with these dependency lines. Returns whether the crate passes, and the output."""
 
     # A separate CARGO_HOME: no registry, and no wait for the lock of another cargo process.
     alone = os.environ | {"CARGO_HOME": str(tmp_path / "cargo")}
@@ -39,7 +39,7 @@ def judged(tmp_path):
 
 
 def rules(folder: Path) -> Path:
-    """Our rules, but without the complaint that such a small tree does not use all allowed licenses."""
+    """Returns our rules without the check for unused licenses: a small workspace does not use all allowed licenses."""
     path = folder / "deny.toml"
     sound = (ROOT / ".deny.toml").read_text()
     path.write_text(sound.replace('unused-allowed-license = "deny"', 'unused-allowed-license = "allow"'))

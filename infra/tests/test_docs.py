@@ -17,7 +17,7 @@ def pages():
 
 
 def prose(page):
-    """The text of a page without its blocks of code."""
+    """Returns the text of a page without its code blocks."""
     return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
@@ -27,18 +27,18 @@ def links(page):
 
 
 def anchors(page):
-    """The anchors that GitHub makes of headings."""
+    """Returns the anchors that GitHub creates for the headings."""
     headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def named(page):
-    """The texts between single backticks."""
+    """Returns the texts between single backticks."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
 def functions():
-    """Each function of the code, as `Type::name` and as `module::name`."""
+    """Returns each function of the code, as `Type::name` and as `module::name`."""
     found = set()
     for folder in ["functions", "shared", "infra"]:
         for file in (ROOT / folder).rglob("*.rs"):

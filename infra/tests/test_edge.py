@@ -1,4 +1,4 @@
-"""infra/edge.yaml: the front of the inbox must neither change a delivery nor block a valid one."""
+"""infra/edge.yaml: CloudFront and WAF in front of the inbox must neither change a delivery nor block a valid one."""
 
 import json
 

@@ -10,7 +10,7 @@ PACKAGES = ["-p", "webhookctl", "-p", "catcher", "-p", "processor", "-p", "backu
 
 
 def listed(text):
-    """The crates of the list; the text after a # is the reason for an added crate."""
+    """Returns the crates of the list. The text after a # is the reason for an added crate."""
     return {line.split("#")[0].strip() for line in text.splitlines() if line.split("#")[0].strip()}
 
 

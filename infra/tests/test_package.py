@@ -23,7 +23,7 @@ SBOM = {"bomFormat": "CycloneDX", "components": [{"bom-ref": f"path+file://{ROOT
 
 @pytest.fixture
 def built(tmp_path):
-    """Stand-ins for binaries and SBOMs."""
+    """Creates files in place of real binaries and SBOMs."""
     for architecture in TARGETS:
         for function in FUNCTIONS:
             binary = tmp_path / "built" / architecture / function / "bootstrap"

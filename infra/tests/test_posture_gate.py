@@ -1,4 +1,4 @@
-"""The gate accepts the template, and rejects open resources, plain-text secrets and needless entries."""
+"""The gate accepts the template, and rejects open resources, plain-text secrets and unnecessary entries."""
 
 import pytest
 import yaml

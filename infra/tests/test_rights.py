@@ -1,4 +1,4 @@
-"""The comparison of calls and permissions reports what is missing on either side."""
+"""The comparison reports calls without a permission, and permissions without a call."""
 
 import pytest
 

@@ -10,10 +10,10 @@ SKIPPED = {"target", "node_modules", "__pycache__"}
 
 
 def rows():
-    """The rows of the page's tables: a guarantee, and the names of its tests."""
+    """Returns the rows of the page's tables: a guarantee, and the names of its tests."""
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("| ") and len(cells) == 2 and cells[1] != "held by":
+        if line.startswith("| ") and len(cells) == 2 and cells[1] != "tests":
             yield cells[0], re.findall(r"`([a-z_0-9]+)`", cells[1])
 
 

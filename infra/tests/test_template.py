@@ -61,7 +61,7 @@ def test_schedules_are_written_as_the_scheduler_reads_them(template):
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
         if task == "sync":
             assert every * 60 == constant("SYNC_EVERY")
-        # After one interval the next run starts, so a delayed start is no longer needed.
+        # The next run starts after one interval. So after this time, the start of a delayed run is not needed.
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
 
 
@@ -82,10 +82,10 @@ def test_sweep_and_drain_come_as_often_as_the_stack_says_and_the_code_counts_on(
         assert schedule["Target"]["RoleArn"] == arn_of("SchedulerRole")
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= min(seconds)
-    # A run ends before the next one starts, or soon after. A run that is cut off loses nothing.
+    # A run ends before the next one starts, or soon after. A run that Lambda stops loses no event.
     timeout = properties(template, "BackupSync")["Timeout"]
     assert constant("SWEEP") < constant("DRAIN") < constant("ROUND_EVERY") <= timeout
-    # Each part of a run ends by itself, and leaves time for the next part to start and finish a call.
+    # Each part of a run has its own deadline, which leaves the next part enough time to start and finish a call.
     assert constant("BACKUP_SYNC") == timeout
     grace = constant("GRACE")
     sweeping = [constant(name) for name in ("SWEEP", "SWEEP_KEYS", "SWEEP_HOLD", "LAST_WORDS", "BACKUP_SYNC")]
@@ -274,7 +274,7 @@ def test_each_function_is_built_from_its_own_binary(template):
         }
         function = properties(template, name)
         assert (function["Runtime"], function["Handler"]) == ("provided.al2023", "bootstrap")
-        # The whole workspace: with only its folder, SAM would not see a change of the shared crate.
+        # CodeUri is the whole workspace. With only the folder of the function, SAM would miss a change of the shared crate.
         assert function["CodeUri"] == "."
         assert function["Architectures"] == [{"Ref": "Architecture"}]
 

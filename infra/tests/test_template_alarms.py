@@ -144,7 +144,7 @@ def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
         assert made["MetricValue"] == f"$.fields.{field}"
         assert (alarm["Namespace"], alarm["MetricName"]) == (made["MetricNamespace"], made["MetricName"])
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
-        # Longer than the time between two runs, so that the alarm does not end between them.
+        # The evaluated time is longer than the time between two runs, so that the alarm does not end between them.
         assert alarm["Period"] * alarm["EvaluationPeriods"] > every
 
 
@@ -154,7 +154,7 @@ def test_silence_of_the_sweep_is_an_alarm(template):
     assert (alarm["Namespace"], alarm["MetricName"]) == (OURS, "ViolatedChecks")
     assert (alarm["TreatMissingData"], alarm["Statistic"]) == ("breaching", "Maximum")
     assert alarm["Threshold"] == 0 and alarm["ComparisonOperator"] == "GreaterThanThreshold"
-    # A line that falls into the next period does not raise the alarm.
+    # Three periods without a line raise the alarm. If one line falls into the next period, the alarm is not raised.
     assert alarm["Period"] == every and alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 3
 
 
@@ -253,7 +253,7 @@ def test_the_commands_that_alarms_name_are_there(template):
 
 
 def is_verb(command):
-    """Whether a command begins with a verb of webhookctl; arguments may follow."""
+    """Returns whether a command begins with a verb of webhookctl. Arguments may follow."""
     words = command.split()
     return any(" ".join(words[:count]) in VERBS for count in range(1, len(words) + 1))
 
@@ -264,7 +264,7 @@ def code(group):
 
 
 def is_logged(field, group):
-    """Whether a line that LogLevel cannot hide has this field: at WARN, ERROR or a variable level, and
+    """Returns whether a line that LogLevel cannot hide has this field: at WARN, ERROR or a variable level, and
     for backup-sync also at INFO."""
     levels = r"warn|error|\$level" + ("|info" if group == "BackupSyncLogs" else "")
     lines = re.findall(rf"tracing::(?:{levels})!\((.*?)\)(?:;|\n *\}};)", code(group), re.S)

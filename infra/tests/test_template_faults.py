@@ -54,7 +54,7 @@ def test_each_check_has_a_fault_that_it_notices():
 
 
 def notices(test, text):
-    """The name of the test if the template fails it, else `None`."""
+    """Returns the name of the test if the template fails it, otherwise `None`."""
     try:
         test(parse(text))
     # A test that looks for a missing part raises one of these errors.
