@@ -325,7 +325,7 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
+async fn the_sweep_sends_a_lost_message_again() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
     // Received long ago by a catcher whose queue was unavailable: a row without a message.
     let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
