@@ -91,7 +91,7 @@ second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
-	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) whatever_breaks
+	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose
 
 chaos-ablations: test-build # Run chaos with one protection removed: the check must fail
 	$(CHAOS) --test-threads 1 without_

@@ -23,7 +23,7 @@ from pathlib import Path
 from second_opinion import CHECK, HOME, REGION, ROOT, architecture, clients, describe
 
 PAGE = ROOT / "infra/docs/deploy.md"
-SECTION = "## Put it in your account"
+SECTION = "## Deploy to your account"
 FOLDER = HOME / "reader"
 LOG = HOME / "readme.log"
 

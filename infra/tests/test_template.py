@@ -22,7 +22,7 @@ def template():
 # -------------------------------------------------------------------- time
 
 
-def test_nothing_outlives_what_it_relies_on(template):
+def test_timeouts_fit_each_other(template):
     effect, lease = constant("EFFECT_TIMEOUT"), constant("LEASE")
     timeout = properties(template, "Processor")["Timeout"]
     visibility = properties(template, "WorkQueue")["VisibilityTimeout"]

@@ -240,7 +240,7 @@ def test_the_runbook_has_a_paragraph_for_each_alarm(template):
         assert len(commands) >= 3, f"{name}: {commands}"
         for command in commands:
             assert is_verb(command), f"{name}: unknown command {command!r} of webhookctl"
-        assert "\nOver when " in text, name
+        assert "\nThe problem is over when " in text, name
 
 
 def test_the_commands_that_alarms_name_are_there(template):

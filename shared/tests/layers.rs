@@ -21,7 +21,7 @@ const FLOORS: [&[&str]; 6] = [
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn a_floor_imports_only_floors_below_it() {
+fn a_layer_imports_only_lower_layers() {
     let floor = |module: &str| {
         let found = FLOORS.iter().position(|floor| floor.contains(&module));
         found.unwrap_or_else(|| panic!("module {module} is missing from FLOORS"))
@@ -36,7 +36,7 @@ fn a_floor_imports_only_floors_below_it() {
 }
 
 #[test]
-fn no_modules_of_a_floor_import_each_other() {
+fn modules_of_shared_have_no_import_cycles() {
     let imports = imports(&root("shared/src"), 2);
     assert!(imports.len() > 35, "{imports:?}");
     assert_eq!(circle(&imports), None);

@@ -327,7 +327,7 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
+async fn the_sweep_sends_a_lost_message_again() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
     // A catcher received the event long ago, while its queue was unavailable. The event has a row
     // but no message.

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_services_answer_is_in_no_log_whatever_its_level() {
+    fn no_log_level_shows_the_responses_of_services() {
         assert_eq!(STATIC_MAX_LEVEL, LevelFilter::DEBUG);
     }
 }

@@ -180,7 +180,7 @@ async fn a_body_is_durable_before_the_row_that_points_to_it() {
 }
 
 #[tokio::test]
-async fn a_large_body_is_in_the_bucket_before_the_row_that_points_to_it() {
+async fn a_large_body_is_in_the_bucket_before_its_row() {
     let table = Table::with_bucket().await;
     let event = large("evt_1", 40_000);
     let (proxy, ledger) = table.through_proxy().await;

@@ -183,7 +183,7 @@ async fn an_event_that_always_fails_ends_as_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_row_of_the_next_version_is_worked_on_and_one_of_a_later_is_left() {
+async fn only_rows_up_to_the_next_version_are_processed() {
     let table = Table::fresh().await;
     assert_eq!(NEWEST_SCHEMA, SCHEMA + 1);
     let next = table.receive(&event("next")).await;
@@ -221,7 +221,7 @@ async fn a_row_of_the_next_version_is_worked_on_and_one_of_a_later_is_left() {
 }
 
 #[tokio::test]
-async fn of_sixteen_workers_one_gets_the_lease() {
+async fn only_one_of_sixteen_workers_gets_the_lease() {
     let table = Table::fresh().await;
     for round in 0..50 {
         let key = table.receive(&event(&format!("evt_{round}"))).await;
@@ -270,7 +270,7 @@ async fn what_a_worker_abandoned_can_be_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn of_sixteen_who_take_over_one_gets_the_lease() {
+async fn only_one_of_sixteen_takeovers_gets_the_lease() {
     let table = Table::fresh().await;
     for round in 0..50 {
         let key = table.receive(&event(&format!("evt_{round}"))).await;

@@ -371,7 +371,7 @@ async fn a_row_that_cannot_be_read_is_durable_all_the_same() {
 }
 
 #[tokio::test]
-async fn of_sixteen_deliveries_at_once_one_is_new() {
+async fn only_one_of_sixteen_parallel_deliveries_is_new() {
     let table = Table::fresh().await;
     for round in 0..50 {
         let event = event(&format!("evt_{round}"));

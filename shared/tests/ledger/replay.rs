@@ -220,7 +220,7 @@ async fn a_claim_that_comes_in_between_wins() {
 }
 
 #[tokio::test]
-async fn a_worker_of_the_last_run_cannot_write_into_this_one() {
+async fn a_worker_of_an_earlier_run_cannot_write() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     let frozen = table.lease(&key, NOW).await;

@@ -337,7 +337,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
 }
 
 #[tokio::test]
-async fn a_row_of_version_one_is_still_read_and_worked_on() {
+async fn a_row_of_version_one_is_read_and_processed() {
     let table = Table::fresh().await;
     let stored: Value = serde_json::from_str(include_str!("data/row-v1.json")).unwrap();
     let item = read_item(&stored);

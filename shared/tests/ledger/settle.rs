@@ -195,7 +195,7 @@ async fn a_dead_letter_moves_to_its_own_part_of_the_index() {
 }
 
 #[tokio::test]
-async fn a_zombie_can_write_nothing() {
+async fn a_worker_cannot_write_after_a_takeover() {
     let table = Table::fresh().await;
     let put_off = Settlement::Deferred {
         why: "it is full".into(),

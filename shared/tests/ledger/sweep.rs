@@ -357,7 +357,7 @@ async fn what_is_used_up_becomes_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn worker_and_sweep_agree_on_what_is_used_up() {
+async fn worker_and_sweep_agree_on_exhausted_attempts() {
     let table = Table::fresh().await;
     let mut apart = Vec::new();
     for state in ["received", "failed", "processing"] {
@@ -414,7 +414,7 @@ async fn a_row_that_only_newer_code_knows_is_not_given_up_by_this() {
 }
 
 #[tokio::test]
-async fn of_sixteen_sweeps_at_once_one_rings() {
+async fn only_one_of_sixteen_parallel_sweeps_sends_a_message() {
     let table = Table::fresh().await;
     for round in 0..50 {
         let key = table.receive(&event(&format!("evt_{round}"))).await;

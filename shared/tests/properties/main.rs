@@ -22,7 +22,7 @@ use support::{
 };
 
 #[test]
-fn what_is_signed_is_accepted_and_what_is_changed_is_not() {
+fn signed_requests_are_accepted_and_changed_ones_rejected() {
     let verifiers = verifiers(can_sign);
     assert!(verifiers.len() > 70, "{}", verifiers.len());
     for verifier in &verifiers {
@@ -42,7 +42,7 @@ fn what_is_signed_is_accepted_and_what_is_changed_is_not() {
 
 /// Every request gets a result without a panic, and none becomes an event.
 #[test]
-fn nothing_that_a_request_holds_is_believed_or_ends_in_a_panic() {
+fn no_unsigned_request_is_accepted_or_causes_a_panic() {
     let proving = |scheme: &Scheme| !matches!(scheme.kind, Kind::FetchBack | Kind::None);
     let verifiers = verifiers(proving);
     for verifier in &verifiers {

@@ -28,7 +28,7 @@ fn lines(inbox: &Inbox, text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_request_with_an_unknown_key_is_no_fault_of_ours() {
+async fn a_request_with_an_unknown_key_raises_no_alarm() {
     let folder = std::env::temp_dir().join(format!("mitt-alarms-{}", unique()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("sources.toml");

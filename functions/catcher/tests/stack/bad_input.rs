@@ -454,7 +454,7 @@ async fn an_event_that_is_no_request_is_an_error_that_names_what_is_missing() {
 }
 
 #[tokio::test]
-async fn not_even_a_talkative_log_tells_a_secret_or_a_body() {
+async fn the_debug_log_has_no_secret_and_no_body() {
     let mut options = options();
     options
         .parameters

@@ -414,7 +414,7 @@ async fn without_the_ledger_an_event_is_spilled_in_time() {
 }
 
 #[tokio::test]
-async fn without_the_queue_an_event_is_kept_all_the_same() {
+async fn without_the_queue_an_event_is_still_stored() {
     let mut shaky = Shaky::start().await;
     shaky.expect_kept("healthy, cold", b"").await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
@@ -448,7 +448,7 @@ async fn without_the_bucket_only_bodies_beyond_a_message_have_to_wait() {
 }
 
 #[tokio::test]
-async fn without_secrets_at_the_start_nobody_is_refused() {
+async fn without_secrets_at_the_start_every_answer_is_503() {
     let mut shaky = Shaky::start().await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.ssm.break_down(fault).await;

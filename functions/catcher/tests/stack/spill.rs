@@ -83,7 +83,7 @@ async fn a_put_that_was_applied_after_all_and_its_spilled_copy_are_one_event() {
 }
 
 #[tokio::test]
-async fn without_both_stores_nothing_is_promised() {
+async fn without_both_stores_no_event_is_acknowledged() {
     let mut shaky = Shaky::start().await;
     shaky.expect_kept("healthy, cold", b"").await;
     for fault in FAULTS {
@@ -151,7 +151,7 @@ async fn a_ledger_that_keeps_failing_is_left_alone_for_a_while() {
 }
 
 #[tokio::test]
-async fn of_many_events_among_many_faults_none_that_was_acknowledged_is_lost() {
+async fn store_faults_lose_no_acknowledged_event() {
     let mut shaky = Shaky::start().await;
     shaky.expect_kept("healthy, cold", b"").await;
     let faults = [

@@ -64,7 +64,7 @@ async fn a_message_that_names_no_event_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_message_of_newer_code_is_brought_again() {
+async fn a_message_of_newer_code_returns_to_the_queue() {
     let inbox = Inbox::shared().await;
     let key = inbox.new_event().await;
     for version in [0, 2, 3, u32::MAX] {
@@ -184,7 +184,7 @@ async fn attributes_of_other_code_outlive_the_work() {
 }
 
 #[tokio::test]
-async fn a_row_of_newer_code_is_left_to_newer_code() {
+async fn a_row_of_newer_code_is_not_processed() {
     let inbox = Inbox::shared().await;
     for version in [3, 4, 1_000_000] {
         let key = inbox.new_event().await;

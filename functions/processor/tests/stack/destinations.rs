@@ -164,7 +164,7 @@ impl Fate {
 }
 
 #[tokio::test]
-async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
+async fn each_kind_of_destination_gets_the_event_in_its_format() {
     let world = World::start(&["SQS"]).await;
     let body = json!({ "customer": "cus_1", "amount": 12 });
     let key = world.event("every-kind", "push", &body).await;

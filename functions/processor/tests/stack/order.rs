@@ -240,7 +240,7 @@ fn note(row: &Row) -> &str {
 }
 
 #[tokio::test]
-async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
+async fn the_last_effect_of_each_entity_is_its_newest_version() {
     let running = Running::start().await;
     let entities = ["one", "two", "three", "four"];
     let mut events: Vec<Value> = Vec::new();

@@ -173,14 +173,14 @@ const TIGHT: Day = Day {
 };
 
 #[test]
-fn a_cursor_at_the_end_of_the_run_loses_what_was_listed_while_it_ran() {
+fn a_cursor_set_to_the_end_of_the_run_loses_events() {
     assert_eq!(TIGHT.live(EVENTS).missed, 0);
     let flaw = Some(Flaw::CursorAtTheEnd);
     assert!(Day { flaw, ..TIGHT }.live(EVENTS).missed > 0);
 }
 
 #[test]
-fn a_list_that_leaves_out_the_first_moment_loses_what_happened_in_it() {
+fn a_list_without_its_first_moment_loses_events() {
     let day = Day {
         overlap: "10m",
         takes: Duration::from_millis(80),
@@ -192,7 +192,7 @@ fn a_list_that_leaves_out_the_first_moment_loses_what_happened_in_it() {
 }
 
 #[test]
-fn a_cursor_that_moves_before_the_puts_loses_what_a_death_left_behind() {
+fn a_cursor_moved_before_the_puts_loses_events_in_a_crash() {
     let flaw = Some(Flaw::AdvanceBeforePuts);
     let day = Day {
         flaw,

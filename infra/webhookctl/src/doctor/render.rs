@@ -9,12 +9,12 @@ const BEGIN: &str = "\
 
 `webhookctl doctor` checks the configuration and the health of a deployment. Each check has a stable
 name, a reason and a fix. `--only` takes names and groups. Exit code 5 means that a check failed;
-with `--strict`, a warning is enough. A check that cannot run is reported as not checked, and does
-not count as passed: the local stack has no alarms, and an operator may lack a permission. `doctor`
-changes nothing and reads no secret; only `--end-to-end` sends an event, to a source whose only
-action is `keep`.
+with `--strict`, a warning is enough. If a check cannot run, `doctor` reports it as not checked, and
+does not count it as passed. For example, the local stack has no alarms, and an operator may lack a
+permission. `doctor` changes nothing and reads no secret. Only `--end-to-end` sends an event, to a
+source whose only action is `keep`.
 
-This page is written by `make docs` from the checks themselves.
+`make docs` generates this page from the checks.
 ";
 
 /// The whole page.

@@ -84,7 +84,7 @@ fn a_port_that_is_taken_is_named() -> anyhow::Result<()> {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_everything_was_killed() -> anyhow::Result<()> {
+fn acknowledged_events_survive_a_kill_of_all_processes() -> anyhow::Result<()> {
     let folder = Folder::new("kill")?;
     let dev = start(&folder)?;
     // The sender sends without a pause while the test kills the stack.

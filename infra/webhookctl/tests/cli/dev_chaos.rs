@@ -98,7 +98,7 @@ fn an_outage_delays_and_loses_nothing() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_call_that_outlasts_its_lease_is_broken_off_before_and_has_one_effect() -> anyhow::Result<()> {
+fn a_call_longer_than_its_lease_has_one_effect() -> anyhow::Result<()> {
     let lesson = Lesson::begin("slow")?;
     assert_eq!(lesson.next("event", "sent")?["status"], 200);
     assert_eq!(lesson.next("change", "failed")?["attempt"], 1);
@@ -108,8 +108,7 @@ fn a_call_that_outlasts_its_lease_is_broken_off_before_and_has_one_effect() -> a
 
 #[test]
 #[ignore = "takes minutes: make dev-chaos"]
-fn a_worker_that_dies_after_the_effect_is_replaced_and_the_effect_is_not_repeated()
--> anyhow::Result<()> {
+fn a_crash_after_an_effect_does_not_repeat_the_effect() -> anyhow::Result<()> {
     let lesson = Lesson::begin("crash-after-commit")?;
     lesson.next("event", "crash")?;
     assert_eq!(lesson.requests()?, 2);

@@ -20,7 +20,7 @@ async fn without(protection: Protection, name: &str, weather: Weather, broken: &
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos-ablations"]
-async fn without_the_fence_who_stood_still_overwrites_its_successor() {
+async fn without_the_fence_a_stopped_worker_overwrites_the_next() {
     // Few processors are stopped, so that other workers have time to take over before the stopped
     // ones continue.
     let weather = Weather {
@@ -46,7 +46,7 @@ async fn without_the_condition_a_duplicate_is_a_new_event() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos-ablations"]
-async fn without_the_sweep_what_is_forgotten_stays_forgotten() {
+async fn without_the_sweep_an_event_without_a_message_is_stuck() {
     let weather = Weather {
         faults: 0.2,
         // A sweep would have sent the message within this time.
@@ -58,7 +58,7 @@ async fn without_the_sweep_what_is_forgotten_stays_forgotten() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos-ablations"]
-async fn without_keys_the_downstream_does_it_twice() {
+async fn without_keys_the_destination_applies_effects_twice() {
     let weather = Weather {
         downstream_faults: 0.2,
         ..Weather::calm(DELIVERIES)

@@ -33,7 +33,7 @@ const UNKNOWN: &str = "later_code";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the previous release: make evolution"]
-async fn this_release_and_the_one_before_share_an_inbox() {
+async fn this_release_and_the_previous_one_share_an_inbox() {
     let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let weather = Weather {
         previous: Some(Previous::from_env()),

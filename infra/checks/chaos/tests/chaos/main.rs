@@ -41,7 +41,7 @@ async fn on_a_calm_day_every_event_is_done_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos"]
-async fn whatever_breaks_no_acknowledged_event_is_lost_or_done_twice() {
+async fn faults_lose_no_acknowledged_event_and_repeat_none() {
     let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let verdict = Run::of("storm", Weather::storm(deliveries)).await;
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());

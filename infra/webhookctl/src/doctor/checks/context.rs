@@ -8,7 +8,7 @@ pub(super) static ACCOUNT: Check = Check {
     title: "The credentials belong to the account of the context",
     why: "Stacks of two accounts can have the same names, and a change would go to the wrong \
           stack.",
-    fix: "name the profile of the account with --profile NAME, or correct `account` of the context",
+    fix: "pass --profile NAME with a profile of this account, or correct `account` of the context",
     judge: account,
 };
 

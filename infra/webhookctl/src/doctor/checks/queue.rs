@@ -19,8 +19,8 @@ const LONGEST: u64 = 14 * 24 * 3600;
 pub(super) static PARTIAL_BATCH: Check = Check {
     name: "queue.partial_batch",
     title: "Partial batch responses are enabled",
-    why: "Without ReportBatchItemFailures, one bad message makes its whole batch return again and \
-          again.",
+    why: "Without ReportBatchItemFailures, SQS delivers the whole batch again if the processor \
+          fails on one message.",
     fix: "aws lambda update-event-source-mapping --uuid … --function-response-types \
           ReportBatchItemFailures",
     judge: partial_batch,
@@ -55,8 +55,8 @@ pub(super) static DLQ_RETENTION: Check = Check {
 pub(super) static MAX_RECEIVES: Check = Check {
     name: "queue.max_receives",
     title: "A message gets enough receives before it is a dead letter",
-    why: "Polls that Lambda throttles count as receives. With fewer than five receives, a busy \
-          minute sends messages to the dead-letter queue.",
+    why: "Polls that Lambda throttles count as receives. With fewer than five receives, SQS moves \
+          messages to the dead-letter queue during a short peak.",
     fix: "set maxReceiveCount of the RedrivePolicy to 10, as in template.yaml",
     judge: max_receives,
 };
@@ -64,9 +64,9 @@ pub(super) static MAX_RECEIVES: Check = Check {
 pub(super) static SPILL: Check = Check {
     name: "queue.spill",
     title: "Spilled events are kept until the table is available",
-    why: "The spill queue holds whole events while the table is unavailable. It must keep them for \
-          the maximum of SQS. It must not redrive them, because a redrive does not reset their \
-          age.",
+    why: "The spill queue stores whole events while the table is unavailable. It must keep them \
+          for the maximum retention of SQS. It must not have a redrive policy, because a redrive \
+          does not reset the age of a message.",
     fix: "set MessageRetentionPeriod of SpillQueue to 1209600, and remove its RedrivePolicy",
     judge: spill,
 };
@@ -74,7 +74,8 @@ pub(super) static SPILL: Check = Check {
 pub(super) static DEPTH: Check = Check {
     name: "queue.depth",
     title: "The queues are short",
-    why: "Waiting events are late, and spilled events wait for an unavailable table.",
+    why: "Many waiting messages mean that events are late, or that spilled events wait because the \
+          table is unavailable.",
     fix: "check the log of the processor and of backup-sync, and `webhookctl inbox list`",
     judge: depth,
 };
@@ -92,8 +93,8 @@ pub(super) static WORK_DEAD_LETTERS: Check = Check {
 pub(super) static FAILED_RUNS: Check = Check {
     name: "queue.failed_runs",
     title: "Every run of backup-sync succeeded",
-    why: "A run that failed, or was never started, leaves a message. The sync or the sweep may not \
-          be running.",
+    why: "If a run fails or does not start, a message goes to OpsDeadLetters. The message can mean \
+          that the sync or the sweep no longer runs.",
     fix: "check the log of backup-sync, correct the fault, then purge OpsDeadLetters",
     judge: failed_runs,
 };

@@ -23,7 +23,7 @@ pub(super) static PRESENT: Check = Check {
 pub(super) static AGE: Check = Check {
     name: "secret.age",
     title: "No secret is older than a year",
-    why: "The longer a secret is in use, the more people and machines have seen it.",
+    why: "The longer a secret is in use, the more people and machines may know it.",
     fix: "rotate it: store the new secret in another slot, change it at the provider, then delete \
           the old slot",
     judge: age,
@@ -32,7 +32,7 @@ pub(super) static AGE: Check = Check {
 pub(super) static UNUSED: Check = Check {
     name: "secret.unused",
     title: "Every stored secret belongs to a source",
-    why: "An unused secret is a typo in a name, or can be deleted.",
+    why: "An unused secret can be deleted, or its name has a typo.",
     fix: "run aws ssm delete-parameter --name …, or correct the name in infra/sources.toml",
     judge: unused,
 };

@@ -11,8 +11,8 @@ const OUTAGE_S: u64 = 3600;
 pub(super) static OUTAGE: Check = Check {
     name: "source.outage",
     title: "An outage of an hour loses no events",
-    why: "How long the provider retries, and how far back the sync can list events, decide which \
-          events an outage of the stack loses.",
+    why: "An event is lost only if an outage of the stack lasts longer than the retries of the \
+          provider, and the sync can no longer list the event.",
     fix: "add a [source.sync] to the source if its preset has one; `webhookctl sources show` has \
           details",
     judge: outage,
@@ -31,7 +31,8 @@ pub(super) static SYNC: Check = Check {
 pub(super) static SILENT: Check = Check {
     name: "source.silent",
     title: "No source is silent",
-    why: "A disabled endpoint, a wrong URL or a lost secret at the provider all look like silence.",
+    why: "A source becomes silent if its endpoint is disabled, or if the provider has a wrong URL \
+          or no secret.",
     fix: "run webhookctl endpoint show, or check the page of deliveries at the provider",
     judge: silent,
 };

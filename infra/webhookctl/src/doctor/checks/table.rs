@@ -30,7 +30,7 @@ pub(super) static TTL: Check = Check {
 pub(super) static RECOVERY: Check = Check {
     name: "table.recovery",
     title: "The table can be restored to any second of the last 35 days",
-    why: "Otherwise, an error in Mitt or by an operator in the ledger cannot be undone.",
+    why: "Otherwise, wrong changes by Mitt or by an operator cannot be undone.",
     fix: "aws dynamodb update-continuous-backups --table-name … --point-in-time-recovery-specification \
           PointInTimeRecoveryEnabled=true",
     judge: recovery,
@@ -39,7 +39,7 @@ pub(super) static RECOVERY: Check = Check {
 pub(super) static PROTECTED: Check = Check {
     name: "table.protected",
     title: "The table cannot be deleted by mistake",
-    why: "The table holds acknowledged events that are not done yet, which no provider sends \
+    why: "The table contains acknowledged events that are not done yet, and no provider sends them \
           again.",
     fix: "aws dynamodb update-table --table-name … --deletion-protection-enabled",
     judge: protected,

@@ -12,8 +12,9 @@ const TIMES: u64 = 6;
 pub(super) static CHAIN: Check = Check {
     name: "timing.chain",
     title: "Effect < lease ≤ function timeout < visibility",
-    why: "If a message becomes visible while its event is processed, it wakes a second worker. If \
-          a function ends before its lease, its events wait until the lease expires.",
+    why: "If a message becomes visible while a worker processes its event, SQS delivers it to a \
+          second worker. If a function ends before its lease, its events wait until the lease \
+          expires.",
     fix: "set Timeout of the processor and VisibilityTimeout of both queues to the values in \
           template.yaml, 60 and 360 seconds",
     judge: chain,
@@ -22,7 +23,7 @@ pub(super) static CHAIN: Check = Check {
 pub(super) static WINDOW: Check = Check {
     name: "timing.window",
     title: "The batch window is included in the visibility",
-    why: "Messages that wait for a full batch are already hidden.",
+    why: "The visibility timeout of a message begins before Lambda waits for a full batch.",
     fix: "set MaximumBatchingWindowInSeconds of the mapping to 0, or raise VisibilityTimeout",
     judge: window,
 };
@@ -31,7 +32,7 @@ pub(super) static CATCHER: Check = Check {
     name: "timing.catcher",
     title: "The timeout of the catcher is longer than its budget",
     why: "The catcher answers within its budget even if the stores do not respond. With a shorter \
-          timeout, it gives no answer.",
+          timeout, Lambda stops the catcher before it answers.",
     fix: "set Timeout of the catcher to the value in template.yaml, 10 seconds",
     judge: catcher,
 };

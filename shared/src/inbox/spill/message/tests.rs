@@ -92,7 +92,7 @@ fn events_share_messages_and_none_is_too_long() {
 }
 
 #[test]
-fn a_message_of_this_version_is_read_for_ever() {
+fn a_message_of_this_version_stays_readable() {
     let text = concat!(
         r#"{"v":1,"events":[{"key":"E#acme#evt_1","rcv":1795169681118,"pvd":"acme","#,
         r#""pre":"generic-hmac","ty":"job.done","via":"webhook","prv":"body","cfg":"c0ffee","#,
