@@ -218,7 +218,7 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
     let listed = webhookctl(&inbox, "quarantine list").await;
     let told = String::from_utf8(listed.stderr).unwrap();
     assert!(
-        told.contains("github-main") && told.contains("is used up"),
+        told.contains("github-main") && told.contains("the daily limit is reached"),
         "{told}"
     );
 }
