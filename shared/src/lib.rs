@@ -1,9 +1,10 @@
 //! The library behind Mitt's functions and its CLI.
 //!
 //! # Layout
-//! A module imports its own floor and the floors below it; `tests/layers.rs` checks it.
+//! A module imports only modules of lower layers, and its own submodules; `tests/layers.rs` checks
+//! this.
 //!
-//! | floor | what it does |
+//! | layer | what it does |
 //! |---|---|
 //! | [`base`] | general helpers: time, randomness, environment, JSON paths, retry waits |
 //! | [`webhook`] | verifies requests: envelope, preset, verification, event, signing |

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The floors of `shared`, from the lowest to the highest. A floor imports only its own modules and
-/// lower floors.
-const FLOORS: [&[&str]; 6] = [
+/// The modules in each layer of `shared`, from the lowest layer to the highest. A module imports
+/// only modules of lower layers, and its own submodules.
+const LAYERS: [&[&str]; 6] = [
     &["base"],
     &["webhook"],
     &["sources", "aws"],
@@ -22,15 +22,15 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn a_layer_imports_only_lower_layers() {
-    let floor = |module: &str| {
-        let found = FLOORS.iter().position(|floor| floor.contains(&module));
-        found.unwrap_or_else(|| panic!("module {module} is missing from FLOORS"))
+    let layer = |module: &str| {
+        let found = LAYERS.iter().position(|layer| layer.contains(&module));
+        found.unwrap_or_else(|| panic!("module {module} is missing from LAYERS"))
     };
     let imports = imports(&root("shared/src"), 1);
-    assert_eq!(imports.len(), FLOORS.concat().len(), "{imports:?}");
+    assert_eq!(imports.len(), LAYERS.concat().len(), "{imports:?}");
     for (module, imported) in &imports {
         for other in imported {
-            assert!(floor(other) < floor(module), "{module} imports {other}");
+            assert!(layer(other) < layer(module), "{module} imports {other}");
         }
     }
 }
@@ -104,14 +104,14 @@ fn imports(source: &Path, depth: usize) -> Imports {
     let modules: BTreeSet<_> = found.keys().cloned().collect();
     for (module, imported) in &mut found {
         // A name that is not a module is defined in the file of its first part.
-        let floor = |name: &str| name.split("::").next().unwrap_or_default().to_owned();
+        let top = |name: &str| name.split("::").next().unwrap_or_default().to_owned();
         let known = imported.iter().map(|name| {
             let is_module = modules.contains(name);
-            if is_module { name.clone() } else { floor(name) }
+            if is_module { name.clone() } else { top(name) }
         });
         *imported = known.filter(|other| modules.contains(other)).collect();
-        // The file of a floor declares the modules of the floor, which is not an import.
-        let is_own = |other: &str| floor(other) == *module || *other == floor(module);
+        // The file of a top-level module declares its submodules, which is not an import.
+        let is_own = |other: &str| top(other) == *module || *other == top(module);
         imported.retain(|other| other != module && !is_own(other));
     }
     found

@@ -125,7 +125,7 @@ impl Catcher {
                     tracing::warn!(
                         source = source.name,
                         count,
-                        "the daily quota of rejected requests of {} is used up",
+                        "the daily limit of rejected requests of {} is reached",
                         source.name
                     );
                 }

@@ -89,7 +89,7 @@ impl Selection {
         self.with_fields(inbox, rows, &mut Cost::default()).await
     }
 
-    /// Returns whether a row matches. Ignores the conditions on the time of receipt and the status.
+    /// Returns whether a row matches. Ignores `since` and the status, but not `until`.
     pub(crate) fn follows(&self, row: &Row, inbox: &Deployment) -> bool {
         let anywhere = Self {
             statuses: Vec::new(),
