@@ -4,7 +4,7 @@ use std::{env, fmt::Write as _, fs, path::Path};
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "cargo tells a build script where to write"
+    reason = "Cargo passes the output directory in an environment variable"
 )]
 fn main() {
     let root = env!("CARGO_MANIFEST_DIR");
@@ -15,7 +15,7 @@ fn main() {
 
     let mut files: Vec<_> = fs::read_dir(&presets)
         .expect("shared/presets is a directory")
-        .map(|entry| entry.expect("its entries can be read").path())
+        .map(|entry| entry.expect("the entries of the folder can be read").path())
         .filter(|path| path.extension().is_some_and(|ext| ext == "toml"))
         .collect();
     files.sort();
@@ -25,11 +25,11 @@ fn main() {
         let id = file
             .file_stem()
             .and_then(|stem| stem.to_str())
-            .expect("a plain file name");
+            .expect("the file name of a preset is UTF-8");
         writeln!(code, "    ({id:?}, include_str!({:?})),", file.display())
-            .expect("a string grows");
+            .expect("a write to a string does not fail");
     }
     code.push_str("];\n");
-    let out = env::var("OUT_DIR").expect("cargo sets it");
+    let out = env::var("OUT_DIR").expect("Cargo sets OUT_DIR");
     fs::write(Path::new(&out).join("presets.rs"), code).expect("OUT_DIR can be written");
 }

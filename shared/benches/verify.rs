@@ -1,9 +1,10 @@
 //! Measures the cost of verifying one webhook of 2 KB, and of parsing the presets at a cold start.
 //!
-//! Valgrind counts the instructions of this same program: `verify CASE TIMES` runs a case that many
-//! times, and the difference between zero and more runs is the cost of one. The counts are
-//! reproducible. Valgrind does not support SHA extensions, so hashing costs more than on a machine
-//! that has them. The times depend on the machine and only show proportions.
+//! Valgrind counts the instructions of this program. `verify CASE TIMES` runs a case `TIMES` times.
+//! The cost of one run is computed from the difference between several runs and zero runs. The
+//! counts are reproducible. Valgrind does not support SHA extensions, so the counts for hashing are
+//! higher than on a machine with SHA extensions. The times depend on the machine, and only show
+//! proportions.
 
 #![expect(clippy::unwrap_used, reason = "a failed case must not print a number")]
 #![expect(clippy::print_stdout, reason = "the benchmark prints a table")]
@@ -26,7 +27,7 @@ use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
-/// A preset, and the kind of signature that it represents.
+/// The presets, each with the kind of signature that it represents.
 const VERIFY: [(&str, &str); 8] = [
     ("github", "HMAC of the body, hex"),
     ("stripe", "the same with a time, in a list"),
@@ -43,11 +44,12 @@ const READ: [(&str, &str); 4] = [
     ("read stripe", "one preset"),
     ("read slack", "one preset"),
     ("read embedded", "infra/sources.toml with its presets"),
-    ("read all", "all presets; no function does this"),
+    ("read all", "all presets, which no function parses at once"),
 ];
 
 fn main() {
-    // Cargo passes `--bench` as the only argument, so two arguments mean a run under valgrind.
+    // Cargo passes `--bench` as the only argument. Two arguments mean that valgrind runs this
+    // program.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [case, times] = arguments.as_slice() {
         run(case, times.parse().unwrap());
@@ -69,7 +71,7 @@ fn row(case: &str, what: &str, times: u32) {
     println!("{case:<26}{counted:>14}{:>10.1}   {what}", micros(case));
 }
 
-/// The instructions of a run of this program, counted by valgrind.
+/// Returns the number of instructions of a run of this program, which valgrind counts.
 fn instructions(case: &str, times: u32) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=no"])
@@ -85,7 +87,7 @@ fn instructions(case: &str, times: u32) -> u64 {
     count.parse().unwrap()
 }
 
-/// The fastest of several rounds, in microseconds per run.
+/// Returns the time of the fastest of several rounds, in microseconds per run.
 fn micros(case: &str) -> f64 {
     let mut work = prepared(case);
     let rounds = (0..20).map(|_| {
@@ -144,7 +146,7 @@ fn verification(preset: &str) -> Box<dyn FnMut()> {
     })
 }
 
-/// A signed request of about 2 KB.
+/// Returns a signed request of about 2 KB.
 fn request(verifier: &Verifier) -> (Envelope, Secret) {
     let preset = verifier.preset.id.as_str();
     let envelope = Envelope {
@@ -184,7 +186,7 @@ fn discord(mut envelope: Envelope) -> (Envelope, Secret) {
     (envelope, Secret::new("current", public))
 }
 
-/// The usual number of headers behind a gateway.
+/// Returns as many headers as a request has behind a gateway.
 fn headers(preset: &str) -> Vec<(&'static str, &'static str)> {
     let kind = match preset {
         "twilio" => "application/x-www-form-urlencoded",

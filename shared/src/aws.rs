@@ -1,9 +1,9 @@
-//! Clients of the AWS services, with the credentials in Lambda's environment, or with an operator's
-//! own credentials provider.
+//! Clients of the AWS services. The functions use the credentials in their environment, and the CLI
+//! uses the credentials provider of the operator.
 //!
-//! The SDK's default chain of credential providers costs more instructions at a cold start than the
-//! rest of the catcher. Lambda does not need it: keys and region are in the environment. All
-//! timeouts are explicit, because the SDK sets no read timeout.
+//! At a cold start, the SDK's default chain of credential providers runs more instructions than the
+//! rest of the catcher. Lambda does not need the chain, because the keys and the region are in the
+//! environment. All timeouts are explicit, because the SDK sets no read timeout by default.
 
 mod https;
 mod lazy;
@@ -26,7 +26,7 @@ pub use lazy::Lazy;
 
 use crate::base::env::env_var;
 
-/// The timeouts and the number of attempts of a call.
+/// The timeouts of a call, and its maximum number of attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct CallPolicy {
     pub connect: Duration,
@@ -35,22 +35,22 @@ pub struct CallPolicy {
 }
 
 impl CallPolicy {
-    /// For the catcher, because the sender waits for its response.
+    /// The policy of the catcher. It is short, because the provider waits for the response.
     pub const SHORT: Self = Self {
         connect: Duration::from_millis(500),
         attempt: Duration::from_millis(700),
         attempts: 2,
     };
 
-    /// For workers.
+    /// The policy of the other functions and of the CLI.
     pub const LONG: Self = Self {
         connect: Duration::from_secs(2),
         attempt: Duration::from_secs(5),
         attempts: 3,
     };
 
-    /// For destinations of events: one attempt, as long as an effect may take. The ledger decides
-    /// about retries.
+    /// The policy for destinations of events. A call has only one attempt, because the ledger
+    /// schedules the retries. The attempt ends before the time limit of an effect.
     pub const ONCE: Self = Self {
         connect: Duration::from_secs(2),
         attempt: Duration::from_secs(20),
@@ -63,14 +63,15 @@ impl CallPolicy {
 pub struct Aws {
     region: String,
     credentials: SharedCredentialsProvider,
-    /// The endpoint of an emulator. `None` uses AWS's endpoints.
+    /// The endpoint of an emulator. If it is `None`, the clients call the endpoints of AWS.
     endpoint: Option<String>,
     patience: CallPolicy,
     http: SharedHttpClient,
 }
 
 impl Aws {
-    /// Reads region, credentials and endpoint from the variables that every AWS SDK reads.
+    /// Reads the region, the credentials and the endpoint from the standard environment variables
+    /// of the AWS SDKs.
     pub fn from_env(patience: CallPolicy) -> anyhow::Result<Self> {
         let region = env_var("AWS_REGION")
             .or_else(|| env_var("AWS_DEFAULT_REGION"))
@@ -97,8 +98,9 @@ impl Aws {
         Self::over(https(), region, credentials, endpoint, patience)
     }
 
-    /// As [`Self::new`], with another HTTP client, such as one that responds inside the process.
-    /// The SDK shares one retry quota for each region name among all clients.
+    /// Like [`Self::new`], but with the given HTTP client. For example, the simulation passes a
+    /// client that responds inside the process. In the SDK, all clients with the same region name
+    /// share one retry quota.
     pub fn over(
         http: SharedHttpClient,
         region: String,
@@ -115,9 +117,10 @@ impl Aws {
         }
     }
 
-    /// Uses another credentials provider, and queries it for every call. The SDK's identity cache
-    /// is disabled: it fails a login that takes more than five seconds, each client has its own
-    /// cache, and credentials from the environment need no cache.
+    /// Replaces the credentials provider. The clients query the provider for every call, because
+    /// the SDK's identity cache is disabled. With the cache, a login that takes more than five
+    /// seconds would fail, and each client would have its own cache. Credentials from the
+    /// environment need no cache.
     #[must_use]
     pub fn acting_as(self, credentials: SharedCredentialsProvider) -> Self {
         Self {
@@ -130,7 +133,7 @@ impl Aws {
         &self.region
     }
 
-    /// The same with other timeouts and attempts.
+    /// Returns a copy with another call policy.
     #[must_use]
     pub fn with_patience(&self, patience: CallPolicy) -> Self {
         Self {
@@ -139,8 +142,9 @@ impl Aws {
         }
     }
 
-    /// The SDK configuration, for clients of services that this library has no method for.
-    /// `service` is the last part of the environment variable `AWS_ENDPOINT_URL_{service}`.
+    /// Returns the SDK configuration, for services for which this type has no method. `service` is
+    /// the last part of the environment variable `AWS_ENDPOINT_URL_{service}`, which overrides the
+    /// endpoint.
     pub fn sdk_config(&self, service: &str) -> SdkConfig {
         let mut config = SdkConfig::builder()
             .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
@@ -176,7 +180,8 @@ impl Aws {
     }
 }
 
-/// The configuration of the four services is equal, but each SDK crate has its own type.
+/// The four services have the same configuration, but each SDK crate has its own configuration
+/// type.
 macro_rules! client {
     ($(#[$doc:meta])* $method:ident, $sdk:ident, $service:literal $(, $by_path:ident)?) => {
         impl Aws {

@@ -1,4 +1,4 @@
-//! Helpers without domain knowledge.
+//! Helpers without domain knowledge, for example for time, retries and JSON documents.
 
 pub mod backoff;
 pub mod calendar;

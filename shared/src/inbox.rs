@@ -1,10 +1,10 @@
 //! Stores each event exactly once, and decides which worker may process it.
 //!
-//! All events enter through [`accept`]. The [`ledger`] has one row for each event; the [`queue`]
-//! carries only the key of an event. While DynamoDB is unavailable, events wait in the [`spill`]
-//! queue. Requests that fail verification are stored for a week in [`rejected`]; the public keys
-//! that some of them need are in the [`keyring`]. [`fetch_back`] stores which objects unsigned
-//! notices name.
+//! Every event enters through [`accept`]. The [`ledger`] has one row for each event. The [`queue`]
+//! carries only the keys of events. While DynamoDB is unavailable, events wait in the [`spill`]
+//! queue. The module [`rejected`] stores requests that fail verification, and keeps them for a
+//! week. The [`keyring`] stores the certificates and public keys that the verification of some
+//! requests needs. The module [`fetch_back`] records the objects that unsigned notices name.
 
 pub mod accept;
 pub mod fetch_back;

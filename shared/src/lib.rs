@@ -1,24 +1,24 @@
-//! The library behind Mitt's functions and its CLI.
+//! The library that Mitt's functions and its CLI share.
 //!
 //! # Layout
-//! A module imports only modules of lower layers, and its own submodules; `tests/layers.rs` checks
-//! this.
+//! A module imports only its own submodules and modules of lower layers. `tests/layers.rs` checks
+//! this rule.
 //!
 //! | layer | what it does |
 //! |---|---|
-//! | [`base`] | general helpers: time, randomness, environment, JSON paths, retry waits |
-//! | [`webhook`] | verifies requests: envelope, preset, verification, event, signing |
-//! | [`sources`], [`aws`] | the configuration (`sources.toml`); calls to AWS and to other hosts |
+//! | [`base`] | provides general helpers: time, random values, environment variables, JSON paths, retry waits |
+//! | [`webhook`] | verifies and signs requests: envelope, preset, verification, event, signing |
+//! | [`sources`], [`aws`] | read the configuration (`sources.toml`), and call AWS and other hosts |
 //! | [`inbox`] | stores each event exactly once and leases it to one worker: ledger, queue, spill |
-//! | [`delivery`], [`monitoring`] | effects at least once under one key; counts and comparisons |
+//! | [`delivery`], [`monitoring`] | apply effects at least once under one key, and count and compare events |
 //! | [`services`] | creates the clients and modules that a function uses |
 //!
 //! # Invariants
-//! - An event is in the ledger before a message is sent for it.
-//! - Only the newest claim of an event writes its outcome.
-//! - A lost queue message delays an event and never loses it.
+//! - Mitt stores an event in the ledger before it sends a message for the event.
+//! - Only the worker with the newest claim of an event can write the outcome.
+//! - A lost queue message delays its event, but does not lose the event.
 //!
-//! This crate does not depend on `lambda_*` crates; only the functions do.
+//! Only the functions depend on `lambda_*` crates. This crate does not.
 
 pub mod base;
 

@@ -1,5 +1,5 @@
-//! Counts and compares, without effect on the processing of events. Each module has its figures and
-//! their storage.
+//! Counts events, and compares the data of providers with stored data. Monitoring does not affect
+//! the processing of events. Each module computes and stores its own figures.
 
 pub mod coverage;
 pub mod endpoint;

@@ -1,4 +1,4 @@
-//! The settings from the environment, and the services that a function creates from them.
+//! Reads the settings from the environment, and creates the services of a function from them.
 
 use anyhow::Context as _;
 
@@ -14,7 +14,7 @@ use crate::inbox::rejected::RejectedRequests;
 use crate::inbox::spill::Spill;
 use crate::sources::Config;
 
-/// The last part of the path of the senders' secrets. Only these secrets can be in Secrets Manager.
+/// The last part of the path of the webhook secrets. Only these secrets can be in Secrets Manager.
 const SENDERS: &str = "/ingress";
 
 /// The settings of a function, from environment variables that `template.yaml` sets.
@@ -24,28 +24,28 @@ pub struct Settings {
     pub table: String,
     /// `MITT_QUEUE_URL`: the work queue.
     pub queue_url: String,
-    /// `MITT_BACKLOG_QUEUE_URL`: the queue of messages for old events. Only functions that send to
-    /// it have the setting.
+    /// `MITT_BACKLOG_QUEUE_URL`: the backlog queue. Only the functions that send messages to this
+    /// queue have the setting.
     pub backlog_queue_url: Option<String>,
-    /// `MITT_SPILL_QUEUE_URL`: the queue of events that are not in the ledger yet.
+    /// `MITT_SPILL_QUEUE_URL`: the spill queue, for events that are not in the ledger yet.
     pub spill_queue_url: String,
     /// `MITT_BODY_BUCKET`: the bucket of large bodies.
     pub body_bucket: String,
     /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
     pub secrets_path: String,
-    /// `MITT_INGRESS_PATH`: the path of the senders' secrets, if it differs from `secrets_path`.
-    /// backup-sync uses it to verify requests that waited for a certificate.
+    /// `MITT_INGRESS_PATH`: the path of the webhook secrets, if it differs from `secrets_path`.
+    /// backup-sync reads these secrets to verify requests that waited for a certificate.
     pub ingress_path: Option<String>,
-    /// `MITT_SECRETS_MANAGER_PREFIX`: the prefix of the senders' secrets in Secrets Manager, if the
+    /// `MITT_SECRETS_MANAGER_PREFIX`: the prefix of the webhook secrets in Secrets Manager, if the
     /// function may read them.
     pub secrets_manager_prefix: Option<String>,
-    /// `MITT_SOURCES_FILE`: a sources file that replaces the embedded one. For the local stack, and
-    /// for deployments with the file in a Lambda layer.
+    /// `MITT_SOURCES_FILE`: a sources file that replaces the embedded file. The local stack and
+    /// deployments with the file in a Lambda layer use this setting.
     pub sources_file: Option<String>,
 }
 
 impl Settings {
-    /// Reads the environment. The error names a missing variable.
+    /// Reads the settings from the environment. The error names the missing variable.
     pub fn from_env() -> anyhow::Result<Self> {
         Ok(Self {
             table: required("MITT_TABLE")?,
@@ -63,23 +63,23 @@ impl Settings {
     /// Reads the configuration of the sources.
     pub fn config(&self) -> anyhow::Result<Config> {
         let Some(path) = &self.sources_file else {
-            return Config::parse(crate::sources::EMBEDDED).context("the embedded sources");
+            return Config::parse(crate::sources::EMBEDDED).context("parse the embedded sources");
         };
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("read MITT_SOURCES_FILE {path}"))?;
-        Config::parse(&text).with_context(|| format!("MITT_SOURCES_FILE {path}"))
+        Config::parse(&text).with_context(|| format!("parse MITT_SOURCES_FILE {path}"))
     }
 }
 
 /// The clients and modules that every function uses.
 pub struct Services {
     pub config: Config,
-    /// For the clients that only one function needs.
+    /// Creates the clients that only one function needs.
     pub aws: Aws,
     /// The name of the table.
     pub table: String,
     pub secrets: Secrets,
-    /// The senders' secrets, for a function whose own secrets have another path.
+    /// The webhook secrets, if the function's own secrets have another path.
     pub ingress: Option<Secrets>,
     pub keyring: Keyring,
     pub fetch_back: FetchBack,
@@ -129,8 +129,8 @@ impl Services {
     }
 }
 
-/// Creates a client at its first use. Every function calls DynamoDB first, and the other services
-/// later or never.
+/// Returns a client that is created at its first use. Every function calls DynamoDB first. It calls
+/// the other services later, or never.
 fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
     let aws = aws.clone();
     Lazy::new(move || make(&aws))

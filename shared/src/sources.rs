@@ -1,7 +1,8 @@
-//! `infra/sources.toml`: the sources, and the actions for their events.
+//! Reads `infra/sources.toml`, which configures the sources and the actions for their events.
 //!
-//! The file is in git and embedded at build. It names secrets and contains none. An invalid file is
-//! rejected as a whole; the error names the line and a suggestion.
+//! The file is in git, and the build embeds it. It contains the names of secrets, but no secret.
+//! Mitt rejects the whole file if one setting is invalid. The error names the line and suggests a
+//! fix.
 
 mod action;
 mod address;
@@ -41,7 +42,7 @@ pub use source::Source;
 pub use store::SecretStore;
 pub use sync::{Missing, SourceSync};
 
-/// The content of the file at build.
+/// The content of `infra/sources.toml` at build time.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
 
 /// The checked configuration.
@@ -52,20 +53,21 @@ pub struct Config {
     hash: String,
 }
 
-/// The hosts that events may be sent to.
+/// The hosts to which Mitt may send events.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forward {
-    /// Hosts of HTTP destinations. Other hosts are rejected.
+    /// The allowed hosts of HTTP destinations. Mitt rejects all other hosts.
     #[serde(default)]
     pub allow_hosts: Vec<String>,
-    /// Permits `http://` to this machine, for the local stack and for tests.
+    /// Allows `http://` URLs of this machine, for the local stack and for tests.
     #[serde(default)]
     pub allow_loopback: bool,
 }
 
 impl Config {
-    /// Reads and checks a file. An error names the line and contains no value that may be a secret.
+    /// Parses and checks a file. The error names the line. It contains no value that may be a
+    /// secret.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file = toml::from_str(text).map_err(|error| Error::msg(refusal(&error, text)))?;
         Self::checked(file, text).map_err(|error| Error::msg(toml_error::refused(&error, text)))
@@ -103,7 +105,7 @@ impl Config {
         })
     }
 
-    /// The source of this name.
+    /// Returns the source with this name.
     pub fn source(&self, name: &str) -> Option<&Source> {
         self.sources.get(name)
     }
@@ -112,28 +114,28 @@ impl Config {
         self.sources.values()
     }
 
-    /// Every comparison with a provider's objects, with its source.
+    /// Returns each reconciliation with its source.
     pub fn reconciles(&self) -> impl Iterator<Item = (&Source, &Reconcile)> {
         let of = |source| move |reconcile| (source, reconcile);
         self.sources()
             .flat_map(move |source: &Source| source.reconcile.iter().map(of(source)))
     }
 
-    /// The names of the secrets in Secrets Manager.
+    /// Returns the names of the secrets that are in Secrets Manager.
     pub fn managed_secrets(&self) -> BTreeSet<String> {
         let managed = |source: &&Source| source.secret_store == SecretStore::SecretsManager;
         let managed = self.sources().filter(managed);
         managed.map(|source| source.secret.clone()).collect()
     }
 
-    /// The retention of the events of each source.
+    /// Returns the retention of each source.
     pub fn retentions(&self) -> Retentions {
         let sources = self.sources.iter();
         let retentions = sources.map(|(name, source)| (name.clone(), source.retention));
         retentions.collect::<BTreeMap<_, _>>().into()
     }
 
-    /// The hash of this configuration, which each row stores.
+    /// The hash of this configuration. Each row stores the hash.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -149,7 +151,8 @@ struct File {
     source: Vec<FileSource>,
 }
 
-/// Applies the rate of a destination to all actions that use it. One action is enough to set it.
+/// Applies the rate of a destination to all actions that call the destination. Only one of these
+/// actions needs to set the rate.
 fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
     let all = || sources.values().flat_map(|source| &source.actions);
     let mut rates = BTreeMap::new();
@@ -173,7 +176,7 @@ fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names become part of keys, paths and URLs.
+/// Checks a name, because a name becomes part of keys, paths and URLs.
 fn check_name(what: &'static str, name: &str) -> anyhow::Result<()> {
     if is_name(name) {
         Ok(())
@@ -187,8 +190,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 40 && name.bytes().all(fits)
 }
 
-/// Checks whether events may be sent to a URL. Errors show only the host, because a URL can contain
-/// a key.
+/// Checks whether Mitt may send events to a URL. The errors show only the host, because a URL can
+/// contain a key.
 fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let (scheme, rest) = url
         .split_once("://")
@@ -201,7 +204,7 @@ fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let host = authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
-    ensure!(!host.is_empty(), "the url has no host");
+    ensure!(!host.is_empty(), "the url has no host; add one");
     let loopback = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
     if loopback && forward.allow_loopback {
         return Ok(());
@@ -212,7 +215,7 @@ fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     );
     ensure!(
         forward.allow_hosts.iter().any(|allowed| allowed == host),
-        "{host:?} is not in forward.allow_hosts; add it if events may be sent to this host"
+        "{host:?} is not in forward.allow_hosts; add it if Mitt may send events to it"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Webhook verification and signing: pure functions that need neither AWS nor an async runtime.
+//! Verifies and signs webhooks. The functions need neither AWS nor an async runtime.
 
 pub mod envelope;
 pub mod event;

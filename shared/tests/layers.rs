@@ -1,4 +1,4 @@
-//! Checks the layout of `shared` and of `webhookctl`: which module imports which.
+//! Checks which modules of `shared` and of `webhookctl` import each other.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -70,8 +70,8 @@ fn root(folder: &str) -> PathBuf {
         .join(folder)
 }
 
-/// The imports of all files in a folder, without those of tests. `depth` is the number of path
-/// parts in the name of a module.
+/// Returns the imports of all files in a folder, without the imports of tests. `depth` is the
+/// number of path parts in the name of a module.
 fn imports(source: &Path, depth: usize) -> Imports {
     let mut found = Imports::new();
     let mut folders = vec![source.to_owned()];
@@ -117,7 +117,7 @@ fn imports(source: &Path, depth: usize) -> Imports {
     found
 }
 
-/// The modules of `crate::` paths in a file, without comments.
+/// Returns the modules of the `crate::` paths in a file. Ignores comments.
 fn imported(text: &str, depth: usize) -> impl Iterator<Item = String> {
     let code = text
         .lines()
@@ -136,8 +136,8 @@ fn imported(text: &str, depth: usize) -> impl Iterator<Item = String> {
     paths.into_iter()
 }
 
-/// Returns the modules of an import cycle, if there is one. Repeatedly removes modules that import
-/// nothing, and modules that nothing imports; the rest is a cycle.
+/// Returns the modules of an import cycle, if there is one. Repeatedly removes the modules that
+/// import no module, and the modules that no module imports. The remaining modules form a cycle.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut left = imports.clone();
     loop {

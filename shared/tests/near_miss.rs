@@ -1,4 +1,4 @@
-//! Which cause a rejection has, and when no cause is named.
+//! Checks which cause Mitt names for a rejection, and when it names no cause.
 
 #![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
 
@@ -133,7 +133,8 @@ fn a_body_that_would_grow_without_bound_is_left_alone() {
     assert_eq!(near(&verifier, &envelope, "signing", &[]), None);
 }
 
-/// Two groups of signatures are valid. The one in the time window decides and is shown.
+/// Two groups of signatures are valid. The group in the time window decides the verdict, and the
+/// steps show this group.
 #[test]
 fn the_steps_are_about_the_signatures_that_decide() {
     let verifier = verifier("persona");

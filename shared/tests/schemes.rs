@@ -1,7 +1,7 @@
-//! Schemes that need code, and attacks at the boundaries between the parts of a message.
+//! Tests the schemes that need code, and attacks at the boundaries between the parts of a message.
 //!
-//! Other libraries made the signatures with throw-away keys. eBay's signature is the provider's
-//! own.
+//! Other libraries created the signatures with throw-away keys. Only eBay's signature comes from
+//! the provider.
 
 #![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
 
@@ -123,7 +123,7 @@ fn ebay_is_refused_with_a_header_that_says_something_else() {
     };
     assert_eq!(said("SHA1", "MD5").0, Some(Reason::AlgNotAllowed));
     assert_eq!(said("ecdsa", "none").0, Some(Reason::AlgNotAllowed));
-    // Such a key id must not be sent to the provider.
+    // Mitt must not send these key ids to the provider.
     for kid in ["", "../../other", "a?b=c", "a b", &"x".repeat(129)] {
         assert_eq!(
             said(EBAY_KID, kid),
@@ -258,7 +258,7 @@ fn keygen_is_refused_once_anything_of_it_changes() {
         header("date", "Wed, 15", "Wen, 15"),
         Some(Reason::MalformedTimestamp)
     );
-    // Without a signature over the digest, the body would not be proven.
+    // If the signature does not cover the digest, it does not prove the body.
     let signature = "keygen-signature";
     let less = header(signature, " digest", "");
     assert_eq!(less, Some(Reason::MalformedSignature));
@@ -357,7 +357,7 @@ fn plaid_says_which_key_it_wants() {
     }
     let of_another =
         format!(r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"{kid}","x":"AQ","y":"AQ"}}]}}"#);
-    // Nothing is fetched if the operator configures a key set.
+    // Mitt fetches no document if the operator configures a key set.
     let jwks = Jwks::parse(&of_another).unwrap();
     let trust = Trust::given(None, Some(jwks), Certificates::default());
     let known = verifier("plaid", "default", &[], trust);
@@ -414,7 +414,8 @@ fn an_id_of_standard_webhooks_has_no_dot() {
         ("gitlab", "webhook"),
     ] {
         assert_eq!(of(preset, prefix, "msg_1", "{}"), None, "{preset}");
-        // The same bytes are also a signed message for `msg_1`, with another time and body.
+        // The same bytes are also the signed message of another request, which has the id `msg_1`
+        // and another time and body.
         let dotted = of(preset, prefix, "msg_1.1655319000", "{}");
         assert_eq!(dotted, Some(Reason::MalformedSignature), "{preset}");
     }

@@ -1,8 +1,10 @@
-//! Signature vectors of the providers: the expected verdict for each request.
+//! Verifies the signature vectors of the providers. Each vector is a request with its expected
+//! verdict.
 //!
-//! Values tagged `published` come from the providers. The others were made according to their
-//! documentation with throw-away keys. The test verifies each request as it was sent, and again
-//! with repeated headers joined by commas, as API Gateway does. Both must give the same verdict.
+//! Values with the tag `published` come from the providers. The other values were created from the
+//! documentation of the providers, with throw-away keys. The test verifies each request as it was
+//! sent. Then it verifies the request again, with repeated headers joined by commas, as API Gateway
+//! does. Both verdicts must be the same.
 //!
 //! `MITT_VECTORS=path` selects another file with the same format.
 
@@ -142,7 +144,7 @@ fn explained(vector: &Value, joined: bool) -> Result<(), String> {
             if in_steps || beside || matched.is_none() {
                 Ok(())
             } else {
-                Err(format!("{reason}, but all steps succeed"))
+                Err(format!("the verdict is {reason}, but all steps succeed"))
             }
         }
     }
@@ -178,11 +180,11 @@ fn check(vector: &Value, joined: bool) -> Result<(), String> {
             same("body", &envelope.body, event.body())?;
             named(&expect["event"], event)
         }
-        // A signed request that is only a handshake.
+        // The request is signed, but is only a handshake.
         ("valid", Ok(Arrival::Handshake(reply))) if expect["event"].is_null() => {
             same("successful reply", true, reply.status < 300)
         }
-        // The notice proves nothing; the object that it names is fetched.
+        // The notice proves nothing. Mitt fetches the object that the notice names.
         ("unverified", Err(Rejected(Reason::NotFetched))) => {
             let object = verifier.notice(&envelope).and_then(Result::ok);
             same("id", expect["event"]["id"].as_str(), object.as_deref())
@@ -195,7 +197,7 @@ fn check(vector: &Value, joined: bool) -> Result<(), String> {
                 Err(format!("{reason} instead of one of {allowed:?}"))
             }
         }
-        // The correct verdict is a matter of policy; it must be the same each time.
+        // The correct verdict depends on the policy. The verdict must be the same each time.
         ("policy", _) => {
             let again = verifier.verify(&envelope, &secrets);
             same("verdict", format!("{answer:?}"), format!("{again:?}"))
@@ -211,7 +213,7 @@ fn secrets(vector: &Value) -> Vec<Secret> {
     secrets.collect()
 }
 
-/// The verifier for a source with the parameters of the vector.
+/// Returns the verifier for a source with the parameters of the vector.
 fn verifier(vector: &Value) -> Result<Verifier, String> {
     let given = &vector["params"];
     let provider = text(&vector["provider"]);
@@ -276,7 +278,7 @@ fn named(expected: &Value, event: &Event) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares the expected response to a handshake with the catcher's.
+/// Compares the response to a handshake with the expected response.
 fn handshake(
     expected: &Value,
     verifier: &Verifier,

@@ -1,9 +1,10 @@
 //! The HTTP client of the AWS clients.
 //!
-//! The SDK's own HTTP client reads all root certificates of the system for each client, which took
-//! two thirds of the start time. It also supports HTTP/2, which none of the called services uses.
-//! This client creates nothing before it connects. It reads the system's root certificates only for
-//! an endpoint whose certificate is not signed by Amazon's.
+//! The SDK's own HTTP client reads all root certificates of the operating system for each AWS
+//! client. These reads took two thirds of the start time. The SDK's client also supports HTTP/2,
+//! which none of the called services uses. This client creates its pool and its TLS configuration
+//! only when it needs them. It reads the root certificates of the operating system only if Amazon's
+//! root certificates cannot verify an endpoint.
 
 mod trust;
 
@@ -49,7 +50,7 @@ struct Https {
 }
 
 impl HttpClient for Https {
-    /// Ignores the read timeout: it is not shorter than the attempt timeout, which the SDK
+    /// Ignores the read timeout. It is never shorter than the attempt timeout, which the SDK
     /// enforces.
     fn http_connector(
         &self,
@@ -67,7 +68,7 @@ impl HttpClient for Https {
     }
 }
 
-/// The TLS configuration, created at the first TLS connection.
+/// The TLS configuration. It is created at the first TLS connection.
 #[derive(Clone, Debug, Default)]
 struct Tls(Arc<OnceLock<Arc<ClientConfig>>>);
 
@@ -176,20 +177,20 @@ impl Service<Uri> for Connect {
     }
 }
 
-/// The connect timeout is over.
+/// The error for a connection that did not open within the connect timeout.
 #[derive(Debug)]
 struct TooLong(Duration);
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no connection in {} ms", self.0.as_millis())
+        write!(f, "cannot connect within {} ms", self.0.as_millis())
     }
 }
 
 impl Error for TooLong {}
 
-/// Classifies an error as the SDK's own HTTP client does. The SDK decides by the class whether to
-/// retry.
+/// Classifies an error in the same way as the SDK's own HTTP client. The class decides whether the
+/// SDK retries the call.
 fn trouble(error: BoxError) -> ConnectorError {
     if source::<TooLong>(error.as_ref()).is_some() {
         return ConnectorError::timeout(error);
@@ -217,7 +218,7 @@ fn trouble(error: BoxError) -> ConnectorError {
     }
 }
 
-/// The outermost error of this type in the chain of sources.
+/// Returns the outermost error of this type in the chain of sources.
 fn source<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
 /// A client that is created at its first call. Creating a client takes as long as a call, because
-/// the SDK parses its data about all regions for each service, and many processes never call some
+/// the SDK parses data about all regions for each service. Many processes never call some of the
 /// services. Clones share the client.
 #[derive(Debug)]
 pub struct Lazy<C>(Arc<LazyLock<C, Box<dyn FnOnce() -> C + Send>>>);

@@ -1,4 +1,4 @@
-//! Log lines in the format of Lambda's advanced logging controls.
+//! Writes log lines in the format of Lambda's advanced logging controls.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -16,11 +16,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::base::env::env_var;
 
 /// Starts to write log lines to stdout, with the level and the format of the function's
-/// configuration. Call it once in a process.
+/// configuration. Call this function once in a process.
 ///
-/// A JSON line has the fields of Lambda's own lines, `level` and `requestId`, and `fields`, which
-/// contains `message`. The setup of the Lambda runtime crate would also write the trace and repeat
-/// the invocation, which adds cost to every event.
+/// A JSON line has the fields `level` and `requestId`, like the lines that Lambda writes itself.
+/// The field `fields` contains `message` and the other values. The setup of the Lambda runtime
+/// crate would also write the trace, and would repeat the data of the invocation. These values
+/// would add cost to every event.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-advanced.html>
 pub fn init() {
     let level = env_var("AWS_LAMBDA_LOG_LEVEL")
@@ -29,7 +30,7 @@ pub fn init() {
     let filter = env_var("RUST_LOG")
         .and_then(|wanted| Targets::from_str(&wanted).ok())
         .unwrap_or_else(|| Targets::new().with_default(level));
-    // Lambda adds the timestamp of a line.
+    // Lambda adds a timestamp to each line.
     let lines = tracing_subscriber::fmt()
         .with_target(false)
         .without_time()
@@ -48,7 +49,7 @@ pub fn init() {
     }
 }
 
-/// Formats an event as one line of JSON.
+/// Formats a log event as one line of JSON.
 struct Line;
 
 impl<S> FormatEvent<S, JsonFields> for Line
@@ -72,7 +73,8 @@ where
     }
 }
 
-/// The request id of the invocation, from the span that the runtime opens around the handler.
+/// Returns the request id of the invocation, from the span that the runtime opens around the
+/// handler.
 fn request_id<S>(context: &FmtContext<'_, S, JsonFields>) -> Option<Value>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,

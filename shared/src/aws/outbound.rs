@@ -1,8 +1,8 @@
-//! Calls to external hosts: destinations of events, and providers' APIs.
+//! Calls external hosts, which are destinations of events and APIs of providers.
 //!
-//! Hosts come from the configuration, never from an event. This module resolves names, and rejects
-//! addresses of private networks, of this machine and of the cloud's metadata service after the
-//! resolution and before the connection. It does not follow redirects.
+//! The hosts come from the configuration, and never from an event. This module resolves each name,
+//! and checks the addresses before it connects. It rejects addresses of private networks, of this
+//! machine and of the metadata service of AWS. It does not follow redirects.
 
 mod guard;
 
@@ -25,17 +25,17 @@ use guard::Guard;
 pub struct Call<'c> {
     pub method: Method,
     pub url: &'c str,
-    /// Values before encoding, added to the query of the URL.
+    /// Names and values that the client encodes and adds to the query of the URL.
     pub query: &'c [(String, String)],
     pub headers: &'c [(&'c str, &'c str)],
     pub body: Option<Bytes>,
 }
 
-/// How long a call may take: less than the time limit of an effect.
+/// The timeout of a call. It is shorter than the time limit of an effect.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How much of a response is read, in bytes. A provider's response can become the body of an event,
-/// so the limit is the same.
+/// The largest response body that is read, in bytes. It equals the limit for the body of an event,
+/// because a provider's response can become the body of an event.
 const LARGEST_ANSWER: usize = crate::webhook::event::LARGEST_BODY;
 
 /// An HTTP client that calls only the addresses that its guard allows.
@@ -46,21 +46,22 @@ pub struct Outbound {
     inside: Option<Inside>,
 }
 
-/// Created at the first call that needs them: reading the system's root certificates takes longer
-/// than a call, and many processes make no external call, or call only this machine.
+/// The HTTP clients. Each client is created at the first call that needs it, because reading the
+/// root certificates of the operating system takes longer than a call. Many processes make no
+/// external call, or call only this machine.
 #[derive(Default)]
 struct Clients {
-    /// For plain HTTP, which needs no root certificates.
+    /// The client for plain HTTP, which needs no root certificates.
     plain: OnceLock<reqwest::Client>,
     secure: OnceLock<reqwest::Client>,
 }
 
-/// Answers calls inside this process, for the simulation.
+/// A function that responds to calls inside this process, for the simulation.
 pub type Inside =
     Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, SendError>> + Send + Sync>;
 
-/// A client without the guard, only for URLs that an operator enters: never for a URL from a
-/// request, a row or a provider. Its responses contain the certificate of the server.
+/// Creates a client without the guard. Use it only for URLs that an operator enters, and never for
+/// a URL from a request, a row or a provider. Its responses contain the certificate of the server.
 pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
     choose_tls();
     let client = reqwest::Client::builder()
@@ -71,12 +72,12 @@ pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
     client.context("create an HTTP client")
 }
 
-/// A client for a program on this machine: without a proxy, and with `localhost` as this machine,
-/// regardless of DNS. For plain HTTP it does not read the certificates of the system, because that
-/// takes longer than a request.
+/// Creates a client for a program on this machine. The client uses no proxy, and resolves
+/// `localhost` to the loopback addresses without DNS. For plain HTTP, it does not read the root
+/// certificates of the operating system, because reading them takes longer than a request.
 pub fn to_this_machine(url: &str, timeout: Duration) -> anyhow::Result<reqwest::Client> {
     choose_tls();
-    // Port 0 keeps the port of the URL.
+    // With port 0, the client uses the port of the URL.
     let here = [
         SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
@@ -92,9 +93,9 @@ pub fn to_this_machine(url: &str, timeout: Duration) -> anyhow::Result<reqwest::
     client.build().context("create an HTTP client")
 }
 
-/// Uses *ring* for TLS, as the AWS SDK does.
+/// Installs *ring* as the TLS provider, because the AWS SDK also uses it.
 fn choose_tls() {
-    // Fails if a provider is already installed, which has the same result.
+    // The call fails only if a provider is already installed. Then Mitt needs no other provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -105,13 +106,14 @@ pub struct Answer {
     pub retry_after: Option<Duration>,
     /// The `Link` headers, joined by commas.
     pub link: Option<String>,
-    /// The response is the stored response to an earlier request with the same idempotency key.
+    /// Whether this is the stored response to an earlier request with the same idempotency key.
     pub replayed: bool,
-    /// At most 16 MiB; `None` for a larger body.
+    /// The body, or `None` if it is larger than 16 MiB.
     pub body: Option<Bytes>,
 }
 
-/// Why there is no response. The texts contain the host and the cause, but no path and no content.
+/// The reason why there is no response. The texts contain the host and the cause, but no path and
+/// no content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The request was not sent.
@@ -121,7 +123,7 @@ pub enum SendError {
 }
 
 impl Outbound {
-    /// `allow_loopback` is for the local stack and for tests.
+    /// Creates a client. `allow_loopback` is for the local stack and for tests.
     pub fn new(allow_loopback: bool) -> Self {
         Self {
             guard: Guard { allow_loopback },
@@ -130,7 +132,8 @@ impl Outbound {
         }
     }
 
-    /// Makes no external calls: `inside` answers every call that the guard allows.
+    /// Creates a client that makes no external calls. `inside` responds to every call that the
+    /// guard allows.
     pub fn to_inside(inside: Inside) -> Self {
         Self {
             inside: Some(inside),
@@ -138,7 +141,7 @@ impl Outbound {
         }
     }
 
-    /// Posts a body.
+    /// Sends a POST request with a body.
     pub async fn post(
         &self,
         url: &str,
@@ -152,7 +155,7 @@ impl Outbound {
             .await
     }
 
-    /// Gets a resource. Encodes the query values.
+    /// Sends a GET request. Encodes the query values.
     pub async fn get(
         &self,
         url: &str,
@@ -165,7 +168,7 @@ impl Outbound {
         self.send(request.headers(header_map(headers)?), now).await
     }
 
-    /// Sends any request.
+    /// Sends a request with any of the supported methods.
     pub async fn call(&self, call: Call<'_>, now: UnixMillis) -> Result<Answer, SendError> {
         let url = self.target(call.url, call.query)?;
         let method = match call.method {
@@ -235,7 +238,8 @@ impl Outbound {
             .headers()
             .get(RETRY_AFTER)
             .and_then(|value| retry_after(value, now));
-        // Stripe and others send it. <https://docs.stripe.com/error-low-level#idempotency>
+        // Stripe and other providers send this header.
+        // <https://docs.stripe.com/error-low-level#idempotency>
         let replayed = response
             .headers()
             .get("idempotent-replayed")
@@ -266,7 +270,8 @@ impl Outbound {
     }
 }
 
-/// The cause without the URL, because its query may contain confidential values.
+/// Returns the cause of an error without the URL, because the query of a URL may contain
+/// confidential values.
 fn trouble(error: reqwest::Error) -> SendError {
     let sent = !(error.is_connect() || error.is_builder());
     let host = error
@@ -300,7 +305,7 @@ fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, SendError> {
         .map_err(|name| SendError::NotSent(format!("invalid name or value of header {name}")))
 }
 
-/// Parses seconds or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
+/// Parses a number of seconds or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
 fn retry_after(value: &HeaderValue, now: UnixMillis) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(secs) = text.parse() {

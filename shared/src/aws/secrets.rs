@@ -1,10 +1,9 @@
-//! The secrets of the sources, read from SSM Parameter Store or from AWS Secrets Manager and
-//! cached.
+//! Reads secrets from SSM Parameter Store or AWS Secrets Manager, and caches them.
 //!
-//! In Parameter Store, a secret is a name with one or more slots below one path:
-//! `<path>/<name>/<slot>`. In Secrets Manager, a secret is `<prefix>/<name>`, and its versions with
-//! a label count. Each value is live, so both the old and the new value are valid during a
-//! rotation.
+//! In Parameter Store, a secret has one or more slots. Each slot is a parameter with the name
+//! `<path>/<name>/<slot>`. In Secrets Manager, a secret has the name `<prefix>/<name>`, and Mitt
+//! reads each version that has a label. All values are live, so the old and the new value are both
+//! valid during a rotation.
 
 mod managed;
 
@@ -28,33 +27,34 @@ pub const FRESH: Duration = Duration::from_secs(300);
 /// How long cached secrets are used while the store is unavailable.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
-/// The shortest time between two reads after a failed match, so that many forged requests do not
-/// cause many calls.
+/// The minimum time between two reads after a request matched no value. It limits the calls that
+/// forged requests can cause.
 pub const REREAD: Duration = Duration::from_secs(30);
 
-/// The slot of a secret that a sender set by a handshake.
+/// The slot for a secret that a provider sets by a handshake.
 const HANDSHAKE: &str = "handshake";
 
-/// The secrets below one path of Parameter Store, and those in Secrets Manager.
+/// The secrets below one path of Parameter Store, and the secrets in Secrets Manager.
 pub struct Secrets {
     ssm: Lazy<aws_sdk_ssm::Client>,
     path: String,
     managed: Managed,
-    /// The cached values by name. Each name is read separately, because reading all names takes one
-    /// call for every ten values while a request waits.
+    /// The cached values by the name of the secret. Mitt reads each secret separately, because a
+    /// read of all secrets needs one call for every ten values, and a request waits for the result.
     caches: Mutex<BTreeMap<String, Cache>>,
 }
 
 #[derive(Clone)]
 struct Cache {
     read_at: UnixMillis,
-    /// When the last read failed. While the store times out, requests must not wait for it again.
+    /// The time of the last failed read. Until a later retry, requests do not wait for a store that
+    /// times out.
     failed_at: Option<UnixMillis>,
     live: Live,
 }
 
-/// A value of a store: the name of its secret, the time it was stored in Unix seconds, and the
-/// value.
+/// A value in a store: the name of the secret, the Unix time in seconds at which the value was
+/// stored, and the value.
 type Found = (String, i64, Secret);
 
 impl Secrets {
@@ -67,13 +67,13 @@ impl Secrets {
         }
     }
 
-    /// The same, with the secrets of `managed` in Secrets Manager.
+    /// Sets the secrets that are read from Secrets Manager.
     #[must_use]
     pub fn with_managed(self, managed: Managed) -> Self {
         Self { managed, ..self }
     }
 
-    /// The id of a secret in Secrets Manager, if it is there.
+    /// Returns the id of a secret in Secrets Manager, or `None` for a secret in Parameter Store.
     pub fn managed(&self, name: &str) -> anyhow::Result<Option<String>> {
         self.managed
             .has(name)
@@ -81,21 +81,22 @@ impl Secrets {
             .transpose()
     }
 
-    /// The live values of a name; empty if there are none. Fails if the store is unavailable and
-    /// the last successful read is more than 24 hours ago.
+    /// Returns the live values of a secret. The result is empty if there are no values. Fails if
+    /// the store is unavailable and the last successful read is more than 24 hours ago.
     pub async fn live(&self, name: &str, now: UnixMillis) -> anyhow::Result<Live> {
         self.no_older_than(FRESH, name, now).await
     }
 
-    /// Reads the live values again for a request that matched none of them, because a secret may
-    /// have been rotated since the last read. Reads at most every 30 s.
+    /// Reads the live values again for a request that matched no value, because the secret may have
+    /// been rotated since the last read. Reads them at most once every 30 s.
     pub async fn live_again(&self, name: &str, now: UnixMillis) -> anyhow::Result<Live> {
         self.no_older_than(REREAD, name, now).await
     }
 
-    /// Stores a secret that a sender set by a handshake, in a separate slot. Returns `false` if any
-    /// slot has a value already. Reads all slots, because the cache may be older than a value that
-    /// an operator stored. If two senders race, Parameter Store accepts only one.
+    /// Stores a secret that a provider sets by a handshake, in a separate slot. Returns `false` if
+    /// any slot already has a value. Reads all slots, because the cache may be older than a value
+    /// that an operator stored. If two handshakes are concurrent, Parameter Store accepts only one
+    /// of them.
     pub async fn set_first(&self, name: &str, secret: &Secret) -> anyhow::Result<bool> {
         self.has_slots(name)?;
         if !self.stored(name).await?.is_empty() {
@@ -104,10 +105,10 @@ impl Secrets {
         }
         self.put(name, HANDSHAKE, secret)
             .await
-            .context("store the secret that the sender set by a handshake")
+            .context("store the secret that the provider set by a handshake")
     }
 
-    /// Stores a secret in a free slot. Returns `false` if the slot has a value.
+    /// Stores a secret in a free slot. Returns `false` if the slot already has a value.
     pub async fn put(&self, name: &str, slot: &str, secret: &Secret) -> anyhow::Result<bool> {
         self.has_slots(name)?;
         let put = self
@@ -136,7 +137,7 @@ impl Secrets {
         }
     }
 
-    /// Deletes the value in a slot. Succeeds if the slot is empty.
+    /// Deletes the value in a slot. Also succeeds if the slot is empty.
     pub async fn delete(&self, name: &str, slot: &str) -> anyhow::Result<()> {
         self.has_slots(name)?;
         let deleted = self
@@ -158,13 +159,13 @@ impl Secrets {
         }
     }
 
-    /// The full parameter name of a slot.
+    /// Returns the full parameter name of a slot.
     pub fn parameter(&self, name: &str, slot: &str) -> String {
         format!("{}/{name}/{slot}", self.path)
     }
 
-    /// All live values by name: those below the path, including names that no source uses, and
-    /// those in Secrets Manager.
+    /// Returns all live values by the name of the secret. The result contains the secrets in
+    /// Secrets Manager, and all secrets below the path, including secrets that no source uses.
     pub async fn all(&self) -> anyhow::Result<BTreeMap<String, Live>> {
         let mut names: BTreeMap<String, Vec<Found>> = BTreeMap::new();
         for found in self.below(&self.path).await? {
@@ -182,12 +183,12 @@ impl Secrets {
         Ok(all)
     }
 
-    /// Rejects a secret in Secrets Manager: its rotation writes its versions, which have labels
-    /// instead of slots.
+    /// Fails for a secret in Secrets Manager. The rotation in Secrets Manager writes the versions
+    /// of such a secret, and a version has labels instead of slots.
     fn has_slots(&self, name: &str) -> anyhow::Result<()> {
         ensure!(
             !self.managed.has(name),
-            "the secret {name} is in Secrets Manager and has no slots"
+            "the secret {name} is in Secrets Manager and has no slots; change it there"
         );
         Ok(())
     }
@@ -247,7 +248,7 @@ impl Secrets {
             .insert(name.to_owned(), cache);
     }
 
-    /// Reads the current values of a name from its store.
+    /// Reads the current values of a secret from its store.
     async fn stored(&self, name: &str) -> anyhow::Result<Vec<Found>> {
         if self.managed.has(name) {
             let id = self.managed.id(name)?;
@@ -262,7 +263,7 @@ impl Secrets {
         Ok(found)
     }
 
-    /// The values in all slots below `path`, which is `self.path` or the path of one name.
+    /// Reads the values in all slots below `path`, which is `self.path` or the path of one secret.
     async fn below(&self, path: &str) -> anyhow::Result<Vec<Found>> {
         let mut found: Vec<Found> = Vec::new();
         let mut token = None;
@@ -306,10 +307,10 @@ impl Secrets {
     }
 }
 
-/// The live values of a name, newest first.
+/// Returns the live values of a secret, newest first.
 ///
-/// The value of a handshake is live only if it is the oldest: a handshake after an operator stored
-/// a secret is treated as a stranger's.
+/// The value of a handshake is live only if it is the oldest value. After an operator has stored a
+/// secret, Mitt does not trust a later handshake.
 fn live(mut found: Vec<Found>) -> Live {
     let set_by_handshake = |secret: &Secret| secret.slot() == HANDSHAKE;
     let others = found.iter().filter(|(_, _, one)| !set_by_handshake(one));
@@ -320,7 +321,8 @@ fn live(mut found: Vec<Found>) -> Live {
 }
 
 impl Cache {
-    /// Whether a read failed a short time ago and the cached values are still usable.
+    /// Returns whether the last read failed a short time ago and the cached values are still
+    /// usable.
     fn failed_lately(&self, now: UnixMillis) -> bool {
         self.failed_at
             .is_some_and(|failed| now.since(failed) <= REREAD)

@@ -6,19 +6,19 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     pub attempts: u32,
-    /// The last wait repeats.
+    /// If there are more attempts than waits, the last wait repeats.
     pub waits: Vec<Duration>,
 }
 
-/// The longest wait that a destination can request with `Retry-After`.
+/// The maximum wait that a destination can request with `Retry-After`.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(2 * 3600);
 
-/// The number of attempts without a result after which the event is assumed to crash its worker.
+/// After this number of attempts without a result, Mitt assumes that the event crashes its worker.
 pub const CRASHES: u32 = 3;
 
 impl Default for Backoff {
-    /// Nine waits of 10 h 36 min in total. They end within the 24 hours for which destinations such
-    /// as Stripe remember an idempotency key.
+    /// The nine waits take 10 h 36 min in total. They end within 24 hours, because destinations
+    /// such as Stripe store an idempotency key for this time.
     fn default() -> Self {
         Self {
             attempts: 10,
@@ -29,9 +29,9 @@ impl Default for Backoff {
 
 impl Backoff {
     /// Returns the wait after the given attempt, counted from 1. `jitter` in 0..=1 adds up to a
-    /// fifth, so that events that failed together are not retried together. The wait is never
-    /// shorter than the schedule, or than the destination's `Retry-After` up to
-    /// [`LONGEST_RETRY_AFTER`].
+    /// fifth of the wait, so that events that failed together are not retried together. The wait is
+    /// never shorter than the schedule. It is also never shorter than the `Retry-After` of the
+    /// destination, which is limited to [`LONGEST_RETRY_AFTER`].
     pub fn wait(&self, attempt: u32, asked: Option<Duration>, jitter: f64) -> Duration {
         let index = (attempt.max(1) as usize - 1).min(self.waits.len().saturating_sub(1));
         let wait = self.waits.get(index).copied().unwrap_or_default();
@@ -43,7 +43,7 @@ impl Backoff {
 /// A random number in 0..1 for [`Backoff::wait`].
 pub fn jitter() -> f64 {
     let mut bytes = [0; 2];
-    // If no randomness is available, the wait has no jitter: retries at the same time are better
+    // If no random bytes are available, the wait has no jitter. Retries at the same time are better
     // than no retries.
     if crate::base::random::fill(&mut bytes).is_err() {
         return 0.0;

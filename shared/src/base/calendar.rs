@@ -33,7 +33,7 @@ impl Hour {
         Self(self.0.saturating_sub(hours))
     }
 
-    /// `yyyymmddhh`
+    /// The hour as `yyyymmddhh`.
     pub fn name(self) -> String {
         self.begins().hour()
     }
@@ -47,13 +47,13 @@ impl Hour {
         (found.name() == name).then_some(found)
     }
 
-    /// Each hour from this one to `last`, both inclusive.
+    /// All hours from this hour to `last`, both inclusive.
     pub fn up_to(self, last: Self) -> impl DoubleEndedIterator<Item = Self> {
         (self.0..=last.0).map(Self)
     }
 }
 
-/// Splits a time span, both ends inclusive, at the full hours.
+/// Splits a time span at the full hours. Both ends of each part are inclusive.
 pub fn cut(from: UnixMillis, to: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     let hours = Hour::of(from).up_to(Hour::of(to));
     let hours = hours.map(|hour| {
@@ -87,12 +87,12 @@ impl Day {
         Self(self.0.saturating_sub(days))
     }
 
-    /// Each day from this one to `last`, both inclusive.
+    /// All days from this day to `last`, both inclusive.
     pub fn up_to(self, last: Self) -> impl DoubleEndedIterator<Item = Self> {
         (self.0..=last.0).map(Self)
     }
 
-    /// `yyyymmdd`
+    /// The day as `yyyymmdd`.
     pub fn name(self) -> String {
         self.begins().hour().chars().take(8).collect()
     }

@@ -1,5 +1,5 @@
-//! Time in milliseconds. Decisions take `now` as an argument; only handlers and `main` read a
-//! clock.
+//! Time in milliseconds. Functions take the current time as the argument `now`. Only handlers and
+//! `main` functions read the clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -13,10 +13,10 @@ pub struct UnixMillis(pub i64);
 pub type Clock = fn() -> UnixMillis;
 
 impl UnixMillis {
-    /// The time of this machine. Only handlers and `main` functions call this.
+    /// The current time of this machine. Only handlers and `main` functions call this function.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that reads the clock"
+        reason = "only this function reads the clock"
     )]
     pub fn now() -> Self {
         let since = std::time::SystemTime::now()
@@ -29,17 +29,17 @@ impl UnixMillis {
         Self(secs.saturating_mul(1000))
     }
 
-    /// Whole seconds, as used by TTL attributes and signatures.
+    /// The time in whole seconds, as TTL attributes and signatures use it.
     pub fn secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// The time since `earlier`; zero if `earlier` is later.
+    /// The time since `earlier`. Zero if `earlier` is later than this time.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// `yyyymmddhh` in UTC: the hour in the keys of the `time` index.
+    /// The hour as `yyyymmddhh` in UTC, as in the keys of the `time` index.
     pub fn hour(self) -> String {
         let time = self.timestamp().to_zoned(jiff::tz::TimeZone::UTC);
         format!(
@@ -51,7 +51,8 @@ impl UnixMillis {
         )
     }
 
-    /// RFC 3339 in UTC with milliseconds. Times outside the years 0 to 9999 are clamped.
+    /// The time as RFC 3339 in UTC with milliseconds. Times outside the years 0 to 9999 are
+    /// clamped.
     pub fn rfc3339(self) -> String {
         format!("{:.3}", self.timestamp())
     }

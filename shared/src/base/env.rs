@@ -1,9 +1,9 @@
-//! The environment of the process.
+//! The environment variables of the process.
 
-/// The value of an environment variable; `None` if it is not set or empty.
+/// The value of an environment variable. `None` if the variable is not set or is empty.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place that reads the environment"
+    reason = "only this function reads the environment"
 )]
 pub fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

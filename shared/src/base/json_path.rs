@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 pub(crate) use alone::{Alone, span};
 
-/// Dotted keys into a JSON document, such as `data.object.id`. `[*]` matches every element of an
-/// array, as in `value[*].id`. A key that contains a dot is quoted: `data.'odata.etag'`.
+/// A path of keys in a JSON document, such as `data.object.id`. `[*]` matches every element of an
+/// array, as in `value[*].id`. A key that contains a dot is in quotes, as in `data.'odata.etag'`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub struct JsonPath(Vec<Step>);
@@ -24,7 +24,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// `None` if a key is empty, or a quote or bracket is not closed.
+    /// Parses a path. `None` if a key is empty, or if a quote or a bracket is not closed.
     pub fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text;
@@ -59,21 +59,23 @@ impl JsonPath {
         self.0.contains(&Step::Each)
     }
 
-    /// The scalar at this path as text: numbers as written, `null` as absent.
+    /// The scalar at this path as text. A number is returned as it is written. `null` counts as
+    /// absent.
     ///
-    /// If a document has a key twice, the last one counts, as in the parsers of most handlers. An
-    /// object or an array instead of a scalar is an error.
+    /// If a document contains a key twice, the last one counts, as in most JSON parsers. An object
+    /// or an array instead of a scalar is an error.
     pub fn scalar(&self, json: &[u8]) -> Result<Option<String>, NotThere> {
         self.raw(json)?.map_or(Ok(None), scalar)
     }
 
-    /// The raw text of the value at this path; of several values, the first.
+    /// The raw text of the value at this path. If the path matches several values, the first value
+    /// is returned.
     pub fn raw<'j>(&self, json: &'j [u8]) -> Result<Option<&'j RawValue>, NotThere> {
         Ok(self.all(json)?.into_iter().next().flatten())
     }
 
-    /// All values at this path. Each array element on the path has one entry, even if it lacks the
-    /// value. Empty if there is no such array, or if it is empty.
+    /// All values at this path. Each array element on the path has one entry, which is `None` if
+    /// the element lacks the value. The result is empty if the array is missing or empty.
     pub fn all<'j>(&self, json: &'j [u8]) -> Result<Vec<Option<&'j RawValue>>, NotThere> {
         let mut found = Vec::new();
         let mut document = serde_json::Deserializer::from_slice(json);
@@ -86,7 +88,7 @@ impl JsonPath {
 }
 
 impl JsonPath {
-    /// Mutable references to the values at this path. Missing values are created; a created list
+    /// Mutable references to the values at this path. Missing values are created. A created array
     /// has one element.
     pub fn places<'v>(&self, json: &'v mut Value) -> Vec<&'v mut Value> {
         let mut places = vec![json];
@@ -118,7 +120,7 @@ impl JsonPath {
     }
 }
 
-/// The text of a scalar; `null` is absent.
+/// The text of a scalar. `null` counts as absent.
 pub fn scalar(raw: &RawValue) -> Result<Option<String>, NotThere> {
     match raw.get().as_bytes().first() {
         Some(b'n') => Ok(None),
@@ -149,11 +151,11 @@ impl TryFrom<String> for JsonPath {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text)
-            .ok_or_else(|| format!("invalid path {text:?}; a path is like data.object.id"))
+            .ok_or_else(|| format!("invalid path {text:?}: expected keys such as data.object.id"))
     }
 }
 
-/// Why a value cannot be read, although it may be present.
+/// The reason why a value cannot be read, although it may be present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotThere {
     /// The document is not JSON.
@@ -162,7 +164,7 @@ pub enum NotThere {
     NoScalar,
 }
 
-/// Follows the keys. Values beside the path are skipped and not parsed into memory.
+/// Follows the keys of a path. Skips all other values without parsing them into memory.
 struct Walk<'p, 'f, 'j>(&'p [Step], &'f mut Vec<Option<&'j RawValue>>);
 
 impl<'j> DeserializeSeed<'j> for Walk<'_, '_, 'j> {

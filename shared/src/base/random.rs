@@ -1,5 +1,5 @@
 //! Random bytes for write ids, names of lease holders and jitter. Do not use them for cryptographic
-//! keys and nonces.
+//! keys or nonces.
 
 use std::cell::Cell;
 
@@ -9,7 +9,8 @@ thread_local! {
     static SEEDED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Fills the buffer with random bytes from the operating system.
+/// Fills the buffer with random bytes from the operating system. After [`seed`], the bytes come
+/// from a seeded generator.
 pub fn fill(bytes: &mut [u8]) -> anyhow::Result<()> {
     let Some(mut state) = SEEDED.get() else {
         return getrandom::fill(bytes).map_err(|error| anyhow!("random number generator: {error}"));
@@ -22,12 +23,13 @@ pub fn fill(bytes: &mut [u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes this thread return the same bytes in each run, for simulations that must be reproducible.
-/// No production code calls this.
+/// Makes this thread return the same bytes in each run, for reproducible simulations. Production
+/// code does not call this function.
 pub fn seed(seed: u64) {
     SEEDED.set(Some(seed));
 }
 
+/// The generator `splitmix64`.
 /// <https://prng.di.unimi.it/splitmix64.c>
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,6 +1,6 @@
 //! Enums whose variants are stored as words.
 
-/// Defines an enum whose variants have a word that is stored, printed and parsed.
+/// Defines an enum. Each variant has a word that is stored, printed and parsed.
 macro_rules! string_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*

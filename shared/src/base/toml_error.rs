@@ -1,15 +1,16 @@
-//! Formats errors in a TOML file with the line, but without values of the file: a value may be a
-//! key in the wrong place, and errors are logged, printed and shared.
+//! Formats the errors of a TOML file. An error text contains the line, but no values of the file. A
+//! value may be a secret in the wrong place, and errors are logged, printed and shared.
 
 use std::fmt;
 
 use toml::Value;
 
-/// Longer texts may be keys, unless they are words.
+/// The maximum length of a text that is shown even if it is not a word. A longer text may be a
+/// secret.
 const LONGEST_SHOWN: usize = 16;
 
 /// Describes a TOML error, such as `line 7: max_body: invalid type: string …, expected usize`. The
-/// text of the error itself contains the whole line.
+/// full text of the error is not used, because that text contains the whole line.
 pub fn refusal(error: &toml::de::Error, text: &str) -> String {
     let why = without_value(error.message());
     let Some(span) = error.span() else {
@@ -23,8 +24,8 @@ pub fn refusal(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-/// Describes an invalid setting without long values of the file. Adds the line of a value that was
-/// removed.
+/// Describes an invalid setting without long values of the file. Adds the line number of a removed
+/// value.
 pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
     let mut said = format!("{error:#}");
     let name = error.downcast_ref::<NotAName>();
@@ -44,7 +45,7 @@ pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
     }
 }
 
-/// An invalid name. It is never shown, because a secret may be in the place of the name.
+/// An invalid name. The error never shows the name, because a secret may be in its place.
 pub(crate) struct NotAName {
     what: &'static str,
     name: String,
@@ -74,7 +75,8 @@ impl fmt::Debug for NotAName {
 
 impl std::error::Error for NotAName {}
 
-/// Removes a value of the file from a message, unless it is a word. Keeps the expected values.
+/// Removes a value of the file from a message, unless the value is a word. Keeps the expected
+/// values.
 fn without_value(message: &str) -> String {
     let (said, expected) = message
         .rfind(", expected ")
@@ -105,8 +107,8 @@ fn field(before: &str) -> Option<&str> {
     is_word(key).then_some(key)
 }
 
-/// Whether a text is a word, like settings and most of their values. A secret key is longer, or has
-/// a digit.
+/// Whether a text is a word, as settings and most of their values are. A secret is longer or
+/// contains a digit.
 fn is_word(text: &str) -> bool {
     (1..=24).contains(&text.len()) && text.chars().all(is_of_word)
 }
@@ -120,7 +122,7 @@ fn line_of(text: &str, value: &str) -> Option<usize> {
     Some(text[..at].matches('\n').count() + 1)
 }
 
-/// The texts of the file that may be keys, longest first.
+/// The texts of the file that may be secrets, longest first.
 fn long_texts(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(table) = toml::from_str::<toml::Table>(text) {

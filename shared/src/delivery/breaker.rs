@@ -1,19 +1,19 @@
-//! The circuit breaker: stops calls to a destination that is down, and keeps the attempts of its
-//! events.
+//! The circuit breaker stops calls to a destination that is down. The events of the destination
+//! keep their attempts.
 //!
 //! Each process counts the results of its calls to a destination. If calls fail because of the
-//! destination, and not because of one event, the breaker *opens* for all processes: it is an item
-//! in the table. Events are then deferred and keep their attempts. After the open time one call
-//! goes through as a *probe*. If the probe succeeds the breaker closes, otherwise it opens for
-//! longer.
+//! destination, and not because of one event, the breaker *opens* for all processes. Its state is
+//! an item in the table. While the breaker is open, events are deferred, which does not count as an
+//! attempt. After the open time, one call goes through as a *probe*. If the probe succeeds, the
+//! breaker closes. Otherwise, the breaker opens for a longer time.
 //!
 //! | pk | sk | |
 //! |---|---|---|
 //! | `SYS` | `BRK#{destination}` | open until `til`, opened `n` times in a row, closed at `cl`, last written `by`; `rev` increases with each write; `ttl` |
 //!
 //! Every write is conditional on the `rev` that the process read, so that only one process probes.
-//! An error of the item stops no work: the process goes on with the state that it read last, which
-//! is closed at first.
+//! A failed read or write of the item does not stop the work. The process continues with the state
+//! that it read last. Before the first successful read, this state is closed.
 
 mod health;
 mod state;
@@ -35,20 +35,22 @@ pub use state::Position;
 /// How long a process uses a cached item.
 const REREAD: Duration = Duration::from_secs(5);
 
-/// How long a read or write of the item may take. On a timeout the destination is called: the
-/// breaker must not stop what it protects. A shorter limit would treat a busy table as unavailable.
+/// The maximum time for a read or a write of the item. If a read times out, the process uses the
+/// cached state. If the write before a probe times out, the process calls the destination, because
+/// the breaker must not stop the work. A shorter limit would treat a busy table as unavailable.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The breakers of all destinations, cached by this process.
 #[derive(Debug)]
 pub struct Breakers {
     table: Table,
-    /// A random id of this process. With the number of the write it names each write: two tasks
-    /// of one process can write equal values in the same millisecond.
+    /// A random id of this process. The id and the number of the write together identify a write.
+    /// Two tasks of one process can write equal values in the same millisecond.
     process: String,
     writes: AtomicU64,
     known: Mutex<HashMap<String, Known>>,
-    /// Held while the table is read, so that a concurrent caller waits for the result.
+    /// A reader holds this lock while it reads the table, so that a concurrent caller waits for the
+    /// result.
     reading: futures::lock::Mutex<()>,
 }
 
@@ -63,9 +65,9 @@ struct Known {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pass {
     Free,
-    /// The caller makes the one call that probes the destination.
+    /// The caller makes the only call that probes the destination.
     Probe(Probe),
-    /// The destination is down. Deferred events return at a random time within `spread` after
+    /// The destination is down. A deferred event is due at a random time within `spread` after
     /// `until`.
     Down {
         until: UnixMillis,
@@ -77,12 +79,12 @@ pub enum Pass {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Probe(BreakerState);
 
-/// What a call shows about the destination's health.
+/// The information that a call gives about the health of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
-    /// The destination answered, also where it rejected the request.
+    /// The destination responded, even if it rejected the request.
     Success,
-    /// The destination was unreachable, did not answer, or answered that it is unavailable.
+    /// The destination was unreachable, did not respond, or responded that it is unavailable.
     Failure,
     /// The destination was not called.
     NotCalled,
@@ -91,8 +93,8 @@ pub enum CallResult {
 impl Breakers {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         let mut process = [0; 6];
-        // Without randomness two processes can have the same id and take each other's write for
-        // their own: then both probe.
+        // If no random bytes are available, two processes can have the same id. One process can
+        // then mistake a write of the other process for its own write, so that both probe.
         let _ = crate::base::random::fill(&mut process);
         Self {
             table: Table::new(dynamodb, table),
@@ -109,8 +111,8 @@ impl Breakers {
         Self::new(table.client().clone(), table.name())
     }
 
-    /// Whether a destination may be called. Reads at most every five seconds, and writes only to
-    /// probe.
+    /// Whether a destination may be called. Reads the table at most once in five seconds. Writes to
+    /// the table only before a probe.
     pub async fn pass(&self, destination: &str, now: UnixMillis) -> Pass {
         if self.position(destination, now).await != Position::Probing {
             return self.standing(destination).pass(now);
@@ -119,7 +121,7 @@ impl Breakers {
         let probing = seen.probed(now);
         match self.write(destination, &seen, &probing).await {
             Ok(true) => Pass::Probe(Probe(probing)),
-            // Another process probes, or has closed the breaker.
+            // Another process has started a probe or closed the breaker.
             Ok(false) => self.standing(destination).pass(now),
             Err(error) => {
                 trouble(destination, &error);
@@ -128,7 +130,7 @@ impl Breakers {
         }
     }
 
-    /// The position in the table now, for operators.
+    /// Reads the current position from the table, for operators.
     pub async fn read_position(
         &self,
         destination: &str,
@@ -137,8 +139,8 @@ impl Breakers {
         Ok(self.read(destination).await?.position(now))
     }
 
-    /// The position of a breaker. A process reads it at most every five seconds, and keeps the last
-    /// one if a read fails.
+    /// The position of a breaker. A process reads it at most once in five seconds. If a read fails,
+    /// the process uses the last position.
     pub async fn position(&self, destination: &str, now: UnixMillis) -> Position {
         let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
@@ -151,7 +153,7 @@ impl Breakers {
         self.standing(destination).position(now)
     }
 
-    /// Whether so many calls of this process fail that old events should wait.
+    /// Whether many calls of this process fail, so that old events should wait.
     pub fn is_strained(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| known.health.is_strained(now))
     }
@@ -182,7 +184,7 @@ impl Breakers {
                 let (trips, seen) = self.known(destination, |known| {
                     (known.health.note(well, now), known.standing.clone())
                 });
-                // Calls in flight when the breaker opened add no information.
+                // Calls that were in flight when the breaker opened give no new information.
                 if !trips || seen.position(now) != Position::Closed {
                     return;
                 }
@@ -201,7 +203,8 @@ impl Breakers {
         }
     }
 
-    /// Records the read before it is made, so that a failing table is not read more often.
+    /// Whether the cached item is too old. If so, the current time is recorded as the last read. It
+    /// is recorded before the read, so that a failing table is not read more often.
     fn is_to_be_read(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| {
             let old = known.read_at.is_none_or(|at| now.since(at) >= REREAD);
@@ -214,14 +217,14 @@ impl Breakers {
 
     async fn read(&self, destination: &str) -> anyhow::Result<BreakerState> {
         let sk = sk(destination);
-        let read = self.table.get("read a breaker", ("SYS", &sk));
+        let read = self.table.get("read a circuit breaker", ("SYS", &sk));
         let answer = tokio::time::timeout(PATIENCE, read).await;
-        let stored = answer.context("read a breaker: no answer in time")??;
+        let stored = answer.context("read a circuit breaker: the call timed out")??;
         Ok(stored.as_ref().map(BreakerState::read).unwrap_or_default())
     }
 
-    /// Writes the next state; `false` if another process wrote after `seen` was read. The newest
-    /// state is cached in both cases.
+    /// Writes the next state. Returns `false` if another process wrote after `seen` was read.
+    /// Caches the newest state in both cases.
     async fn write(
         &self,
         destination: &str,
@@ -231,7 +234,7 @@ impl Breakers {
         let (condition, seen_rev) = seen.condition();
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
         let by = format!("{}-{number}", self.process);
-        let mut change = Change::new("write a breaker", condition, BreakerState::UPDATE)
+        let mut change = Change::new("write a circuit breaker", condition, BreakerState::UPDATE)
             .named("#ttl", "ttl")
             .named("#by", "by");
         change.values = next.values(&by);
@@ -239,7 +242,7 @@ impl Breakers {
         let sk = sk(destination);
         let write = self.table.update(("SYS", &sk), change, Returns::Refused);
         let answer = tokio::time::timeout(PATIENCE, write).await;
-        match answer.context("write a breaker: no answer in time")?? {
+        match answer.context("write a circuit breaker: the call timed out")?? {
             Write::Applied(_) => {
                 self.known(destination, |known| known.standing = next.clone());
                 Ok(true)
@@ -247,7 +250,8 @@ impl Breakers {
             Write::Refused(stored) => {
                 let stored = stored.unwrap_or_default();
                 let standing = BreakerState::read(&stored);
-                // The SDK repeated this write because its response was lost.
+                // If the SDK repeats a write whose response was lost, the stored item is from this
+                // process.
                 let ours = standing == *next && item::text(&stored, "by") == Some(&by);
                 self.known(destination, |known| known.standing = standing);
                 Ok(ours)

@@ -1,8 +1,8 @@
-//! Records the effects of actions, so that each effect is applied once.
+//! Records the effects of actions, so that Mitt applies each effect once where that is possible.
 //!
-//! No ledger can make a call to another system happen exactly once. This module skips an effect
-//! that is known to have happened, repeats an uncertain one under the same key, and stops for an
-//! operator if a repeat could apply the effect twice.
+//! A ledger cannot make a call to another system happen exactly once. So this module skips an
+//! effect that is known to have happened. It repeats an uncertain effect under the same key. If a
+//! repeat could apply the effect twice, the module stops, and an operator must decide.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -17,25 +17,25 @@ use crate::webhook::event::EventKey;
 /// The result of a call to a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The effect happened; the note (at most 120 characters) has useful information, such as the
-    /// number of a ticket.
+    /// The effect happened. The note (at most 120 characters) contains useful information, such as
+    /// the number of a ticket.
     Done { note: String },
-    /// The effect did not happen; the outcome says whether to retry.
+    /// The effect did not happen. The outcome says whether to retry.
     NotApplied(Outcome),
-    /// The effect may have happened: there was no response.
+    /// The destination did not respond, so the effect may have happened.
     Unknown { error: String },
-    /// The destination reported a failure; the effect may still have happened.
+    /// The destination reported a failure, but the effect may still have happened.
     Failed {
         error: String,
-        /// The response is the stored one of an earlier call under the same key.
+        /// Whether the destination returned the stored response of an earlier call with this key.
         replayed: bool,
     },
 }
 
-/// The answer of a destination when asked whether an effect happened.
+/// The result of asking a destination whether an effect happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The effect happened; the note is that of [`Effect::Done`].
+    /// The effect happened. The note has the same meaning as in [`Effect::Done`].
     Happened { note: String },
     /// The effect did not happen, and no earlier call is still in flight.
     DidNot,
@@ -49,7 +49,7 @@ pub struct Effects<'l> {
     lease: &'l Lease,
     clock: Clock,
     changed: Mutex<Vec<(String, EffectRow)>>,
-    /// The version of the fetched state that the effects carry, if any.
+    /// The version of the fetched state that the actions send, if any.
     state: OnceLock<String>,
 }
 
@@ -64,20 +64,21 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// Sets the version of the fetched state that the actions carry. Another state is another
-    /// effect and needs its own key: under the same key, a destination would keep the older state
-    /// or reject the newer one.
+    /// Sets the version of the fetched state that the actions send. Each state is a separate
+    /// effect, and needs its own key. Under the same key, a destination would keep the older state
+    /// or reject the newer state.
     pub fn of_state(&self, version: &str) {
-        // Called once, before the first effect.
+        // This function is called once, before the first effect.
         let _ = self.state.set(version.to_owned());
     }
 
     /// Applies an effect once. The intent is written before the call, so that a crash during the
-    /// call can be distinguished from a crash before it. The result is written after the call.
+    /// call can be distinguished from a crash before the call. The result is written when the
+    /// attempt is settled.
     ///
-    /// The closure gets the idempotency key, which is the same in every attempt. The action chooses
-    /// the name of the effect: up to 40 characters, and it must not change between versions of the
-    /// code.
+    /// The closure receives the idempotency key, which is the same in every attempt. The action
+    /// chooses the name of the effect. The name has up to 40 characters, and must not change
+    /// between versions of the code.
     pub async fn once(
         &self,
         name: &str,
@@ -90,20 +91,20 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// Like [`once`](Self::once) for a destination that takes no key but can be queried. If an
-    /// earlier attempt may have applied the effect, `ask` looks it up there, so no operator has to.
-    /// `ask` gets the key of the effect, so the call must store it in a searchable place, such as a
-    /// reference field.
+    /// Like [`once`](Self::once), for a destination that accepts no key but can be queried. If an
+    /// earlier attempt may have applied the effect, `ask` queries the destination, so that no
+    /// operator has to check it. `ask` receives the key of the effect. The call must therefore
+    /// store the key in a searchable place, such as a reference field.
     ///
-    /// A destination that stores its failures under the key is queried as well. If the effect did
-    /// not happen there, no call under the key can apply it: an operator must decide.
+    /// This function also queries a destination that stores its failures under the key. If the
+    /// effect did not happen there, no call with this key can apply it, so an operator must decide.
     pub async fn once_asking(
         &self,
         name: &str,
         call: impl AsyncFnOnce(&str) -> Effect,
         ask: impl AsyncFnOnce(&str) -> Asked,
     ) -> Outcome {
-        // A repeat is safe, because the lookup comes first.
+        // A repeat is safe, because the query comes first.
         let keys = IdempotencySupport::Honoured;
         if let Some(outcome) = self.known(name, keys) {
             return outcome;
@@ -122,7 +123,7 @@ impl<'l> Effects<'l> {
                     return Outcome::permanent(error);
                 }
                 Asked::DidNot => {}
-                // The row keeps the uncertain state, and the next attempt asks again.
+                // The row keeps the uncertain state, and the next attempt queries again.
                 Asked::Unclear { error } => return Outcome::retry(error),
             }
         }
@@ -142,8 +143,8 @@ impl<'l> Effects<'l> {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
-        // If the attempt ends before the call, also by a lost response or a timeout, this state is
-        // stored, and not an uncertain intent. An older uncertain state stays.
+        // If the attempt ends before the call, for example after a lost response or a timeout, this
+        // state replaces the uncertain intent. An older uncertain state stays.
         if !self.is_in_doubt(name) {
             self.note(name, EffectState::Not, keys, "");
         }
@@ -158,8 +159,8 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// Like [`once`](Self::once) for a destination that honours keys, without the write before the
-    /// call. The ledger does not show a crash during the call, but a repeat is safe.
+    /// Like [`once`](Self::once), for a destination that honours keys, but without the write before
+    /// the call. The ledger does not show a crash during the call, but a repeat is safe.
     pub async fn keyed(&self, name: &str, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
         if let Some(outcome) = self.known(name, IdempotencySupport::Honoured) {
             return outcome;
@@ -167,15 +168,15 @@ impl<'l> Effects<'l> {
         self.run(name, IdempotencySupport::Honoured, call).await
     }
 
-    /// The changed effects, to be written when the attempt is settled.
+    /// The changed effects. The caller writes them when it settles the attempt.
     pub fn into_changed(self) -> Vec<(String, EffectRow)> {
         self.changed
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether every effect of this attempt with an unknown result went to a destination that
-    /// honours keys.
+    /// Whether all effects of this attempt with an unknown result went to destinations that honour
+    /// keys.
     pub fn all_keyed(&self) -> bool {
         self.changed()
             .iter()
@@ -207,7 +208,7 @@ impl<'l> Effects<'l> {
         self.lease.row.effects.get(name)
     }
 
-    /// The outcome that follows from the ledger alone; `None` if a call is needed.
+    /// The outcome that follows from the ledger alone. `None` if a call is needed.
     fn known(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         let before = self.before(name)?;
         let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
@@ -237,7 +238,7 @@ impl<'l> Effects<'l> {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
-        // If the attempt ends during the call, also by a timeout, this state is stored.
+        // If the attempt ends during the call, for example after a timeout, this state is stored.
         self.note(name, EffectState::Unknown, keys, "");
         let key = self.key(name);
         match call(&key).await {
@@ -269,9 +270,9 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// A worker that was frozen can resume after its lease has expired. It does not make the call;
-    /// its successor does. The effect is known not to have happened, even if its intent was
-    /// written.
+    /// Returns a retry if the lease has expired or is about to expire. A suspended worker can
+    /// resume after its lease has expired, and must then leave the call to the next worker. The
+    /// effect has not happened, even if its intent was written.
     fn held_back(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         if self.lease.holds((self.clock)()) {
             return None;
@@ -320,8 +321,8 @@ impl<'l> Effects<'l> {
     }
 }
 
-/// The idempotency key of an effect. It is the same in every attempt and every replay, unless a
-/// replay asks for a new effect, which starts a new generation.
+/// The idempotency key of an effect. It is the same in every attempt and every replay. Only a
+/// replay that requests a new effect changes the key, because it starts a new generation.
 pub fn idempotency_key(key: &EventKey, effect: &str, generation: u64) -> String {
     let mut hash = Sha256::new();
     for part in [key.source(), key.id(), effect, &generation.to_string()] {
@@ -361,7 +362,7 @@ mod tests {
         ] {
             assert_ne!(one, other);
         }
-        // Destinations store this key, so it can never change.
+        // Destinations store this key, so it must never change.
         assert_eq!(
             idempotency_key(&EventKey::new("stripe-main", "evt_1"), "http", 0),
             "wh_2r2h5kf6eplrs7vio3wgxo2c3p6npuzhowvs2h7d"

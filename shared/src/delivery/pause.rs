@@ -1,12 +1,13 @@
-//! Sources whose events wait because an operator paused them.
+//! Sources that an operator paused. Their events wait until an operator resumes the source.
 //!
-//! The catcher receives webhooks as usual. The processor begins no event of a paused source: it
-//! drops the message before the claim, which does not count as an attempt, and the row does not
-//! change. The sweep checks such a row once an hour. When the source is resumed, its rows are
-//! scheduled for the next sweep.
+//! The catcher receives the webhooks of a paused source as usual. The processor starts no event of
+//! the source. It drops the message before the claim, so the event uses no attempt, and its row
+//! does not change. The sweep checks the row once an hour. When an operator resumes the source, its
+//! rows are scheduled for the next sweep.
 //!
-//! If the pause flag cannot be read, a cached value up to one minute old is used; without one the
-//! message is retried. This blocks nothing: the claim needs the same table.
+//! If the pause flag cannot be read, the processor uses a cached value that is up to one minute
+//! old. Without such a value, it retries the message. This delays no other work: the claim needs
+//! the same table, so it would fail too.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,19 +20,20 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::WORK_SHARDS;
 use crate::inbox::ledger::{FlagKind, Ledger};
 
-/// How long a process uses a cached pause flag. After a pause begins, events can still begin for
-/// this time; after it ends, messages are still dropped for this time.
+/// How long a process uses a cached pause flag. For this time after a pause begins, the process can
+/// still start events. For this time after a pause ends, the process still drops messages.
 pub const REREAD: Duration = Duration::from_secs(5);
 
-/// How long a cached value is used if the table cannot be read.
+/// The maximum age of a cached value that a process uses when it cannot read the table.
 const STALE: Duration = Duration::from_secs(60);
 
-/// After what time the sweep checks an event of a paused source again.
+/// The time after which the sweep checks an event of a paused source again.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
-/// Open events in one read when a source is resumed, and how many of them are scheduled in
-/// parallel.
+/// The number of open events in one read when a source is resumed.
 const PAGE: i32 = 500;
+
+/// The number of these events that are scheduled in parallel.
 const AT_ONCE: usize = 8;
 
 /// The pauses of all sources, cached by this process.
@@ -45,7 +47,8 @@ pub struct Pauses {
 struct Known {
     paused: bool,
     read_at: UnixMillis,
-    /// The last read, also a failed one: a slow table must not delay every event.
+    /// The time of the last read, including failed reads. So a slow table does not delay every
+    /// event.
     asked_at: UnixMillis,
 }
 
@@ -57,8 +60,8 @@ impl Pauses {
         }
     }
 
-    /// Whether a source is paused. Reads at most every five seconds. After an error the pause is
-    /// unknown, and no event of the source may begin.
+    /// Whether a source is paused. Reads the flag at most once in five seconds. After an error, it
+    /// is unknown whether the source is paused, and no event of the source may start.
     pub async fn is_paused(&self, source: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let known = self.known(source);
         if let Some(known) = known.filter(|known| known.holds(now)) {
@@ -102,10 +105,10 @@ impl Pauses {
     }
 }
 
-/// Schedules the events of a resumed source for the next sweep, which sends messages for as many at
-/// a time as the work queue has capacity for. An event whose
-/// retry is not due, or that a worker holds, does not change. The call can be repeated. Returns the
-/// number of scheduled events.
+/// Schedules the events of a resumed source for the next sweep. The sweep sends only as many
+/// messages as the work queue has capacity for. An event does not change if its retry is not due,
+/// or if a worker holds it. This function can be called again after an error. Returns the number of
+/// scheduled events.
 pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::Result<u64> {
     let asleep = now + LOOK_AGAIN + REREAD;
     let mut called = 0;
@@ -130,7 +133,7 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::
             }
         }
     }
-    // New events whose messages were dropped; they are not in the `work` index yet.
+    // New events whose messages were dropped are not in the `work` index yet.
     let fresh = ledger
         .sweep()
         .recent_events(&[source], now, usize::MAX)

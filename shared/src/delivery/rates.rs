@@ -1,8 +1,8 @@
-//! Limits the calls of a destination to its rate, across all processes.
+//! Limits the calls to a destination to its rate, across all processes.
 //!
-//! Each call takes a ticket of the current window. Tickets up to the rate may call now. The number
-//! of a later ticket determines the later window of its call, so that waiting events form a line
-//! and do not return at the same time.
+//! Each call takes a ticket of the current window. If the number of the ticket is at most the rate,
+//! the call may start now. A higher number determines a later window, in which the event takes a
+//! new ticket. So waiting events form a line, and do not return at the same time.
 //!
 //! | pk | sk | |
 //! |---|---|---|
@@ -17,11 +17,11 @@ use crate::inbox::ledger::item;
 use crate::inbox::table::{Change, Returns, Table, Write};
 use crate::sources::Rate;
 
-/// The most time for a call of the counter, which must not delay work.
+/// The maximum time for a call to the counter, which must not delay the work.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// The longest wait behind other events. The rest of the current window and up to one window of
-/// jitter come on top.
+/// The maximum wait behind other events. The rest of the current window and up to one window of
+/// jitter are added to this wait.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How long the item of a window is kept after its end.
@@ -33,11 +33,11 @@ pub struct Rates {
     table: Table,
 }
 
-/// When a call may be made.
+/// The time when a call may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Now,
-    /// At this time the event must take a new ticket.
+    /// The event must take a new ticket at this time.
     At(UnixMillis),
 }
 
@@ -48,11 +48,11 @@ impl Rates {
         }
     }
 
-    /// Takes a ticket. `jitter` is in 0..=1. An `old` event gets no ticket, and does not use one,
-    /// when half of the window's tickets are taken.
+    /// Takes a ticket. `jitter` is in 0..=1. If half of the window's tickets are taken, an `old`
+    /// event gets no ticket, and must wait for a later window.
     ///
-    /// If the SDK retries a count that was already applied, the call takes two tickets. The rate
-    /// stays an upper bound.
+    /// If the SDK repeats an update that DynamoDB has already applied, the call takes two tickets.
+    /// The number of calls can then be lower than the rate allows, but never higher.
     pub async fn take(
         &self,
         destination: &str,
@@ -78,7 +78,7 @@ impl Rates {
         let sk = format!("RATE#{destination}#{window}");
         let count = self.table.update(("SYS", &sk), change, Returns::Updated);
         let answer = tokio::time::timeout(PATIENCE, count).await;
-        let Write::Applied(counted) = answer.context("count a call: no answer in time")?? else {
+        let Write::Applied(counted) = answer.context("count a call: the update timed out")?? else {
             return Ok(turn(rate, window, rate.calls + 1, jitter));
         };
         let counted = counted.unwrap_or_default();
@@ -92,7 +92,7 @@ fn window(rate: Rate, now: UnixMillis) -> i64 {
     now.0.div_euclid(millis(rate))
 }
 
-/// When a ticket may call; tickets are counted from 1.
+/// The time when the call with this ticket may start. Tickets are counted from 1.
 fn turn(rate: Rate, window: i64, ticket: u32, jitter: f64) -> Turn {
     let behind = ticket.saturating_sub(1) / rate.calls;
     if behind == 0 {

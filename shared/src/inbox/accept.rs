@@ -1,4 +1,5 @@
-//! The single entry point for events: from a webhook, a sync, the spill queue or a repair.
+//! The single entry point for events. Events come from webhooks, syncs, the spill queue, repairs
+//! and released requests.
 
 use std::time::Duration;
 
@@ -11,17 +12,18 @@ use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, StoredBody};
 use crate::inbox::queue::{Queue, QueueName, WorkMessage};
 use crate::webhook::event::{Event, EventId, EventKey};
 
-/// How many events of a batch are written, and announced, in parallel.
+/// The number of events of a batch that are written in parallel. It is also the number of messages
+/// that are sent in parallel.
 const AT_ONCE: usize = 16;
 
-/// The ledger and the work queue. Events are written to the ledger first.
+/// The ledger and the work queue. An event is written to the ledger before its message is sent.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     pub ledger: Ledger,
     pub queue: Queue,
 }
 
-/// A durable event, and the message to send for it.
+/// A stored event, and the message to send for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub key: EventKey,
@@ -30,14 +32,16 @@ pub struct Stored {
     /// The label of the secret that verified the event.
     pub secret: Option<String>,
     pub received: Received,
-    /// The message to send; `None` if no worker needs one.
+    /// The message to send. `None` if the event needs no message.
     pub work_message: Option<WorkMessage>,
 }
 
 impl Inbox {
-    /// Stores the event, or each event of a batch, and sends a message to the work queue for it.
+    /// Stores the event, or each event of a batch. Then sends a message for each event that needs
+    /// one.
     ///
-    /// After an error some events may not be stored: the request must not be acknowledged.
+    /// After an error, some events may not be stored. The caller must then not acknowledge the
+    /// request.
     pub async fn accept(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Vec<Stored>> {
         let kept = self.store(event, now).await?;
         let lane = QueueName::of(event.received_at, now);
@@ -49,8 +53,9 @@ impl Inbox {
         Ok(kept)
     }
 
-    /// The first step of [`accept`](Self::accept): on success every event is durable. Events that
-    /// were stored before an error are duplicates when the batch is delivered again.
+    /// The first step of [`accept`](Self::accept). On success, every event is durable. After an
+    /// error, some events may be stored. If the batch is delivered again, these events are
+    /// duplicates.
     pub async fn store(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Vec<Stored>> {
         let events = stream::iter(event.apart());
         events
@@ -80,7 +85,7 @@ impl Inbox {
             .await?;
         let run = match received {
             Received::New => Some(0),
-            // The first delivery may have failed between the two steps.
+            // An earlier delivery may have stored the event without sending its message.
             Received::Open { silent: true, run } => Some(run),
             Received::Open { silent: false, .. }
             | Received::Settled
@@ -101,7 +106,7 @@ impl Inbox {
         })
     }
 
-    /// Releases a quarantined event, and sends a message to the work queue for it.
+    /// Releases a quarantined event, and sends a message for it.
     pub async fn release(
         &self,
         key: &EventKey,
@@ -116,8 +121,8 @@ impl Inbox {
         Ok(decided)
     }
 
-    /// The second step: sends the messages. Failures are only logged, because the sweep sends the
-    /// messages again.
+    /// The second step of [`accept`](Self::accept): sends the messages. This function only logs
+    /// errors, because the sweep sends the missing messages later.
     pub async fn announce(
         &self,
         lane: QueueName,

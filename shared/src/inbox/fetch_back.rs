@@ -1,16 +1,18 @@
-//! Objects that unsigned notices name, until they are fetched from the provider's API.
+//! Objects that unsigned notices name. This module records them until backup-sync fetches them from
+//! the provider's API.
 //!
-//! Some providers post only the id of an object, without a signature: anyone can post such a
-//! notice. So the catcher stores only the id and answers 503. backup-sync fetches the object, and
-//! creates the event from the response. After that the object is known to exist, and the catcher
-//! acknowledges a notice as soon as the request to fetch the object is stored.
+//! Some providers send only the id of an object, without a signature, so any sender can send such a
+//! notice. The catcher therefore stores only the id, and responds with 503. backup-sync fetches the
+//! object, and creates the event from the response. After that, the object is known to exist. For a
+//! known object, the catcher acknowledges a notice as soon as the request to fetch the object is
+//! stored.
 //!
-//! The number of unknown objects is limited: they are counted by groups of networks, [`PER_GROUP`]
-//! in each of [`GROUPS`], so that one sender cannot use the whole limit.
+//! The number of unknown objects is limited. Each of the [`GROUPS`] groups of networks can have
+//! [`PER_GROUP`] unknown objects. So one sender cannot use the whole limit.
 //!
 //! | item | pk | sk | |
 //! |---|---|---|---|
-//! | object to be fetched | `F#{source}` | `W#{object}` | `w`: wanted revision; `s`: revision of the last call; `kn`: known to exist; `net`: hash of the network of the first notice; `at`: first notice; `n`, `try`, `err`: number of calls, start of the last one, why it failed |
+//! | object to be fetched | `F#{source}` | `W#{object}` | `w`: wanted revision; `s`: revision of the last call; `kn`: whether the object is known to exist; `net`: hash of the network of the first notice; `at`: time of the first notice; `n`: number of calls; `try`: start of the last call; `err`: why the last call failed |
 //! | count of unknown objects of a group | `F#{source}` | `N#{group}` | `n` |
 //! | object that was fetched | `F#{source}#{object}` | `K` | `at`, `ttl` |
 
@@ -30,22 +32,22 @@ use crate::webhook::event::{Event, Fetched, Via};
 use crate::webhook::preset::State;
 pub use wait::{GROUPS, Network, Wait};
 
-/// The most unknown objects that can wait for one source and one group of networks.
+/// The maximum number of unknown objects that can wait for one source and one group of networks.
 pub const PER_GROUP: u32 = 64;
 
-/// How long an object counts as known after a fetch.
+/// How long an object counts as known after it was fetched.
 const KNOWN: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// The most waits of one source that one read returns. The waits for known objects are limited only
-/// by the number of changed objects.
+/// A read of the objects that wait for a fetch stops after this number of objects. The number of
+/// waiting known objects has no other limit than the number of changed objects.
 const MOST_READ: usize = 4_000;
 
 const READ: &str = "read the state of an object";
 
-/// The most attempts of a write that other processes overtake.
+/// The maximum number of attempts of a write if other processes write first.
 const TRIES: usize = 4;
 
-/// The table.
+/// The table with the objects that wait for a fetch, and the known objects.
 #[derive(Debug)]
 pub struct FetchBack {
     table: Table,
@@ -54,16 +56,16 @@ pub struct FetchBack {
 /// The result of storing a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
-    /// The object is known, and the request to fetch its state is stored. The notice may be
-    /// acknowledged.
+    /// The object is known, and the request to fetch its state is stored. The catcher may
+    /// acknowledge the notice.
     Kept,
-    /// The object will be fetched. Until then it is unknown whether it exists.
+    /// The object will be fetched. Until then, it is unknown whether the object exists.
     Waits,
-    /// Too many unknown objects wait.
+    /// Too many unknown objects are waiting.
     Full,
 }
 
-/// The event for a fetched state. The connection proves its origin.
+/// The event for a fetched state. The connection to the provider proves the origin of the event.
 pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: UnixMillis) -> Event {
     let preset = &source.verifier.preset;
     let fetched = Event::fetched(Fetched {
@@ -81,8 +83,8 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
         via: Via::BackupSync,
         config,
     });
-    // `content` covers only what is equal in all responses about a state, so two such responses do
-    // not conflict.
+    // `content` covers only the data that is equal in all responses about a state. So two responses
+    // about one state do not conflict.
     Event {
         content: state.content,
         ..fetched
@@ -96,8 +98,8 @@ impl FetchBack {
         }
     }
 
-    /// Stores the request to fetch an object. A fetch that begins after this function returns gets
-    /// the state of the notice.
+    /// Stores the request to fetch an object. A fetch that begins after this function returns
+    /// includes the change that the notice reports.
     pub async fn notice(
         &self,
         source: &str,
@@ -108,8 +110,8 @@ impl FetchBack {
         for _ in 0..TRIES {
             let noticed = match self.wait(source, object).await? {
                 Some(wait) if !wait.known => Some(Noticed::Waits),
-                // No call has begun for this revision, so the next call gets the state of the
-                // notice.
+                // No call has begun for this revision. So the next call includes the change that
+                // the notice reports.
                 Some(wait) if wait.called < wait.wanted => Some(Noticed::Kept),
                 Some(wait) => self.want_again(source, &wait).await?,
                 None if self.is_known(source, object).await? => {
@@ -125,10 +127,10 @@ impl FetchBack {
                 return Ok(noticed);
             }
         }
-        anyhow::bail!("store a notice of {source}: other processes wrote first")
+        anyhow::bail!("could not store a notice of {source}: other processes wrote first")
     }
 
-    /// The objects of a source that will be fetched.
+    /// The objects of a source that wait for a fetch.
     pub async fn waits(&self, source: &str) -> anyhow::Result<Vec<Wait>> {
         let mut waits = Vec::new();
         let mut from = None;
@@ -143,7 +145,7 @@ impl FetchBack {
                 .set_exclusive_start_key(from)
                 .send()
                 .await
-                .with_context(|| format!("read the objects to fetch of {source}"))?;
+                .with_context(|| format!("list the objects of {source} that wait for a fetch"))?;
             waits.extend(page.items().iter().filter_map(Wait::from_item));
             from = page.last_evaluated_key;
             if from.is_none() || waits.len() >= MOST_READ {
@@ -152,8 +154,8 @@ impl FetchBack {
         }
     }
 
-    /// Records the start of a call, before the call; `false` if another process started one first.
-    /// Updates `wait` with the revision of the call.
+    /// Records the start of a call, before the call. Returns `false` if another process started a
+    /// call first. Sets the revision of the call in `wait`.
     pub async fn begin(
         &self,
         source: &str,
@@ -179,7 +181,7 @@ impl FetchBack {
         Ok(true)
     }
 
-    /// Records why a call failed. The text contains no content from the provider.
+    /// Records why a call failed. The text must contain no content from the provider.
     pub async fn failed(&self, source: &str, wait: &Wait, error: &str) -> anyhow::Result<()> {
         let what = "store why an object could not be fetched";
         let change = Change::new(what, "attribute_exists(pk)", "SET err = :err")
@@ -194,8 +196,8 @@ impl FetchBack {
         Ok(written.is_applied())
     }
 
-    /// Marks the object as known, and ends the wait unless another notice has arrived since the
-    /// call began. Call it after the event is stored.
+    /// Marks the object as known. Then ends the wait, unless another notice has arrived since the
+    /// call began. The caller must store the event first.
     pub async fn done(&self, source: &str, wait: &Wait, now: UnixMillis) -> anyhow::Result<()> {
         let known = Item::from([
             ("pk".to_owned(), item::s(known_pk(source, &wait.object))),
@@ -245,7 +247,7 @@ impl FetchBack {
         Ok(self.table.get(READ, (&pk, "K")).await?.is_some())
     }
 
-    /// Requests another fetch: the last call may have begun before this notice.
+    /// Requests another fetch, because the last call may have begun before this notice.
     async fn want_again(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
         let what = "store that an object changed";
         let change = Change::new(what, "w = :w", "SET w = :next, n = :none")
@@ -267,7 +269,8 @@ impl FetchBack {
         Ok(put.is_applied().then_some(Noticed::Kept))
     }
 
-    /// Counts the object in the same transaction, so that a group never exceeds its limit.
+    /// Stores the wait and counts the object in one transaction, so that a group never exceeds its
+    /// limit.
     async fn put_unknown(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
         let put = Put::builder()
             .table_name(self.table.name())
@@ -276,7 +279,7 @@ impl FetchBack {
             .build()?;
         let put = TransactWriteItem::builder().put(put).build();
         let writes = vec![put, self.count(source, wait.network, 1)?];
-        let stored = self.table.transact("store that an object is named", writes);
+        let stored = self.table.transact("store a notice of an object", writes);
         Ok(match stored.await? {
             Transaction::Applied => Some(Noticed::Waits),
             Transaction::Refused(0) | Transaction::Conflict => None,

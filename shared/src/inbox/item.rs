@@ -1,4 +1,4 @@
-//! Attributes, written and read.
+//! Writes and reads the attributes of DynamoDB items.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,8 @@ pub(crate) fn bytes<'i>(item: &'i Item, name: &str) -> Option<&'i [u8]> {
     item.get(name)?.as_b().ok().map(AsRef::as_ref)
 }
 
-/// About how many bytes DynamoDB counts for an item: the names, and the values by their kind.
+/// The approximate size of an item in bytes, as DynamoDB counts it. The size includes the names and
+/// the values of the attributes.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 pub(crate) fn size(item: &Item) -> usize {
     item.iter()

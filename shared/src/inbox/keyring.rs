@@ -2,13 +2,13 @@
 //! reads them.
 //!
 //! The catcher never fetches documents. If the certificate of a request is missing, the catcher
-//! answers 503 and records which document the request names (see
-//! [`Named`](crate::inbox::rejected::Named)). backup-sync then fetches it. Each source that needs
-//! such documents has one item:
+//! responds with 503. It also records which document the request names (see
+//! [`Named`](crate::inbox::rejected::Named)). backup-sync then fetches the document. Each source
+//! that needs such documents has one item:
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`, `ok` if the document has verified a request; `bad` by name, for documents without a record: last try `at`, tries `n`; `seen`: rejected requests up to this time are processed; `rev` increases with each write |
+//! | `K#{source}` | `K` | `got`: the documents by name, each with its text `t`, the time of its fetch `at`, and `ok` if the document has verified a request; `bad`: by name, the documents that failed and have no `Named` record, each with the time `at` of the last fetch and the number `n` of failed fetches; `seen`: all rejected requests up to this time are processed; `rev` increases with each write |
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -22,31 +22,31 @@ use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::inbox::table::{Returns, Table};
 use crate::webhook::verify::{Verifier, Wanted};
 
-/// The largest document that is kept, in bytes.
+/// The maximum size of a stored document, in bytes.
 pub const LARGEST: usize = 16 * 1024;
 
-/// The most documents of one source. Documents that have verified no request are removed first, the
-/// oldest of them before the others. So a stranger who names other documents of the provider cannot
-/// displace the one in use.
+/// The maximum number of documents of one source. If there are more, documents that have not
+/// verified a request are removed first, starting with the oldest. So a sender that names other
+/// documents of the provider cannot displace a document that is in use.
 const MOST: usize = 16;
 
-/// The most failed documents that are recorded for one source.
+/// The maximum number of failed documents that are recorded for one source.
 const MOST_FAILED: usize = 32;
 
-/// How long a process uses documents before it reads them again.
+/// The age at which a process reads the documents of a source again.
 const FRESH: Duration = Duration::from_secs(300);
 
-/// The shortest interval between reads for requests that cannot be verified.
+/// The minimum interval between reads for requests that failed verification.
 const REREAD: Duration = Duration::from_secs(30);
 
-/// The table, and when this process last read each source.
+/// The table, and the time when this process last read the documents of each source.
 #[derive(Debug)]
 pub struct Keyring {
     table: Table,
     read_at: Mutex<HashMap<String, UnixMillis>>,
 }
 
-/// The fetched documents of a source, and the failed fetches.
+/// The fetched documents of a source, and its failed fetches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     documents: BTreeMap<String, Document>,
@@ -60,7 +60,7 @@ pub struct Fetched {
 struct Document {
     text: String,
     at: UnixMillis,
-    /// The document has verified a request.
+    /// Whether the document has verified a request.
     proved: bool,
 }
 
@@ -78,16 +78,16 @@ impl Keyring {
         }
     }
 
-    /// Gives a verifier the fetched documents of its source, if it needs any. Reads at most every
-    /// five minutes.
+    /// Gives a verifier the fetched documents of its source, if the verifier needs documents. Reads
+    /// the table at most once every five minutes.
     pub async fn load_keys(&self, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<()> {
         self.load_keys_older_than(FRESH, verifier, now)
             .await
             .map(drop)
     }
 
-    /// The same for a request that could not be verified. Reads at most every 30 s; returns whether
-    /// it read.
+    /// Like [`load_keys`](Self::load_keys), for a request that failed verification. Reads the table
+    /// at most once in 30 seconds. Returns whether it read the table.
     pub async fn reload_keys(&self, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<bool> {
         self.load_keys_older_than(REREAD, verifier, now).await
     }
@@ -106,7 +106,8 @@ impl Keyring {
         Ok(true)
     }
 
-    /// Records the read before it is made, so that a failing table is not read more often.
+    /// Whether the last read is older than `age`. If so, the current time is recorded as the last
+    /// read. It is recorded before the read, so that a failing table is not read more often.
     fn is_older_than(&self, age: Duration, source: &str, now: UnixMillis) -> bool {
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
         let old = read_at
@@ -127,7 +128,8 @@ impl Keyring {
         Ok(stored.as_ref().map(Fetched::from_item).unwrap_or_default())
     }
 
-    /// Writes the changed documents; `false` if another process has written since they were read.
+    /// Writes the changed documents. Returns `false` if another process has written since this
+    /// process read them.
     pub async fn write(&self, source: &str, fetched: &Fetched) -> anyhow::Result<bool> {
         let condition = "attribute_not_exists(pk) OR rev = :rev";
         let values = Item::from([(":rev".to_owned(), item::n(fetched.rev))]);
@@ -145,13 +147,13 @@ impl Keyring {
 }
 
 impl Fetched {
-    /// Name and text of each document.
+    /// The name and the text of each document.
     pub fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
         let documents = self.documents.iter();
         documents.map(|(url, document)| (url.as_str(), document.text.as_str()))
     }
 
-    /// When a document was fetched.
+    /// The time when a document was fetched.
     pub fn fetched_at(&self, wanted: &Wanted) -> Option<UnixMillis> {
         Some(self.documents.get(wanted.name().as_ref())?.at)
     }
@@ -207,7 +209,7 @@ impl Fetched {
                 ("t".to_owned(), item::s(&document.text)),
                 ("at".to_owned(), item::ms(document.at)),
             ]);
-            // Documents from older code have no `ok`, and are removed first.
+            // Documents that older code stored have no `ok`. They are removed first.
             if document.proved {
                 stored.insert("ok".to_owned(), item::n(1));
             }
@@ -232,7 +234,7 @@ impl Fetched {
         stored
     }
 
-    /// Skips invalid documents; they are fetched again.
+    /// Skips invalid documents. backup-sync fetches them again.
     fn from_item(stored: &Item) -> Self {
         let entries = |name: &str| {
             let map = stored.get(name).and_then(|map| map.as_m().ok());
@@ -320,7 +322,7 @@ mod tests {
         }
         assert!(fetched.fetched_at(&wanted(0)).is_some());
         assert_eq!(fetched.documents().count(), MOST);
-        // A second fetch keeps the mark.
+        // A second fetch keeps `proved`.
         fetched.add(&wanted(0), "newer".into(), NOW);
         fetched.add(&wanted(1), "text".into(), NOW);
         assert!(fetched.fetched_at(&wanted(0)).is_some());

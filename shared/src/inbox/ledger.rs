@@ -1,33 +1,34 @@
 //! The ledger: one row for each event, and every change to that row.
 //!
-//! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. [`transition`]
-//! defines the condition and the update of each change, as pure functions. The method that makes a
-//! change also interprets a refused change, from the row that refused it. Besides this module, only
-//! [`quarantine`](crate::inbox::quarantine), [`keyring`](crate::inbox::keyring),
-//! [`fetch_back`](crate::inbox::fetch_back), [`breaker`](crate::delivery::breaker) and
-//! [`rates`](crate::delivery::rates) access the table, each for its own items.
+//! All rows of the inbox are in one DynamoDB table, which `template.yaml` defines. [`transition`]
+//! defines the condition and the update of each change, as pure functions. If DynamoDB refuses a
+//! change, the method that requested it finds the reason in the row that DynamoDB returns. These
+//! modules also access the table, each for its own items: [`rejected`](crate::inbox::rejected),
+//! [`keyring`](crate::inbox::keyring), [`fetch_back`](crate::inbox::fetch_back),
+//! [`breaker`](crate::delivery::breaker) and [`rates`](crate::delivery::rates). The modules of
+//! [`monitoring`](crate::monitoring) access the table through this module.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
-//! | content or signature that was stored before | `E#{source}#~{hash}` | `S` |
+//! | marker of a content or signature that an event has used | `E#{source}#~{hash}` | `S` |
 //! | copies and counts of quarantined events | `Q#{source}#…` | see `conflict.rs` |
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
 //! | audit log of operators | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | time until which the bodies of dead letters are held | `SYS` | `HELD` |
-//! | checkpoint of the sweep by receipt time | same | `FRESH` |
+//! | checkpoint of the sweep over recent events | same | `FRESH` |
 //! | heartbeat: when a task of backup-sync last ended | same | `HB#{task}` |
 //! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
 //! | number of events received in an hour | same | `STAT#{yyyymmddhh}` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | coverage: events by arrival path | same | `DAY#{yyyymmdd}`; `TALLY` between two pages |
 //! | usual interval between webhooks | same | `RHYTHM` |
-//! | period that no list of the provider covers any more | same | `LOST#{start of the period}` |
+//! | period that the provider no longer lists | same | `LOST#{start of the period}` |
 //! | state of the provider's webhook endpoint | `SYNC#{source}` | `ENDPOINT` |
 //! | drift report, lease of a reconciliation | `SYNC#{source}` | `RECON#{name}#{time}`, `TURN#{name}` |
 //! | lock of an entity, its version guard | `O#{source}#{entity}` | `L`, `V` |
-//! | position of an event in strict order | same | `P#{version} {hash of the event's key}` |
+//! | order entry of an event in strict order | same | `P#{version} {hash of the event's key}` |
 //! | replay plan, its events, plans of a month | `R#{plan}`, `PLANS#{yyyymm}` | see `plan.rs` |
 
 mod arrivals;
@@ -97,8 +98,8 @@ use crate::inbox::table::{self, Returns, Table};
 /// The version of rows that this code writes.
 pub const SCHEMA: u32 = 1;
 
-/// The newest row version that this code processes. In rows of the next version it reads the
-/// attributes that it knows and keeps all others.
+/// The newest row version that this code processes. In a row of the next version, this code reads
+/// the attributes that it knows, and keeps all other attributes.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 
 /// The table for the rows, and the bucket for bodies that are too large for the table.
@@ -126,7 +127,7 @@ impl Ledger {
         }
     }
 
-    /// Adds a bucket for large bodies. The S3 client is created at the first large body.
+    /// Adds a bucket for large bodies. The S3 client is created when it is first used.
     #[must_use]
     pub fn with_bucket(self, s3: Lazy<aws_sdk_s3::Client>, bucket: impl Into<String>) -> Self {
         Self {
@@ -166,8 +167,8 @@ impl Ledger {
             .await
     }
 
-    /// Reads an immutable item. An eventually consistent read costs half; only if it finds no item,
-    /// a strongly consistent read follows.
+    /// Reads an immutable item. The first read is eventually consistent, at half the price. If it
+    /// finds no item, a strongly consistent read follows.
     async fn immutable(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
         match self.table.get_eventually(READ, (pk, sk), None).await? {
             Some(item) => Ok(Some(item)),
@@ -182,15 +183,15 @@ impl Ledger {
 
 const READ: &str = "read an item of the ledger";
 
-/// Whether a DynamoDB call failed in a way that can succeed later: no response, or a rejection that
-/// is not permanent. An S3 error, such as `AccessDenied` on a body, concerns one event and not the
-/// table.
+/// Whether the error is a failed DynamoDB call that can succeed later. Either DynamoDB did not
+/// respond, or its rejection is not permanent. Returns `false` for an S3 error, such as
+/// `AccessDenied` for a body, because that error concerns one event and not the table.
 pub fn is_unavailable(error: &anyhow::Error) -> bool {
     table::is_failed_call(error) && !is_permanent_rejection(error)
 }
 
-/// Whether DynamoDB, or a limit of the ledger, rejects this event now and would reject it again.
-/// The table itself is available.
+/// Whether DynamoDB or a limit of the ledger rejects this event, and would reject it again. The
+/// table itself is available.
 pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
     error.is::<TooManyConflicts>() || table::is_invalid_item(error)
 }

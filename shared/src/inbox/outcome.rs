@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 
-/// The result of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The action succeeded.
@@ -12,17 +12,17 @@ pub enum Outcome {
     /// The action failed, or may have failed, and a retry is safe.
     Retry {
         error: String,
-        /// The wait that the destination asked for.
+        /// The wait that the destination requested.
         after: Option<Duration>,
     },
-    /// The action was not tried, for a reason outside the event: the destination is down or has
-    /// reached its rate limit, or another event must be processed first. It does not count as an
-    /// attempt.
+    /// The action was not tried, for a reason outside the event. For example, the destination is
+    /// down or has reached its rate limit, or another event must be processed first. A deferral
+    /// does not count as an attempt.
     Deferred { why: String, until: UnixMillis },
     /// The action failed, and a retry would fail again.
     Permanent { error: String },
-    /// The action may have succeeded, and a retry may repeat its effect: an operator or a check
-    /// must decide.
+    /// The action may have succeeded, and a retry may repeat its effect. An operator or a check
+    /// must decide whether to retry.
     Unknown { error: String },
 }
 
@@ -53,8 +53,8 @@ impl Outcome {
         }
     }
 
-    /// The combined outcome of two actions of an event. The event stays open as long as one action
-    /// can still be done, even if the other has failed permanently.
+    /// Combines the outcomes of two actions of an event. The event stays open while one action can
+    /// still succeed, even if the other action has failed permanently.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (&self, &other) {

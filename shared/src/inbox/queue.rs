@@ -1,9 +1,10 @@
-//! The work queue. A message contains the key of an event and none of its content: a lost message
-//! only delays the event, and a duplicate finds the row done or claimed.
+//! The work queue. A message contains the key of an event, and none of its content. A lost message
+//! only delays the event. A duplicate message has no effect, because the event is done or claimed.
 //!
-//! There are two queues. Old events go to the backlog queue, which no function polls. backup-sync
-//! moves messages from it to the work queue while few messages wait there. So after an outage new
-//! events do not wait behind old ones, and an idle inbox pays for the polling of one queue.
+//! There are two queues. Messages for old events go to the backlog queue, which no function polls.
+//! While few messages wait in the work queue, backup-sync moves messages from the backlog queue to
+//! the work queue. So new events do not wait behind old events after an outage. An idle inbox pays
+//! for the polling of only one queue.
 
 mod backlog;
 
@@ -20,7 +21,7 @@ use crate::webhook::event::EventKey;
 
 pub use backlog::{Old, Passed};
 
-/// The most messages in one request to SQS.
+/// The maximum number of messages in one request to SQS.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
 const MOST_AT_ONCE: usize = 10;
 
@@ -31,7 +32,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkMessage {
     pub key: EventKey,
-    /// The run of the event. A message for an earlier run finds the row and has no effect.
+    /// The run of the event. A message for an earlier run has no effect.
     pub run: u64,
 }
 
@@ -48,11 +49,11 @@ struct Versioned {
     v: u32,
 }
 
-/// Why a message is invalid.
+/// The reason why a message is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidMessage {
     NoJson,
-    /// Written by newer code.
+    /// Newer code wrote the message.
     UnknownVersion(u32),
     NoKey,
 }
@@ -67,8 +68,8 @@ impl WorkMessage {
         serde_json::to_string(&message).expect("strings and numbers serialize to JSON")
     }
 
-    /// Parses a message. Anyone with permission to send to the queue can write one, so its content
-    /// is not trusted.
+    /// Parses a message. Any principal that may send to the queue can write a message, so its
+    /// content is not trusted.
     pub fn from_message(text: &str) -> Result<Self, InvalidMessage> {
         let Versioned { v } = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
         if v != VERSION {
@@ -83,7 +84,7 @@ impl WorkMessage {
     }
 }
 
-/// Which of the two queues.
+/// One of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueName {
     Main,
@@ -106,7 +107,7 @@ impl QueueName {
 pub struct Queue {
     sqs: Lazy<aws_sdk_sqs::Client>,
     url: String,
-    /// `None` sends all messages to the work queue.
+    /// If `None`, all messages go to the work queue.
     backlog: Option<String>,
 }
 
@@ -129,7 +130,7 @@ impl Queue {
     }
 
     /// Whether a message in the queue with this ARN is so old that it should move to the backlog
-    /// queue. `sent` is the SQS timestamp of the message.
+    /// queue. `sent` is the time when SQS received the message.
     pub fn is_late(&self, arn: &str, sent: UnixMillis, now: UnixMillis) -> bool {
         let Some(backlog) = &self.backlog else {
             return false;
@@ -138,11 +139,11 @@ impl Queue {
         name(arn, ':') != name(backlog, '/') && now.since(sent) > LATE
     }
 
-    /// Sends a message for an event to the work queue, with a delivery delay of `delay` (at most
-    /// 900 s, rounded up to whole seconds).
+    /// Sends a message for an event to the work queue. SQS limits the delivery delay to 900
+    /// seconds. `delay` is rounded up to whole seconds.
     ///
-    /// The source is the message group: on a standard queue, message groups prevent a busy source
-    /// from delaying the others.
+    /// The source is the message group. On a standard queue, message groups prevent a busy source
+    /// from delaying other sources.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html>
     pub async fn send(&self, work_message: &WorkMessage, delay: Duration) -> anyhow::Result<()> {
         self.send_to(QueueName::Main, work_message, delay).await
@@ -167,8 +168,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends messages to one queue, ten in a request. Returns for each message whether SQS accepted
-    /// it, in the same order.
+    /// Sends messages to one queue, with up to ten messages in a request. Returns, in the order of
+    /// the input, whether SQS accepted each message.
     pub async fn send_all(
         &self,
         lane: QueueName,
@@ -234,7 +235,7 @@ impl Queue {
     }
 }
 
-/// The delay for SQS: whole seconds, rounded up; `None` for no delay.
+/// The delay for SQS in whole seconds, rounded up. `None` if there is no delay.
 fn delay_seconds(delay: Duration) -> Option<i32> {
     let delay = delay.min(LONGEST_DELAY);
     let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);

@@ -1,14 +1,15 @@
-//! Rejected requests, kept for a week: a wrong secret in our configuration loses no event.
+//! Stores rejected requests for a week, so that a wrong secret in the configuration loses no event.
 //!
-//! The requests are not verified, and anyone can send more of them. So each source has a daily
-//! quota. One item counts the requests of a day, and a conditional write updates the count before a
-//! request is stored. A process stops asking for the rest of the day when the quota is used up, and
-//! limits its own rate. A stored request enters the inbox only after a successful second
-//! verification.
+//! The requests are not verified, and any sender can send more of them. So each source has a daily
+//! quota. One item counts the requests of a day. A conditional write updates the count before a
+//! request is stored. When the quota is used up, the process makes no further calls on that day.
+//! Each process also limits its own rate. A stored request enters the inbox only after a second
+//! verification succeeds.
 //!
-//! A request that waits for a document (a certificate or a key) is not rejected. Its document is
-//! recorded first, within separate limits (see `documents.rs`). The request is stored if a second
-//! quota allows it. So a flood of rejected requests cannot prevent the fetch of a document.
+//! A request that waits for a document (a certificate or a key) is not rejected. This module first
+//! records the document, within separate limits (see `documents.rs`). It then stores the request if
+//! a second quota allows it. So a flood of rejected requests cannot prevent the fetch of a
+//! document.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
@@ -66,15 +67,15 @@ pub enum StoreResult {
     /// The request is not stored. Its document is recorded and will be fetched, so that a later
     /// delivery can be verified.
     OnlyNoted,
-    /// The sender has reached its hourly limit of documents, or too many senders have named
-    /// documents. Nothing was recorded.
+    /// Nothing was recorded. The sender has reached its hourly limit of documents, or too many
+    /// senders have named documents.
     TooManyDocuments,
-    /// The request is too large to store; the quota counts it.
+    /// The request is too large to store. The quota still counts it.
     TooLarge,
-    /// The quota of the day is used up.
+    /// The daily quota is used up.
     QuotaSpent,
-    /// No call was made: the source stores no rejected requests, its quota is known to be used up,
-    /// this process has reached its rate limit, or a recent call of the table failed.
+    /// No call was made. The source stores no rejected requests, its quota is used up, this process
+    /// has reached its rate limit, or a recent call to the table failed.
     Skipped,
 }
 
@@ -83,7 +84,7 @@ pub enum StoreResult {
 pub struct RejectedRequests {
     table: Table,
     gate: Mutex<RateLimiter>,
-    /// The limits for requests that wait for a document, per sender.
+    /// The rate limits for requests that wait for a document. Each sender has a separate limit.
     waiting: Mutex<RateLimiter>,
 }
 
@@ -96,8 +97,8 @@ impl RejectedRequests {
         }
     }
 
-    /// Stores a rejected request if the quota allows it, within the given time. An error does not
-    /// change the response to the sender: the request stays rejected.
+    /// Stores a rejected request if the quota allows it. Stops after the duration `within`. An
+    /// error does not change the response to the sender, because the request stays rejected.
     pub async fn store(
         &self,
         refused: &NewRejection<'_>,
@@ -125,8 +126,8 @@ impl RejectedRequests {
         kept.context("add a request to the quarantine")
     }
 
-    /// Records which document a request waits for, also for a source that stores no rejected
-    /// requests. Stores the request if the quota allows it.
+    /// Records the document that a request waits for, even if the source stores no rejected
+    /// requests. Then stores the request if the quota allows it.
     async fn store_waiting(
         &self,
         refused: &NewRejection<'_>,
@@ -167,7 +168,7 @@ impl RejectedRequests {
         kept.context("record the document that a request waits for")
     }
 
-    /// Counts first, so that every stored request is counted.
+    /// Counts the request before it is stored, so that every stored request is counted.
     async fn count_and_put(
         &self,
         budget: Budget,

@@ -1,9 +1,9 @@
-//! The spill queue: complete verified events while DynamoDB is unavailable.
+//! The spill queue stores complete verified events while DynamoDB is unavailable.
 //!
-//! The catcher sends an event here if it cannot write the event to the table, and acknowledges the
-//! webhook when SQS has accepted it. When DynamoDB is available again, backup-sync stores the
-//! events and then deletes the message. A second copy of an event is a duplicate. A message that
-//! cannot be read stays in the queue.
+//! If the catcher cannot write an event to the table, it sends the event to the spill queue. It
+//! acknowledges the webhook after SQS has accepted the event. When DynamoDB is available again,
+//! backup-sync stores the events of each message, and then deletes the message. A second copy of an
+//! event counts as a duplicate. A message that cannot be read stays in the queue.
 
 mod message;
 
@@ -19,18 +19,19 @@ use crate::webhook::event::Event;
 
 pub use message::Unreadable;
 
-/// The largest message that SQS accepts, in bytes.
+/// The maximum size of an SQS message, in bytes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 const LARGEST_MESSAGE: usize = 1_048_576;
 
-/// Messages that are sent in parallel.
+/// The number of messages that are sent in parallel.
 const AT_ONCE: usize = 8;
 
 /// A single event (not a batch) in the spill queue.
 #[derive(Clone, Debug)]
 pub struct Spilled {
     pub(crate) event: Event,
-    /// Where the body is stored, if it is already stored. A body in the bucket is not in `event`.
+    /// The location of the body, if the body is already stored. If the body is in the bucket,
+    /// `event` does not contain it.
     pub(crate) placed: Option<StoredBody>,
 }
 
@@ -48,7 +49,7 @@ impl Spilled {
         Self { event, placed }
     }
 
-    /// The event as it arrived; its time of receipt is that of the request.
+    /// The event as it arrived, with the time of receipt of its request.
     pub fn event(&self) -> &Event {
         &self.event
     }
@@ -57,14 +58,14 @@ impl Spilled {
         self.placed.as_ref()
     }
 
-    /// The same event, marked as drained.
+    /// Returns the event, marked as drained at `now`.
     pub(crate) fn drained(mut self, now: UnixMillis) -> Self {
         self.event.drained_at = Some(now);
         self
     }
 }
 
-/// Messages to send, all of one source.
+/// The messages to send for events of one source.
 #[derive(Debug)]
 pub struct Messages {
     source: String,
@@ -96,8 +97,8 @@ impl Spill {
         })
     }
 
-    /// Sends messages. On success all their events are durable; after an error any of them may or
-    /// may not be.
+    /// Sends messages. On success, all their events are durable. After an error, it is unknown
+    /// which events are stored.
     pub async fn send(&self, messages: Messages) -> anyhow::Result<()> {
         let source = messages.source.as_str();
         stream::iter(messages.texts)
@@ -120,8 +121,8 @@ impl Spill {
         Ok(())
     }
 
-    /// Receives up to ten messages, which stay hidden for the visibility timeout. An empty result
-    /// means that the queue is empty: long polling queries all servers.
+    /// Receives up to ten messages. SQS hides them from other receivers for the visibility timeout.
+    /// An empty result means that the queue is empty, because long polling queries all servers.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html>
     pub async fn receive(&self, now: UnixMillis) -> anyhow::Result<Vec<Message>> {
         let answer = self
@@ -133,15 +134,15 @@ impl Spill {
             .visibility_timeout(i32::try_from(SPILL_HIDDEN.as_secs()).unwrap_or(i32::MAX))
             .send()
             .await
-            .context("receive from the spill queue")?;
+            .context("receive messages from the spill queue")?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         Ok(messages.map(|message| received(message, now)).collect())
     }
 
-    /// Deletes a message whose events are in the ledger.
+    /// Deletes a message. The caller must first store all of its events in the ledger.
     pub async fn delete(&self, message: &Message) -> anyhow::Result<()> {
         if message.events.is_err() {
-            bail!("refuse to delete an unreadable message");
+            bail!("cannot delete an unreadable message: its events would be lost");
         }
         self.sqs
             .delete_message()
@@ -149,11 +150,11 @@ impl Spill {
             .receipt_handle(&message.handle)
             .send()
             .await
-            .context("delete from the spill queue")?;
+            .context("delete a message from the spill queue")?;
         Ok(())
     }
 
-    /// The approximate number of messages, including hidden ones.
+    /// The approximate number of messages, including hidden messages.
     pub async fn depth(&self) -> anyhow::Result<u64> {
         let kinds = [
             QueueAttributeName::ApproximateNumberOfMessages,

@@ -1,8 +1,8 @@
 //! The DynamoDB table of an inbox, and every kind of write to it.
 //!
 //! The ledger, the rejected requests, the fetched keys, the circuit breakers and the rate limits
-//! are items of one table. All of them use this module, so that a conditional write, a refused
-//! condition and a repeated transaction mean the same everywhere.
+//! are items of one table. All of them use this module, so conditional writes and transaction
+//! conflicts are handled in the same way everywhere.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,17 +22,17 @@ use aws_sdk_dynamodb::types::{
 
 use super::item::{self, Item};
 
-/// The table, by its client and its name.
+/// The client and the name of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     client: Client,
     name: String,
 }
 
-/// An update of one item under a condition. An empty condition always holds.
+/// An update of one item with a condition. An empty condition is always true.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What the update does, for the error when DynamoDB does not answer.
+    /// A description of the update, for the error message of a failed call.
     pub what: &'static str,
     pub condition: String,
     pub update: String,
@@ -40,24 +40,26 @@ pub struct Change {
     pub names: HashMap<String, String>,
 }
 
-/// What DynamoDB returns about the item of a write. A role needs a permission of its own for values
-/// that it receives.
+/// The values that DynamoDB returns for a write. The role of a function needs a separate permission
+/// to receive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Returns {
     Nothing,
-    /// The item as it is, when the condition is refused.
+    /// The current item, if the condition is false.
     Refused,
     /// The updated attributes.
     Updated,
-    /// The item after the write, or, when the condition is refused, as it is.
+    /// The item after the write or, if the condition is false, the current item.
     All,
 }
 
-/// The result of a conditional write. It has no `Debug`: items contain the data of customers.
+/// The result of a conditional write. The type has no `Debug`, because items contain customer data.
 pub(crate) enum Write {
-    /// DynamoDB applied it. The item or its attributes, as [`Returns`] asks.
+    /// DynamoDB applied the write. Contains the item or its updated attributes, if [`Returns`]
+    /// requests them.
     Applied(Option<Item>),
-    /// The condition did not hold. The item as it is, if [`Returns`] asks for it and it exists.
+    /// The condition was false. Contains the current item, if [`Returns`] requests it and the item
+    /// exists.
     Refused(Option<Item>),
 }
 
@@ -65,9 +67,9 @@ pub(crate) enum Write {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transaction {
     Applied,
-    /// The condition of the write with this index did not hold.
+    /// The condition of the write with this index was false.
     Refused(usize),
-    /// Another write on one of the items was in progress.
+    /// Another write to one of the items was in progress.
     Conflict,
 }
 
@@ -88,7 +90,7 @@ impl Change {
         }
     }
 
-    /// Sets a placeholder of a value, such as `:now`.
+    /// Sets the value of a placeholder, such as `:now`.
     pub(crate) fn with(mut self, name: &str, value: AttributeValue) -> Self {
         self.values.insert(name.to_owned(), value);
         self
@@ -117,7 +119,7 @@ impl Table {
         &self.name
     }
 
-    /// Updates an item if the condition holds.
+    /// Updates an item if the condition is true.
     pub(crate) async fn update(
         &self,
         (pk, sk): (&str, &str),
@@ -156,8 +158,9 @@ impl Table {
         }
     }
 
-    /// Puts an item if the condition holds; without one the put replaces what is there. Returns the
-    /// item of a refused put only if [`Returns::Refused`] asks for it.
+    /// Puts an item if the condition is true. Without a condition, the put replaces the existing
+    /// item. If the condition is false, the result contains the existing item only for
+    /// [`Returns::Refused`].
     pub(crate) async fn put(
         &self,
         what: &'static str,
@@ -201,7 +204,7 @@ impl Table {
         Ok(())
     }
 
-    /// Reads an item with a consistent read.
+    /// Reads an item with a strongly consistent read.
     pub(crate) async fn get(
         &self,
         what: &'static str,
@@ -210,7 +213,8 @@ impl Table {
         self.read(what, key, true, None).await
     }
 
-    /// Reads an item from any replica: half the price, and it can miss the last second's write.
+    /// Reads an item with an eventually consistent read. The read costs half as much, and can miss
+    /// a write of the last second.
     pub(crate) async fn get_eventually(
         &self,
         what: &'static str,
@@ -241,13 +245,13 @@ impl Table {
         Ok(answer.item)
     }
 
-    /// A query of the table or one of its indexes.
+    /// Starts a query of the table or of one of its indexes.
     pub(crate) fn query(&self) -> QueryFluentBuilder {
         self.client.query().table_name(&self.name)
     }
 
-    /// Applies all of the writes, or none. The SDK adds a token, so that a transaction that it
-    /// repeats is applied once.
+    /// Applies all of the writes or none. The SDK adds a client request token, so DynamoDB applies
+    /// a repeated transaction only once.
     pub(crate) async fn transact(
         &self,
         what: &'static str,
@@ -264,7 +268,7 @@ impl Table {
     }
 }
 
-/// Whether the error is a failed call of DynamoDB.
+/// Whether the error is from a failed call to DynamoDB.
 pub(crate) fn is_failed_call(error: &anyhow::Error) -> bool {
     error.is::<SdkError<PutItemError>>()
         || error.is::<SdkError<UpdateItemError>>()
@@ -272,7 +276,7 @@ pub(crate) fn is_failed_call(error: &anyhow::Error) -> bool {
         || error.is::<SdkError<QueryError>>()
 }
 
-/// Whether a put failed because of the item itself: DynamoDB would reject it again.
+/// Whether a put failed because of the item itself. DynamoDB would then reject the item again.
 pub(crate) fn is_invalid_item(error: &anyhow::Error) -> bool {
     let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
         return false;
@@ -288,8 +292,8 @@ pub(crate) fn is_invalid_item(error: &anyhow::Error) -> bool {
         )
 }
 
-/// The meaning of a cancelled transaction; `None` for every other error. A refused condition comes
-/// first: it still does not hold when the conflict is over.
+/// The result of a cancelled transaction. `None` for every other error. A false condition has
+/// priority over a conflict, because the condition is still false after the conflict.
 fn cancelled<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transaction> {
     let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
         error.as_service_error()
@@ -305,8 +309,8 @@ fn cancelled<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transact
     refused.or_else(|| index("TransactionConflict").map(|_| Transaction::Conflict))
 }
 
-/// Repeats a write that a transaction on the same item makes fail for a moment. The SDK does not
-/// retry this error.
+/// Repeats a write that fails because a transaction on the same item is in progress. The SDK does
+/// not retry this error.
 async fn retry_on_transaction_conflict<T, E, R>(
     send: impl AsyncFn() -> Result<T, SdkError<E, R>>,
 ) -> Result<T, SdkError<E, R>>

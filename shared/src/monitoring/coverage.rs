@@ -1,10 +1,11 @@
-//! Which events arrived by webhook, which only the sync found, and how late.
+//! Counts the events that arrived by webhook and the events that only the sync found, with their
+//! delays.
 //!
-//! A complete run of the sync has listed all events in a period of the provider's time. The part
-//! that is old enough to judge is a [`Window`]: an event of the last minutes may still arrive, and
-//! does not count as missed. The windows of consecutive runs are adjacent. Each minute of a day is
-//! counted once, by the first run ([`Tally::piece`]). A run that lists the minute again, crashes,
-//! or is concurrent with another run adds nothing.
+//! A complete run of the sync lists all events in a period of the provider's time. The run counts
+//! only the events in its [`Window`], which ends some minutes earlier. A newer event may still
+//! arrive by webhook, so it does not count as missed yet. The windows of consecutive runs are
+//! adjacent. The first run that lists a minute of a day counts its events. A run that lists the
+//! minute again adds nothing for it ([`Tally::piece`]). A run that crashes adds nothing.
 
 mod counts;
 mod delays;
@@ -18,18 +19,19 @@ use crate::base::clock::UnixMillis;
 pub use counts::{Counts, Gap, MOST_GAPS};
 pub use delays::{BOUNDS, Delays};
 
-/// Milliseconds of a minute, at which windows begin and end.
+/// The milliseconds in a minute. Windows begin and end at whole minutes.
 const MINUTE: i64 = 60 * 1000;
 
-/// An event younger than this may still arrive by webhook. The overlap of the sync is usually
-/// longer, and then it applies instead.
+/// The minimum age of an event that is counted. A younger event may still arrive by webhook. If the
+/// overlap of the sync is longer, as usual, the overlap applies instead.
 const SETTLING: Duration = Duration::from_secs(300);
 
-/// An event whose row is older than its listed time by more than this was counted before: a list of
-/// deliveries names an event again for each later delivery attempt.
+/// The maximum time by which the row of an event can be older than the time in the list. If the row
+/// is older, an earlier run has counted the event. A list of deliveries contains an event again for
+/// each later delivery attempt.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The period of provider time that a run can judge, in whole minutes.
+/// The period of the provider's time whose events a run counts. It consists of whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub from: UnixMillis,
@@ -37,8 +39,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of a run that began at `started` and listed everything since `from`. The next run
-    /// lists from `started - overlap`, where this window ends.
+    /// Returns the window of a run that began at `started` and listed all events since `from`. The
+    /// next run lists events from `started - overlap`. If the overlap is at least `SETTLING`, this
+    /// window ends at the same time.
     pub fn closed(from: UnixMillis, started: UnixMillis, overlap: Duration) -> Self {
         Self {
             from: minute(from),
@@ -65,17 +68,17 @@ fn minute(at: UnixMillis) -> UnixMillis {
     UnixMillis(at.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE)
 }
 
-/// An event in the provider's list, and how it is stored here.
+/// An event in the provider's list, with the times at which it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// The id of its key, unique within the source.
+    /// The id in the event key, which is unique in the source.
     pub id: String,
     pub kind: String,
-    /// When it happened, by the provider's clock.
+    /// When the event happened, by the provider's clock.
     pub happened: UnixMillis,
-    /// When it arrived by webhook, if it did.
+    /// When the event arrived by webhook, or `None` if it did not.
     pub webhook: Option<UnixMillis>,
-    /// When its row was created.
+    /// When the row of the event was created.
     pub kept: UnixMillis,
 }
 
@@ -106,9 +109,9 @@ pub struct Tally {
     window: Window,
     /// Whether an earlier invocation of the run has read a part of the list.
     resumed: bool,
-    /// The counts of the judged events, by day.
+    /// The counts of the events in the window, by day.
     sums: BTreeMap<Day, Counts>,
-    /// The judged events of this invocation.
+    /// The events in the window that this invocation has read.
     sightings: Vec<Sighting>,
     ids: HashSet<String>,
 }
@@ -123,7 +126,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The number of whole minutes.
+    /// Returns the number of whole minutes.
     pub fn minutes(&self) -> u64 {
         self.to.since(self.from).as_secs() / 60
     }
@@ -149,7 +152,7 @@ impl Tally {
         }
     }
 
-    /// Counts an event of the list once, even if the list names it several times.
+    /// Counts an event of the list once, even if the list contains it several times.
     pub fn saw(&mut self, sighting: Sighting) {
         let again = sighting.happened.since(sighting.kept) > AGAIN;
         let first = self.ids.insert(sighting.id.clone());
@@ -162,12 +165,13 @@ impl Tally {
         self.sightings.push(sighting);
     }
 
-    /// Whether the list contains this id. Only meaningful if [`is_whole`](Self::is_whole).
+    /// Returns whether the list contains this id. The result is valid only if
+    /// [`is_whole`](Self::is_whole) returns `true`.
     pub fn has(&self, id: &str) -> bool {
         self.ids.contains(id)
     }
 
-    /// Whether this invocation has read the whole list.
+    /// Returns whether this invocation has read the whole list.
     pub fn is_whole(&self) -> bool {
         !self.resumed
     }
@@ -176,18 +180,19 @@ impl Tally {
         self.window
     }
 
-    /// The days of the window.
+    /// Returns the days of the window.
     pub fn days(&self) -> impl Iterator<Item = Day> {
         self.window.days()
     }
 
-    /// The counts so far, for the invocation that continues the run.
+    /// Returns the counts so far, for the invocation that continues the run.
     pub fn carried(&self) -> &BTreeMap<Day, Counts> {
         &self.sums
     }
 
-    /// The part that the run adds to a day that is counted up to `counted`. `None` if there is
-    /// nothing to add, or if it cannot be separated from earlier counts.
+    /// Returns the part that the run adds to a day whose events are already counted up to
+    /// `counted`. Returns `None` if there is nothing to add, or if the part cannot be separated
+    /// from the earlier counts.
     pub fn piece(&self, day: Day, counted: Option<UnixMillis>) -> Option<Piece> {
         let begins = day.begins().max(self.window.from);
         let from = counted.map_or(begins, |counted| counted.max(begins));
@@ -208,8 +213,8 @@ impl Tally {
         })
     }
 
-    /// The counts of a day since a time. `None` for a resumed run: the sums of an earlier
-    /// invocation cannot be split.
+    /// Returns the counts of a day since a time. Returns `None` for a resumed run, because the sums
+    /// of an earlier invocation cannot be split.
     fn since(&self, day: Day, from: UnixMillis) -> Option<Counts> {
         let mut counts = Counts::default();
         for sighting in &self.sightings {
@@ -221,20 +226,21 @@ impl Tally {
     }
 }
 
-/// The figures of one day of a source.
+/// The counts of one day of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayCount {
     pub day: Day,
-    /// Events of this day are counted up to this time.
+    /// The time up to which the events of the day are counted.
     pub counted: Option<UnixMillis>,
-    /// Minutes of the day that a complete list covers. There is no data for the other minutes.
+    /// The number of minutes of the day that a complete list covers. There is no data for the other
+    /// minutes.
     pub minutes: u64,
-    /// Of these, the minutes whose webhooks were compared with the list.
+    /// The number of these minutes whose webhooks were compared with the list.
     pub compared: u64,
     pub counts: Counts,
 }
 
-/// Whether a run also compared the webhooks of a [`Piece`].
+/// Whether a run also compared the webhooks of a [`Piece`] with the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// Whether the events that arrived by webhook were compared with the list.

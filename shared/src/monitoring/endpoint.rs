@@ -1,7 +1,8 @@
-//! The subscription at the provider: whether it still sends the expected events to this endpoint.
+//! Checks whether the subscription at the provider still sends the expected events to this
+//! endpoint.
 //!
-//! Providers disable or delete endpoints that fail for a while, and people change settings by
-//! mistake. Then no events arrive, and no error shows it.
+//! Providers disable or delete endpoints that fail for some time, and people change settings by
+//! mistake. Then no events arrive, and Mitt sees no error.
 
 mod store;
 
@@ -31,9 +32,9 @@ pub struct Subscription {
     pub id: String,
     pub url: String,
     pub enabled: bool,
-    /// The subscribed types; `*` means all.
+    /// The subscribed types. `*` means all types.
     pub events: Vec<String>,
-    /// Other information from the provider, such as when it will retry.
+    /// Other information from the provider, such as the time of its next retry.
     pub note: Option<String>,
 }
 
@@ -62,8 +63,8 @@ pub struct Status {
     /// When a check first found this health.
     #[serde(with = "crate::monitoring::reconcile::rfc3339")]
     pub since: UnixMillis,
-    /// Events can be missing since this time: the last check with good health. While the health is
-    /// good, the start of the last unhealthy period.
+    /// The time since which events can be missing, which is the last check with good health. While
+    /// the health is good, this is the start of the last unhealthy period.
     #[serde(
         default,
         with = "crate::monitoring::reconcile::rfc3339::option",
@@ -118,7 +119,7 @@ impl Finding {
 }
 
 impl Status {
-    /// The next status, from a finding and the previous status.
+    /// Returns the next status, from a finding and the previous status.
     pub fn after(source: &str, before: Option<&Self>, finding: Finding, now: UnixMillis) -> Self {
         let well = |finding: &Finding| finding.health == Health::Good;
         let (since, dark_since) = match before {
@@ -148,7 +149,7 @@ fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// `/in/{source}`: the part that all deployments of a source share.
+/// Returns the part `/in/{source}` of a URL, which is the same in all deployments.
 fn tail(url: &str) -> &str {
     let path = url.trim_end_matches('/');
     path.rfind("/in/").map_or(path, |at| &path[at..])
@@ -209,7 +210,7 @@ mod tests {
     fn several_subscriptions_may_share_the_types() {
         let (a, c) = (one(URL, true, &["a.b"]), one(URL, true, &["c.d"]));
         assert_eq!(health(&[a.clone(), c]).0, Health::Good);
-        // A disabled subscription matters only if no other one includes its types.
+        // A disabled subscription matters only if no other subscription includes its types.
         assert_eq!(health(&[a, one(URL, false, &["c.d"])]).0, Health::Disabled);
         let both = [one(URL, true, &["*"]), one(URL, false, &["c.d"])];
         assert_eq!(health(&both).0, Health::Good);
@@ -240,7 +241,7 @@ mod tests {
             (dark.since, dark.dark_since),
             (UnixMillis(4), Some(UnixMillis(2)))
         );
-        // The time stays known until the next unhealthy period.
+        // The status keeps the time until the next unhealthy period.
         let good = at(Some(&dark), Health::Good, 5);
         assert_eq!(
             (good.since, good.dark_since),

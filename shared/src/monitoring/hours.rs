@@ -1,4 +1,4 @@
-//! How many events arrived in an hour, by type.
+//! Counts the events that arrived in an hour, by type.
 
 mod store;
 
@@ -10,18 +10,18 @@ use crate::base::clock::UnixMillis;
 
 const MINUTE: i64 = 60 * 1000;
 
-/// The most types of one source that are stored for an hour. A sender chooses the types, so their
-/// number must be limited.
+/// The maximum number of types of a source that are stored for an hour. The number must be limited,
+/// because the provider chooses the types.
 pub const MOST_KINDS: usize = 40;
 
-/// Events that arrived in a period.
+/// The counts of the events that arrived in a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     pub events: u64,
-    /// The events by type. Rare types can be missing.
+    /// The number of events by type. Rare types can be missing.
     pub kinds: BTreeMap<String, u64>,
-    /// The events by minute, if the period was read event by event. The key is the number of
-    /// minutes since 1970.
+    /// The number of events by minute. The key is the number of minutes since 1970. Stored counts
+    /// do not contain minutes.
     pub minutes: BTreeMap<i64, u64>,
     /// Whether there are more events than were counted.
     pub or_more: bool,
@@ -45,7 +45,7 @@ impl Arrived {
         }
     }
 
-    /// The stored part: the most frequent types, and no minutes.
+    /// Returns the part that is stored. It contains the most frequent types, and no minutes.
     #[must_use]
     pub fn kept(&self) -> Self {
         let mut kinds: Vec<_> = self.kinds.iter().collect();

@@ -1,9 +1,10 @@
-//! Compares the provider's objects with local state.
+//! Compares the provider's objects with the operator's own state, which is the local state.
 //!
-//! A run reads both sides, compares them, and reads objects that differ a second time. Both sides
-//! are read at different times, so only a difference that did not change in between counts as
-//! *drift*. The [`Report`] of a run is stored in the table; a run changes no local state. A repair
-//! adds an event for each drifted object to the inbox, and the source's actions process it.
+//! A run reads both sides and compares them. If an object differs, the run reads it a second time.
+//! The run reads both sides at different times, so only a difference that did not change between
+//! the reads counts as *drift*. The run stores a [`Report`] in the table, and does not change the
+//! local state. A repair adds an event for each drifted object to the inbox, and the source's
+//! actions process the event.
 
 mod report;
 mod store;
@@ -32,13 +33,14 @@ string_enum! {
     }
 }
 
-/// The values at a path, sorted; empty if the path does not exist.
+/// The sorted values at a path. The list is empty if the path does not exist.
 pub type Values = Vec<String>;
 
 /// An object on one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
-    /// The values in the order of the configured fields, translated to local values.
+    /// The values, in the order of the configured fields. Values of the provider are mapped to
+    /// local values.
     pub values: Vec<Values>,
     /// How many objects have this id.
     pub count: u32,
@@ -54,7 +56,8 @@ pub struct Drift {
     pub kind: Drifted,
     /// The id of the object on both sides.
     pub object: String,
-    /// The fields that differ; all fields if one side does not have the object.
+    /// If the kind is `Different`, these are the fields that differ. For all other kinds, these are
+    /// all fields.
     pub fields: Vec<Field>,
 }
 
@@ -73,7 +76,8 @@ pub fn add(side: &mut Sides, id: String, object: Side) {
         .or_insert(Side { count: 1, ..object });
 }
 
-/// Compares an object on both sides; `None` if they agree or neither has the object.
+/// Compares an object on both sides. Returns `None` if both sides agree, or if neither side has the
+/// object.
 pub fn drift(id: &str, here: Option<&Side>, there: Option<&Side>, names: &[&str]) -> Option<Drift> {
     let twice = |side: Option<&Side>| side.is_some_and(|side| side.count > 1);
     let kind = match (here, there) {

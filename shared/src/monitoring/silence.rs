@@ -1,8 +1,9 @@
-//! Whether a source is silent for unusually long. Pure: compares the time since the last webhook
-//! with the usual gaps between webhooks.
+//! Checks whether a source has been silent for an unusually long time. The functions are pure. They
+//! compare the time since the last webhook with the usual gaps between webhooks.
 //!
-//! The limit is learned from the gaps between the last webhooks, or set for the source. Gaps at
-//! night are learned after a few days; a source without webhooks at weekends needs `quiet_after`.
+//! Mitt learns the limit from the gaps between the last webhooks, unless `quiet_after` sets it for
+//! the source. After a few days, Mitt has learned the gaps at night. A source without webhooks at
+//! weekends needs `quiet_after`.
 
 mod store;
 
@@ -14,16 +15,16 @@ use crate::base::clock::UnixMillis;
 use crate::monitoring::coverage::DayCount;
 use crate::sources::policy::QuietAfter;
 
-/// The most gaps that are stored.
+/// The maximum number of gaps that are stored.
 pub const REMEMBERED: usize = 200;
 
-/// The fewest gaps from which a limit can be learned.
+/// The minimum number of gaps from which Mitt learns a limit.
 const ENOUGH: usize = 8;
 
-/// The shortest learned limit.
+/// The minimum of the learned limit.
 const LEAST: Duration = Duration::from_secs(600);
 
-/// The learned limit is this many times the longest stored gap.
+/// The longest stored gap is multiplied by this factor to get the learned limit.
 const PATIENCE: u32 = 2;
 
 /// The recent gaps between the webhooks of a source.
@@ -31,40 +32,41 @@ const PATIENCE: u32 = 2;
 pub struct ArrivalGaps {
     /// When the last webhook arrived.
     pub last: Option<UnixMillis>,
-    /// Webhooks are counted up to this time.
+    /// The time up to which webhooks are counted.
     pub looked: Option<UnixMillis>,
-    /// Seconds between the last webhooks, the newest gap at the end.
+    /// The seconds between the last webhooks. The newest gap is at the end.
     pub gaps: Vec<u32>,
 }
 
 /// Whether a source is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
-    /// Too few webhooks have arrived to learn a limit, and none is set.
+    /// The source has no limit, or no webhook has arrived. A source has no limit if the check is
+    /// off, or if too few webhooks have arrived to learn a limit.
     Unknown,
     Ok,
     Silent {
         /// How long the source has been silent.
         silent: Duration,
-        /// The limit.
+        /// The limit, which is the longest time without a webhook that counts as normal.
         after: Duration,
     },
 }
 
-/// What the provider's list says about a silence.
+/// The reason for a silence, according to the provider's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "events")]
 pub enum Why {
     /// There is no list, or no complete list of this period.
     Unknown,
-    /// The list has no events either.
+    /// The list contains no events of this period either.
     NothingHappened,
-    /// The list has at least this many events that did not arrive.
+    /// The list contains at least this many events that did not arrive.
     NotArriving(usize),
 }
 
 impl Why {
-    /// Judges by the daily counts since the last webhook.
+    /// Finds the reason from the daily counts and the time of the last webhook.
     pub fn of(days: &[DayCount], last: UnixMillis) -> Self {
         let gaps = days.iter().flat_map(|day| &day.counts.gaps);
         let missed = gaps.filter(|gap| gap.happened > last).count();
@@ -79,7 +81,7 @@ impl Why {
 
 impl ArrivalGaps {
     /// Adds the arrival times since the last check, in any order. `cut` means that `times` is
-    /// incomplete: earlier webhooks since the last check are missing.
+    /// incomplete, because earlier webhooks since the last check are missing.
     pub fn heard(&mut self, times: &[UnixMillis], cut: bool, now: UnixMillis) {
         let mut times: Vec<UnixMillis> = times.iter().copied().filter(|at| *at <= now).collect();
         times.sort_unstable();
@@ -97,7 +99,8 @@ impl ArrivalGaps {
         self.gaps.drain(..forgotten);
     }
 
-    /// The usual gap between webhooks: the median.
+    /// Returns the usual gap between webhooks, which is the median. Returns `None` if there are too
+    /// few gaps.
     pub fn usual(&self) -> Option<Duration> {
         if self.gaps.len() < ENOUGH {
             return None;
@@ -108,7 +111,7 @@ impl ArrivalGaps {
         Some(Duration::from_secs(u64::from(*middle)))
     }
 
-    /// The time without a webhook after which the source counts as silent.
+    /// Returns the time without a webhook after which the source counts as silent.
     pub fn quiet_after(&self, set: QuietAfter) -> Option<Duration> {
         match set {
             QuietAfter::Off => None,
@@ -122,7 +125,8 @@ impl ArrivalGaps {
         }
     }
 
-    /// Judges at a time up to which webhooks are counted.
+    /// Returns whether the source is silent at the time `now`. Webhooks must be counted up to this
+    /// time.
     pub fn judge(&self, set: QuietAfter, now: UnixMillis) -> Quiet {
         let (Some(last), Some(after)) = (self.last, self.quiet_after(set)) else {
             return Quiet::Unknown;
@@ -148,7 +152,7 @@ mod tests {
         NOW + Duration::from_secs(seconds)
     }
 
-    /// A webhook every four minutes, twenty of them.
+    /// Returns the gaps of twenty webhooks, one every four minutes.
     fn steady() -> ArrivalGaps {
         let mut rhythm = ArrivalGaps::default();
         let times: Vec<UnixMillis> = (0..20).map(|n| at(n * 240)).collect();

@@ -1,4 +1,4 @@
-//! `[[source.action]]`: the actions for the events of a source, and their destinations.
+//! Reads `[[source.action]]`, which configures the actions of a source and their destinations.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::sources::policy::IdempotencySupport;
 /// An action for the events of a source. Each action is a separate effect.
 #[derive(Debug)]
 pub struct Action {
-    /// Names the effect in the ledger.
+    /// The name of the action, which is also the name of its effect in the ledger.
     pub name: String,
     pub kind: ActionKind,
-    /// The events that the action applies to.
+    /// The filter for the events to which the action applies.
     pub filter: Filter,
-    /// The destination has its own circuit breaker and rate limit.
+    /// The destination, which has its own circuit breaker and rate limit.
     pub destination: Option<Destination>,
 }
 
@@ -27,7 +27,8 @@ pub struct Action {
 pub enum ActionKind {
     /// Only stores the event.
     Keep,
-    /// Posts the event to a URL, signed as Standard Webhooks, with an `Idempotency-Key`.
+    /// Sends the event to a URL in a POST request. The request has a signature in the format of
+    /// Standard Webhooks, and an `Idempotency-Key`.
     Http {
         url: String,
         secret: String,
@@ -39,11 +40,11 @@ pub enum ActionKind {
         function: String,
         invocation: Invocation,
     },
-    /// Sends to an SQS queue.
+    /// Sends the event to an SQS queue.
     Sqs {
         url: String,
-        /// The path in the body to the message group of a FIFO queue. Without a value there, the
-        /// group is the source.
+        /// The path in the body to the message group of a FIFO queue. If the body has no value at
+        /// this path, the name of the source is the message group.
         group: Option<JsonPath>,
     },
     /// Puts an event on an EventBridge bus.
@@ -51,12 +52,12 @@ pub enum ActionKind {
         /// The name or ARN of the bus.
         bus: String,
         source: String,
-        /// `None` uses the event's type.
+        /// The detail type of the event. If it is `None`, the detail type is the event's type.
         detail_type: Option<String>,
     },
     /// Starts an execution of a Step Functions state machine.
     StepFunctions { state_machine: String },
-    /// Calls the code of this name in `functions/processor/src/actions/`.
+    /// Calls the code with this name in `functions/processor/src/actions/`.
     Rust {
         code: String,
         params: BTreeMap<String, String>,
@@ -67,17 +68,19 @@ pub enum ActionKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invocation {
-    /// Waits for the result. Mitt invokes a failing function again.
+    /// Waits for the result. If the function fails, Mitt invokes it again.
     #[default]
     RequestResponse,
-    /// Adds the event to the function's asynchronous queue in Lambda, and does not wait.
+    /// Adds the event to the function's asynchronous queue in Lambda, and does not wait for the
+    /// result.
     Event,
 }
 
-/// The destination of an action. Several actions can share one.
+/// The destination of an action. Several actions can share a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// Unique among the destinations of a stack, such as `hooks.example.com` or `lambda:orders`.
+    /// The name of the destination, which is unique in a stack, such as `hooks.example.com` or
+    /// `lambda:orders`.
     pub name: String,
     pub rate: Option<Rate>,
 }
@@ -130,7 +133,7 @@ enum FileKeys {
 }
 
 impl FileAction {
-    /// `source` is the name of the action's source.
+    /// Checks the settings of the action. `source` is the name of the action's source.
     pub(super) fn checked(self, source: &str, forward: &Forward) -> anyhow::Result<Action> {
         let name = match (&self.name, self.kind) {
             (Some(name), _) => name.clone(),
@@ -167,7 +170,7 @@ impl FileAction {
         })
     }
 
-    /// Rejects a setting of another kind, because it would have no effect.
+    /// Rejects a setting that belongs to another kind, because it would have no effect.
     fn fits_its_kind(&self) -> anyhow::Result<()> {
         use FileActionKind as Kind;
         let settings: [(&str, bool, &[Kind]); 12] = [
@@ -206,7 +209,7 @@ impl FileAction {
         Ok(())
     }
 
-    /// The kind of the action, and the default name of its destination.
+    /// Returns the kind of the action, and the default name of its destination.
     fn into_kind(
         self,
         name: &str,
@@ -262,7 +265,9 @@ impl FileAction {
     }
 
     fn into_http(self, forward: &Forward) -> anyhow::Result<(ActionKind, Option<String>)> {
-        let url = self.url.context("url is missing")?;
+        let url = self
+            .url
+            .context("url is missing: the URL of the destination")?;
         check_url(&url, forward)?;
         let host = address::host(&url).to_ascii_lowercase();
         let secret = self

@@ -1,14 +1,14 @@
-//! The names, ARNs and URLs of an action's destination.
+//! Parses and checks the names, ARNs and URLs of an action's destination.
 
 use anyhow::{Context as _, ensure};
 
-/// The host and optional port of a valid URL.
+/// Returns the host of a valid URL, with the port if the URL has one.
 pub(super) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The name of a function from its name or ARN, each with or without a qualifier.
+/// Returns the name of a function. `given` is a name or an ARN, with or without a qualifier.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 pub(super) fn function(given: &str) -> anyhow::Result<&str> {
     let name = arn(given, "lambda")
@@ -23,7 +23,7 @@ pub(super) fn function(given: &str) -> anyhow::Result<&str> {
     Ok(name)
 }
 
-/// The name of the queue in a queue URL.
+/// Returns the name of the queue in a queue URL.
 pub(super) fn queue(url: &str, allow_loopback: bool) -> anyhow::Result<&str> {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     let machine = host(url)
@@ -41,12 +41,12 @@ pub(super) fn queue(url: &str, allow_loopback: bool) -> anyhow::Result<&str> {
     Ok(name)
 }
 
-/// Whether a queue is a FIFO queue, which keeps the order and drops duplicates.
+/// Returns whether a queue is a FIFO queue, which keeps the order of messages and drops duplicates.
 pub fn is_fifo(url: &str) -> bool {
     url.strip_suffix(".fifo").is_some()
 }
 
-/// The name of a bus from its name or ARN.
+/// Returns the name of an event bus. `given` is a name or an ARN.
 pub(super) fn bus(given: &str) -> anyhow::Result<&str> {
     let name = arn(given, "events")
         .and_then(|rest| rest.strip_prefix("event-bus/"))
@@ -58,7 +58,7 @@ pub(super) fn bus(given: &str) -> anyhow::Result<&str> {
     Ok(name)
 }
 
-/// The name of the state machine in an ARN.
+/// Returns the name of the state machine in an ARN.
 pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
     arn(given, "states")
         .and_then(|rest| rest.strip_prefix("stateMachine:"))
@@ -72,7 +72,7 @@ pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
         })
 }
 
-/// Checks a field that EventBridge rules match.
+/// Checks the text of a field that EventBridge rules can match.
 pub(super) fn check_event_text(what: &str, text: &str, most: usize) -> anyhow::Result<()> {
     ensure!(
         (1..=most).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b)),
@@ -81,7 +81,8 @@ pub(super) fn check_event_text(what: &str, text: &str, most: usize) -> anyhow::R
     Ok(())
 }
 
-/// The part of an ARN after the account, if the ARN is of this service.
+/// Returns the part of an ARN after the account, or `None` if the text is not an ARN of this
+/// service.
 fn arn<'a>(text: &'a str, service: &str) -> Option<&'a str> {
     let mut parts = text.splitn(6, ':');
     let (scheme, partition) = (parts.next()?, parts.next()?);

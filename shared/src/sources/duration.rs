@@ -1,10 +1,10 @@
-//! Durations such as `10s`, `5m`, `2h` or `1h 30m`.
+//! Parses durations such as `10s`, `5m`, `2h` or `1h 30m`.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// The longest duration, 30 days. A longer one is taken for a typing error.
+/// The maximum duration, 30 days. A longer duration is probably a typing error.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 pub(super) fn parse(text: &str) -> anyhow::Result<Duration> {
@@ -13,7 +13,10 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Duration> {
         .ok()
         .and_then(|signed| Duration::try_from(signed).ok())
         .with_context(|| format!("invalid duration {text:?}; use a duration like 10s, 5m or 2h"))?;
-    ensure!(parsed <= LONGEST, "{text:?} is longer than 30 days");
+    ensure!(
+        parsed <= LONGEST,
+        "{text:?} is too long; use at most 30 days"
+    );
     Ok(parsed)
 }
 

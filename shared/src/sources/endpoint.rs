@@ -1,4 +1,4 @@
-//! `[source.endpoint]`: the subscription that the provider should have.
+//! Reads `[source.endpoint]`, which describes the subscription that should exist at the provider.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use super::{Forward, check_name, check_url};
 /// <https://shopify.dev/docs/api/usage/versioning>
 const SHOPIFY_VERSION: &str = "2026-10";
 
-/// The subscription that the provider should have.
+/// The subscription that should exist at the provider.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub provider: Subscriber,
-    /// The provider's API, without a slash at its end.
+    /// The URL of the provider's API, without a slash at the end.
     pub api: String,
-    /// The URL that the provider should send to.
+    /// The URL to which the provider should send webhooks.
     pub url: String,
-    /// The event types that it should send. Empty accepts any.
+    /// The event types that the provider should send. An empty list accepts any types.
     pub events: Vec<String>,
-    /// The name of the API key below the path of backup-sync.
+    /// The name of the API key below the secrets path of backup-sync.
     pub secret: String,
 }
 
@@ -29,9 +29,9 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subscriber {
     Stripe,
-    /// The path of a repository's or an organisation's hooks.
+    /// The API path of the webhooks of a repository or an organization.
     GitHub(String),
-    /// The path of a project's or a group's hooks.
+    /// The API path of the webhooks of a project or a group.
     GitLab(String),
     /// The version of the API.
     Shopify(String),
@@ -108,7 +108,7 @@ impl FileEndpoint {
             api: api.trim_end_matches('/').to_owned(),
             url: self.url,
             events: match preset {
-                // Headers have `orders/create`; the API has `ORDERS_CREATE`.
+                // Shopify sends `orders/create` in a header, but uses `ORDERS_CREATE` in its API.
                 "shopify" => self.events.iter().map(|topic| shouted(topic)).collect(),
                 _ => self.events,
             },
@@ -137,12 +137,12 @@ impl FileEndpoint {
     }
 }
 
-/// `orders/create` as `ORDERS_CREATE`.
+/// Converts `orders/create` to `ORDERS_CREATE`.
 fn shouted(topic: &str) -> String {
     topic.to_ascii_uppercase().replace('/', "_")
 }
 
-/// A path, encoded for use as an id. <https://docs.gitlab.com/api/rest/#namespaced-paths>
+/// Encodes a path for use as an id. <https://docs.gitlab.com/api/rest/#namespaced-paths>
 fn encoded(path: &str) -> String {
     path.replace('/', "%2F")
 }

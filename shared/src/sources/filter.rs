@@ -1,20 +1,20 @@
-//! `types = ["invoice.*"]` and `where = [{ path = "$.data.object.status", equals = "paid" }]`:
-//! the events that an action applies to.
+//! Reads the settings `types = ["invoice.*"]` and `where = [{ path = "$.data.object.status", equals
+//! = "paid" }]`. They select the events to which an action applies.
 
 use anyhow::{bail, ensure};
 use serde::Deserialize;
 
 use crate::base::json_path::{JsonPath, scalar};
 
-/// The events that an action applies to: their type matches, and every condition is true.
+/// A filter for events. An event matches if its type matches and every condition is true.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Empty matches any type.
+    /// The patterns for the type. An empty list matches any type.
     types: Vec<Glob>,
     conditions: Vec<Condition>,
 }
 
-/// A text with at most one `*`, which matches any characters.
+/// A pattern with at most one `*`, which matches any number of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob {
     head: String,
@@ -22,8 +22,8 @@ struct Glob {
     tail: Option<String>,
 }
 
-/// A test for the values at a path. Values are compared as text: the number 1 equals "1", but not
-/// 1.0.
+/// A test of the values at a path. The test compares the values as text, so the number 1 is equal
+/// to "1", but not to 1.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     path: JsonPath,
@@ -34,9 +34,10 @@ struct Condition {
 enum Test {
     /// At least one value is in the list.
     In(Vec<String>),
-    /// No value is in the list. Also true without any value.
+    /// No value is in the list. The test also succeeds if there are no values.
     NotIn(Vec<String>),
-    /// `true`: the path has a value other than null. `false`: it has none.
+    /// With `true`, the path must have a value other than null. With `false`, the path must have no
+    /// such value.
     Exists(bool),
 }
 
@@ -64,7 +65,7 @@ impl Filter {
         })
     }
 
-    /// Whether an event of this type with this body matches.
+    /// Returns whether an event with this type and this body matches.
     pub fn matches(&self, kind: &str, body: &[u8]) -> bool {
         self.may_match(kind)
             && self
@@ -73,8 +74,8 @@ impl Filter {
                 .all(|condition| condition.holds(body))
     }
 
-    /// Whether an event of this type can match. The conditions are not checked, because they need
-    /// the body.
+    /// Returns whether an event of this type can match. This function does not check the
+    /// conditions, because they need the body.
     pub fn may_match(&self, kind: &str) -> bool {
         self.types.is_empty() || self.types.iter().any(|glob| glob.matches(kind))
     }
@@ -162,7 +163,7 @@ impl FileCondition {
     }
 }
 
-/// A path into the body, with or without the prefix `$.`.
+/// Parses a path into the body, with or without the prefix `$.`.
 pub(super) fn path(text: &str) -> anyhow::Result<JsonPath> {
     let bare = text.strip_prefix("$.").unwrap_or(text);
     JsonPath::try_from(bare.to_owned()).map_err(anyhow::Error::msg)

@@ -1,4 +1,4 @@
-//! `[source.order]`: how a source orders the events of an entity.
+//! Reads `[source.order]`, which configures how a source orders the events of an entity.
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -32,7 +32,8 @@ enum FileMode {
 }
 
 impl FileOrder {
-    /// `preset` has the locations of entity and version in the provider's events, if known.
+    /// Checks the settings. `preset` contains the locations of the entity and the version in the
+    /// provider's events, if the preset defines them.
     pub(super) fn checked(
         self,
         preset: Option<&OrderAt>,
@@ -82,8 +83,8 @@ impl FileOrder {
                 if let Some(action) = actions.iter().find(|action| !honours_keys(&action.kind)) {
                     bail!(
                         "mode = \"strict\" needs destinations that honour idempotency keys; action \
-                         {:?} does not declare this, and a repeated call would arrive after newer \
-                         ones; for your own code, set params = {{ keys = \"honoured\" }}",
+                         {:?} does not declare this, so a repeated call could arrive after newer \
+                         calls; for your own code, set params = {{ keys = \"honoured\" }}",
                         action.name
                     );
                 }
@@ -100,7 +101,7 @@ impl FileOrder {
         let preset = preset.cloned().unwrap_or_default();
         let entity = location("entity", self.entity.as_deref())?;
         let given = location("version", self.version.as_deref())?;
-        // A preset describes the provider's events, not the responses of its API.
+        // A preset describes the provider's events, but not the responses of its API.
         let known = if self.mode == FileMode::Fetch {
             Locations::default()
         } else {
@@ -142,7 +143,8 @@ impl FileOrder {
     }
 }
 
-/// A newer event makes an older one stale for all actions, so all need the same filter.
+/// Checks that all actions have the same filter, because a newer event makes an older event stale
+/// for all actions.
 fn check_filters(actions: &[Action]) -> anyhow::Result<()> {
     let told = actions
         .iter()
@@ -151,13 +153,14 @@ fn check_filters(actions: &[Action]) -> anyhow::Result<()> {
     let first = filters.next();
     ensure!(
         filters.all(|filter| Some(filter) == first),
-        "with mode = \"latest_wins\" or \"fetch\", all actions need the same types and where: \
-         an event for only one of them would make an older event stale for the others"
+        "with mode = \"latest_wins\" or \"fetch\", set the same types and where in all actions, \
+         because an event for one action makes an older event stale for the other actions"
     );
     Ok(())
 }
 
-/// Accepts only locations in the row or the body, because every attempt can read those.
+/// Parses a location. Accepts only locations in the row or the body, because every attempt can read
+/// them.
 fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>> {
     let Some(text) = text else {
         return Ok(None);
@@ -173,8 +176,8 @@ fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>>
     Ok(Some(Locations(vec![location])))
 }
 
-/// Whether repeated calls with the same key have one effect, for as long as an event may be
-/// repeated.
+/// Returns whether repeated calls with the same key have only one effect, for as long as Mitt may
+/// repeat an event.
 fn honours_keys(kind: &ActionKind) -> bool {
     match kind {
         ActionKind::Rust { params, .. } => {
@@ -182,7 +185,8 @@ fn honours_keys(kind: &ActionKind) -> bool {
         }
         ActionKind::Http { keys, .. } => *keys != IdempotencySupport::Ignored,
         ActionKind::Keep | ActionKind::StepFunctions { .. } => true,
-        // A FIFO queue drops duplicates for five minutes only; the others drop none.
+        // A FIFO queue drops duplicates for only five minutes. The other destinations do not drop
+        // duplicates.
         ActionKind::Lambda { .. } | ActionKind::Sqs { .. } | ActionKind::EventBridge { .. } => {
             false
         }

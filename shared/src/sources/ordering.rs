@@ -1,8 +1,12 @@
-//! The order of the events of an entity: which of two is newer, and where an event has this value.
+//! Orders the events of an entity. This module reads the entity and the version of an event, and
+//! compares versions.
 //!
-//! Providers guarantee no order. A queue does not guarantee that the newest state wins either,
-//! because retries arrive late. So a source configures the object that its events are about (the
-//! *entity*), the value that orders them (the *version*), and what Mitt does with it (the *mode*).
+//! Providers do not guarantee an order. Queues do not guarantee that the newest state wins, because
+//! retries arrive late. For this reason, a source can configure the following settings:
+//!
+//! - The *entity* is the object that an event is about.
+//! - The *version* is the value that orders the events of an entity.
+//! - The *mode* defines what Mitt does with the version.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +17,10 @@ use crate::webhook::envelope::Envelope;
 use crate::webhook::event::EventKey;
 use crate::webhook::preset::{Compare, OrderAt};
 
-/// The longest version that can be compared as text, in bytes.
+/// The maximum length of a version that is compared as text, in bytes.
 const LONGEST_TEXT: usize = 64;
 
-/// How a source orders the events of an entity. By default, a source has no order.
+/// How a source orders the events of an entity. By default, a source does not order its events.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub mode: Mode,
@@ -25,20 +29,21 @@ pub struct Order {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// An event older than one that was processed becomes `done` without its actions.
+    /// After Mitt has processed an event, older events of the entity become `done` without their
+    /// actions.
     LatestWins,
-    /// The actions get the current state, fetched from the provider.
+    /// Mitt fetches the current state from the provider, and passes it to the actions.
     Fetch(Current),
-    /// Of the events that have arrived, the oldest is processed first.
+    /// Mitt processes the events that have arrived in the order of their versions.
     Strict,
 }
 
-/// Where to fetch the current state of an entity.
+/// The API resource with the current state of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
-    /// With `{entity}` in its path or query.
+    /// The URL, which contains `{entity}` in its path or query.
     pub url: String,
-    /// The name of a bearer token below the processor's path.
+    /// The name of the bearer token below the secrets path of the processor.
     pub secret: Option<String>,
 }
 
@@ -50,10 +55,10 @@ pub struct Entity {
     pub name: String,
 }
 
-/// A version, with a text form in which the greater text is newer.
+/// A version, and its text form for comparisons. The newer of two versions has the greater text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// As the provider wrote it.
+    /// The version as the provider wrote it.
     pub written: String,
     sorted: String,
 }
@@ -62,12 +67,14 @@ pub struct Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub entity: Entity,
-    /// The version of the event. A fetched state has its own version.
+    /// The version of the event, or `None` in the mode `Fetch`. A fetched state has its own
+    /// version.
     pub version: Option<Version>,
 }
 
 impl Order {
-    /// The entity and version of an event; `None` if it lacks a value that the mode needs.
+    /// Returns the entity and the version of an event. Returns `None` if the event has no value
+    /// that the mode needs.
     pub fn place(
         &self,
         source: &str,
@@ -85,7 +92,7 @@ impl Order {
         Some(Place { entity, version })
     }
 
-    /// The version of a fetched state.
+    /// Returns the version of a fetched state.
     pub fn version_of(&self, state: &Bytes) -> Option<Version> {
         self.version(&envelope(&BTreeMap::new(), state))
     }
@@ -97,7 +104,8 @@ impl Order {
 }
 
 impl Current {
-    /// The URL of an entity. The name is percent-encoded, so it cannot change the rest of the URL.
+    /// Returns the URL of an entity. The name of the entity is percent-encoded, so it cannot change
+    /// the rest of the URL.
     pub fn url(&self, entity: &Entity) -> String {
         let name =
             percent_encoding::utf8_percent_encode(&entity.name, percent_encoding::NON_ALPHANUMERIC);
@@ -113,8 +121,8 @@ impl Entity {
         }
     }
 
-    /// The partition key of the entity's ordering data. [`EventKey`] hashes unusual names, so a
-    /// name cannot produce the key of another entity.
+    /// Returns the partition key of the entity's ordering data. [`EventKey`] hashes unusual names,
+    /// so a name cannot produce the key of another entity.
     pub fn pk(&self) -> String {
         let key = EventKey::new(&self.source, &self.name);
         format!("O#{}#{}", self.source, key.id())
@@ -122,7 +130,7 @@ impl Entity {
 }
 
 impl Version {
-    /// `None` if the text does not have the format that `compare` needs.
+    /// Parses a version. Returns `None` if the text does not have the format that `compare` needs.
     pub fn read(written: impl Into<String>, compare: Compare) -> Option<Self> {
         let written = written.into();
         let sorted = match compare {
@@ -139,13 +147,13 @@ impl Version {
         Self { written, sorted }
     }
 
-    /// For the ledger: the greater text is the newer version.
+    /// Returns the text that the ledger compares. The greater text is the newer version.
     pub fn sorted(&self) -> &str {
         &self.sorted
     }
 }
 
-/// A number that is not negative, with or without a fraction.
+/// Returns the text form of a number. The number must not be negative, and can have a fraction.
 fn number(text: &str) -> Option<String> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -157,7 +165,7 @@ fn number(text: &str) -> Option<String> {
     (whole.len() <= 24).then(|| format!("{whole:0>24}.{fraction}"))
 }
 
-/// A time in RFC 3339, with any offset.
+/// Returns the text form of a time in RFC 3339 with any offset.
 fn time(text: &str) -> Option<String> {
     let nanoseconds = text.parse::<jiff::Timestamp>().ok()?.as_nanosecond();
     (nanoseconds >= 0).then(|| format!("{nanoseconds:0>21}"))
@@ -168,7 +176,8 @@ fn text(text: &str) -> Option<String> {
     (plain && (1..=LONGEST_TEXT).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// An envelope from the stored headers and body of an event, to look up locations in.
+/// Returns an envelope with the stored headers and the stored body of an event, for the lookup of
+/// locations.
 fn envelope(headers: &BTreeMap<String, String>, body: &Bytes) -> Envelope {
     Envelope {
         method: "POST".to_owned(),

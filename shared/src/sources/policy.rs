@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use crate::base::timing::{KEEP_BODY, KEEP_ROW};
 
-/// The largest body of a rejected request that is stored, in bytes after compression.
+/// The largest body of a rejected request that Mitt stores, in bytes after compression.
 pub(crate) const LARGEST_REFUSED_BODY: usize = 64 * 1024;
 
-/// The largest stored item of a rejected request, in bytes: the body, and the headers that API
-/// Gateway allows.
+/// The largest stored item of a rejected request, in bytes. The item contains the body, and at most
+/// the headers that API Gateway allows.
 pub const LARGEST_REFUSED: usize = LARGEST_REFUSED_BODY + 24 * 1024;
 
-/// The limits for rejected requests of a source that are stored in a day. If either is zero, none
-/// is stored.
+/// The limits for the rejected requests of a source that Mitt stores in a day. If one of the limits
+/// is zero, Mitt stores no requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub per_day: u32,
-    /// The size of the stored items, in bytes.
+    /// The total size of the stored items, in bytes.
     pub bytes_per_day: u64,
 }
 
@@ -37,15 +37,18 @@ impl Limits {
     }
 }
 
-/// The allowed retention times of bodies, in days. The bucket has a lifecycle rule for each.
+/// The allowed retention times of bodies, in days. The bucket has a lifecycle rule for each of
+/// them.
 pub const BODY_DAYS: [u64; 9] = [3, 7, 14, 30, 60, 90, 180, 365, 730];
 
-/// How long rows and bodies of a source are kept.
+/// The retention of the rows and bodies of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Retention of rows, from the time the event was done. A later redelivery is a new event.
+    /// The retention of rows, which begins when the event is done. After the row is deleted, a
+    /// redelivery counts as a new event.
     pub rows: Duration,
-    /// Retention of bodies, from receipt: one of the numbers of days in [`BODY_DAYS`].
+    /// The retention of bodies, which begins when the event is received. It is one of the numbers
+    /// of days in [`BODY_DAYS`].
     pub bodies: Duration,
 }
 
@@ -66,22 +69,23 @@ pub type Retentions = Arc<BTreeMap<String, Retention>>;
 pub enum IdempotencySupport {
     /// Two calls with the same key have one effect, so a retry is safe.
     Honoured,
-    /// As `Honoured`, but the destination also stores a failure under the key and returns it to
-    /// each retry. Stripe does so, even for a 500:
-    /// <https://docs.stripe.com/api/idempotent_requests>. So a failure is left to an operator or a
-    /// check. A call without a response is retried.
+    /// Like `Honoured`, but the destination also stores a failure under the key and returns it to
+    /// each retry. Stripe does this, even for a 500:
+    /// <https://docs.stripe.com/api/idempotent_requests>. Therefore Mitt does not retry a failure,
+    /// and an operator or a check decides about it. Mitt retries a call without a response.
     HonouredWithFailures,
-    /// Each call has its effect again.
+    /// Each call applies the effect again.
     Ignored,
 }
 
-/// When a source counts as silent.
+/// The rule that decides when a source counts as silent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuietAfter {
-    /// After a silence that is unusually long for this source.
+    /// A source counts as silent if the time since the last webhook is unusually long for the
+    /// source.
     #[default]
     Learned,
     Set(Duration),
-    /// Never: no warning.
+    /// A source never counts as silent, and no warning appears.
     Off,
 }

@@ -1,8 +1,8 @@
-//! `public_url = "https://hooks.example.com/in/shop"`
+//! Checks the setting `public_url = "https://hooks.example.com/in/shop"`.
 
 use anyhow::{Context as _, ensure};
 
-/// The longest allowed URL, in bytes.
+/// The maximum length of the URL, in bytes.
 const LONGEST: usize = 512;
 
 /// Returns the setting if it is valid.
@@ -13,8 +13,8 @@ pub(super) fn checked(url: Option<String>) -> anyhow::Result<Option<String>> {
     Ok(url)
 }
 
-/// Rejects a URL that cannot be the whole URL that a provider posts to. The setting has no query,
-/// because the catcher adds the query of each request.
+/// Checks that a URL can be the full URL to which a provider sends webhooks. The setting has no
+/// query, because the catcher adds the query of each request.
 fn check(url: &str) -> anyhow::Result<()> {
     const LIKE: &str = "use a URL like https://hooks.example.com/in/shop";
     // Errors do not repeat the value, because a URL can contain a key.
@@ -30,7 +30,7 @@ fn check(url: &str) -> anyhow::Result<()> {
     );
     ensure!(
         !rest.contains(['?', '#']),
-        "remove the query: the query of each request is added; {LIKE}"
+        "remove the query, because Mitt adds the query of each request; {LIKE}"
     );
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     ensure!(!authority.contains('@'), "remove the user name; {LIKE}");
@@ -42,7 +42,7 @@ fn check(url: &str) -> anyhow::Result<()> {
     );
     ensure!(
         !path.is_empty(),
-        "has no path: set the whole URL that the provider posts to, not only its host; {LIKE}"
+        "has no path; set the full URL to which the provider sends webhooks; {LIKE}"
     );
     Ok(())
 }

@@ -1,11 +1,12 @@
-//! `quarantine = { per_day = 200, bytes_per_day = "2MB" }`
+//! Reads `quarantine = { per_day = 200, bytes_per_day = "2MB" }`, which limits the rejected
+//! requests that Mitt stores.
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use super::policy::{LARGEST_REFUSED, Limits};
 
-/// The largest `per_day`: more requests than an operator can review in a day.
+/// The maximum of `per_day`. An operator cannot review more requests in a day.
 const MOST_PER_DAY: u32 = 10_000;
 
 const MOST_BYTES: u64 = 100_000_000;
@@ -34,9 +35,11 @@ impl FileQuarantine {
                 other => (None, format!("a {}", other.type_str())),
             };
             let bytes = bytes.with_context(|| {
-                format!("bytes_per_day is {said}; use a size like \"500KB\" or \"2MB\"")
+                format!(
+                    "bytes_per_day = {said}: invalid size; use a size like \"500KB\" or \"2MB\""
+                )
             })?;
-            // The first large request would use up a smaller limit.
+            // One large request could exceed a smaller limit.
             ensure!(
                 bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
                 "bytes_per_day = {said}: must be between {LARGEST_REFUSED} bytes (the largest \

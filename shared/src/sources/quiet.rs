@@ -1,4 +1,4 @@
-//! `quiet_after = "12h"`: the time without a webhook after which a source counts as silent.
+//! Reads `quiet_after = "12h"`, the time without a webhook after which a source counts as silent.
 
 use anyhow::{Context as _, ensure};
 

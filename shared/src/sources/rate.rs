@@ -1,14 +1,15 @@
-//! `rate = "20/s"`: the rate limit of a destination.
+//! Reads `rate = "20/s"`, the rate limit of a destination.
 
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// The most calls in a second that a counter in one item of the table can count.
+/// The maximum number of calls in a second. A counter in one item of the table cannot count more
+/// calls.
 const MOST: u32 = 500;
 
-/// A number of calls in each time window.
+/// The maximum number of calls in each time window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub calls: u32,
@@ -27,11 +28,11 @@ impl Rate {
             };
             Some((calls.trim().parse().ok()?, secs))
         };
-        let (calls, secs): (u32, u64) =
-            read().with_context(|| format!("invalid rate {text:?}; use one like 20/s or 100/m"))?;
+        let (calls, secs): (u32, u64) = read()
+            .with_context(|| format!("invalid rate {text:?}; use a rate like 20/s or 100/m"))?;
         ensure!(
             calls >= 1 && u64::from(calls) <= u64::from(MOST) * secs,
-            "rate = {text:?}: must be at least 1 call and at most {MOST} a second"
+            "rate = {text:?}: must be at least 1 call, and at most {MOST} calls a second"
         );
         Ok(Self {
             calls,
@@ -41,7 +42,8 @@ impl Rate {
 }
 
 impl Rate {
-    /// The half of the rate that a backlog may use. The rest is reserved for new events.
+    /// Returns the half of the rate that events of the backlog queue may use. The other half is
+    /// reserved for new events.
     #[must_use]
     pub fn half(self) -> Self {
         Self {

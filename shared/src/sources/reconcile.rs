@@ -1,4 +1,5 @@
-//! `[[source.reconcile]]`: a comparison of the provider's objects with the operator's own state.
+//! Reads `[[source.reconcile]]`, which configures a comparison of the provider's objects with the
+//! operator's own state.
 
 mod local;
 
@@ -15,37 +16,39 @@ use crate::webhook::preset::{Objects, Preset};
 use local::{FileLocal, first};
 pub use local::{Local, LocalEndpoint, LocalTable};
 
-/// The most fields of a comparison: a report with more is hard to read.
+/// The maximum number of fields of a comparison. A report with more fields is hard to read.
 const MOST_FIELDS: usize = 10;
 
-/// The default `cap`: a repair stops if more than this percentage of the objects has drifted.
+/// The default of `cap`. A repair stops if more than this percentage of the objects has drifted.
 const CAP: f64 = 5.0;
 
 /// A comparison of the provider's objects with the operator's own state.
 #[derive(Debug)]
 pub struct Reconcile {
-    /// Unique among the comparisons of the source.
+    /// The name of the comparison, which is unique in the source.
     pub name: String,
     pub objects: Objects,
-    /// The name of the API key below the path of backup-sync.
+    /// The name of the API key below the secrets path of backup-sync.
     pub secret: String,
-    /// The provider's objects to compare.
+    /// The filter for the provider's objects to compare.
     pub filter: Filter,
     pub named_by: NamedBy,
     pub fields: Vec<Compared>,
     pub local: Local,
-    /// An object that the provider created less than this ago may still be in processing.
+    /// The minimum age of an object that is compared. Mitt may still be processing the events of a
+    /// younger object.
     pub grace: Duration,
-    /// The limit of drifted objects, in percent. A repair stops above it.
+    /// The limit for the share of drifted objects, in percent. A repair stops above this limit.
     pub cap: f64,
 }
 
-/// The value that identifies the same object at the provider and in the local state.
+/// The value that identifies an object at the provider and in the local state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedBy {
     /// The provider's id of the object.
     Id,
-    /// Another value of the object, by which the provider's list can be filtered.
+    /// Another value of the object. The query parameter `param` filters the provider's list by this
+    /// value.
     Path { path: JsonPath, param: String },
 }
 
@@ -55,7 +58,8 @@ pub struct Compared {
     pub name: String,
     pub there: JsonPath,
     pub here: JsonPath,
-    /// Maps a value of the provider to the local value. Values that are not in the map are equal.
+    /// Maps a value of the provider to the local value. Values that are not in the map are the same
+    /// on both sides.
     pub values: BTreeMap<String, String>,
 }
 
@@ -87,7 +91,7 @@ struct FileField {
     values: BTreeMap<String, String>,
 }
 
-/// The comparisons of a source, each with a unique name.
+/// Checks the comparisons of a source. Each comparison needs a unique name.
 pub(super) fn all(
     file: Vec<FileReconcile>,
     preset: &Preset,
@@ -183,7 +187,8 @@ fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
     })
 }
 
-/// The fields, each with the attribute of the local item that contains it.
+/// Returns the fields. Each field comes with the name of the attribute that contains it in the
+/// local item.
 fn fields(file: Vec<FileField>) -> anyhow::Result<Vec<(Compared, String)>> {
     ensure!(
         file.len() <= MOST_FIELDS,

@@ -1,4 +1,4 @@
-//! `retention = { rows = "90d", bodies = "30d" }`
+//! Reads `retention = { rows = "90d", bodies = "30d" }`, the retention of rows and bodies.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::sources::policy::{BODY_DAYS, Retention};
 
 const DAY: u64 = 24 * 3600;
 
-/// Providers redeliver for up to 30 days. A redelivery after the row is deleted would be a new
-/// event.
+/// Providers redeliver for up to 30 days. After the row is deleted, a redelivery would count as a
+/// new event.
 const FEWEST_DAYS: u64 = 31;
 
 const MOST_DAYS: u64 = 3650;
@@ -39,14 +39,15 @@ impl FileRetention {
             let days = days("bodies", text)?;
             ensure!(
                 BODY_DAYS.contains(&days),
-                "bodies = {text:?}: must be one of {} days, the lifecycle rules of the bucket",
+                "bodies = {text:?}: must be one of {} days, because the bucket has a lifecycle \
+                 rule for each of them",
                 BODY_DAYS.map(|days| days.to_string()).join(", ")
             );
             retention.bodies = Duration::from_secs(days * DAY);
         }
         ensure!(
             retention.bodies <= retention.rows,
-            "bodies must not be kept for longer than rows, because a body is found by its row"
+            "bodies must not be kept for longer than rows, because Mitt finds a body by its row"
         );
         Ok(retention)
     }

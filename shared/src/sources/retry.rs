@@ -1,5 +1,5 @@
-//! `retry = { attempts = 3, waits = ["1s", "2m"] }`: the number of attempts and the waits between
-//! them.
+//! Reads `retry = { attempts = 3, waits = ["1s", "2m"] }`, the number of attempts and the waits
+//! between them.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::duration;
 use crate::base::backoff::Backoff;
 
-/// The longest wait between two attempts. Bodies are kept for at least three days.
+/// The maximum wait between two attempts. It is much shorter than the minimum retention of bodies,
+/// which is three days.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Default, Deserialize)]
@@ -38,7 +39,7 @@ impl FileRetry {
                 .iter()
                 .map(|text| duration::parse(text))
                 .collect::<anyhow::Result<_>>()?;
-            // The sweep reads an event and its body only when the event is due.
+            // The body must still exist when the event is due.
             ensure!(
                 backoff.waits.iter().all(|wait| *wait <= LONGEST_WAIT),
                 "waits must be at most 24h each"

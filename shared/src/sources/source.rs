@@ -1,4 +1,4 @@
-//! `[[source]]`: reads and checks the settings of a source.
+//! Reads and checks `[[source]]`, the settings of a source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,23 +29,24 @@ use crate::webhook::verify::{Trust, Verifier};
 /// The default of `max_body`, in bytes.
 const DEFAULT_MAX_BODY: usize = 1024 * 1024;
 
-/// The largest `max_body`, in bytes. Base64 encoding must fit into the largest request of Lambda.
+/// The maximum of `max_body`, in bytes. A body in Base64 must fit into the largest request that
+/// Lambda accepts.
 const LARGEST_MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// A configured sender.
+/// A configured sender of webhooks.
 #[derive(Debug)]
 pub struct Source {
     pub name: String,
     pub verifier: Verifier,
-    /// The name of the secret below the functions' paths.
+    /// The name of the secret below the secrets path of a function.
     pub secret: String,
     pub secret_store: SecretStore,
-    /// In bytes. The catcher answers 413 to a larger body.
+    /// The largest accepted body, in bytes. The catcher responds with 413 to a larger body.
     pub max_body: usize,
-    /// The limits for stored rejected requests.
+    /// The limits for the rejected requests that Mitt stores.
     pub quarantine: Limits,
     pub backoff: Backoff,
-    /// How long events are kept.
+    /// How long Mitt keeps the events.
     pub retention: Retention,
     /// When the source counts as silent.
     pub quiet_after: QuietAfter,
@@ -53,9 +54,9 @@ pub struct Source {
     pub sync: Option<SourceSync>,
     /// The comparisons of the provider's objects with the operator's own state.
     pub reconcile: Vec<Reconcile>,
-    /// The subscription that the provider should have.
+    /// The subscription that should exist at the provider.
     pub endpoint: Option<Endpoint>,
-    /// How the events of an entity are ordered. `None`: not ordered.
+    /// How the source orders the events of an entity. If it is `None`, the events are not ordered.
     pub order: Option<Order>,
 }
 
@@ -129,7 +130,8 @@ impl FileSource {
             KEEP_ORDER.as_secs() / 86_400
         );
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
-        // Verification then keeps the headers with entity and version in each event.
+        // With these locations, verification stores the headers that contain the entity and the
+        // version.
         preset.order = order.as_ref().map(|order| order.at.clone());
         Ok(Source {
             quarantine,
@@ -155,7 +157,8 @@ impl FileSource {
         })
     }
 
-    /// The preset, whose variant can verify requests, and the limits of the quarantine.
+    /// Returns the preset and the limits of the quarantine. Checks that the variant can verify
+    /// requests.
     fn preset_and_quarantine(&mut self) -> anyhow::Result<(Preset, Limits)> {
         let preset = Preset::embedded(&self.preset, &self.params)?;
         let Some(scheme) = preset.scheme(&self.variant) else {
@@ -179,8 +182,8 @@ impl FileSource {
         let quarantine = quarantine.checked().context("quarantine")?;
         ensure!(
             !(self.trust.fetches(scheme) && quarantine.is_off()),
-            "preset {} needs the quarantine: requests wait there until their key is fetched; set \
-             limits above 0",
+            "preset {} needs the quarantine, because requests wait there until Mitt has fetched \
+             their key; set limits above 0",
             preset.id
         );
         Ok((preset, quarantine))
@@ -207,7 +210,7 @@ fn checked_max_body(bytes: Option<usize>) -> anyhow::Result<usize> {
     Ok(max_body)
 }
 
-/// The actions, each with a unique name.
+/// Checks the actions. Each action needs a unique name.
 fn all_actions(
     actions: Vec<FileAction>,
     source: &str,

@@ -1,4 +1,4 @@
-//! `secret_store`: the AWS service that stores the secret of a source.
+//! Reads `secret_store`, the AWS service that stores the secret of a source.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,14 @@ impl SecretStore {
         let scheme = preset.scheme(variant);
         ensure!(
             scheme.is_some_and(crate::webhook::preset::Scheme::needs_secret),
-            "secret_store: requests of preset {} are not verified with a secret; remove it",
+            "secret_store: requests of preset {} are not verified with a secret; remove \
+             secret_store",
             preset.id
         );
         let mut handshakes = preset.handshakes.iter();
         ensure!(
             handshakes.all(|handshake| handshake.store_secret_from.is_none()),
-            "secret_store: a sender of preset {} sets its secret by a handshake, which needs \
+            "secret_store: the provider of preset {} sets its secret by a handshake; use \
              \"parameter-store\"",
             preset.id
         );
@@ -40,7 +41,7 @@ impl SecretStore {
     }
 }
 
-/// Rejects a secret that two sources look up in different stores.
+/// Rejects a secret if two sources read it from different stores.
 pub(super) fn one_for_each_secret(sources: &BTreeMap<String, Source>) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
     for source in sources.values() {
@@ -48,7 +49,8 @@ pub(super) fn one_for_each_secret(sources: &BTreeMap<String, Source>) -> anyhow:
         let known = *stores.entry(&source.secret).or_insert(store);
         ensure!(
             known == store,
-            "secret {:?} has two values of secret_store; set the same one, or use two secret names",
+            "secret {:?} has two values of secret_store; set the same value, or use two \
+             secret names",
             source.secret
         );
     }

@@ -1,4 +1,4 @@
-//! `[source.sync]`: how a source finds events that never arrived.
+//! Reads `[source.sync]`, which configures how Mitt finds events of a source that never arrived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,33 +9,35 @@ use serde::Deserialize;
 use super::{Forward, check_name, duration};
 use crate::webhook::preset::{Preset, Sync, SyncKind};
 
-/// The default overlap: how long before the cursor a run begins. A preset can set a longer one.
+/// The default overlap. A run lists events from this time before the cursor. A preset can set a
+/// longer overlap.
 const OVERLAP: Duration = Duration::from_secs(15 * 60);
 
-/// How the sync asks the provider for missed events.
+/// The settings with which the sync finds missed events of a source.
 #[derive(Debug)]
 pub struct SourceSync {
-    /// The request for the list: from the preset, with the values of this source.
+    /// The provider's list of events, with the values of this source.
     pub list: Sync,
-    /// The name of the API key below the path of backup-sync.
+    /// The name of the API key below the secrets path of backup-sync.
     pub secret: String,
-    /// How far back the first run looks.
+    /// How far back in time the first run lists events.
     pub first_lookback: Duration,
-    /// How long before the cursor a run begins: more than the provider's list lags.
+    /// The time before the cursor from which a run lists events. It must be longer than the delay
+    /// with which events appear in the provider's list.
     pub overlap: Duration,
     pub missing: Missing,
     /// Skips events that the list reports as delivered.
     pub failed_only: bool,
 }
 
-/// What the sync does with an event that never arrived.
+/// The way in which the sync gets an event that never arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
     /// Takes the event from the provider's API.
     #[default]
     Take,
-    /// Asks the provider to deliver the event again, as a signed webhook.
+    /// Requests that the provider delivers the event again, as a signed webhook.
     Redeliver,
 }
 
@@ -81,14 +83,15 @@ impl FileSync {
         if self.missing == Missing::Redeliver {
             ensure!(
                 list.redeliver.is_some(),
-                "missing = \"redeliver\": preset {} does not support redelivery; missing = \
-                 \"take\" takes the event from the list",
+                "missing = \"redeliver\": preset {} does not support redelivery; use \
+                 missing = \"take\" to take the event from the list",
                 preset.id
             );
         }
         ensure!(
             !self.failed_only || list.delivered.is_some(),
-            "failed_only: the list of preset {} does not report what was delivered; remove it",
+            "failed_only: the list of preset {} does not report which events were \
+             delivered; remove it",
             preset.id
         );
         ensure!(
@@ -248,7 +251,7 @@ request = { url = "https://api.acme.test/events" }"#;
             (
                 "stripe",
                 "failed_only = true",
-                "does not report what was delivered",
+                "does not report which events were delivered",
             ),
             (
                 "asana",

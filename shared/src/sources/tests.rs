@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A key that an operator pastes into the wrong setting.
+/// A key that an operator pastes into the wrong setting by mistake.
 const KEY: &str = "sk_live_51H8xQzR";
 
 const GOOD: &str = r#"
@@ -89,7 +89,10 @@ kind = "keep"
 
     let roots = "certificates = { roots = '-----BEGIN CERTIFICATE-----' }";
     let error = Config::parse(&plaid.replace("arming = false", roots)).unwrap_err();
-    assert!(format!("{error:#}").contains("the roots"), "{error:#}");
+    assert!(
+        format!("{error:#}").contains("the root certificates"),
+        "{error:#}"
+    );
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn a_wrong_setting_of_a_source_is_refused() {
     }
 }
 
-/// The good file with one change is refused with this text.
+/// Checks that the valid file with one change is rejected with this text.
 fn assert_refused(from: &str, to: &str, said: &str) {
     assert!(GOOD.contains(from), "{from}");
     let error = Config::parse(&GOOD.replacen(from, to, 1)).unwrap_err();

@@ -7,13 +7,13 @@ use crate::base::clock::UnixMillis;
 /// An unverified request.
 #[derive(Clone, Debug)]
 pub struct Envelope {
-    /// Upper case.
+    /// The HTTP method, in upper case.
     pub method: String,
-    /// The public URL that the provider called, with the query as received. Providers that sign the
-    /// URL sign this one, not the URL that the function receives.
+    /// The public URL that the provider called, with the query as received. A provider that signs
+    /// the URL signs the public URL. The URL that the function receives can be different.
     pub url: String,
     pub headers: Headers,
-    /// The exact bytes. No step before verification re-encodes them.
+    /// The exact bytes that the provider sent. Mitt does not re-encode them before verification.
     pub body: Bytes,
     pub received_at: UnixMillis,
 }
@@ -41,7 +41,7 @@ impl Envelope {
     }
 }
 
-/// The decoded fields of an urlencoded body, in order. A field without a value has an empty value.
+/// The decoded fields of a URL-encoded body, in order. A field without a value has an empty value.
 pub(crate) fn form_fields(body: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let decode = |text: &[u8]| {
         let spaced: Vec<u8> = text
@@ -69,8 +69,8 @@ pub(crate) fn form_decode(text: &str) -> String {
 
 /// Header names in lower case, with their values in the order received.
 ///
-/// API Gateway joins repeated headers with commas (payload format 2.0); other front ends pass them
-/// one by one. Verification must give the same result for both.
+/// API Gateway joins repeated headers with commas (payload format 2.0). Other servers pass each
+/// header separately. Verification must give the same result in both cases.
 #[derive(Clone, Debug, Default)]
 pub struct Headers(Vec<(String, String)>);
 
@@ -91,7 +91,7 @@ impl Headers {
             .map(|(_, value)| value.trim())
     }
 
-    /// Replaces all headers of this name, which must be in lower case.
+    /// Replaces all headers with this name. The name must be in lower case.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.0.retain(|(known, _)| known != name);
         self.0.push((name.to_owned(), value.to_owned()));
@@ -104,7 +104,7 @@ impl Headers {
     }
 }
 
-/// A header that must occur at most once occurs several times.
+/// The error for a repeated header that must occur at most once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Repeated;
 
@@ -119,7 +119,7 @@ impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for Headers {
     }
 }
 
-/// Words in the names of headers that hold credentials.
+/// Mitt treats a header as a credential if its name contains one of these words.
 const CREDENTIALS: [&str; 8] = [
     "authorization",
     "cookie",
@@ -131,8 +131,9 @@ const CREDENTIALS: [&str; 8] = [
     "apikey",
 ];
 
-/// Whether a header of this name contains a credential. The CLI prints such values only on request,
-/// even if the source uses them: a wrong credential here may be a valid one elsewhere.
+/// Returns whether a header with this name contains a credential. The CLI prints the value of such
+/// a header only on request, even if the source verifies the header. A credential that is wrong for
+/// this source can be valid for another system.
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     CREDENTIALS.iter().any(|word| name.contains(word))

@@ -13,17 +13,19 @@ use crate::base::string_enum::string_enum;
 pub use batch::Batch;
 pub(crate) use batch::Part;
 
-/// The largest body of an event, in bytes. The sync reads at most this much of a provider's
-/// response. Webhooks are smaller, because Lambda accepts at most 6 MB per request.
+/// The largest body of an event, in bytes. The sync reads at most this number of bytes of a
+/// provider's response. The body of a webhook is smaller, because Lambda accepts at most 6 MB per
+/// request.
 pub const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
-/// The longest event id that is stored unchanged, in bytes. Longer ids are hashed.
+/// The longest event id that is stored unchanged, in bytes. Mitt replaces a longer id with its
+/// hash.
 const LONGEST_ID: usize = 200;
 
 /// An event that a provider has signed, or that Mitt fetched from the provider.
 ///
-/// Other crates can create one in two ways: [`verify`](crate::webhook::verify::verify) and
-/// [`Event::fetched`].
+/// Other crates can create an event in two ways: with
+/// [`Verifier::verify`](crate::webhook::verify::Verifier::verify) and with [`Event::fetched`].
 #[derive(Clone, Debug)]
 pub struct Event {
     pub(crate) key: EventKey,
@@ -38,29 +40,30 @@ pub struct Event {
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Bytes,
     pub(crate) sha: Sha,
-    /// The hash of the parts that are the same in every delivery of the event.
+    /// The hash of the bytes that are the same in every delivery of the event.
     pub(crate) content: Sha,
     pub(crate) received_at: UnixMillis,
     pub(crate) via: Via,
     pub(crate) proven: Proven,
     pub(crate) secret: Option<String>,
-    /// Only the first of a source's events with this mark is processed. The mark identifies what
-    /// was signed, for events whose key contains unsigned values.
+    /// A mark that identifies the signed message. It is set for an event whose key contains
+    /// unsigned values. Mitt processes only the first event of a source with this mark.
     pub(crate) once: Option<Sha>,
     pub(crate) config: String,
-    /// When the drain read the event from the spill queue, if it was there.
+    /// When the drain read the event from the spill queue. `None` if the event was never in this
+    /// queue.
     pub(crate) drained_at: Option<UnixMillis>,
 }
 
-/// One event of a request. A batch has several.
+/// One event of a request. A batch has several items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The provider's id. It can be the id of an entity, which other events share.
+    /// The provider's id. It can be the id of an entity, and an entity can have several events.
     pub id: Option<String>,
     pub kind: String,
 }
 
-/// The attributes of an event that was fetched from the provider's API.
+/// The attributes of an event that Mitt fetched from the provider's API.
 #[derive(Clone, Debug)]
 pub struct Fetched<'a> {
     pub source: &'a str,
@@ -80,8 +83,8 @@ pub struct Fetched<'a> {
 impl Event {
     /// Creates an event from a response of the provider's API. TLS proves the origin.
     ///
-    /// The type is truncated like that of a webhook: it is part of the key of the `time` index,
-    /// which DynamoDB limits to 1,024 bytes.
+    /// Truncates the type, as for a webhook. The type is part of the sort key of the `time` index,
+    /// and DynamoDB limits a sort key to 1,024 bytes.
     pub fn fetched(event: Fetched<'_>) -> Self {
         let kind = cut(event.kind, LONGEST_NAME);
         Self {
@@ -119,17 +122,18 @@ impl Event {
         self.received_at
     }
 
-    /// The short id: see [`EventId`].
+    /// The short id. See [`EventId`].
     pub fn id(&self) -> EventId {
         EventId::new(self.received_at, &self.key)
     }
 
-    /// The provider's name for what happened, such as `invoice.paid`; empty if there is none.
+    /// The provider's name for the kind of event, such as `invoice.paid`. Empty if the event has no
+    /// type.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The events of the request: one, unless it is a batch.
+    /// The events of the request. A request that is not a batch has one event.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -147,19 +151,19 @@ impl Event {
         self.proven
     }
 
-    /// Identifies what was signed, for events whose key contains unsigned values. Only the first of
-    /// a source's events with the same mark is processed.
+    /// The mark that identifies the signed message. It is set for an event whose key contains
+    /// unsigned values. Mitt processes only the first event of a source with this mark.
     pub fn once(&self) -> Option<Sha> {
         self.once
     }
 
-    /// The label of the secret that matched. It never contains the secret.
+    /// The label of the secret that matched. The label never contains the secret.
     pub fn secret(&self) -> Option<&str> {
         self.secret.as_deref()
     }
 }
 
-/// The longest type, and the longest delivery id, in bytes.
+/// The maximum length of a type or a delivery id, in bytes.
 pub const LONGEST_NAME: usize = 128;
 
 /// Truncates a text to at most `longest` bytes, at a character boundary.
@@ -179,8 +183,9 @@ pub struct EventKey {
 }
 
 impl EventKey {
-    /// Replaces an id with its hash if it has characters other than `[A-Za-z0-9._:=+/-]` or more
-    /// than 200 bytes, so that a provider's id cannot form another key.
+    /// Replaces the id with its hash if the id is empty, has more than 200 bytes, or has characters
+    /// other than `[A-Za-z0-9._:=+/-]`. This way, a provider's id cannot form the key of another
+    /// row.
     pub fn new(source: &str, id: &str) -> Self {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:=+/-".contains(&b);
         let id = if !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(plain) {
@@ -195,7 +200,7 @@ impl EventKey {
     }
 
     /// The key of an event with the same id but different content. No other key contains `~`,
-    /// because [`new`](Self::new) hashes such ids.
+    /// because [`new`](Self::new) hashes every id with this character.
     #[must_use]
     pub fn conflicting(&self, content: &Sha) -> Self {
         Self {
@@ -204,7 +209,8 @@ impl EventKey {
         }
     }
 
-    /// The same with the whole hash, for a hash whose first digits are already in use.
+    /// Like [`conflicting`](Self::conflicting), but with the whole hash. Mitt uses this key if
+    /// another event already has the key with the same first eight digits.
     pub(crate) fn conflicting_whole(&self, content: &Sha) -> Self {
         Self {
             source: self.source.clone(),
@@ -212,7 +218,7 @@ impl EventKey {
         }
     }
 
-    /// Whether this is the key of an event that was quarantined on arrival.
+    /// Returns whether this is the key of an event that Mitt quarantined on arrival.
     pub(crate) fn is_conflicting(&self) -> bool {
         self.id.contains('~')
     }
@@ -240,17 +246,18 @@ impl EventKey {
     }
 }
 
-/// `source:event-id`, which identifies the event.
+/// Formats the key as `source:event-id`.
 impl fmt::Display for EventKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.source, self.id)
     }
 }
 
-/// `evt_` and a ULID: the time of receipt, then a hash of the key.
+/// The short id of an event: `evt_` and a ULID. The ULID consists of the time of receipt and a hash
+/// of the key.
 ///
-/// The id is computed and not stored. The `time` index contains both parts, so a lookup by prefix
-/// queries one hour of the index.
+/// Mitt computes the id and does not store it. The `time` index contains the time of receipt and
+/// the key, so a lookup by prefix queries one hour of the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(String);
 
@@ -259,7 +266,8 @@ impl EventId {
         Self::named(received_at, &key.pk())
     }
 
-    /// The id of an item at this place of the table, such as an event or a rejected request.
+    /// The id of an item of the table, such as an event or a rejected request. `place` is the key
+    /// of the item in the table.
     pub(crate) fn named(received_at: UnixMillis, place: &str) -> Self {
         let digest = Sha256::digest(place);
         let random = digest
@@ -274,8 +282,8 @@ impl EventId {
         &self.0
     }
 
-    /// The range of receipt times, inclusive, that ids with this prefix can have. Returns `None` if
-    /// the text is not a prefix of an id, or contains no character of the time.
+    /// Returns the inclusive range of receipt times that ids with this prefix can have. Returns
+    /// `None` if the text is not a prefix of an id, or has no characters after `evt_`.
     pub fn times(prefix: &str) -> Option<(UnixMillis, UnixMillis)> {
         let text = prefix
             .strip_prefix("evt_")
@@ -331,13 +339,16 @@ string_enum! {
 impl<'de> serde::Deserialize<'de> for Proven {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
-        Self::parse(&word)
-            .ok_or_else(|| serde::de::Error::custom(format!("invalid value {word:?} for proves")))
+        Self::parse(&word).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "invalid value {word:?} for proves; use body, fields, origin, token or nothing"
+            ))
+        })
     }
 }
 
 string_enum! {
-    /// What the signature proves.
+    /// The part of an event that the signature proves.
     Proven {
         /// The signature covers the body.
         Body = "body",

@@ -1,12 +1,13 @@
-//! Provider definitions, as data.
+//! Presets, which define providers as data.
 //!
 //! A preset is one TOML file in `shared/presets/`. It describes how the provider signs requests,
-//! where a request has the event's id and type, how to answer handshakes, which acknowledgement to
-//! return, and how to list missed events. To add a provider, copy a preset and add a real signed
-//! payload to the tests.
+//! and where a request contains the event's id and type. It also describes the replies to
+//! handshakes, the acknowledgement, and the request that lists past events. To add a provider, copy
+//! a preset and add a real signed payload to the tests.
 //!
-//! A preset cannot change these rules of [`verify`](mod@crate::webhook::verify): comparisons take
-//! constant time, a request never chooses the variant, and an empty secret never matches.
+//! A preset cannot change the following rules of [`verify`](mod@crate::webhook::verify).
+//! Comparisons take constant time. A request never selects the variant. An empty secret never
+//! matches.
 
 mod fetch;
 mod handshake;
@@ -51,7 +52,7 @@ pub use template::{Part, Template};
 
 include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
-/// One provider.
+/// The preset of one provider.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
@@ -60,15 +61,16 @@ pub struct Preset {
     pub name: String,
     /// The provider's documentation of its webhooks.
     pub docs: String,
-    /// When the preset was last compared with `docs`, as `yyyy-mm`.
+    /// The month of the last comparison of the preset with `docs`, as `yyyy-mm`.
     pub checked: String,
-    /// Other names of the preset: providers with the same scheme.
+    /// Other names of the preset. Each name belongs to a provider with the same scheme.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// A scheme and not a provider. Events have the name of the source as their provider.
+    /// Whether the preset describes a scheme instead of a provider. Events of such a preset have
+    /// the name of the source as their provider.
     #[serde(default)]
     pub generic: bool,
-    /// Values that a source can set, with their defaults. The file refers to them as
+    /// Values that a source can set, with their defaults. The file refers to a value as
     /// `{param:NAME}`.
     #[serde(default)]
     pub params: BTreeMap<String, String>,
@@ -81,9 +83,9 @@ pub struct Preset {
     pub ack: Ack,
     #[serde(default)]
     pub retry: Retry,
-    /// Why the provider's API cannot list past events, if this was checked.
+    /// The reason why the provider's API cannot list past events, if this is known.
     pub no_sync: Option<String>,
-    /// The provider's lists of past events; one is the default.
+    /// The provider's lists of past events. One list has the variant `default`.
     #[serde(default, rename = "sync")]
     pub syncs: Vec<Sync>,
     #[serde(default)]
@@ -94,8 +96,8 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Returns the embedded preset with this id or alias. `params` replace the defaults of its
-    /// file. Parses no other preset.
+    /// Returns the embedded preset with this id or alias. `params` replace the defaults in the
+    /// file. Does not parse other presets.
     pub fn embedded(id: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         let alias = format!("{id:?}");
         let is_alias = |line: &str| line.starts_with("aliases = [") && line.contains(&alias);
@@ -115,8 +117,8 @@ impl Preset {
         EMBEDDED.iter().map(|(id, _)| *id)
     }
 
-    /// Parses a preset and validates all of it, so that a mistake does not surface at the first
-    /// request.
+    /// Parses and validates the whole preset, so that an error does not first occur while Mitt
+    /// handles a request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         let preset = params::filled(text, params)?;
         ensure!(
@@ -202,15 +204,15 @@ impl Preset {
     }
 }
 
-/// Where the event's id, type and other attributes are.
+/// The locations of the event's id, type and other attributes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventAt {
-    /// The provider's event id: the first location with a value.
+    /// The locations of the provider's event id. Mitt uses the first location with a value.
     #[serde(default)]
     pub id: Locations,
-    /// Parts that together identify the event, if no single value does. With them, `id` is only
-    /// displayed: it can be the id of an entity that has many events.
+    /// The parts that together identify the event, if no single value does. If `composite` is set,
+    /// Mitt only displays `id`, because `id` can be the id of an entity with many events.
     #[serde(default)]
     pub composite: Vec<Location>,
     #[serde(default, rename = "type")]
@@ -218,20 +220,20 @@ pub struct EventAt {
     /// The id of this delivery, if the provider has separate ids for deliveries and events.
     #[serde(default)]
     pub delivery: Locations,
-    /// When the event happened. Only displayed.
+    /// When the event happened. Only `webhookctl` uses this, to create sample requests.
     #[serde(default)]
     pub time: Locations,
     /// The account of the event, if one source receives events of many accounts.
     #[serde(default)]
     pub account: Locations,
-    /// The items of a request with several events: each item is its own event.
+    /// The path of the items in a request with several events. Each item becomes a separate event.
     pub batch: Option<JsonPath>,
-    /// The field of an urlencoded body that contains the items. Without it, the items are in the
+    /// The field of a URL-encoded body that contains the items. Without it, the items are in the
     /// body itself.
     pub batch_field: Option<String>,
-    /// Values that change with each delivery of an event, such as a count of attempts. The paths
-    /// start in the item for a batch, else in the body. All other bytes must be the same in every
-    /// delivery.
+    /// Values that change with each delivery of an event, such as a count of attempts. In a batch,
+    /// the paths start at the item. In other requests, they start at the body. All other bytes must
+    /// be the same in every delivery.
     #[serde(default)]
     pub varies: Vec<JsonPath>,
     #[serde(default)]
@@ -239,8 +241,8 @@ pub struct EventAt {
 }
 
 impl EventAt {
-    /// The hash of the parts of an item that are the same in every delivery. `of_all` is the hash
-    /// of the whole item, for events without varying parts.
+    /// Returns the hash of the bytes of an item that are the same in every delivery. `of_all`
+    /// returns the hash of the whole item, for an item without varying values.
     pub(crate) fn content(&self, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
         let varies = self.varies.iter().filter_map(|path| path.all(raw).ok());
         let mut gaps: Vec<_> = varies
@@ -263,14 +265,15 @@ impl EventAt {
     }
 }
 
-/// The identity of an event without an id.
+/// How Mitt identifies an event without an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
     /// The hash of the body.
     #[default]
     BodyHash,
-    /// The hash of the body and the time of receipt: the same body again is another event.
+    /// The hash of the body and the time of receipt. If the same body arrives again, it is another
+    /// event.
     Arrival,
 }
 
@@ -281,7 +284,7 @@ pub struct Ack {
     pub ok: u16,
     /// The status of the response to a request with an invalid signature.
     pub bad_signature: u16,
-    /// A status that stops all retries. Only displayed.
+    /// The response status that makes the provider stop all retries. Mitt only displays it.
     pub stop_retry_status: Option<u16>,
     pub content_type: String,
     pub body: String,
@@ -302,11 +305,12 @@ impl Default for Ack {
     }
 }
 
-/// How a provider retries a failed delivery. Displayed, and used by alerts.
+/// How a provider retries a failed delivery. The CLI displays these values, and computes from
+/// `horizon` how long an outage may last.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
-    /// How long the provider retries.
+    /// For how long the provider retries.
     pub horizon: Option<String>,
     #[serde(default)]
     pub schedule: Vec<String>,

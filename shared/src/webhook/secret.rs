@@ -28,7 +28,8 @@ impl Secret {
         }
     }
 
-    /// A value from the secret store, with the time since when the store has it, if known.
+    /// Creates a value that was read from the secret store. `since` is the time when the value was
+    /// stored, if it is known.
     pub(crate) fn stored(
         label: impl Into<String>,
         value: impl Into<String>,
@@ -40,7 +41,8 @@ impl Secret {
         }
     }
 
-    /// When the value was stored; `None` if it was not read from a store.
+    /// When the value was stored. `None` if the time is unknown, or if the value is not from a
+    /// store.
     pub fn since(&self) -> Option<UnixMillis> {
         self.since
     }
@@ -58,8 +60,9 @@ impl Secret {
             .map_or(&self.label, |(slot, _)| slot)
     }
 
-    /// Identifies a value without revealing it: `fp:` and eight hex digits. The hash is slow, so
-    /// that a published fingerprint does not help to guess a weak secret.
+    /// Returns a text that identifies the value without revealing it: `fp:` and eight hex digits.
+    /// The hash is slow, so a published fingerprint does not help an attacker to guess a weak
+    /// secret.
     pub fn fingerprint(&self) -> String {
         let mut digest = [0; 4];
         let value = self.value.as_bytes();
@@ -68,7 +71,8 @@ impl Secret {
         format!("fp:{}", hex::encode(digest))
     }
 
-    /// The value itself. Use it only for a hash or an `Authorization` header.
+    /// The value itself. Use it only to compute a hash, to authenticate a request, or to store the
+    /// secret. Do not log it.
     pub fn expose(&self) -> &str {
         &self.value
     }
@@ -80,5 +84,5 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// All live values of a name, newest first.
+/// All live values of a secret, newest first.
 pub type Live = Arc<[Secret]>;

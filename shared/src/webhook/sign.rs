@@ -1,4 +1,4 @@
-//! Signs requests as a provider does: for test webhooks, and for events that Mitt forwards.
+//! Signs requests as a provider does. Mitt signs test webhooks and the events that it forwards.
 
 mod app;
 mod code;
@@ -24,13 +24,13 @@ pub use key_pair::{Algorithm, KeyPair};
 /// The kind of key that signs requests of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// The secret that the receiver also has: see [`signed`].
+    /// The secret that the receiver also has. See [`signed`].
     Secret,
-    /// A private key: see [`signed_by`].
+    /// A private key. See [`signed_by`].
     KeyPair(Algorithm),
     /// The scheme has no signature.
     Nothing,
-    /// Mitt cannot sign for this scheme; the text is the reason.
+    /// Mitt cannot sign for this scheme. The text is the reason.
     No(&'static str),
 }
 
@@ -82,10 +82,10 @@ pub fn means(scheme: &Scheme) -> Means {
     }
 }
 
-/// Returns the headers that prove a request: the signature, and the timestamp if it is signed. The
-/// signed message may name other headers; these must be in the envelope already.
+/// Returns the headers that prove a request: the signature, and the timestamp if it is signed. If
+/// the signed message contains other headers, the envelope must already contain them.
 ///
-/// Fails if the signature is in the body or the URL: see [`signed`].
+/// Fails if the signature is in the body or the URL. For such a scheme, use [`signed`].
 pub fn sign(
     scheme: &Scheme,
     secret: &Secret,
@@ -95,7 +95,7 @@ pub fn sign(
     let signed = signed(scheme, secret, envelope.clone(), at)?;
     ensure!(
         signed.body == envelope.body && signed.url == envelope.url,
-        "the signature is not only in headers"
+        "the signature of this scheme is in the body or the URL, not only in headers"
     );
     let known: Vec<(&str, &str)> = envelope.headers.iter().collect();
     let new = signed
@@ -107,8 +107,8 @@ pub fn sign(
         .collect())
 }
 
-/// Returns the request with its signature, which can be in the headers, the body or the URL. A
-/// scheme with public keys needs a private key: see [`signed_by`].
+/// Returns the request with its signature, which can be in the headers, the body or the URL. For a
+/// scheme with public keys, use [`signed_by`].
 pub fn signed(
     scheme: &Scheme,
     secret: &Secret,
@@ -156,7 +156,7 @@ pub fn signed_by(
     }
 }
 
-/// Whether [`signed`] supports the scheme.
+/// Returns whether [`signed`] supports the scheme.
 pub fn can_sign(scheme: &Scheme) -> bool {
     means(scheme) == Means::Secret
 }
@@ -256,7 +256,7 @@ fn fields(scheme: &Scheme, time: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// The text of a signature as the header contains it, with its tag and the other fields.
+/// Returns the value of the signature header: the signature with its tag and the other fields.
 fn with_fields(scheme: &Scheme, time: &str, signature: &str) -> String {
     let sig = &scheme.sig;
     let tag = sig.take.first().map_or("", String::as_str);

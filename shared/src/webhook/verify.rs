@@ -1,10 +1,11 @@
-//! Verifies the sender of a request, or returns the reason why it cannot.
+//! Verifies the sender of a request, or returns the reason for the rejection.
 //!
-//! A preset cannot change the rules of this module. The operator's configuration chooses the
-//! scheme; the request never does. Verification tries all live secrets, newest first. It compares
-//! decoded bytes in constant time. Numeric timestamps consist of digits only, and the time of
-//! receipt decides whether they are in the window. Verification parses the body only if the preset
-//! names a field of it. It fetches nothing: certificates and key sets are in [`Trust`].
+//! A preset cannot change the rules of this module. The operator's configuration selects the
+//! scheme. A request never selects it. Verification tries all live secrets, newest first. It
+//! compares decoded bytes in constant time. A numeric timestamp consists of digits only.
+//! Verification compares the timestamp with the time of receipt. It parses the body only if the
+//! preset names a field of the body. Verification never fetches a document. It reads certificates
+//! and key sets from [`Trust`].
 
 mod candidates;
 pub(crate) mod code;
@@ -47,7 +48,7 @@ pub struct Verifier {
     pub variant: String,
     /// The trusted keys and certificates, in addition to the secrets.
     pub trust: Trust,
-    /// The hash of the current configuration, which is stored with each event.
+    /// The hash of the current configuration. Mitt stores the hash with each event.
     pub config: String,
 }
 
@@ -55,7 +56,7 @@ pub struct Verifier {
 #[derive(Debug)]
 pub enum Arrival {
     Event(Box<Event>),
-    /// The sender expects only a reply; nothing is stored.
+    /// The sender expects only a reply. Mitt does not store an event.
     Handshake(Reply),
 }
 
@@ -64,7 +65,7 @@ pub enum Arrival {
 pub struct Rejected(pub Reason);
 
 string_enum! {
-    /// Why a request is rejected. Only operators see it, never senders.
+    /// The reason why Mitt rejects a request. Operators can see the reason. Senders cannot.
     Reason {
         MissingHeader = "missing_header",
         MissingField = "missing_field",
@@ -86,22 +87,23 @@ string_enum! {
         UntrustedCertUrl = "untrusted_cert_url",
         UntrustedCert = "untrusted_cert",
         TopicNotAllowed = "topic_not_allowed",
-        /// There is no secret to compare with. This is an error of the receiver, so the sender
+        /// Mitt has no secret to compare with. This is not an error of the sender, so the sender
         /// should retry.
         NoSecret = "no_secret",
-        /// No decision yet: the certificate, key or object that the request names has not been
-        /// fetched. [`Verifier::wanted`] and [`Verifier::notice`] return what to fetch.
+        /// Mitt cannot decide yet, because it has not fetched the certificate, key or object that
+        /// the request names. [`Verifier::wanted`] and [`Verifier::notice`] return the document or
+        /// object to fetch.
         NotFetched = "not_fetched",
     }
 }
 
 impl Reason {
-    /// Whether verification reached no decision, so that the sender should retry.
+    /// Returns whether verification could not decide. In this case, the sender should retry.
     pub fn is_undecided(self) -> bool {
         matches!(self, Self::NoSecret | Self::NotFetched)
     }
 
-    /// Whether other secrets could change the result.
+    /// Returns whether other secrets could change the result.
     pub fn depends_on_secrets(self) -> bool {
         matches!(
             self,
@@ -111,8 +113,8 @@ impl Reason {
 }
 
 impl Verifier {
-    /// Returns the reply to a handshake that needs neither signature nor secret, if the request is
-    /// one. It needs no secrets, so it works while the secret store is unavailable.
+    /// Returns the reply if the request is a handshake that needs neither a signature nor a secret.
+    /// The catcher can send such a reply while the secret store is unavailable.
     pub fn answer_open_handshake(&self, envelope: &Envelope) -> Option<Reply> {
         let handshake = self.handshake(envelope)?;
         if !handshake.is_open() || self.is_decided_by_signature(handshake, envelope) {
@@ -121,7 +123,8 @@ impl Verifier {
         self.reply(handshake, envelope, &[]).ok()
     }
 
-    /// Whether a request in the form of a handshake can be an event, because it has a signature.
+    /// Returns whether a request that matches a handshake can be an event, because it has a
+    /// signature.
     fn is_decided_by_signature(&self, handshake: &Handshake, envelope: &Envelope) -> bool {
         let Some(scheme) = self.preset.scheme(&self.variant) else {
             return false;
@@ -131,12 +134,12 @@ impl Verifier {
             && carries_signature(scheme, envelope)
     }
 
-    /// Whether the request is a handshake, with any method.
+    /// Returns whether the request is a handshake. A handshake can have any HTTP method.
     pub fn is_handshake(&self, envelope: &Envelope) -> bool {
         self.handshake(envelope).is_some()
     }
 
-    /// Whether the sender sets the secret with its first request.
+    /// Returns whether the sender can set the secret with a handshake.
     pub fn is_armed_by_handshake(&self) -> bool {
         let handshakes = &self.preset.handshakes;
         handshakes.iter().any(|handshake| handshake.arming_only)
@@ -173,8 +176,8 @@ impl Verifier {
         )))
     }
 
-    /// Replaces the URL of a request with the public URL that the provider called, and keeps the
-    /// query as received. Behind a proxy, the catcher sees another host.
+    /// Replaces the URL of a request with the public URL that the provider called. Keeps the query
+    /// as received. Behind a proxy, the catcher sees another host than the provider.
     #[must_use]
     pub fn at_public_url(&self, mut envelope: Envelope) -> Envelope {
         if let Some(public) = &self.trust.public_url {
@@ -184,22 +187,23 @@ impl Verifier {
         envelope
     }
 
-    /// Whether verification needs fetched documents, so that a request may have to wait for one.
+    /// Returns whether verification needs documents that Mitt fetches. If so, a request may have to
+    /// wait for a document.
     pub fn fetches(&self) -> bool {
         self.preset
             .scheme(&self.variant)
             .is_some_and(|scheme| self.trust.fetches(scheme))
     }
 
-    /// The object that a request names, if the scheme is `fetch-back`. Such a request is a notice,
-    /// and only the fetched object becomes an event. `None` for schemes that verify the request
-    /// itself.
+    /// Returns the id of the object that a request names, if the scheme is `fetch-back`. Such a
+    /// request is a notice, and only the fetched object becomes an event. Returns `None` for a
+    /// scheme that verifies the request itself.
     pub fn notice(&self, envelope: &Envelope) -> Option<Result<String, Rejected>> {
         let scheme = self.preset.scheme(&self.variant)?;
         (scheme.kind == Kind::FetchBack).then(|| prove::object(scheme, envelope))
     }
 
-    /// How to fetch the object that a notice names, if the scheme is `fetch-back`.
+    /// Returns how to fetch the object that a notice names, if the scheme is `fetch-back`.
     pub fn fetch(&self) -> Option<&Fetch> {
         let scheme = self.preset.scheme(&self.variant)?;
         scheme
@@ -208,8 +212,9 @@ impl Verifier {
             .filter(|_| scheme.kind == Kind::FetchBack)
     }
 
-    /// The document that verification of this request needs, if this preset fetches documents. If
-    /// the request names the document, it must belong to the provider.
+    /// Returns the document that the verification of this request needs, if the preset needs
+    /// documents. Returns `None` if the request contains the URL of a document that does not belong
+    /// to the provider.
     pub fn wanted(&self, envelope: &Envelope) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
         match &scheme.kind {
@@ -221,14 +226,14 @@ impl Verifier {
         }
     }
 
-    /// The document that verification of every request needs.
+    /// Returns the document that the verification of every request needs.
     pub fn wanted_always(&self) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
         jwt::wanted_always(scheme.jwt.as_ref()?, &self.trust)
     }
 
-    /// The URL that confirms what a verified body requests, such as an Amazon SNS subscription.
-    /// Fetch it only after the event is durable.
+    /// Returns the URL that confirms the request in a verified body, such as an Amazon SNS
+    /// subscription. Fetch the URL only after the event is stored.
     pub fn confirmation(&self, body: &[u8]) -> Option<String> {
         let scheme = self.preset.scheme(&self.variant)?;
         match &scheme.kind {
@@ -254,13 +259,14 @@ impl Verifier {
     }
 }
 
-/// Webhooks use POST. Another method is accepted only if it is part of the signed message.
+/// Returns whether a request with this method can be an event. Webhooks use POST. Mitt accepts
+/// another method only if the method is part of the signed message.
 fn is_event_method(scheme: &Scheme, envelope: &Envelope) -> bool {
     let method = |part: &Part| *part == Part::Method;
     envelope.method == "POST" || scheme.message.any(&method)
 }
 
-/// Whether the location of the scheme's signature, or of its credential, has a value.
+/// Returns whether the location of the scheme's signature, or of its credential, has a value.
 fn carries_signature(scheme: &Scheme, envelope: &Envelope) -> bool {
     let header = |name: &str| Location::Header(vec![name.to_owned()]);
     let places = match (&scheme.kind, &scheme.jwt) {
@@ -285,7 +291,8 @@ fn carries_signature(scheme: &Scheme, envelope: &Envelope) -> bool {
         }
         place => match place.find_all(envelope) {
             Ok(values) => values.into_iter().flatten().any(|value| !value.is_empty()),
-            // A body that is not JSON has no value; any other error means that there is one.
+            // A body that is not JSON has no value at this location. Any other error means that the
+            // location has a value.
             Err(Unreadable::NoJson) => false,
             Err(_) => true,
         },
@@ -308,7 +315,8 @@ pub(crate) use mac::{digest, sign as mac_sign};
 pub(crate) use message::{Context, message};
 pub(crate) use window::written;
 
-/// Whether a secret can be decoded to a key of the scheme. Verification skips those that cannot.
+/// Returns whether a secret can be decoded to a key of the scheme. Verification skips other
+/// secrets.
 pub fn is_key(scheme: &Scheme, secret: &Secret) -> bool {
     key(scheme.key, secret.expose()).is_some()
 }

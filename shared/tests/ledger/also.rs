@@ -1,5 +1,5 @@
-//! An event that arrives by poll and by webhook has one row. The late webhook is recorded there
-//! once.
+//! Tests events that arrive both by sync and by webhook. Such an event has one row, and the row
+//! records the late webhook once.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{OtherArrival, Received, Settlement, State};
@@ -7,7 +7,7 @@ use shared::webhook::event::{Event, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, number, s};
 
-/// An event that arrives by `via` at a given time.
+/// Returns an event that arrives by `via` at a given time.
 fn by(via: Via, at: UnixMillis) -> Event {
     use shared::webhook::event::Fetched;
     Event::fetched(Fetched {

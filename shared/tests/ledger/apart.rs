@@ -1,5 +1,5 @@
-//! Release and discard of a quarantined event: each clause of the condition, and every change that
-//! can happen in between.
+//! Tests the release and the discard of a quarantined event, with each clause of the condition and
+//! every concurrent change.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const BERT: By<'static> = By {
 /// The time of the decision.
 const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
-/// The key of a quarantined event, whose id belongs to another event.
+/// Returns the key of a quarantined event, whose id belongs to another event.
 async fn apart(table: &Table, id: &str) -> EventKey {
     table.receive(&event(id)).await;
     let other = event_with(id, Via::Webhook, "{\"other\":1}");
@@ -58,7 +58,7 @@ fn word(decided: &Decided) -> String {
     }
 }
 
-/// The actions and their reasons in the audit log.
+/// Returns the actions in the history of an event, with their reasons.
 async fn history(table: &Table, key: &EventKey) -> Vec<(String, String)> {
     let row = table.ledger.event(key).await.unwrap().unwrap();
     let told = row.history.into_iter();
@@ -106,7 +106,7 @@ async fn a_released_event_is_worked_on_once_and_keeps_its_history() {
     all.push(told("done", ""));
     assert_eq!(history(&table, &key).await, all);
 
-    // The provider delivers the event once more.
+    // The provider delivers the event again.
     let done = table.row(&key).await;
     let other = event_with("evt_1", Via::Webhook, "{\"other\":1}");
     let again = table.ledger.receive(&other, THEN).await.unwrap();
@@ -197,7 +197,7 @@ async fn of_two_people_one_decides() {
     }
 }
 
-/// An erasure while the decision is in flight.
+/// Erases the event while the request for the decision is in progress.
 async fn erased_meanwhile(table: &Table, key: &EventKey, of: &'static str) -> Decided {
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", of);
@@ -328,7 +328,7 @@ async fn the_body_of_an_old_one_is_held_from_then_on() {
     assert!(body.contains_key("held") && !body.contains_key("ttl"));
 }
 
-/// The items with this prefix of the sort key.
+/// Returns the items whose sort key has this prefix.
 async fn items(table: &Table, sk: &str) -> Vec<shared::inbox::ledger::Item> {
     let all = table.all().await.into_iter();
     all.filter(|item| text(item, "sk").starts_with(sk))
@@ -388,7 +388,7 @@ async fn a_body_is_kept_as_long_as_it_waits_for_a_decision() {
     for bytes in [3_000, 40_000] {
         let key = quarantined(&format!("done-{bytes}"), bytes).await;
         assert!(!expires(&key).await, "waits");
-        // Released, and done within the hour.
+        // The event is released, and is done within the hour.
         release(&table, &key).await;
         assert!(!expires(&key).await, "open");
         let lease = table.lease(&key, THEN).await;
@@ -428,7 +428,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
     assert!(refused(&one_more).await);
     let known = table.ledger.receive(&other("evt_1", 3), NOW).await.unwrap();
     assert!(matches!(known, Received::Repeated(_)), "{known:?}");
-    // Another event has its own limit, and the source has one for all of its events.
+    // Another event has its own limit, and the source has a limit for all of its events.
     let received = table.ledger.receive(&other("evt_2", 0), NOW).await;
     assert!(
         matches!(received, Ok(Received::Conflict(_))),
@@ -448,7 +448,8 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
         "{received:?}"
     );
 
-    // An event from the spill queue has been acknowledged, so it is stored in any case.
+    // Mitt has already acknowledged an event from the spill queue, so it stores the event even
+    // above the limit.
     let event = other("evt_3", 1);
     let placed = table.ledger.store_body(&event).await.unwrap();
     let spilled = table.spilled(event, placed).await;
@@ -475,7 +476,7 @@ async fn quarantined_events_are_counted_until_they_are_decided() {
         keys.push(apart(&table, id).await);
     }
     assert_eq!(count().await, 4);
-    // Older code wrote no index entry: the row is not counted, and can be released.
+    // Older code wrote no index entry. Such a row is not counted, but can be released.
     let old = |row: &mut shared::inbox::ledger::Item| {
         row.remove("gpk");
         row.remove("gsk");
@@ -552,7 +553,7 @@ async fn what_operators_did_is_read_by_its_time() {
         .unwrap();
     let counts = |deeds: &shared::inbox::ledger::AuditLog| {
         let mut counts: Vec<u64> = deeds.found.iter().map(|deed| deed.count).collect();
-        // Two rows with the same time have no order.
+        // Two rows with the same time have no defined order.
         counts.sort_unstable();
         counts
     };

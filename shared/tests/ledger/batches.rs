@@ -1,4 +1,5 @@
-//! A request with several events: each becomes a row of its own, however the provider groups them.
+//! Tests requests with several events. Each event gets its own row, regardless of how the provider
+//! groups the events.
 
 use shared::inbox::Stored;
 use shared::inbox::ledger::{Received, Settlement, State};
@@ -6,7 +7,8 @@ use shared::webhook::event::{Batch, Event, EventKey, Sha};
 
 use crate::support::{NOW, Table, after, signed};
 
-/// A request as LINE posts it: events with ids, and a mark on those that are redelivered.
+/// Returns a request in the format of LINE. Each event has an id, and redelivered events have a
+/// mark.
 fn line(events: &[String]) -> Event {
     let body = format!(r#"{{"destination":"U1","events":[{}]}}"#, events.join(","));
     signed("line", &[], body)
@@ -31,7 +33,7 @@ fn received(kept: &[Stored]) -> Vec<&Received> {
     kept.iter().map(|kept| &kept.received).collect()
 }
 
-/// The state rows of the table.
+/// Returns the number of state rows in the table.
 async fn rows(table: &Table) -> usize {
     let all = table.all().await;
     let states = all.iter().filter(|item| item["sk"].as_s().unwrap() == "M");
@@ -141,14 +143,14 @@ async fn a_batch_of_which_one_put_fails_is_not_kept_and_can_be_repeated() {
     let inbox = table.inbox(ledger);
     let events = ["one", "two", "three"].map(|id| message(id, "a", false));
     let batch = line(&events);
-    // One conflict more than the number of tries.
+    // The number of conflicts is one more than the number of tries.
     proxy.conflict_on("PutItem", "#three", 4);
     assert!(inbox.store(&batch, NOW).await.is_err());
     assert!(table.ledger.event(&key("three")).await.unwrap().is_none());
 
     let kept = inbox.store(&batch, after(30_000)).await.unwrap();
     assert_eq!(kept[2].received, Received::New);
-    // Events that were stored before also get their work message now.
+    // Events that were stored by the failed request also get their work message now.
     assert!(kept.iter().all(|kept| kept.work_message.is_some()));
     assert_eq!(rows(&table).await, 3);
 }

@@ -1,4 +1,5 @@
-//! A read returns the exact bytes, wherever they are stored, or an error that says why not.
+//! Tests the reads of bodies. A read returns the exact bytes from every location, or an error with
+//! the reason.
 
 use std::sync::Arc;
 
@@ -23,13 +24,13 @@ impl Table {
         self.ledger.event(key).await.unwrap().unwrap().body_at
     }
 
-    /// The body row of an event.
+    /// Returns the body row of an event.
     pub(crate) async fn body_row(&self, event: &Event) -> Option<shared::inbox::ledger::Item> {
         self.item(&event.key().pk(), &body_sk(event)).await
     }
 }
 
-/// Where a body is expected.
+/// Returns whether a body is at the expected location.
 type Place = fn(&BodyAt) -> bool;
 
 fn body_sk(event: &Event) -> String {
@@ -83,7 +84,7 @@ async fn exact_bytes_come_back_from_everywhere() {
         assert!(table.body(event.key()).await == Ok(body.clone()), "{what}");
         let row = table.ledger.event(event.key()).await.unwrap().unwrap();
         assert_eq!(row.body_len, body.len() as u64);
-        // The worker reads the body by its lease.
+        // The worker reads the body through its lease.
         let lease = table.lease(event.key(), NOW).await;
         let leased = table.ledger.leased_body(&lease).await.unwrap().unwrap();
         assert!(leased.0 == body, "{what}");
@@ -161,7 +162,7 @@ async fn a_large_body_without_a_bucket_is_not_acknowledged() {
         .unwrap_err();
     assert_eq!(
         format!("{error:#}"),
-        "a large body, but no bucket is configured"
+        "the body does not fit into the table, and no bucket is configured"
     );
     assert!(table.all().await.is_empty());
 }
@@ -202,7 +203,8 @@ async fn a_catcher_that_dies_behind_the_body_leaves_an_event_to_be_received() {
     let event = large("evt_1", 3_000);
     table.receive(&event).await;
     table.delete(&event.key().pk(), "M").await;
-    // Only the body remains. It is not an event, and does not block one.
+    // Only the body remains. It does not count as an event, and does not block an event with the
+    // same key.
     assert!(table.ledger.event(event.key()).await.unwrap().is_none());
     assert!(!table.ledger.has(event.key()).await.unwrap());
     assert_eq!(
@@ -212,7 +214,7 @@ async fn a_catcher_that_dies_behind_the_body_leaves_an_event_to_be_received() {
     assert_eq!(table.body(event.key()).await, Ok(event.body().to_vec()));
 }
 
-/// A replica of the table that has no body yet: a read that is not consistent finds none.
+/// A replica of the table that has no body yet. An eventually consistent read finds no body.
 #[derive(Debug)]
 struct Behind;
 
@@ -276,7 +278,7 @@ async fn a_body_that_is_gone_is_said_to_be_gone() {
         .unwrap();
     assert_eq!(table.body(in_bucket.key()).await, Err(MissingBody::Gone));
 
-    // An erased event keeps its row, and can be settled.
+    // The row of an erased event remains, and the worker can settle the event.
     let erased = event_with("evt_3", Via::Webhook, "{}");
     table.receive(&erased).await;
     table.edit(erased.key(), |row| drop(row.remove("b"))).await;
@@ -323,7 +325,7 @@ async fn a_body_that_was_changed_is_damaged() {
             );
         }
     }
-    // One flipped bit, and a wrong length.
+    // The stored body has one flipped bit.
     let event = large("evt_bit", 3_000);
     table.receive(&event).await;
     let mut row = table.body_row(&event).await.unwrap();
@@ -389,10 +391,10 @@ async fn deliveries_at_once_leave_one_whole_body() {
     assert_eq!(table.all().await.len(), 20);
 }
 
-/// A zstd frame with one raw block, made by hand, so that the test needs no compressor.
+/// Creates a zstd frame with one raw block, so that the test needs no compressor.
 fn zstd_frame_of(bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).unwrap();
-    // Magic number; one segment with its size in a byte; one last raw block.
+    // The frame has the magic number, one segment with its size in a byte, and one last raw block.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x20, length];
     let header = 1 | u32::from(length) << 3;
     frame.extend(&header.to_le_bytes()[..3]);

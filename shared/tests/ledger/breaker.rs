@@ -1,4 +1,4 @@
-//! Circuit breakers and rate limits across several processes, with a clock that the test sets.
+//! Tests circuit breakers and rate limits across several processes. The test sets the clock.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     assert_eq!(two.pass("d", NOW).await, open);
     assert_eq!(two.pass("other", NOW).await, Pass::Free);
 
-    // One of many concurrent callers may probe when the open time is over.
+    // After the open time, only one of many concurrent callers may send a probe.
     let many: Vec<_> = (0..8).map(|_| table.breakers()).collect();
     for breakers in &many {
         assert_eq!(breakers.position("d", at(30)).await, Position::Probing);
@@ -99,7 +99,7 @@ async fn two_tasks_of_one_process_do_not_both_probe() {
     let table = Table::fresh().await;
     let breakers = table.breakers();
     fail(&breakers, 5, NOW).await;
-    // Both tasks see the same revision and write equal values at the same time.
+    // The tasks see the same revision, and write equal values at the same time.
     let passes = (0..8).map(|_| breakers.pass("d", at(30)));
     let passes = futures::future::join_all(passes).await;
     assert_eq!(probes(&passes), 1, "{passes:?}");
@@ -115,7 +115,7 @@ async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_hear
     assert!(matches!(two.pass("d", at(31)).await, Pass::Down { .. }));
     let next = two.pass("d", at(61)).await;
     assert!(matches!(next, Pass::Probe(_)), "{next:?}");
-    // The first process was only frozen, and saw a success before the next failure.
+    // The first process had only stopped for some time. It sees a success before the next failure.
     one.heard("d", dead, CallResult::Success, at(62), 0.0).await;
     two.heard("d", next, CallResult::Failure, at(63), 0.0).await;
     assert_eq!(
@@ -157,7 +157,10 @@ async fn a_destination_of_which_a_fifth_fails_is_strained_and_no_other() {
     let table = Table::fresh().await;
     let breakers = table.breakers();
     fail(&breakers, 2, NOW).await;
-    assert!(!breakers.is_strained("d", NOW), "two calls may be bad luck");
+    assert!(
+        !breakers.is_strained("d", NOW),
+        "two failed calls are too few to decide"
+    );
     for destination in ["d", "other"] {
         for _ in 0..8 {
             breakers
@@ -171,7 +174,11 @@ async fn a_destination_of_which_a_fifth_fails_is_strained_and_no_other() {
         !breakers.is_strained("d", at(60)),
         "the result is not valid in the next minute"
     );
-    assert_eq!(breakers.pass("d", NOW).await, Pass::Free, "but it works");
+    assert_eq!(
+        breakers.pass("d", NOW).await,
+        Pass::Free,
+        "the destination works"
+    );
 }
 
 #[tokio::test]
@@ -234,7 +241,7 @@ async fn a_rate_is_kept_over_all_processes() {
     let window = format!("RATE#d#{}", NOW.0 / 60_000);
     let counter = table.item("SYS", &window).await.unwrap();
     assert_eq!(number(&counter, "n"), 12);
-    // The counter does not expire while a process with a late clock still writes to it.
+    // The counter does not expire while a process with a slow clock still writes to it.
     assert!(number(&counter, "ttl") >= minute(61).secs());
     let next = many[0]
         .take("d", rate(), false, minute(1), 0.0)
@@ -258,8 +265,8 @@ async fn what_is_old_finds_half_of_a_rate_and_takes_nothing_from_what_is_new() {
         let turn = rates.take("d", rate(), old, NOW, 0.0).await.unwrap();
         turn == Turn::Now
     };
-    // Five calls a minute: two for the backlog, however often it asks, and at least three for new
-    // events.
+    // The rate allows five calls a minute. Old events get at most two calls, however often they
+    // try, so new events get at least three calls.
     let mut old = Vec::new();
     for _ in 0..9 {
         old.push(take(true).await);
@@ -272,7 +279,7 @@ async fn what_is_old_finds_half_of_a_rate_and_takes_nothing_from_what_is_new() {
     assert_eq!(new, [true, true, true, false]);
 }
 
-/// One run of a processor on an event. Returns whether the destination was called.
+/// Runs a processor on an event once. Returns whether the processor called the destination.
 async fn visit(
     table: &Table,
     breakers: &Breakers,
@@ -328,7 +335,7 @@ async fn an_outage_of_six_hours_makes_no_dead_letter_and_few_calls() {
     const SIX_HOURS: u64 = 6 * 3600;
     let table = Table::fresh().await;
     let breakers = table.breakers();
-    // Without a breaker, these attempts would be used up within minutes.
+    // Without a circuit breaker, the event would use all of these attempts within minutes.
     let backoff = Backoff {
         attempts: 4,
         waits: vec![Duration::from_secs(10)],

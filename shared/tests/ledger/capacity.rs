@@ -1,4 +1,4 @@
-//! The cost of an event, in requests and in bytes.
+//! Measures the cost of an event, in requests and in bytes.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::timing::LEASE;
@@ -8,7 +8,7 @@ use shared::webhook::event::{Event, Via};
 use crate::proxy::Proxy;
 use crate::support::{ATTEMPTS, NOW, Table, event, event_with, leased, noise, signed};
 
-/// Requests by operation.
+/// Returns the number of requests by operation.
 fn counts(proxy: &Proxy) -> Vec<(String, usize)> {
     proxy.count().into_iter().collect()
 }
@@ -19,7 +19,7 @@ fn expect(list: &[(&str, usize)]) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// The whole life of an event without errors, as catcher and processor handle it.
+/// Processes an event without errors, in the same way as the catcher and the processor.
 async fn live(table: &Table, event: &Event) -> Proxy {
     let (proxy, ledger) = table.through_proxy().await;
     assert_eq!(ledger.receive(event, NOW).await.unwrap(), Received::New);
@@ -85,7 +85,7 @@ async fn what_is_not_to_be_done_costs_one_refused_request() {
     assert_eq!(counts(&proxy), expect(&[("PutItem", 1), ("UpdateItem", 1)]));
 }
 
-/// Requests as the providers send them, with bodies that are too large for the row.
+/// Returns requests as the providers send them. The bodies are too large for the state row.
 fn realistic() -> Vec<Event> {
     let json = |fields: &str| {
         let filler = hex::encode(noise(1_500));
@@ -170,7 +170,8 @@ async fn a_row_with_its_body_is_one_write_unit() {
             break;
         }
     }
-    // The largest inline row has space for everything that is written to it until it is done.
+    // The largest row with an inline body has space for all values that Mitt writes to it until the
+    // event is done.
     let (key, received) = inline.unwrap();
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, crate::support::retry_at(NOW)).await;
@@ -181,7 +182,7 @@ async fn a_row_with_its_body_is_one_write_unit() {
     assert!((900..=1_024).contains(&done), "{done}");
 }
 
-/// The bytes that DynamoDB counts for an item.
+/// Returns the number of bytes that DynamoDB counts for an item.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 fn size(item: &Item) -> usize {
     item.iter()
@@ -193,7 +194,7 @@ fn value_size(value: &AttributeValue) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
         AttributeValue::B(blob) => blob.as_ref().len(),
-        // A number takes about one byte for every two digits, plus one.
+        // A number takes approximately one byte for every two digits, plus one byte.
         AttributeValue::N(digits) => {
             let digits = digits.trim_start_matches('-').trim_end_matches('0');
             digits.len().div_ceil(2) + 1

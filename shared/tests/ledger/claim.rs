@@ -1,4 +1,4 @@
-//! A worker claims an event: when it may, when not, and in races with other workers.
+//! Tests when a worker can claim an event, also in races with other workers.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ async fn a_claim_counts_its_attempt_and_yields_the_row_as_it_is() {
     let owner = lease.row.owner.clone().unwrap();
     assert!(owner.starts_with("worker/") && owner.len() == 19, "{owner}");
     assert_eq!(lease.owner(), owner);
-    // A worker starts nothing in the last seconds of its lease.
+    // A worker starts no action in the last seconds of its lease.
     let last = lease.until() - CLOCK_MARGIN;
     assert!(lease.holds(last - Duration::from_millis(1)) && !lease.holds(last));
 
-    // The rest of the row is unchanged. Above all, the time of the next sweep is unchanged, so that
-    // the claim writes nothing to the index.
+    // The rest of the row is unchanged. The time of the next sweep must not change, so that the
+    // claim writes nothing to the index.
     let row = table.row(&key).await;
     for (name, value) in &before {
         if !["st", "epoch", "att"].contains(&name.as_str()) {
@@ -261,7 +261,7 @@ async fn what_a_worker_abandoned_can_be_left_as_it_is() {
         (after.epoch, after.crashes, after.owner),
         (before.epoch, 0, before.owner)
     );
-    // An event that no worker has claimed is not abandoned.
+    // If no worker has claimed an event, the event cannot be abandoned.
     let key = table.receive(&event("evt_2")).await;
     let claim = table
         .ledger
@@ -317,7 +317,7 @@ async fn a_claim_and_the_end_of_the_attempts_exclude_each_other() {
         let key = table.receive(&event(&format!("evt_{round}"))).await;
         let lease = table.lease(&key, NOW).await;
         table.settle(lease, retry_at(NOW)).await;
-        // Two settings at the same time: ten attempts, and one.
+        // The workers have two different settings, which allow ten attempts and one attempt.
         let racers = (0..16).map(|racer| table.claim_of(&key, NOW, [ATTEMPTS, 1][racer % 2]));
         let claims = join_all(racers).await;
         let leases = claims
@@ -346,8 +346,8 @@ async fn who_sees_it_used_up_does_not_overrule_who_took_it_since() {
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, retry_at(NOW)).await;
     let (proxy, ledger) = table.through_proxy().await;
-    // A worker that allows one attempt is about to record the dead letter. A worker that allows ten
-    // works meanwhile and fails again.
+    // The request of a worker that allows one attempt waits before it records the dead letter. At
+    // the same time, a worker that allows ten attempts claims the event and fails again.
     let held = proxy.hold("UpdateItem", "dead_at");
     let (claim, ()) = held
         .around(ledger.claim(&key, "worker", NOW, LEASE, 1), async {
@@ -355,7 +355,8 @@ async fn who_sees_it_used_up_does_not_overrule_who_took_it_since() {
             table.settle(lease, retry_at(after(60_000))).await;
         })
         .await;
-    // The first worker read the row again and saw the second failure too, so the history has both.
+    // The first worker read the row again and saw the second failure, so the history contains both
+    // failures.
     assert!(matches!(claim.unwrap(), Claim::Exhausted));
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     let history: Vec<&str> = row
@@ -391,7 +392,7 @@ async fn a_lease_that_was_prolonged_meanwhile_is_not_taken_over() {
     for attempts in [ATTEMPTS, 1] {
         let key = table.receive(&event(&format!("evt_{attempts}"))).await;
         table.lease(&key, NOW).await;
-        // A version that renews its leases does so under the same epoch.
+        // A version of the code that renews its leases uses the same epoch.
         let write = if attempts == 1 { "dead_at" } else { "cr :one" };
         let held = proxy.hold("UpdateItem", write);
         let prolong =
@@ -440,13 +441,14 @@ async fn who_takes_over_has_seen_whom() {
     table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", "cr :one");
-    // Another worker took over meanwhile, and by the clock of the first one its lease has expired
-    // too.
+    // Another worker has taken over the event. By the clock of the first worker, the lease of the
+    // other worker has also expired.
     let late = lease_over() + LEASE + LEASE;
     let claim = ledger.claim(&key, "worker", late, LEASE, ATTEMPTS);
     let (claim, _) = held.around(claim, table.lease(&key, lease_over())).await;
     let lease = leased(claim.unwrap());
     assert_eq!((lease.row.epoch, lease.row.crashes), (3, 2));
-    // Refused, refused because of the epoch, read again, granted.
+    // The worker sends four updates. The claim is refused, and the takeover is refused because of
+    // the epoch. The next claim is also refused, and the second takeover succeeds.
     assert_eq!(proxy.count()["UpdateItem"], 4);
 }

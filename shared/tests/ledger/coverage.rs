@@ -1,4 +1,5 @@
-//! The coverage figures of the sync: each minute of a day is counted once, whichever run counts it.
+//! Tests the coverage counts of the sync. Each minute of a day is counted once, regardless of the
+//! run that counts it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +20,8 @@ fn before(seconds: u64) -> UnixMillis {
     NOW - Duration::from_secs(seconds)
 }
 
-/// One event per minute that is in the provider's list and did not arrive by webhook.
+/// Returns an event that is in the provider's list and did not arrive by webhook. The tests use one
+/// event per minute.
 fn missed(minutes_ago: u64) -> Sighting {
     let happened = before(minutes_ago * 60);
     Sighting {
@@ -31,7 +33,8 @@ fn missed(minutes_ago: u64) -> Sighting {
     }
 }
 
-/// A run that began at `started` and asked for events from a little before `cursor`.
+/// Returns the counts of a run that began at `started` and listed the events since a short time
+/// before `cursor`.
 fn run(cursor: UnixMillis, started: UnixMillis) -> Tally {
     let from = cursor - OVERLAP;
     let mut tally = Tally::new(Window::closed(from, started, OVERLAP));
@@ -44,7 +47,8 @@ fn run(cursor: UnixMillis, started: UnixMillis) -> Tally {
 }
 
 impl Table {
-    /// Counts the events that a run has seen. Returns how many the count added.
+    /// Adds the events that a run has seen to the stored counts. Returns the number of added
+    /// events.
     async fn count(&self, tally: &Tally) -> u64 {
         let mut added = 0;
         for day in tally.days() {
@@ -84,7 +88,7 @@ async fn runs_that_overlap_or_are_repeated_count_each_event_once() {
     let mut sum = 0;
     let mut cursor = before(5400);
     for started in [before(4500), before(3600), before(2700)] {
-        // The first of the two runs died before it could move the cursor.
+        // The first of the two runs crashed before it could move the cursor.
         for _ in 0..2 {
             sum += table.count(&run(cursor, started)).await;
         }
@@ -112,7 +116,8 @@ async fn of_runs_at_the_same_time_each_minute_is_counted_by_one() {
     assert_eq!(today.minutes, alone.minutes());
 }
 
-/// Both runs read the same figures: one on the first day of all, and one on a day that has figures.
+/// Two runs read the same counts and race to add to them. The first race is on a day without
+/// counts, and the second race is on a day with counts.
 #[tokio::test]
 async fn who_comes_second_counts_on_top_of_the_first() {
     let table = Table::fresh().await;
@@ -178,7 +183,7 @@ async fn figures_keep_what_newer_code_wrote_beside_them_and_expire_after_the_row
     table.count(&run(before(4500), before(3600))).await;
     let item = table.day_item().await;
     assert_eq!(item.get("later_code"), Some(&s("keeps this")));
-    // Rows are kept for 90 days after their events are done.
+    // The retention of rows is 90 days. The counts expire after twice this time.
     let expires = number(&item, "ttl");
     let day = Day::of(NOW);
     assert_eq!(expires, day.ends().secs() + 2 * 90 * 24 * 3600);
@@ -268,7 +273,7 @@ async fn a_run_goes_on_from_the_page_that_was_noted_or_from_the_one_before() {
     assert_eq!(kept(NOW, "p1").await, None);
     keep(Some(&places[0]), None).await.unwrap();
     assert_eq!(kept(NOW, "p1").await, Some(1));
-    // If the run is killed here, the cursor still names the first page.
+    // If the run is stopped here, the cursor still contains the first page.
     keep(Some(&places[1]), Some(&places[0])).await.unwrap();
     assert_eq!(
         (kept(NOW, "p1").await, kept(NOW, "p2").await),

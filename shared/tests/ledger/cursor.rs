@@ -1,4 +1,4 @@
-//! One run at a time moves a source's cursor, and only forward.
+//! Tests the cursor of a source. Only one run at a time can move the cursor, and only forward.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn the_first_run_has_no_cursor_and_the_next_one_the_start_of_the_first() {
         (after(3).0, after(9_000).0)
     );
     assert!(!row.contains_key("own") && !row.contains_key("lu"));
-    // The lease is free at once.
+    // The lease is free immediately.
     let lease = table.sync("two", after(9_001)).await.unwrap();
     assert_eq!(
         lease.cursor,
@@ -75,7 +75,7 @@ async fn a_held_cursor_is_refused_until_five_seconds_after_its_lease() {
     }
     assert_eq!(table.cursor().await, before);
     table.sync("two", after(65_001)).await.unwrap();
-    // The first run has lost the lease, and every write of it fails.
+    // The first run has lost the lease, so all of its writes fail.
     let taken = table.cursor().await;
     assert!(
         !table
@@ -103,7 +103,7 @@ async fn a_run_is_fenced_by_its_owner_and_by_its_epoch() {
         for ending in ["page", "advance", "advance to", "release", "restart"] {
             let lease = table.sync("one", NOW).await.unwrap();
             let mut row = table.cursor().await;
-            // Attributes that a restart removes.
+            // Adds the attributes that a restart removes.
             row.extend([("page".to_owned(), s("p0")), ("mk".to_owned(), s("m0"))]);
             row.insert(name.into(), other.clone());
             table.put(row.clone()).await;
@@ -147,7 +147,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
             .await
             .unwrap()
     );
-    // Storing the page renewed the lease.
+    // The write of the page also renewed the lease.
     assert_eq!(number(&table.cursor().await, "lu"), after(80_000).0);
     assert!(table.sync("two", after(85_000)).await.is_none());
     table.ledger.sync().sync_release(lease).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_place_never_comes_with_an_older_cursor() {
         .sync_advance_to(lease, after(4_999), "m2", after(8_000));
     assert!(!older.await.unwrap());
     assert_eq!(table.cursor().await, before);
-    // The same time is not an older time.
+    // The cursor can move to the same time, because that time is not older.
     let lease = table.sync("three", after(200_000)).await.unwrap();
     let again = ledger
         .sync()
@@ -292,7 +292,7 @@ async fn a_redelivery_is_asked_for_so_often_and_counted_for_each_event() {
     for _ in 0..2 {
         assert!(!may(&key).await);
     }
-    // A refused request is not counted, and other events have their own counts.
+    // A refused request does not count. Each other event has its own count.
     let again = table.item("SYNC#github-main", "ASKED#guid-1").await;
     assert_eq!(again, item);
     assert_eq!(number(&item.unwrap(), "n"), 3);
@@ -312,7 +312,7 @@ async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
             .await
             .unwrap()
     );
-    // This run read its clock before the other run ended, so it could never move the cursor.
+    // This run read its clock before the other run ended, so it cannot move the cursor.
     let lease = table.sync("two", after(7_000)).await.unwrap();
     let old = ResumePoint {
         started: after(4_999),

@@ -1,8 +1,8 @@
 //! Removes a clause from a condition on its way to DynamoDB, to check that a test fails.
 //!
-//! `infra/tests/clauses.py` does that with each clause of each condition. `MITT_SEEN` is a file to
-//! which every condition that passes is appended, with the test that sent it. `MITT_CUT` is a file
-//! with two lines: a condition, and its replacement.
+//! `infra/tests/clauses.py` removes each clause of each condition in turn. `MITT_SEEN` names a
+//! file. This module appends each condition to the file, with the name of the test that sent the
+//! condition. `MITT_CUT` names a file with two lines, which are a condition and its replacement.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
@@ -79,7 +79,7 @@ fn cut<V>(
         return;
     }
     *condition = Some(to.clone()).filter(|to| !to.is_empty());
-    // DynamoDB refuses values that no expression uses.
+    // DynamoDB rejects a request with values that no expression uses.
     let used = used(&format!("{to} {rest}"));
     keep(names, &used);
     keep(values, &used);
@@ -92,7 +92,7 @@ fn keep<V>(map: &mut Option<HashMap<String, V>>, used: &BTreeSet<String>) {
     map.take_if(|entries| entries.is_empty());
 }
 
-/// The placeholders in an expression.
+/// Returns the placeholders in an expression.
 fn used(text: &str) -> BTreeSet<String> {
     let part_of_one = |c: char| c == ':' || c == '#' || c == '_' || c.is_ascii_alphanumeric();
     let words = text.split(|c| !part_of_one(c));
@@ -103,12 +103,15 @@ fn used(text: &str) -> BTreeSet<String> {
 }
 
 fn asked() -> Option<(String, String)> {
-    let text = std::fs::read_to_string(env_var("MITT_CUT")?).expect("MITT_CUT is a file");
-    let (of, to) = text.split_once('\n').expect("MITT_CUT has two lines");
+    let text = std::fs::read_to_string(env_var("MITT_CUT")?)
+        .expect("MITT_CUT names a file that can be read");
+    let (of, to) = text
+        .split_once('\n')
+        .expect("the file of MITT_CUT has two lines");
     Some((of.to_owned(), to.trim_end_matches('\n').to_owned()))
 }
 
-/// The thread of a test has the test's name.
+/// Appends the condition to the file. The name of the thread is the name of the test.
 fn note(condition: &str) {
     static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let Some(path) = env_var("MITT_SEEN") else {

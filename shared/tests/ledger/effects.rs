@@ -1,4 +1,4 @@
-//! The effects of an action are stored across attempts, crashes and workers that lost their lease.
+//! Tests that the effects of an action stay stored across attempts, crashes and lost leases.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -18,12 +18,13 @@ fn clock() -> UnixMillis {
     after(100)
 }
 
-/// The first time at which a lease taken at [`NOW`] is too short to start an action.
+/// Returns the first time at which the rest of a lease is too short to start an action. The lease
+/// began at [`NOW`].
 fn nearly_over() -> UnixMillis {
     NOW + LEASE - CLOCK_MARGIN
 }
 
-/// A destination that records each call with its key and gives the configured answers.
+/// A destination that records each call with its key, and returns the configured responses.
 #[derive(Default)]
 struct Downstream(RefCell<Vec<String>>);
 
@@ -55,7 +56,8 @@ fn not() -> Effect {
 }
 
 impl Table {
-    /// One attempt with one effect, settled as a processor does. Returns its outcome.
+    /// Runs one attempt with one effect, and settles it in the same way as a processor. Returns the
+    /// outcome of the attempt.
     async fn attempt(
         &self,
         lease: Lease,
@@ -136,7 +138,8 @@ type Case = (IdempotencySupport, fn() -> Effect, usize, &'static str);
 #[tokio::test]
 async fn what_is_known_decides_what_the_next_attempt_does() {
     use IdempotencySupport::{Honoured, Ignored};
-    // The outcome of the first attempt, and how often two attempts call the destination.
+    // Each case has the outcome of the first attempt, and the number of calls that two attempts
+    // make.
     let cases: [Case; 6] = [
         (Honoured, done, 1, "done"),
         (Ignored, done, 1, "done"),
@@ -327,7 +330,7 @@ async fn an_intent_is_refused_for_what_is_done() {
     let intent = effect(EffectState::Intent);
     assert!(!table.ledger.intend(&lease, "issue", &intent).await.unwrap());
     assert_eq!(table.row(&key).await, before);
-    // An effect that is not known to be applied may be tried again.
+    // An action may try an effect again unless the effect is known to be applied.
     for state in [EffectState::Intent, EffectState::Not, EffectState::Unknown] {
         let name = state.as_str();
         assert!(
@@ -441,7 +444,7 @@ async fn a_worker_that_was_stopped_before_the_call_leaves_no_doubt() {
     let held = proxy.hold("UpdateItem", "fx.#n");
     let call = async |key: &str| world.call(key, done());
     let once = Box::pin(effects.once("issue", IdempotencySupport::Ignored, call));
-    // The time limit of the action is reached while its intent is in flight.
+    // The action reaches its time limit while the request with its intent is in progress.
     let arrived = Box::pin(held.arrived);
     drop(futures::future::select(once, arrived).await);
     let changed = effects.into_changed();
@@ -455,7 +458,7 @@ async fn a_worker_that_finds_its_intent_written_may_go_on() {
     let key = table.receive(&event("evt_1")).await;
     let lease = table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
-    // The first intent was applied and its answer lost. The second one is equal.
+    // DynamoDB applied the first intent, but the response was lost. The second intent is equal.
     proxy.lose_answer("UpdateItem", "fx.#n");
     let intent = effect(EffectState::Intent);
     assert!(ledger.intend(&lease, "issue", &intent).await.unwrap());
@@ -479,7 +482,8 @@ async fn a_failure_that_the_downstream_keeps_under_the_key_is_for_a_human_at_onc
         (Honoured, failed(false), "retry", 1),
         (Honoured, failed(true), "unknown", 1),
         (HonouredWithFailures, failed(false), "unknown", 0),
-        // An effect without an answer is not stored; the idempotency key resolves it.
+        // The destination does not store an effect without a response, so a retry with the
+        // idempotency key is safe.
         (HonouredWithFailures, unknown(), "retry", 1),
         (HonouredWithFailures, not(), "retry", 1),
         (Ignored, failed(false), "unknown", 0),
@@ -497,7 +501,8 @@ async fn a_failure_that_the_downstream_keeps_under_the_key_is_for_a_human_at_onc
         let lease = table.lease(&key, NOW).await;
         let outcome = table.attempt(lease, keys, &world, answer.clone()).await;
         assert_eq!(word(&outcome), first, "{keys:?} {answer:?}");
-        // A later attempt, such as a replay, calls only where a call can tell more.
+        // A later attempt, such as an attempt after a replay, calls the destination only if the
+        // call can give new information.
         let world = Downstream::default();
         let lease = table.lease(&key, NOW).await;
         let outcome = table.attempt(lease, keys, &world, done()).await;
@@ -560,7 +565,7 @@ async fn what_was_refused_is_not_called_again_in_the_same_run() {
     }
     assert_eq!(world.calls().len(), 1);
     assert_eq!(table.state_of(&key, "issue").await, EffectState::Refused);
-    // A later run is an operator's decision.
+    // An operator decides to start a later run.
     table
         .edit(&key, |row| {
             row.insert("run".into(), crate::support::n(1));

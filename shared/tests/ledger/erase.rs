@@ -1,4 +1,5 @@
-//! Erasure deletes the payload of an event and keeps the record that the event existed.
+//! Tests that an erasure deletes the payload of an event, and keeps the record that the event
+//! existed.
 
 use shared::base::timing::{KEEP_ROW, LEASE};
 use shared::inbox::ledger::{
@@ -21,7 +22,7 @@ async fn erase(table: &Table, event: &Event) -> Erased {
     erased.await.unwrap()
 }
 
-/// Objects of the table's bucket.
+/// Returns the number of objects in the table's bucket.
 async fn objects(table: &Table) -> usize {
     let (s3, bucket) = table.bucket.clone().unwrap();
     let listed = s3.list_objects_v2().bucket(bucket).send().await.unwrap();
@@ -35,7 +36,7 @@ async fn nothing_of_the_content_is_left() {
         let id = format!("evt_{index}");
         let event = event_with(&id, Via::Webhook, noise(bytes));
         table.receive(&event).await;
-        // Another body under the same key, from a delivery that was quarantined.
+        // A delivery with another body under the same key is quarantined.
         table
             .receive(&event_with(&id, Via::BackupSync, noise(bytes)))
             .await;
@@ -71,7 +72,7 @@ async fn nothing_of_the_content_is_left() {
         assert_eq!(told, [("failed", ""), ("done", ""), ("erased", BY.why)]);
         assert_eq!(row.history[2].owner, BY.who);
         assert_eq!(table.body(event.key()).await, Err(MissingBody::Gone));
-        // The event is still known.
+        // The ledger still recognizes the event.
         let again = table.ledger.receive(&event, after(9_500)).await.unwrap();
         assert_eq!(again, Received::Settled);
         assert_eq!(erase(&table, &event).await, Erased::Gone);
@@ -193,7 +194,7 @@ async fn a_deletion_that_failed_is_made_up_for() {
         BodyAt::Bucket(_)
     ));
     let whole = table.ledger.clone();
-    // An operator who did not name the bucket.
+    // The operator did not set the name of the bucket.
     table.ledger = shared::inbox::ledger::Ledger::new(table.db.clone(), &table.name, None);
     let error = table.ledger.erase(event.key(), BY, NOW).await.unwrap_err();
     assert!(format!("{error:#}").contains("no bucket"), "{error:#}");
@@ -219,7 +220,8 @@ async fn what_was_kept_apart_goes_by_itself() {
     assert_eq!(table.body(&apart).await, Err(MissingBody::Gone));
     assert_eq!(table.body(one.key()).await, Ok(one.body().to_vec()));
     assert_eq!(erase(&table, &one).await, Erased::Gone);
-    // The body that was stored under the first key, before the conflict was found, is deleted too.
+    // The body was also stored under the first key before the ledger found the conflict. This copy
+    // is deleted too.
     assert_eq!(objects(&table).await, 0);
 }
 

@@ -1,4 +1,4 @@
-//! A new event is not in the `work` index until the sweep finds it open.
+//! Tests that a new event is not in the `work` index until the sweep finds the event still open.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The heartbeats of backup-sync: when each task last ended.
+//! Tests the heartbeats of backup-sync, which record when each task last ended.
 
 use crate::support::{NOW, Table, after};
 

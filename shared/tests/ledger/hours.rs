@@ -1,5 +1,5 @@
-//! The events of an hour: counted from the index, and stored when the hour is over. A newer count
-//! replaces an older one.
+//! Tests the counts of the events of an hour. Mitt counts the events from the index, and stores the
+//! counts when the hour is over. Newer counts replace older counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -160,12 +160,13 @@ async fn events_are_counted_by_type_and_minute_in_the_span_alone() {
         whole.minutes,
         BTreeMap::from([(minute, 1), (minute + 1, 2), (minute + 59, 1)])
     );
-    // Both ends are in it.
+    // The range includes both ends.
     assert_eq!(table.arrived(at(61), at(62)).await.events, 2);
     assert_eq!(table.arrived(at(63), at(3598)).await.events, 0);
 }
 
-/// A table with an event in each of four states: open, failed, dead and done.
+/// Returns a table with an event in each of four states, which are open, failed, dead letter and
+/// done.
 async fn four_states() -> Table {
     let table = Table::fresh().await;
     table.receive(&event("evt_open")).await;

@@ -1,9 +1,9 @@
-//! One year over rows in every state: a body is kept while it is needed, and everything else
-//! expires.
+//! Simulates one year with rows in every state. Mitt keeps each body for as long as it is needed,
+//! and all other data expires.
 //!
-//! Time passes in steps. In each step the sweep updates the bodies, and then everything whose time
-//! is over is deleted: items by their `ttl`, as DynamoDB does, and objects by the days in their
-//! tag, as the rules of the bucket do. No worker settles the open events.
+//! Time passes in steps. In each step, the sweep first updates the bodies. Then the test deletes
+//! the expired items by their `ttl`, like DynamoDB. It deletes the expired objects by the days in
+//! their tag, like the lifecycle rules of the bucket. No worker settles the open events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const BY: By<'static> = By {
     why: "both are genuine",
 };
 
-/// Bodies in the state row, in a row of their own, and in the bucket.
+/// The sizes of a body in the state row, a body in a separate row, and a body in the bucket.
 const SIZES: [usize; 3] = [100, 3_000, 40_000];
 
 const OPEN: [&str; 3] = ["received", "processing", "failed"];
@@ -52,7 +52,7 @@ impl World {
         event
     }
 
-    /// An event in this state.
+    /// Creates an event in this state.
     async fn bring(&mut self, state: &str, size: usize) -> EventKey {
         let event = self.event(state, size);
         let key = self.table.receive(&event).await;
@@ -73,7 +73,7 @@ impl World {
         key
     }
 
-    /// Another body under the id of an event.
+    /// Creates a quarantined event, which has another body under the id of an event.
     async fn quarantine(&mut self, state: &str, size: usize) -> EventKey {
         self.table
             .receive(&event_with(state, Via::Webhook, "{}"))
@@ -87,7 +87,7 @@ impl World {
         key
     }
 
-    /// The sweep's updates of rows and bodies. No worker receives its messages.
+    /// Runs the sweep, which updates rows and bodies. No worker receives the messages.
     async fn sweep(&self, now: UnixMillis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
@@ -102,7 +102,7 @@ impl World {
         ledger.hold_dead_letters(now).await.unwrap();
     }
 
-    /// Deletes what has expired.
+    /// Deletes the expired items and objects.
     async fn expire(&mut self, now: UnixMillis) {
         for item in self.table.all().await {
             if item.contains_key("ttl") && number(&item, "ttl") <= now.secs() {
@@ -117,7 +117,7 @@ impl World {
             let made = *self.objects.entry(key.to_owned()).or_insert(now);
             let tags = s3.get_object_tagging().bucket(&bucket).key(key);
             let tags = tags.send().await.unwrap();
-            // No rule of the bucket matches the tag `open`.
+            // No lifecycle rule of the bucket matches the tag `open`.
             let days = tags.tag_set()[0].value().parse::<u64>();
             if days.is_ok_and(|days| now.since(made).as_secs() >= days * 24 * 3600) {
                 let delete = s3.delete_object().bucket(&bucket).key(key);
@@ -138,10 +138,10 @@ impl World {
         assert_eq!(body.as_ref(), Ok(&self.bodies[key]), "{key} {when}");
     }
 
-    /// An event that is done expires like any other.
+    /// Checks that an event that is done expires like any other event.
     async fn expires(&self, key: &EventKey, size: usize, when: &str) {
         let row = self.table.ledger.event(key).await.unwrap();
-        // A body in the row lives as long as the row.
+        // A body in the row exists as long as the row.
         let expected = match (when, size) {
             ("after 30 days", 100) => Ok(self.bodies[key].clone()),
             _ => Err(MissingBody::Gone),
@@ -152,7 +152,8 @@ impl World {
         }
     }
 
-    /// Decides after a year: the event is processed with its body, and then expires like any other.
+    /// Releases events after a year. Each event is processed with its body, and then expires like
+    /// any other event.
     async fn decide_late(&mut self, waiting: &[EventKey]) {
         let (ledger, late) = (self.table.ledger.clone(), day(371));
         for key in waiting {
@@ -170,7 +171,7 @@ impl World {
     }
 }
 
-/// Stores a rejected request, and returns how many items that takes.
+/// Stores a rejected request. Returns the number of stored items.
 async fn reject(table: &Table) -> usize {
     let config = "schema = 1\n[[source]]\nname = \"stripe-main\"\npreset = \"stripe\"\n\
                   action = [{ kind = \"keep\" }]";
@@ -227,7 +228,7 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
         stay.push(discarded);
     }
     assert_eq!(reject(&world.table).await, 1);
-    // The body is in the bucket and its event in the spill queue, for as long as the queue keeps
+    // The body is in the bucket, and its event is in the spill queue for as long as the queue keeps
     // messages.
     let spilled = world.event("spilled", 40_000);
     let placed = world.table.ledger.store_body(&spilled).await.unwrap();

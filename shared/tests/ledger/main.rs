@@ -1,8 +1,9 @@
-//! The ledger on DynamoDB's wire protocol: every transition accepted and refused, in races,
-//! interrupted, and on rows that other code wrote.
+//! Tests the ledger over the wire protocol of DynamoDB. The tests cover each accepted and refused
+//! transition, races, interruptions, and rows that other code wrote.
 //!
-//! The tests run on the embedded emulator, or on the endpoint in `AWS_ENDPOINT_URL`. Either is
-//! checked first. Each test has its own table, made from `template.yaml`, and chooses its own time.
+//! The tests run on the embedded emulator, or on the endpoint in `AWS_ENDPOINT_URL`. The tests
+//! first check the endpoint. Each test creates its own table from `template.yaml`, and sets its own
+//! time.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

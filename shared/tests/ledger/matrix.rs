@@ -1,4 +1,4 @@
-//! Every state, and every operation on it.
+//! Tests each operation on a row in each state.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at,
 /// The time of the operations.
 const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
-/// The state of a row. An expired lease and a due retry differ only in time.
+/// The state of a row. The same state can have several cases, which differ only in the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
     Received,
@@ -38,7 +38,7 @@ const STANDS: [Stand; 8] = [
     Stand::Quarantined,
 ];
 
-/// The lease of a worker, compared with the row.
+/// The lease of a worker, compared with the lease in the row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fence {
     Right,
@@ -55,7 +55,7 @@ enum Op {
     /// The event arrives again.
     Receive,
     Claim,
-    /// A claim without attempts left.
+    /// A claim of an event that has no attempts left.
     ClaimUsedUp,
     Intend(Fence),
     Done(Fence),
@@ -70,8 +70,8 @@ enum Op {
     LookUsedUp,
 }
 
-/// The answer, and after the arrow the state of a row that was changed. A row without an arrow is
-/// equal to the byte.
+/// The expected results. The text before the arrow is the answer, and the text after the arrow is
+/// the state of the changed row. Without an arrow, no attribute of the row changes.
 #[rustfmt::skip]
 const TABLE: [(Op, [&str; 8]); 19] = [
     //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined
@@ -87,7 +87,7 @@ const TABLE: [(Op, [&str; 8]); 19] = [
     (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale"]),
     (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
     (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    // A dead letter recorded at another time was recorded by another task, such as the sweep.
+    // If a dead letter has another time, another task such as the sweep recorded it.
     (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale"]),
     (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
     (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
@@ -118,7 +118,7 @@ async fn each_operation_on_each_state_has_its_outcome() {
 async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
     let event = event(&format!("{op:?}/{stand:?}").replace(['(', ')'], "."));
     let key = table.receive(&event).await;
-    // The second lease, so that the row has an older epoch and a crash.
+    // This is the second lease, so that the row has an older epoch and a crash.
     table.lease(&key, NOW).await;
     let lease = table.lease(&key, THEN - Duration::from_secs(1)).await;
     let before = table.edit(&key, |row| place(row, op, stand)).await;
@@ -135,7 +135,7 @@ async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
 fn place(row: &mut Item, op: Op, stand: Stand) {
     let pk = text(row, "pk");
     let owner = text(row, "own");
-    // An attribute of newer code.
+    // Adds an attribute of newer code.
     row.insert("zz".into(), s("of a later version"));
     let fence = match op {
         Op::Intend(fence) | Op::Done(fence) | Op::Retry(fence) | Op::Dead(fence) => Some(fence),
@@ -161,7 +161,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.insert("st".into(), s("done"));
             row.insert("done_at".into(), ms(NOW));
             row.insert("ttl".into(), n(NOW.secs() + 1));
-            // The worker itself ended the event only in the case of an old epoch.
+            // If the epoch is old, the worker itself ended the event.
             let own = fence == Some(OldEpoch);
             let by = if own { owner.as_str() } else { "another/1" };
             row.insert("done_by".into(), s(by));
@@ -189,7 +189,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
 
 fn place_fence(row: &mut Item, fence: Option<Fence>, processing: bool) {
     match fence {
-        // Only the state differs from the worker's.
+        // Only the state differs from the state that the worker expects.
         Some(Right) => {}
         Some(OldEpoch) => {
             row.insert("epoch".into(), n(number(row, "epoch") + 1));
@@ -278,7 +278,8 @@ async fn settle(table: &Table, lease: Lease, settlement: Settlement) -> &'static
     }
 }
 
-/// How outdated the index is, the number of attempts allowed, and whether the queue has capacity.
+/// Sweeps the event. `how` contains the age of the index entry, the number of allowed attempts, and
+/// whether the queue has capacity.
 async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) -> &'static str {
     let seen = row
         .get("gsk")
@@ -303,7 +304,7 @@ fn next_due() -> UnixMillis {
     THEN + Duration::from_secs(60)
 }
 
-/// The invariants of every row that was changed.
+/// Checks the invariants of a changed row.
 pub(crate) fn assert_sound(before: &Item, after: &Item) {
     let state = text(after, "st");
     let has = |name: &str| after.contains_key(name);

@@ -1,4 +1,5 @@
-//! One operator flag of a kind is set at a time, and events that it held back are woken gradually.
+//! Tests operator flags. Only one flag of a kind can be set at a time. When it is cleared, the
+//! deferred events are woken gradually.
 
 use std::time::Duration;
 
@@ -30,12 +31,12 @@ async fn of_two_operators_the_second_is_told_of_the_first() {
         table.ledger.operations().flag(SHOP).await.unwrap(),
         Some(anna.clone())
     );
-    // A flag about another subject is another flag.
+    // A flag for another subject is a separate flag.
     for other in [FlagKind::Pause("shop-eu"), FlagKind::Rotation("shop")] {
         assert_eq!(table.ledger.operations().flag(other).await.unwrap(), None);
         assert_eq!(put_up(&table.ledger, other, &ben).await, FlagResult::Set);
     }
-    // Set again by a write whose answer was lost.
+    // The same write sets the flag again, because the first response was lost.
     assert_eq!(put_up(&table.ledger, SHOP, &anna).await, FlagResult::Set);
 }
 
@@ -96,7 +97,7 @@ impl Table {
         UnixMillis(number(&self.row(key).await, "gsk"))
     }
 
-    /// Whether the next sweep visits the event, according to the index.
+    /// Returns whether the next sweep visits the event, according to the index.
     async fn look_now(&self, key: &EventKey, now: UnixMillis) -> bool {
         let seen = self.next_look_of(key).await;
         let called = self
@@ -125,7 +126,8 @@ async fn what_waits_for_nothing_but_a_look_is_called_up() {
     );
     assert!(table.look_now(&due, after(5_000)).await);
 
-    // A claim keeps the time that was due, and an expired lease belongs to the sweep.
+    // A claim does not change the due time in the index. The sweep handles an event with an expired
+    // lease.
     let lease = table.lease(&due, after(6_000)).await;
     assert!(
         !table.look_now(&due, after(7_000)).await,

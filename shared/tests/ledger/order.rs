@@ -1,4 +1,4 @@
-//! The lock of an entity, its version check, and the queue of events in strict order.
+//! Tests the lock and the version check of an entity, and the queue of its events in strict order.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Table {
         self.ahead(id, number, now).await?.event
     }
 
-    /// The events of the entity, in order.
+    /// Returns the events of the entity, in order.
     async fn line(&self) -> Vec<String> {
         let all = self.all().await;
         let mut line: Vec<_> = all
@@ -133,7 +133,7 @@ async fn a_lock_is_held_until_five_seconds_after_its_lease_and_a_zombie_cannot_f
     assert_eq!(table.item("O#stripe-main#in_1", "L").await.unwrap(), taken);
     assert!(table.lock("three", lease_over()).await.is_none());
 
-    // A released lock is free at once, and its epoch increases.
+    // A released lock is free immediately, and its epoch increases.
     assert!(table.ledger.entities().unlock_entity(lock).await.unwrap());
     table.lock("three", lease_over()).await.unwrap();
     let lock = table.item("O#stripe-main#in_1", "L").await.unwrap();
@@ -164,10 +164,10 @@ async fn a_lock_with_another_epoch_or_owner_is_not_given_back() {
 async fn the_guard_only_rises() {
     let table = Table::fresh().await;
     assert_eq!(table.raise("evt_9", 9).await, VersionCheck::Newest);
-    // Versions are compared as numbers: 10 is more than 9.
+    // The ledger compares versions as numbers, so 10 is greater than 9.
     assert_eq!(table.raise("evt_10", 10).await, VersionCheck::Newest);
     assert_eq!(table.raise("evt_9", 9).await, VersionCheck::Stale);
-    // The same event again, and another event with the same version.
+    // The same event arrives again, and another event has the same version.
     assert_eq!(table.raise("evt_10", 10).await, VersionCheck::Newest);
     assert_eq!(table.raise("evt_10b", 10).await, VersionCheck::Newest);
     let guard = table.item("O#stripe-main#in_1", "V").await.unwrap();
@@ -234,7 +234,7 @@ async fn an_event_stands_in_line_before_it_is_acknowledged() {
     let receive = ledger.receive(&event, NOW);
     let (received, seen) = held
         .around(receive, async {
-            // The row of the event is not stored yet, and the event already precedes a later one.
+            // The row of the event is not stored yet, but the event already precedes a later event.
             let ahead = table.ahead("evt_3", 3, NOW).await.unwrap();
             (table.line().await, ahead)
         })
@@ -306,7 +306,7 @@ async fn who_waits_comes_back_one_after_the_other() {
         let ahead = table.ahead(&format!("evt_{number}"), number, NOW).await;
         assert_eq!(ahead.unwrap().until, after(again), "evt_{number}");
     }
-    // The same is true behind a retry.
+    // An event behind a retry waits in the same way.
     let lease = table.lease(&key("evt_1"), NOW).await;
     table.settle(lease, retry_at(after(60_000))).await;
     let ahead = table.ahead("evt_4", 4, NOW).await.unwrap();
@@ -316,7 +316,7 @@ async fn who_waits_comes_back_one_after_the_other() {
 #[tokio::test]
 async fn no_pointer_stands_in_the_way_for_ever() {
     let table = Table::fresh().await;
-    // Forty order entries whose rows were never stored.
+    // Adds forty order entries whose rows were never stored.
     for number in 0..40 {
         let lost = pointer(&format!("lost_{number}"), number);
         table
@@ -347,7 +347,7 @@ async fn a_place_in_line_outlives_its_event() {
 #[tokio::test]
 async fn what_one_attempt_cannot_clean_up_is_left_to_the_next() {
     let table = Table::fresh().await;
-    // As many entries as one read covers.
+    // Adds as many entries as one read covers.
     for number in 0..500 {
         let lost = pointer(&format!("lost_{number}"), number);
         table
@@ -410,7 +410,7 @@ async fn an_event_without_a_pointer_gets_its_place() {
     assert_eq!(table.line().await, ["evt_1"]);
     table.receive_strict("evt_2", 2).await;
     assert_eq!(table.ahead_event("evt_2", 2, NOW).await, Some(key("evt_1")));
-    // An event that has to wait, too.
+    // This event must also wait.
     table
         .ledger
         .receive(&versioned("evt_3", 3), NOW)
@@ -424,7 +424,7 @@ async fn an_event_without_a_pointer_gets_its_place() {
 async fn an_event_does_not_wait_for_itself() {
     let table = Table::fresh().await;
     table.receive_strict("evt_1", 5).await;
-    // A quarantined event with the same id claimed an earlier version.
+    // A quarantined event with the same id has an earlier version.
     let ledger = strict(&table.ledger);
     let received = ledger.receive(&versioned("evt_1", 2), NOW).await.unwrap();
     assert!(matches!(received, Received::Conflict(_)), "{received:?}");
@@ -471,7 +471,7 @@ async fn who_waits_is_called_up_and_nobody_else() {
             .unwrap(),
         None
     );
-    // The event is in the index, in case the worker that woke it dies.
+    // The event is in the index, so that the sweep finds it if the worker that woke it crashes.
     let row = table.ledger.event(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!((row.state, row.next_look), (State::Failed, Some(after(1))));
     table.lease(&key("evt_1"), after(1)).await;
@@ -498,7 +498,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
         .await;
     assert_eq!(called.unwrap(), Some(key("evt_1")));
     assert_eq!(table.row(&event).await, before);
-    // A worker with a clock that is ahead.
+    // The clock of this worker is ahead.
     table.lease(&event, due).await;
     let before = table.row(&event).await;
     table
@@ -558,8 +558,8 @@ async fn order_costs_a_few_small_requests() {
         ledger.entities().wake_next(&entity(), NOW).await.unwrap(),
         None
     );
-    // In addition to the put of the event: its order entry, lock and version check, one read before
-    // and one after.
+    // In addition to the put of the event, Mitt writes its order entry, lock and version check. It
+    // also makes one read before and one read after.
     let count = proxy.count();
     let counted: Vec<_> = count.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     assert_eq!(

@@ -1,5 +1,6 @@
-//! A write that was applied, but whose answer was lost: the SDK sends it again, and its own first
-//! write makes the condition fail. The code must not take that for another writer.
+//! Tests writes that DynamoDB applied, but whose response was lost. The SDK sends the write again,
+//! and the condition fails because of the first write. The code must not treat the first write as
+//! the write of another process.
 
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{Claim, Received, Settled, Settlement, State};
@@ -11,7 +12,7 @@ use crate::support::{
     retry_at,
 };
 
-/// A client that did not repeat the request has proved nothing.
+/// Checks that the client repeated the request. Otherwise the test would prove nothing.
 fn assert_sent(proxy: &Proxy, operation: &str, times: usize) {
     assert_eq!(proxy.count().get(operation), Some(&times), "{operation}");
 }
@@ -166,7 +167,7 @@ async fn a_settlement_is_stale_when_another_claimed_before_it_was_sent_again() {
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("UpdateItem", ":h");
     let held = proxy.hold("UpdateItem", ":h");
-    // The result was recorded and then the event changed; the worker has nothing further to do.
+    // The first write recorded the result, and then the event changed. The worker has no more work.
     let (settled, next) = held
         .around(
             ledger.settle(lease, retry_at(NOW), &[], NOW),

@@ -1,4 +1,5 @@
-//! A plan is stored whole, one operator at a time applies it, and it ends once.
+//! Tests plans. A plan is stored completely or not at all, only one operator at a time applies it,
+//! and it ends once.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const ID: &str = "rpl_7KQ2M4";
 const LEASE: Duration = Duration::from_secs(30);
 const GOOD: Duration = Duration::from_secs(3600);
 
-/// When a lease taken at [`NOW`] can be taken over.
+/// The time after [`NOW`] at which another operator can take over a lease from [`NOW`], in
+/// milliseconds.
 const OVER: u64 = 35_001;
 
 fn events(count: usize) -> Vec<PlanEvent> {
@@ -100,7 +102,7 @@ impl Table {
     async fn has(&self, owner: &str, now: UnixMillis) -> PlanLease {
         match self.begin(owner, now).await {
             PlanClaim::Leased(lease) => *lease,
-            other => panic!("{owner} has it not: {other:?}"),
+            other => panic!("{owner} does not have the lease: {other:?}"),
         }
     }
 
@@ -140,7 +142,7 @@ impl Table {
 #[tokio::test]
 async fn a_plan_is_read_as_it_was_made() {
     let table = Table::fresh().await;
-    // More events than fit into one item.
+    // The plan has more events than fit into one item.
     let events = events(1_203);
     let left = PlanLeftOut {
         key: EventKey::new("stripe-main", "evt_done"),
@@ -218,16 +220,16 @@ async fn one_operator_has_it_until_it_is_given_back_or_its_time_is_over() {
     assert_eq!(seen.runs, [run("anna")]);
     table.ledger.plans().pause_plan(first, 2).await.unwrap();
     assert!(!table.plan().await.is_held(after(1_000)));
-    // A plan that has begun can be continued after the time to begin it is over.
+    // An operator can continue a plan that has begun, even after the time limit for its beginning.
     let late = NOW + 2 * GOOD;
     let second = table.has("berta", late).await;
     assert_eq!(second.plan.next, 2);
-    // Berta's process was killed.
+    // The process of the operator Berta was killed.
     let over = late + Duration::from_millis(OVER);
     table.refused("carla", late + LEASE).await;
     let third = table.has("carla", over).await;
     assert_eq!(third.plan.runs.len(), 3);
-    assert!(!table.further(&second, 3).await, "carla has it");
+    assert!(!table.further(&second, 3).await, "carla has the lease");
     assert_eq!(table.plan().await.next, 2);
 }
 
@@ -249,7 +251,7 @@ async fn of_many_operators_at_once_one_has_it() {
 async fn what_is_left_of_an_older_run_changes_nothing() {
     let table = Table::fresh().await;
     made(&table).await;
-    // The same operator name twice: only the token distinguishes them.
+    // Both runs have the same operator name. Only the fencing token distinguishes them.
     let [paused, noted, finished] = [
         table.has("anna", NOW).await,
         table.has("anna", NOW).await,
@@ -324,7 +326,7 @@ async fn a_cancelled_plan_is_applied_no_further() {
     assert_eq!(table.cancel().await, PlanState::Cancelled);
     assert!(!table.further(&lease, 2).await);
     assert!(!table.finish(finishing).await);
-    // The end of the run is recorded in any case.
+    // The end of the run is always recorded.
     let mut lease = lease;
     lease.run.end = Some("cancelled".to_owned());
     table.ledger.plans().pause_plan(lease, 2).await.unwrap();

@@ -1,5 +1,5 @@
-//! A proxy in front of DynamoDB that counts requests, and in which a test can drop, delay or answer
-//! them.
+//! A proxy in front of DynamoDB. It counts the requests, and a test can let it drop, delay or
+//! answer a request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ struct State {
     rules: Mutex<Vec<Rule>>,
 }
 
-/// The action for requests with this operation and this text in their body.
+/// The fault for requests with this operation and this text in their body.
 struct Rule {
     operation: &'static str,
     containing: &'static str,
@@ -29,7 +29,7 @@ struct Rule {
 }
 
 enum Deed {
-    /// The request is executed, but its answer is lost.
+    /// DynamoDB executes the request, but the proxy drops the response.
     LoseAnswer,
     /// The request waits in the proxy.
     Hold(oneshot::Sender<()>, oneshot::Receiver<()>),
@@ -44,7 +44,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Starts a call, runs something else while the request waits, and releases the request.
+    /// Starts a call, runs other code while the request of the call waits, and then releases the
+    /// request.
     pub(crate) fn around<'a, C: 'a, T: 'a>(
         self,
         call: impl Future<Output = C> + 'a,
@@ -81,12 +82,12 @@ impl Proxy {
         Self { url, state }
     }
 
-    /// The next matching request is executed and its answer lost.
+    /// Drops the response to the next matching request.
     pub(crate) fn lose_answer(&self, operation: &'static str, containing: &'static str) {
         self.rule(operation, containing, Deed::LoseAnswer);
     }
 
-    /// The next `times` requests of this operation conflict with a transaction.
+    /// Lets the next `times` requests of this operation conflict with a transaction.
     pub(crate) fn conflict(&self, operation: &'static str, times: usize) {
         self.conflict_on(operation, "", times);
     }
@@ -102,7 +103,7 @@ impl Proxy {
         }
     }
 
-    /// The next matching request waits in the proxy.
+    /// Holds the next matching request in the proxy.
     pub(crate) fn hold(&self, operation: &'static str, containing: &'static str) -> Held {
         let (arrived_sender, arrived) = oneshot::channel();
         let (release, release_receiver) = oneshot::channel();
@@ -111,7 +112,7 @@ impl Proxy {
         Held { arrived, release }
     }
 
-    /// The number of requests by operation.
+    /// Returns the number of requests by operation.
     pub(crate) fn count(&self) -> BTreeMap<String, usize> {
         let passed = lock(&self.state.passed);
         passed.iter().fold(BTreeMap::new(), |mut count, operation| {
@@ -133,7 +134,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let left = lock(&self.state.rules).len();
-            assert_eq!(left, 0, "{left} requests that were waited for never came");
+            assert_eq!(left, 0, "{left} expected requests did not arrive");
         }
     }
 }
@@ -215,7 +216,7 @@ impl Message {
     }
 
     async fn write(&self, to: &mut BufReader<TcpStream>) {
-        // A client that has closed the connection needs no answer.
+        // A client that has closed the connection needs no response.
         let _ = to.write_all(self.head.as_bytes()).await;
         let _ = to.write_all(&self.body).await;
     }
@@ -226,7 +227,7 @@ impl Message {
         Some(value.trim())
     }
 
-    /// `PutItem` of `DynamoDB_20120810.PutItem`.
+    /// Returns the operation, such as `PutItem` from the header value `DynamoDB_20120810.PutItem`.
     fn operation(&self) -> String {
         let target = self.header("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next();

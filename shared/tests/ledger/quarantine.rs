@@ -1,4 +1,5 @@
-//! Rejected requests in the table: counted before they are stored, and verified at their own time.
+//! Tests rejected requests in the table. Mitt counts a request before it stores it, and verifies it
+//! later with its time of receipt.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::support::{NOW, Table, after, noise};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// A day after the requests, when an operator looks at them.
+/// The time when an operator lists the requests, one day after their receipt.
 const LATER: UnixMillis = UnixMillis(NOW.0 + 24 * 3_600_000);
 
 fn config(limits: &str) -> Config {
@@ -37,7 +38,7 @@ fn secret() -> Secret {
     Secret::new("next.1", "whsec_of_tomorrow")
 }
 
-/// Signed at [`NOW`] with a secret that the deployment does not have.
+/// Returns a request that is signed at [`NOW`] with a secret that the deployment does not have.
 fn request(config: &Config, body: impl Into<Bytes>) -> Envelope {
     let mut envelope = Envelope {
         method: "POST".into(),
@@ -88,7 +89,7 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
         .count();
     assert_eq!(here, 20);
     assert_eq!(table.all().await.len(), 21, "and one tally item");
-    // Each process learned once that the quota is used up, and makes no further request.
+    // Each process finds once that the quota is used up, and then sends no more requests.
     assert!(
         all.iter()
             .filter(|kept| **kept == StoreResult::QuotaSpent)
@@ -109,7 +110,7 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
     ));
 }
 
-/// A request from this address to a PayPal source, which names a certificate.
+/// Returns a request from this address to a PayPal source. The request names a certificate.
 fn naming(address: &str, certificate: usize) -> Envelope {
     let url = format!("https://api.paypal.com/v1/notifications/certs/{certificate}");
     let headers = [
@@ -133,7 +134,7 @@ async fn one_sender_takes_no_document_away_from_another() {
     let config = Config::parse(config).unwrap();
     let name = async |address: &str, certificate| {
         let envelope = naming(address, certificate);
-        // Each request in its own process, so that only the limit in the table applies.
+        // Each request has its own process, so that only the limit in the table applies.
         let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
         let refused = NewRejection {
             source: config.source("paypal-main").unwrap(),
@@ -161,7 +162,8 @@ async fn one_sender_takes_no_document_away_from_another() {
         StoreResult::OnlyNoted,
         "the certificate is known"
     );
-    // The source stores only two requests. It still records which certificates others name.
+    // The source stores only two requests. Mitt still records the certificates that other requests
+    // name.
     assert_eq!(name("203.0.113.9", 1_000).await, StoreResult::OnlyNoted);
     let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
@@ -175,7 +177,7 @@ async fn one_sender_takes_no_document_away_from_another() {
     let again = named.iter().find(|one| one.document == tried.document);
     let again = again.unwrap();
     assert_eq!((again.tries, again.tried_at), (1, Some(after(5))));
-    // In the next hour the address may name other certificates.
+    // In the next hour, requests from the address may name other certificates.
     let tally = quarantine.tally("paypal-main", NOW).await.unwrap();
     assert_eq!(tally, None, "no request was rejected");
 }
@@ -212,7 +214,8 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
     };
     assert_eq!((&one.id, one.received_at), (&id, NOW));
 
-    // A day later: verified with a secret of that day, in the time window of receipt.
+    // One day later, the request is verified with a secret of that day, and with the time window of
+    // its receipt.
     let verifier = &config.source("stripe-main").unwrap().verifier;
     let wrong = one.verdict(verifier, &[Secret::new("current.1", "wrong")]);
     assert!(
@@ -237,8 +240,8 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
     assert_eq!(released.key.as_deref(), Some("stripe-main:evt_1"));
     assert_eq!(released.at, LATER);
 
-    // If a release died before it recorded its result, the next one runs again and the first record
-    // stays.
+    // If a release crashed before it recorded its result, the next release runs again, and the
+    // first record stays.
     let entered = quarantine.release(&inbox, one, &event, LATER + LONG).await;
     assert_eq!(entered.unwrap(), Entered::Known);
     assert_eq!(held(&quarantine).await[0].released, Some(released));
@@ -270,6 +273,6 @@ async fn what_was_purged_does_not_come_back() {
         left.iter().map(|held| &held.id).collect::<Vec<_>>(),
         [&all[1].id]
     );
-    // And no item is stored that no list shows.
+    // The call stores no item for the purged request.
     assert_eq!(table.all().await.len(), stored);
 }

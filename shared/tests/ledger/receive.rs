@@ -1,4 +1,4 @@
-//! An event enters the ledger once.
+//! Tests that the ledger stores each event once.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ async fn a_second_delivery_is_silent_when_nobody_rang_for_five_seconds() {
             .unwrap(),
         rung
     );
-    // A row without the time of its last message counts from its receipt.
+    // If a row has no time of the last message, the time of receipt counts.
     table.edit(&key, |row| drop(row.remove("enq"))).await;
     let silent = Received::Open {
         silent: true,
@@ -138,7 +138,7 @@ async fn a_settled_event_stays_settled_also_past_its_keeping() {
     table.settle(lease, dead()).await;
 
     let before = (table.row(&key).await, table.row(&other).await);
-    // DynamoDB deletes expired items within days, not at once.
+    // DynamoDB deletes expired items within days, and not immediately.
     for now in [after(0), NOW + KEEP_ROW + Duration::from_secs(86_400)] {
         for event in [&done, &dead_letter] {
             assert_eq!(
@@ -271,9 +271,9 @@ async fn an_unsigned_id_is_believed_once_for_each_body() {
     assert_eq!(text(&marker, "ek"), "E#github-main#72d3162e-0001");
     assert_eq!(number(&marker, "ttl"), (NOW + KEEP_ROW).secs());
 
-    // The same delivery again is a duplicate like any other.
+    // The same delivery is a duplicate.
     assert_eq!(table.ledger.receive(&first, after(1)).await.unwrap(), RUNG);
-    // A captured request with an id that the attacker chose is not a new event.
+    // A captured request does not become a new event if the attacker changes the id.
     let forged = github("72d3162e-0002", r#"{"ref":"refs/heads/main"}"#);
     let Received::Conflict(apart) = table.ledger.receive(&forged, after(1)).await.unwrap() else {
         panic!("the captured request was accepted twice");
@@ -283,7 +283,7 @@ async fn an_unsigned_id_is_believed_once_for_each_body() {
     let row = table.ledger.event(&apart).await.unwrap().unwrap();
     assert_eq!(row.state, State::Quarantined);
     assert_eq!(row.reason.as_deref(), Some("a known body under another id"));
-    // Another body is another event.
+    // A request with another body is another event.
     let other = github("72d3162e-0003", r#"{"ref":"refs/heads/next"}"#);
     assert_eq!(
         table.ledger.receive(&other, after(1)).await.unwrap(),
@@ -320,7 +320,7 @@ async fn other_bytes_under_one_signature_are_quarantined() {
         let why = row.reason.as_deref();
         assert_eq!(why, Some("other bytes under a known signature"));
     }
-    // Other fields have another signature.
+    // A request with other fields has another signature.
     let other = of("CallSid=CA123&CallStatus=completed&From=%2B1555");
     assert_eq!(
         table.ledger.receive(&other, after(3)).await.unwrap(),
@@ -454,7 +454,7 @@ async fn a_transaction_on_the_row_is_waited_for_three_times() {
     crate::support::leased(claim.await.unwrap());
 }
 
-/// DynamoDB limits an index key to 1,024 bytes, and the type is a part of one.
+/// DynamoDB limits an index key to 1,024 bytes, and the type is a part of an index key.
 #[tokio::test]
 async fn an_event_with_the_longest_type_is_kept() {
     let table = Table::fresh().await;

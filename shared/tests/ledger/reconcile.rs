@@ -1,4 +1,4 @@
-//! One run at a time makes a report, and a report is kept for a limited time.
+//! Tests that only one run at a time makes a report, and that a report is kept for a limited time.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ async fn one_run_has_the_turn_until_it_ends_or_its_time_is_over() {
         other.await.unwrap().is_some(),
         "each comparison has its own lease"
     );
-    // The run was killed. A later run takes the lease, and writes of the first one change nothing.
+    // The run was killed. A later run takes the lease, and the writes of the first run change
+    // nothing.
     let late = after(120_000);
     let second = table.turn("one", late).await.unwrap();
     table
@@ -198,6 +199,6 @@ async fn a_sync_is_sent_back_and_never_forward_nor_under_a_run() {
         !rewind(after(1_000), after(10_000)).await,
         "a run holds the lease"
     );
-    // Except when the run was killed.
+    // If the run was killed and its lease has expired, the rewind succeeds.
     assert!(rewind(after(1_000), after(90_000)).await);
 }

@@ -1,4 +1,4 @@
-//! Settled events are processed again, each once for a plan.
+//! Tests replays. A plan processes each of its settled events again, once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::support::{
 
 const PLAN: &str = "rpl_7KQ2M4";
 
-/// The time at which plans are made and applied.
+/// Returns the time at which plans are created and applied.
 fn later() -> UnixMillis {
     after(10_000)
 }
@@ -47,7 +47,7 @@ async fn plan(table: &Table, keys: &[&EventKey]) -> Vec<u64> {
     events.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// An event that was processed once, and its fencing token in the plan.
+/// Returns an event that was processed once, and the fencing token for the plan.
 async fn settled(table: &Table, id: &str, settlement: Settlement) -> (EventKey, u64) {
     let key = table.receive(&event(id)).await;
     let lease = table.lease(&key, NOW).await;
@@ -112,7 +112,7 @@ async fn whatever_is_settled_begins_a_new_run() {
         let last = row.history.last().unwrap();
         assert_eq!((last.what.as_str(), last.note.as_str()), ("replayed", PLAN));
         assert_eq!(row.history.len(), 2);
-        // The event is due at once, with all of its attempts.
+        // The event is due immediately, with all of its attempts.
         let lease = leased(table.claim_of(&key, later(), 1).await);
         assert_eq!((lease.row.attempts, lease.row.epoch), (1, seen + 2));
     }
@@ -132,7 +132,7 @@ async fn a_plan_takes_an_event_up_once_however_often_it_is_applied() {
     assert_eq!(outcomes[0], Replayed::Again);
     assert!(outcomes[1..].iter().all(|it| *it == Replayed::Before));
     assert_eq!(planned(&table).await[0].applied_at, Some(later()));
-    // The same is true when the run is over and the row has changed.
+    // The result is the same when the run is over and the row has changed.
     let lease = table.lease(&key, later()).await;
     table.settle(lease, dead()).await;
     let before = table.row(&key).await;

@@ -1,4 +1,5 @@
-//! A settled event expires; an open one keeps its body for as long as it needs it.
+//! Tests retention. A settled event expires, and an open event keeps its body for as long as it
+//! needs the body.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A ledger for a source that keeps rows for 400 days and bodies for 7.
+/// Returns a ledger for a source that keeps rows for 400 days and bodies for 7 days.
 fn keeping(table: &Table) -> Ledger {
     let retention = Retention {
         rows: DAY * 400,
@@ -29,13 +30,13 @@ fn large(id: &str, bytes: usize) -> Event {
     event_with(id, Via::Webhook, noise(bytes))
 }
 
-/// When the body expires, if it does.
+/// Returns the time when the body expires, or `None` if it does not expire.
 async fn body_expires(table: &Table, event: &Event) -> Option<i64> {
     let row = table.body_row(event).await.expect("the body row exists");
     row.contains_key("ttl").then(|| number(&row, "ttl"))
 }
 
-/// The tag of the event's object.
+/// Returns the tag of the event's object.
 async fn tag(table: &Table, event: &Event) -> String {
     let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
         panic!("the body is not in the bucket");
@@ -99,7 +100,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
         body_expires(&table, &small).await,
         Some((NOW + KEEP_BODY).secs())
     );
-    // The sweep does this also when the queue is so deep that it sends no messages.
+    // The sweep updates the bodies even if the queue is so deep that the sweep sends no messages.
     for event in [&small, &big] {
         assert_eq!(
             look(event, old, false).await,
@@ -109,7 +110,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     assert_eq!(body_expires(&table, &small).await, None);
     assert_eq!(tag(&table, &big).await, "open");
 
-    // When the event is done, the body has one day, or the rest of its time.
+    // When the event is done, the body is kept for one more day, or for the rest of its retention.
     for (event, now) in [(&small, NOW + KEEP_BODY * 2), (&big, old)] {
         let lease = table.lease(event.key(), now).await;
         let settled = table.ledger.settle(lease, Settlement::Done, &[], now).await;
@@ -137,12 +138,12 @@ async fn the_body_of_a_dead_letter_does_not_expire() {
     assert_eq!(hold(NOW + hour).await, Some(2));
     assert_eq!(body_expires(&table, &events[0]).await, None);
     assert_eq!(tag(&table, &events[1]).await, "open");
-    // The task runs once an hour, and on events that became dead letters since.
+    // The task runs once an hour, and only on events that became dead letters since its last run.
     assert_eq!(hold(NOW + hour + hour / 2).await, None);
     assert_eq!(hold(NOW + hour * 2).await, Some(0));
     assert_eq!(hold(NOW + hour * 2 + hour / 2).await, None);
 
-    // A dead letter that is replayed and done expires again.
+    // A dead letter expires again after it is replayed and done.
     let row = |row: &mut shared::inbox::ledger::Item| {
         row.insert("st".into(), AttributeValue::S("received".into()));
         row.insert("run".into(), n(1));

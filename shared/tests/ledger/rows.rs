@@ -1,4 +1,4 @@
-//! Rows that other code wrote: older, newer, and invalid.
+//! Tests rows that other code wrote. The rows are older, newer or invalid.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
@@ -20,10 +20,10 @@ use crate::support::{
     retry_at, s, text,
 };
 
-/// The attributes without which an event cannot be processed.
+/// The attributes that the processing of an event needs.
 const REQUIRED: [&str; 8] = ["sv", "st", "epoch", "run", "att", "cr", "rcv", "bref"];
 
-/// Keys of the table and its indexes: DynamoDB itself rejects other types.
+/// The keys of the table and its indexes. DynamoDB itself rejects keys of another type.
 const KEYS: [&str; 6] = ["pk", "sk", "gpk", "gsk", "tpk", "tsk"];
 
 /// Breaks one attribute.
@@ -46,7 +46,7 @@ impl Break {
     }
 }
 
-/// A row that can be claimed at [`lease_over`].
+/// Creates a row that a worker can claim at [`lease_over`].
 async fn claimable(table: &Table, id: &str, state: State) -> EventKey {
     let key = table.receive(&event(id)).await;
     if state != State::Received {
@@ -60,7 +60,7 @@ async fn claimable(table: &Table, id: &str, state: State) -> EventKey {
     key
 }
 
-/// The result of working on a row with a broken attribute.
+/// Processes a row with a broken attribute, and returns the result.
 async fn work_on(table: &Table, state: State, name: &str, how: Break) -> String {
     let id = format!("{state}/{name}/{how:?}");
     let key = claimable(table, &id, state).await;
@@ -256,7 +256,7 @@ async fn an_error_tells_nothing_of_what_is_in_the_row() {
     }
 }
 
-/// Attributes of each type that only newer code knows.
+/// Returns attributes of each type that only newer code knows.
 fn newer() -> [(&'static str, AttributeValue); 8] {
     [
         ("z_text", s("text")),
@@ -302,7 +302,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     let sweep = table.ledger.sweep();
     let swept = sweep.sweep_one(&key, look, ATTEMPTS, true, look);
     swept.await.unwrap();
-    sound("a ring").await;
+    sound("a message").await;
     table.lease(&key, NOW).await;
     let row = sound("a claim").await;
     let seen = UnixMillis(number(&row, "gsk"));
@@ -355,7 +355,7 @@ async fn a_row_of_version_one_is_read_and_processed() {
         .unwrap();
     assert!(body.0.starts_with(b"{\"id\":\"evt_1PxA5bLkdIwHu7ix\""));
 
-    // The attribute is where current code reads it.
+    // The attribute is in the place where current code reads it.
     assert_eq!(text(&item, "gpk"), work_partition(&key.pk()));
     let due = row.due.unwrap();
     let look = row.next_look.unwrap();
@@ -439,19 +439,20 @@ async fn only_done_rows_bodies_and_markers_expire_and_do_so_in_seconds() {
         } else {
             kind[..1].to_owned()
         };
-        // The tallies of a day's quarantined events, and the counter of their copies.
+        // The counts of a day's quarantined events and the counter of their copies also expire.
         let expires = ["done", "B", "S", "A", "C"].contains(&what.as_str());
         assert_eq!(item.contains_key("ttl"), expires, "{what}");
         if expires {
-            // DynamoDB takes a time in milliseconds for a time in the far future, and keeps the
-            // row.
+            // DynamoDB would treat a time in milliseconds as a time in the far future, and would
+            // keep the row.
             let days = (number(&item, "ttl") - NOW.secs()) / 86_400;
             assert!([2, 30, 90].contains(&days), "{what} for {days} days");
         }
         states.push(what);
     }
     states.sort_unstable();
-    // The other body was stored twice: before it was known to conflict, and next to the first one.
+    // The other body was stored twice, once before the ledger found the conflict, and once next to
+    // the first body.
     assert_eq!(
         states,
         [
@@ -485,7 +486,7 @@ async fn a_row_is_in_the_work_index_while_somebody_has_to_do_something() {
         let open = table.index("work", "gpk", &work).await.len();
         let dead = table.index("work", "gpk", &dead_part).await.len();
         assert_eq!([open, dead], place, "{state}");
-        // The time index has every event permanently, under the same key.
+        // The time index always contains every event, under the same key.
         assert_eq!(table.index("time", "tpk", &time.0).await, [key.pk()]);
         let row = table.row(&key).await;
         assert_eq!((text(&row, "tpk"), text(&row, "tsk")), time, "{state}");
@@ -551,12 +552,12 @@ fn ids_that_count_up_are_spread_over_the_index() {
         let key = EventKey::new("shop-main", &id.to_string());
         *parts.entry(work_partition(&key.pk())).or_default() += 1;
     }
-    // An even spread would be a hundred each.
+    // With an even distribution, each partition would have a hundred events.
     let even = parts.len() == 8 && parts.values().all(|count| (50..200).contains(count));
     assert!(even, "{parts:?}");
 }
 
-/// An item in DynamoDB's own JSON.
+/// Parses an item in the JSON format of DynamoDB.
 fn read_item(json: &Value) -> Item {
     let attributes = json.as_object().unwrap().iter();
     attributes
@@ -573,6 +574,6 @@ fn read_value(json: &Value) -> AttributeValue {
         "B" => AttributeValue::B(STANDARD.decode(text()).unwrap().into()),
         "M" => AttributeValue::M(read_item(value)),
         "L" => AttributeValue::L(value.as_array().unwrap().iter().map(read_value).collect()),
-        other => panic!("no reader for {other}"),
+        other => panic!("unknown type {other}"),
     }
 }

@@ -1,4 +1,4 @@
-//! The end of an attempt: only the newest claim may record it.
+//! Tests the end of an attempt. Only the worker with the newest claim may record it.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_failed_attempt_waits_in_the_index_for_its_time() {
     let table = Table::fresh().await;
     let due = after(600_000);
     for (ring, look) in [
-        // The worker sends the message itself. The sweep follows two minutes later.
+        // The worker sends the message itself. The sweep checks the event two minutes later.
         (Some(Duration::from_secs(600)), due + FIRST_LOOK),
         (None, due - Duration::from_secs(60)),
     ] {
@@ -103,14 +103,14 @@ async fn what_is_put_off_gets_its_attempt_back() {
         assert_eq!((row.attempts, row.crashes), (1, 0));
         assert_eq!(u64::from(row.deferrals), round);
         assert_eq!(row.error.as_deref(), Some("it is full"));
-        // Only attempts are recorded in the history, so that a day of deferrals does not remove
-        // them.
+        // The history contains only attempts, so that many deferrals do not remove the attempts
+        // from it.
         assert_eq!(row.history.len(), 1);
     }
 }
 
-/// Claims the event for a worker that dies, and then for one that defers it; `None` if it cannot be
-/// claimed.
+/// Claims the event for a worker that crashes, and then for a worker that defers the event. Returns
+/// `None` if the event cannot be claimed.
 async fn dies_and_is_put_off(
     table: &Table,
     key: &EventKey,
@@ -136,7 +136,7 @@ async fn dies_and_is_put_off(
     table.ledger.event(key).await.unwrap()
 }
 
-/// A waiting event is claimed often, and each time the worker may die of another event.
+/// Workers claim a waiting event often. Each time, another event may crash the worker.
 #[tokio::test]
 async fn crashes_count_in_a_row() {
     let table = Table::fresh().await;
@@ -146,13 +146,13 @@ async fn crashes_count_in_a_row() {
         crashes += 1;
         assert_eq!((row.attempts, row.crashes, row.died), (crashes, 0, crashes));
     }
-    // A crashed attempt is not given back, so this ends too, with the next crash.
+    // The attempt of a crashed worker counts, so the attempts end with the next crash.
     assert_eq!(crashes + 1, ATTEMPTS);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!(row.reason.as_deref(), Some("attempts_exhausted"));
 }
 
-/// An event that waits for its turn has run nothing, so it cannot be the cause of the crash.
+/// An event that waits for its turn has run no action, so it cannot be the cause of the crash.
 #[tokio::test]
 async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
     let table = Table::fresh().await;
@@ -163,7 +163,7 @@ async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
         let row = dies_and_is_put_off(&table, &key, true, round)
             .await
             .unwrap();
-        // The attempt that the event used up itself is not given back.
+        // The attempt in which the event ran an action still counts.
         assert_eq!((row.attempts, row.crashes, row.died), (1, 0, round));
     }
 }
@@ -204,7 +204,7 @@ async fn a_worker_cannot_write_after_a_takeover() {
         in_line: false,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
-    // The changes that its successor made and still makes.
+    // The changes that a later worker makes to the row.
     let successors = [
         None,
         Some(Settlement::Done),
@@ -241,7 +241,7 @@ async fn a_zombie_cannot_end_the_run_of_a_replay() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     let zombie = table.lease(&key, NOW).await;
-    // A replay starts a run: the epoch increases and never resets.
+    // A replay starts a run. The epoch increases, and is never reset.
     let before = table
         .edit(&key, |row| {
             row.insert("st".into(), s("received"));
@@ -288,7 +288,7 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
         shared::inbox::ledger::SweepResult::Exhausted
     );
     let before = table.row(&key).await;
-    // The worker's result, above all its effects, was not written.
+    // The worker's result was not written. In particular, its effects were not written.
     let effects = [("http".to_owned(), effect(EffectState::Done))];
     let settled = table.ledger.settle(lease, dead(), &effects, after(200_001));
     assert_eq!(settled.await.unwrap(), Settled::Stale);
@@ -301,7 +301,8 @@ async fn errors_are_cut_and_the_history_stays_short() {
     let key = table.receive(&event("evt_1")).await;
     for attempt in 1..=25 {
         let lease = leased(table.claim_of(&key, NOW, 100).await);
-        // Two bytes per character, so that the cut falls between two characters or into one.
+        // Each character has two bytes, so that the limit is between two characters or inside a
+        // character.
         let error = "x".repeat(attempt % 2) + &"é".repeat(400) + "|end";
         let settlement = Settlement::Retry {
             error,
@@ -367,7 +368,7 @@ async fn of_two_who_settle_one_is_stale() {
     for round in 0..50 {
         let key = table.receive(&event(&format!("evt_{round}"))).await;
         let zombie = table.lease(&key, NOW).await;
-        // The worker wakes up while another one takes over.
+        // The worker continues while another worker takes over.
         let (late, next) = tokio::join!(
             table.settle(zombie, Settlement::Done),
             table.claim_of(&key, lease_over(), ATTEMPTS)

@@ -1,5 +1,5 @@
-//! The stored arrival gaps of a source, the state of its sync, and the time ranges that no list
-//! reaches any more.
+//! Tests the stored arrival gaps of a source, the state of its sync, and the time ranges that no
+//! list contains any more.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{NOW, Table, after, n, s};
 
 const SOURCE: &str = "stripe-main";
 
-/// The arrival gaps after one more webhook.
+/// Returns the arrival gaps after one more webhook.
 fn after_one(rhythm: &ArrivalGaps, at: UnixMillis) -> ArrivalGaps {
     let mut next = rhythm.clone();
     next.heard(&[at], false, at);

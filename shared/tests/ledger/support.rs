@@ -1,4 +1,4 @@
-//! A ledger on a fresh table, its rows as they are stored, and events to store.
+//! Creates a ledger on a new table, reads the stored rows, and creates events.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ use shared::webhook::verify::{Arrival, Trust, Verifier};
 use crate::cut::Cut;
 use crate::proxy::Proxy;
 
-/// The time of the tests: late enough that no emulator takes a row for expired.
+/// The time of the tests. It is so late that no emulator treats a row as expired.
 pub(crate) const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
 /// The number of attempts of a run.
@@ -41,17 +41,17 @@ pub(crate) fn after(ms: u64) -> UnixMillis {
     NOW + Duration::from_millis(ms)
 }
 
-/// The end of a lease taken at [`NOW`].
+/// Returns the end of a lease that began at [`NOW`].
 pub(crate) fn lease_end() -> UnixMillis {
     NOW + LEASE
 }
 
-/// When a lease taken at [`NOW`] can be taken over.
+/// Returns the time when another worker can take over a lease that began at [`NOW`].
 pub(crate) fn lease_over() -> UnixMillis {
     lease_end() + Duration::from_millis(5_001)
 }
 
-/// The services that all tests share, until the last test ends.
+/// The services that all tests share. They stop after the last test.
 struct Services {
     endpoints: Endpoints,
     _emulators: Option<Emulators>,
@@ -89,12 +89,12 @@ fn services() -> Arc<Services> {
     services
 }
 
-/// Whether the emulator is the embedded one. Other emulators do not report every cost.
+/// Returns whether the emulator is the embedded emulator. Other emulators do not report every cost.
 pub(crate) fn is_embedded() -> bool {
     env_var("AWS_ENDPOINT_URL").is_none()
 }
 
-/// Runs on its own runtime, even if another one is running.
+/// Runs `work` on a separate runtime, even if another runtime is active.
 fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let thread = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -106,7 +106,7 @@ fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T
     thread.join().expect("the thread does not panic")
 }
 
-/// The table of one test. It is deleted on drop.
+/// The table of one test. Dropping this value deletes the table.
 pub(crate) struct Table {
     pub(crate) ledger: Ledger,
     pub(crate) db: aws_sdk_dynamodb::Client,
@@ -145,21 +145,21 @@ impl Table {
         table
     }
 
-    /// A proxy in front of the emulator, and a ledger that uses it.
+    /// Returns a proxy in front of the emulator, and a ledger that uses the proxy.
     pub(crate) async fn through_proxy(&self) -> (Proxy, Ledger) {
         let proxy = Proxy::start(&self.services.endpoints.dynamodb).await;
         let ledger = Ledger::new(quick(&proxy.url), &self.name, self.bucket.clone());
         (proxy, ledger)
     }
 
-    /// An inbox with this ledger, and a queue without consumers.
+    /// Returns an inbox with this ledger and with a queue without consumers.
     pub(crate) fn inbox(&self, ledger: Ledger) -> Inbox {
         let sqs = self.services.endpoints.clients().sqs;
         let queue = Queue::new(sqs, "http://127.0.0.1:9/unknown");
         Inbox { ledger, queue }
     }
 
-    /// An event with a stored body, as it comes out of a spill queue.
+    /// Returns an event with a stored body, as it is received from a spill queue.
     pub(crate) async fn spilled(&self, event: Event, placed: StoredBody) -> Spilled {
         let sqs = self.services.endpoints.clients().sqs;
         let made = sqs.create_queue().queue_name(&self.name).send().await;
@@ -178,7 +178,7 @@ impl Table {
         request.consistent_read(true).send().await.unwrap().item
     }
 
-    /// The state row as it is stored.
+    /// Returns the stored state row.
     pub(crate) async fn row(&self, key: &EventKey) -> Item {
         let row = self.item(&key.pk(), "M").await;
         row.unwrap_or_else(|| panic!("there is no row for {key}"))
@@ -195,7 +195,7 @@ impl Table {
         request.send().await.unwrap();
     }
 
-    /// Changes the state row without the ledger.
+    /// Changes the stored state row directly, without the ledger.
     pub(crate) async fn edit(&self, key: &EventKey, edit: impl FnOnce(&mut Item)) -> Item {
         let mut row = self.row(key).await;
         edit(&mut row);
@@ -203,7 +203,7 @@ impl Table {
         row
     }
 
-    /// All items of a table that has only a few.
+    /// Returns all items of a small table.
     pub(crate) async fn all(&self) -> Vec<Item> {
         #[expect(
             clippy::disallowed_methods,
@@ -214,7 +214,7 @@ impl Table {
         request.send().await.unwrap().items.unwrap_or_default()
     }
 
-    /// The partition keys of the rows in one partition of an index.
+    /// Returns the partition keys of the rows in one partition of an index.
     pub(crate) async fn index(&self, index: &str, hash: &str, part: &str) -> Vec<String> {
         let request = self.db.query().table_name(&self.name).index_name(index);
         let answer = request
@@ -243,7 +243,7 @@ impl Table {
         claim.unwrap()
     }
 
-    /// Claims an event that is free, at `now`.
+    /// Claims a free event at `now`.
     pub(crate) async fn lease(&self, key: &EventKey, now: UnixMillis) -> Lease {
         leased(self.claim(key, now).await)
     }
@@ -258,7 +258,8 @@ impl Drop for Table {
     fn drop(&mut self) {
         let (endpoints, name) = (self.services.endpoints.clone(), self.name.clone());
         let bucket = self.bucket.take().map(|(_, name)| name);
-        // On its own runtime, because the test's runtime may be gone or failing.
+        // The deletion needs a separate runtime, because the test's runtime may have stopped or may
+        // be failing.
         apart(async move {
             let clients = endpoints.clients();
             let _ = clients
@@ -281,7 +282,7 @@ impl Drop for Table {
     }
 }
 
-/// A client with the usual number of tries, and shorter waits.
+/// Returns a client with the usual number of attempts, but with shorter waits.
 pub(crate) fn quick(url: &str) -> aws_sdk_dynamodb::Client {
     let retries = RetryConfig::standard()
         .with_max_attempts(3)
@@ -293,7 +294,7 @@ pub(crate) fn quick(url: &str) -> aws_sdk_dynamodb::Client {
 pub(crate) fn leased(claim: Claim) -> Lease {
     match claim {
         Claim::Leased(lease) => *lease,
-        other => panic!("not leased but {other:?}"),
+        other => panic!("expected a lease, got {other:?}"),
     }
 }
 
@@ -312,7 +313,7 @@ pub(crate) fn dead() -> Settlement {
     }
 }
 
-/// A small event as a webhook delivers it.
+/// Returns a small event that arrives by webhook.
 pub(crate) fn event(id: &str) -> Event {
     event_with(id, Via::Webhook, format!("{{\"id\":\"{id}\"}}"))
 }
@@ -331,7 +332,7 @@ pub(crate) fn event_with(id: &str, via: Via, body: impl Into<Bytes>) -> Event {
     })
 }
 
-/// An event as verification makes it from a request that is signed at [`NOW`].
+/// Returns the event that verification creates from a request that is signed at [`NOW`].
 pub(crate) fn signed(preset: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Event {
     let secret = Secret::new("current.1", SECRET);
     let verifier = Verifier {
@@ -363,7 +364,7 @@ pub(crate) fn github(delivery: &str, body: &str) -> Event {
     signed("github", &headers, body.to_owned())
 }
 
-/// Bytes that do not compress.
+/// Returns bytes that cannot be compressed.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     getrandom::fill(&mut noise).unwrap();

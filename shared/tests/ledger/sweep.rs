@@ -1,4 +1,5 @@
-//! The sweep finds open events, sends one message for each, and never overrides a worker.
+//! Tests the sweep. It finds open events, sends one message for each of them, and never overrides a
+//! worker.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
 };
 
-/// When the sweep first visits an event that was received at [`NOW`].
+/// Returns the time when the sweep first visits an event that was received at [`NOW`].
 fn first_look() -> UnixMillis {
     NOW + FIRST_LOOK
 }
@@ -44,7 +45,8 @@ impl Table {
     }
 }
 
-/// New events go before old ones.
+/// Returns the expected message. Messages for new events have priority over messages for old
+/// events.
 fn ring_in(lane: QueueName, key: &EventKey, run: u64, delay: Duration) -> SweepResult {
     let key = key.clone();
     SweepResult::Send(WorkMessage { key, run }, delay, lane)
@@ -70,7 +72,7 @@ async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
     found.sort();
     keys.sort();
     assert_eq!(found, keys);
-    // Every partition of the index has some of them.
+    // Every partition of the index contains some of the events.
     for shard in 0..WORK_SHARDS {
         let some = table
             .ledger
@@ -118,7 +120,7 @@ async fn a_lost_message_is_sent_again_ever_more_rarely() {
         assert_eq!((row.state, row.sent_at), (State::Received, Some(now)));
         let next = row.next_look.unwrap();
         pauses.push(next.since(now).as_secs());
-        // Until then the sweep skips the event, also with an outdated index entry.
+        // Until then, the sweep skips the event, even with an outdated index entry.
         assert_eq!(table.look(&key, now, now).await, SweepResult::Skipped);
         now = next;
     }
@@ -137,7 +139,7 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
     let before = table.row(&key).await;
     assert!(!later(seen - Duration::from_secs(1)).await.unwrap());
     assert_eq!(table.row(&key).await, before);
-    // A worker holds the lease, which would have expired long before.
+    // A worker holds the lease, although the lease expires before the time `seen`.
     table.lease(&key, NOW).await;
     let (before, seen) = (table.row(&key).await, table.next_look(&key).await);
     assert!(!later(seen).await.unwrap());
@@ -240,7 +242,7 @@ async fn a_retry_is_rung_for_on_its_time() {
     assert_eq!(table.next_look(&key).await, look);
     let now = look + Duration::from_secs(20);
     let delay = Duration::from_secs(40);
-    // No other task sends this message, so the sweep sends it even to a deep queue.
+    // No other task sends this message, so the sweep sends it even if the queue is deep.
     let swept = table
         .ledger
         .sweep()
@@ -294,7 +296,7 @@ async fn a_live_lease_is_looked_at_again_when_it_is_over() {
         .filter(|name| row.get(*name) != before.get(*name))
         .collect();
     assert_eq!(changed, ["gsk"]);
-    // The worker does not return.
+    // The worker has crashed.
     assert_eq!(
         table.look(&key, next, next).await,
         ring(&key, 0, Duration::ZERO)
@@ -433,7 +435,8 @@ async fn only_one_of_sixteen_parallel_sweeps_sends_a_message() {
     }
 }
 
-/// Changes between the read of a sweep and its write. The sweep then leaves the row as it is.
+/// The row changes between the read of a sweep and its write. The sweep then does not change the
+/// row.
 #[tokio::test]
 async fn a_sweep_that_was_overtaken_leaves_the_row() {
     let table = Table::fresh().await;
@@ -463,7 +466,8 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
                     match *what {
                         "swept" => drop(table.look(&key, now, now).await),
                         "claimed" | "taken over" => drop(table.lease(&key, now).await),
-                        // The lease has expired here, but by less than the clocks may differ.
+                        // The lease has expired by the clock of the sweep, but the difference is
+                        // smaller than the clock margin.
                         "claimed by a late clock" => drop(table.lease(&key, now - LEASE).await),
                         "done" => drop(table.settle(lease.unwrap(), Settlement::Done).await),
                         _ => drop(table.settle(lease.unwrap(), retry_at(now)).await),
@@ -520,7 +524,7 @@ async fn a_sweep_gives_up_nothing_that_was_taken_up_since() {
         }
         let seen = table.next_look(&key).await;
         now = now.max(lease_over());
-        // The sweep allows no attempt, the worker ten.
+        // The sweep allows no attempt, but the worker allows ten attempts.
         let held = proxy.hold("UpdateItem", "dead_at");
         let (swept, taken) = held
             .around(ledger.sweep().sweep_one(&key, seen, 0, true, now), async {
@@ -548,7 +552,7 @@ async fn a_sweep_and_a_worker_do_not_disturb_each_other() {
         assert_eq!((row.epoch, row.attempts), (1, 1));
         let rung = matches!(swept, SweepResult::Send(..));
         assert_eq!(row.sends, u32::from(rung), "round {round}: {swept:?}");
-        // In either order, the event stays in the index.
+        // The event stays in the index in both orders of the writes.
         assert!(row.next_look.unwrap() >= now);
         assert!(lease.until() == now + LEASE);
     }
@@ -586,9 +590,9 @@ async fn one_sweep_at_a_time_rings() {
     let later = NOW + SWEEP_LEASE / 2;
     assert!(takes("one", later).await);
     let over = later + SWEEP_LEASE + CLOCK_MARGIN;
-    assert!(!takes("two", over).await, "clocks may differ by so much");
+    assert!(!takes("two", over).await, "clocks may differ by this time");
     assert!(takes("two", over + Duration::from_millis(1)).await);
-    // A sweep that lost the lease does not release it.
+    // A sweep that has lost the lease cannot release it.
     ledger.sweep().sweep_release("one").await.unwrap();
     assert!(!takes("one", over).await);
     ledger.sweep().sweep_release("two").await.unwrap();

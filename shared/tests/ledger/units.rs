@@ -1,6 +1,6 @@
-//! The cost of each transition in write units, as DynamoDB itself reports it.
+//! Measures the cost of each transition in write units, as DynamoDB reports it.
 //!
-//! An update of an index key is a delete and a put in the index: two units.
+//! An update of an index key is a delete and a put in the index, so it costs two units.
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes>
 
 use std::sync::{Arc, Mutex};
@@ -77,12 +77,12 @@ impl Intercept for Meter {
                     panic!("a transaction on one table reports its cost once");
                 };
                 if !is_embedded() && told.table().is_none() {
-                    // Only the sum is reported.
+                    // The emulator reports only the sum.
                     return Ok(());
                 }
                 Some(told)
             } else {
-                // A read.
+                // The request is a read.
                 return Ok(());
             };
             self.add(told.expect("a write reports its cost"));
@@ -110,7 +110,7 @@ impl Meter {
         sum.1 += indexes;
     }
 
-    /// The units since the last call: of the table, and of its indexes.
+    /// Returns the units of the table and of its indexes since the last call.
     fn read(&self) -> (f64, f64) {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -136,7 +136,7 @@ impl Metered {
         }
     }
 
-    /// A new event, and a leased one. Their cost is not counted.
+    /// Stores a new event. Its cost is not counted.
     async fn open(&self, id: &str) -> EventKey {
         self.table.receive(&event(id)).await
     }
@@ -224,8 +224,8 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
 async fn a_poll_of_what_came_by_webhook_writes_nothing_and_the_other_order_once() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
-    // The refused puts cost a unit each, which DynamoDB does not report. A sync does not even try
-    // them.
+    // Each refused put costs a unit, which DynamoDB does not report. A sync does not send these
+    // puts.
     let poll = |id: &str| event_with(id, Via::BackupSync, "{}");
     metered.open("evt_1").await;
     assert!(ledger.seen(event("evt_1").key()).await.unwrap().is_some());
@@ -278,7 +278,7 @@ async fn what_a_run_counts_costs_a_few_units_whatever_it_counts() {
     assert_eq!(
         count(10_000, 30).await,
         (full, 0.0),
-        "the cost grows no further"
+        "the cost does not increase further"
     );
     let rhythm = ArrivalGaps {
         last: Some(NOW),

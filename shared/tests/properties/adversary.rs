@@ -1,9 +1,9 @@
-//! What must hold against an attacker who has captured valid requests, but does not know the
-//! secret.
+//! Tests the properties that must hold against an attacker. The attacker has captured valid
+//! requests, but does not know the secret.
 //!
-//! The generators use the freedom that each scheme leaves: the order and the escapes of form
-//! fields, repeated and additional fields, bytes that move from one part of the signed message to
-//! another, white space and additional keys of JSON, and headers that no signature covers.
+//! The generators make the changes that a scheme may allow. They change the order and the escapes
+//! of form fields, and repeat and add fields. They move bytes from one part of the signed message
+//! to another. They add white space and keys to JSON, and change headers that no signature covers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +19,14 @@ use shared::webhook::verify::{Arrival, Verifier};
 
 use super::support::{NOW, draft, each, replaced, secret, signature, verifiers};
 
-/// Whether each request has its own signature.
+/// Returns whether each request has its own signature.
 fn signs_each(scheme: &Scheme) -> bool {
     can_sign(scheme)
         && !matches!(scheme.kind, Kind::Token | Kind::Basic)
         && scheme.shared_proof.is_none()
 }
 
-/// Other bytes with the same signature never make another event that is processed.
+/// Other bytes with the same signature never result in a second event that Mitt processes.
 #[test]
 fn one_signature_is_one_event() {
     let verifiers = verifiers(signs_each);
@@ -68,7 +68,7 @@ fn one_signature_is_one_event() {
     }
 }
 
-/// A reply to a handshake never proves an event.
+/// A reply to a handshake is never a valid proof of an event.
 #[test]
 fn no_answer_to_a_handshake_is_a_signature() {
     let all = verifiers(|_| true);
@@ -100,7 +100,7 @@ fn no_answer_to_a_handshake_is_a_signature() {
     }
 }
 
-/// A genuine event is never taken for a handshake, whatever text it contains.
+/// Mitt never treats a genuine event as a handshake, whatever text the event contains.
 #[test]
 fn no_genuine_event_is_a_handshake() {
     let verifiers = verifiers(can_sign);
@@ -125,8 +125,8 @@ fn no_genuine_event_is_a_handshake() {
     }
 }
 
-/// The relevant behavior of the ledger: one row for each key, one for each mark, and only the first
-/// event of both is processed.
+/// The relevant behavior of the ledger. There is one row for each key and one row for each mark.
+/// Mitt processes only the first event with a key and a mark.
 #[derive(Default)]
 struct Inbox {
     keys: BTreeSet<String>,
@@ -151,7 +151,7 @@ impl Inbox {
     }
 }
 
-/// A signed request that contains this text.
+/// Returns a signed request that contains this text.
 fn genuine(verifier: &Verifier, secret: &Secret, text: &str, word: &str) -> Envelope {
     let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
     let mut envelope = draft(scheme, text.as_bytes(), word);
@@ -204,7 +204,7 @@ fn is_form(scheme: &Scheme) -> bool {
         || scheme.kind == Kind::Code(shared::webhook::preset::Code::Plivo)
 }
 
-/// Arbitrary texts, and texts like those in the handshakes of some providers.
+/// Generates arbitrary texts, and texts like those in the handshakes of some providers.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{0,24}",
@@ -229,18 +229,18 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A change of a captured request. It keeps the signature.
+/// A change of a captured request. The signature stays the same.
 #[derive(Clone, Debug)]
 enum Change {
     /// Reorders the fields of the form.
     Rotate(u8),
-    /// Escapes a character of the form that needs no escape, or the reverse.
+    /// Escapes a character of the form that needs no escape, or removes its escape.
     Escape(u8),
     /// Repeats a field.
     Repeat(u8),
     /// Adds a field.
     Add(String),
-    /// Makes the end of a value a field, or appends a field to the value before it.
+    /// Turns the end of a value into a field, or appends a field to the value before it.
     Split(u8, u8),
     Glue(u8),
     /// Moves bytes from the end of the URL to the beginning of the body, or the reverse.
@@ -319,7 +319,8 @@ impl Change {
             Self::Split(index, cut) => split(&mut pairs, at(index), *cut),
             Self::Glue(index) => glue(&mut pairs, at(index)),
             Self::UrlToBody(count) => {
-                // The path names the source, so another path is another source or an unknown one.
+                // The path names the source, so this change keeps the path and moves only bytes of
+                // the query.
                 let query = url.find('?').map_or(0, |at| url.len() - at);
                 let (rest, moved) = url.split_at(url.len() - usize::from(*count) % (query + 1));
                 whole = Some([moved.as_bytes(), &body].concat());
@@ -401,7 +402,7 @@ impl Change {
     }
 }
 
-/// The headers with a signature, which the attacker keeps unchanged.
+/// Returns the headers with a signature, which the attacker does not change.
 fn signature_names(scheme: &Scheme) -> Vec<String> {
     let from = std::iter::once(&scheme.sig.from).chain(&scheme.sig.also);
     let jwt = scheme.jwt.iter().map(|jwt| &jwt.from);
@@ -414,7 +415,8 @@ fn signature_names(scheme: &Scheme) -> Vec<String> {
         .collect()
 }
 
-/// A JSON body with other content. It keeps the signed fields if the signature is in the body.
+/// Returns a JSON body with other content. If the signature is in the body, the new body keeps the
+/// signed fields.
 fn with_signature(scheme: &Scheme, envelope: &Envelope, text: &str) -> Vec<u8> {
     let json: Result<serde_json::Value, _> = serde_json::from_slice(&envelope.body);
     match (json, &scheme.sig.from) {
@@ -450,7 +452,7 @@ fn respell(pair: &mut Vec<u8>) {
     *pair = [name, b"=", &spelled].concat();
 }
 
-/// Makes a field whose name begins in the value of another one.
+/// Creates a field whose name begins in the value of another field.
 fn split(pairs: &mut Vec<Vec<u8>>, index: usize, cut: u8) {
     let Some(at) = pairs[index].iter().position(|b| *b == b'=') else {
         return;
@@ -466,7 +468,7 @@ fn split(pairs: &mut Vec<Vec<u8>>, index: usize, cut: u8) {
     pairs.insert(index + 1, moved);
 }
 
-/// Joins two fields to one.
+/// Joins two fields into one field.
 fn glue(pairs: &mut Vec<Vec<u8>>, index: usize) {
     if index + 1 >= pairs.len() {
         return;
@@ -479,7 +481,8 @@ fn glue(pairs: &mut Vec<Vec<u8>>, index: usize) {
     pairs[index].extend(next);
 }
 
-/// The replies of a preset's handshakes to this text, at all locations that handshakes read.
+/// Returns the replies of a preset's handshakes to this text, at all locations that handshakes
+/// read.
 fn replies(verifier: &Verifier, secret: &Secret, text: &str) -> Vec<Reply> {
     let escaped = percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
     let queries = [
@@ -539,7 +542,7 @@ fn empty(method: &str) -> Envelope {
     }
 }
 
-/// All texts of a reply, whole and in parts.
+/// Returns all texts of a reply, and the parts of these texts.
 fn texts_of(reply: &Reply) -> Vec<String> {
     let mut texts: Vec<String> = reply.headers.values().cloned().collect();
     texts.push(reply.body.clone());
@@ -558,7 +561,7 @@ fn texts_of(reply: &Reply) -> Vec<String> {
                 .collect::<Vec<_>>()
         })
         .collect();
-    // The text after the first `=` can contain more of them.
+    // The text after the first `=` can contain more `=` characters.
     let after: Vec<String> = texts
         .iter()
         .filter_map(|text| Some(text.split_once('=')?.1.to_owned()))
@@ -569,7 +572,7 @@ fn texts_of(reply: &Reply) -> Vec<String> {
     texts
 }
 
-/// Requests over the text of the handshake, with the reply as their signature.
+/// Returns requests with the text of the handshake, and with the reply as the signature.
 fn forgeries(scheme: &Scheme, other: &Secret, text: &str, answer: &str) -> Vec<Envelope> {
     if !can_sign(scheme) {
         return Vec::new();
@@ -596,7 +599,7 @@ fn forgeries(scheme: &Scheme, other: &Secret, text: &str, answer: &str) -> Vec<E
         .collect()
 }
 
-/// The presets that had weak messages or handshakes are among the tested ones.
+/// Checks that the tests include the presets that had weak messages or handshakes.
 #[test]
 fn presets_with_handshakes_and_loose_messages_are_looked_at() {
     let ids: Vec<String> = verifiers(signs_each)

@@ -1,5 +1,5 @@
-//! Properties of all providers whose requests Mitt can sign: valid requests are accepted, and
-//! changed ones are rejected.
+//! Tests the properties of all providers whose requests Mitt can sign. Mitt must accept valid
+//! requests, and reject changed requests.
 //!
 //! `MITT_CASES=n` sets the total number of cases for all providers.
 
@@ -40,7 +40,8 @@ fn signed_requests_are_accepted_and_changed_ones_rejected() {
     }
 }
 
-/// Every request gets a result without a panic, and none becomes an event.
+/// Mitt returns a result for every arbitrary request without a panic, and no such request becomes
+/// an event.
 #[test]
 fn no_unsigned_request_is_accepted_or_causes_a_panic() {
     let proving = |scheme: &Scheme| !matches!(scheme.kind, Kind::FetchBack | Kind::None);
@@ -88,7 +89,7 @@ fn holds(
     let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
     let (right, wrong) = (secret(scheme, text), secret(scheme, &format!("{text}x")));
     let draft = draft(scheme, bytes, word);
-    // Skips messages that are rejected even with a valid signature.
+    // Skips messages that Mitt rejects even with a valid signature.
     let shape = scheme.reject_message_regex.as_ref();
     prop_assume!(shape.is_none_or(|shape| !shape.is_match(&String::from_utf8_lossy(bytes))));
     for shape in &scheme.shapes {
@@ -118,7 +119,7 @@ fn holds(
         refused(verifier, "a changed body", &changed, &right)?;
     }
 
-    // Uses the proof of another request: same secret and time, another signature.
+    // Uses the proof of another request, which has the same secret and time, but another signature.
     let other = other(scheme, bytes, word);
     let other = signed(scheme, &right, other, NOW).unwrap();
     if scheme.sig.all || matches!(scheme.kind, Kind::Token | Kind::Basic) {
@@ -170,7 +171,8 @@ fn signature_is_checked(
     Ok(())
 }
 
-/// Changes the timestamp to that of a later request, and lets time pass.
+/// Changes the timestamp to the timestamp of a later request, and verifies the request outside its
+/// time window.
 fn time_is_checked(
     verifier: &Verifier,
     request: &Envelope,

@@ -1,4 +1,4 @@
-//! Requests that a provider could send, and functions that change them.
+//! Creates requests that a provider could send, and changes them.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,8 @@ pub(crate) fn each<S: Strategy>(
     let cases = (cases_in_all() / u32::try_from(of).unwrap()).max(1);
     let config = Config {
         cases,
-        // Messages that the scheme never accepts are rejected and generated again.
+        // If the scheme never accepts a message, the test rejects the message and generates another
+        // one.
         max_global_rejects: cases.saturating_mul(4).saturating_add(1024),
         failure_persistence: None,
         ..Config::default()
@@ -76,7 +77,7 @@ pub(crate) fn covers_body(scheme: &Scheme) -> bool {
         || claim.is_some()
 }
 
-/// The text of the signature alone, without the other fields of its header.
+/// Returns the text of the signature, without the other fields of its header.
 pub(crate) fn signature(scheme: &Scheme, request: &Envelope) -> Option<String> {
     if !matches!(scheme.kind, Kind::Hmac | Kind::Hash) {
         return None;
@@ -118,7 +119,7 @@ pub(crate) fn flipped(encoding: Encoding, text: &str, at: u16, bit: u8) -> Strin
     }
 }
 
-/// The request with all occurrences of a text replaced.
+/// Returns the request with all occurrences of a text replaced.
 pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
     let headers = request.headers.iter();
     let headers = headers.map(|(name, value)| (name, value.replace(old, new)));
@@ -133,7 +134,7 @@ pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
     }
 }
 
-/// A secret in the format of the scheme. Its label is the text.
+/// Returns a secret in the format of the scheme. The label of the secret is `text`.
 pub(crate) fn secret(scheme: &Scheme, text: &str) -> Secret {
     let value = match scheme.key {
         KeyForm::Utf8 | KeyForm::Sha1OfUtf8 | KeyForm::WhsecOrUtf8 => text.to_owned(),
@@ -146,7 +147,7 @@ pub(crate) fn secret(scheme: &Scheme, text: &str) -> Secret {
     Secret::new(text, value)
 }
 
-/// An unsigned request with all values that the scheme reads.
+/// Returns an unsigned request with all values that the scheme reads.
 pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let mut headers = named_headers(scheme, word);
     headers.retain(|(name, _)| !names(&scheme.sig.from).contains(name));
@@ -187,13 +188,13 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     }
 }
 
-/// A request that differs from the draft.
+/// Returns a request that differs from the draft.
 pub(crate) fn other(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let more = [bytes, b"&x"].concat();
     draft(scheme, &more, &format!("{word}2"))
 }
 
-/// All headers that the scheme names, with this value.
+/// Returns all headers that the scheme names, with this value.
 pub(crate) fn named_headers(scheme: &Scheme, value: &str) -> Vec<(String, String)> {
     let mut all: Vec<String> = names(&scheme.sig.from);
     all.extend(scheme.sig.also.iter().flat_map(names));

@@ -9,11 +9,12 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// Amazon Root CA 1 to 4 and the Starfield Services Root Certificate Authority G2, which sign the
-/// certificates of AWS's endpoints. <https://www.amazontrust.com/repository/>
+/// Amazon Root CA 1 to 4 and the Starfield Services Root Certificate Authority G2. The certificate
+/// chains of AWS's endpoints end in these root certificates.
+/// <https://www.amazontrust.com/repository/>
 const AMAZON: &[u8] = include_bytes!("roots.pem");
 
-/// The configuration of rustls with *ring*, as for all TLS in this crate.
+/// Returns a TLS configuration that uses *ring*, like all TLS in this crate.
 pub(super) fn config() -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
     let verifier = AmazonFirst {
@@ -32,9 +33,10 @@ pub(super) fn config() -> ClientConfig {
     config
 }
 
-/// Verifies with Amazon's root certificates first, and then with those of the system. The second
-/// step supports a partition with other root certificates, a proxy with its own, and
-/// `SSL_CERT_FILE`. Other connections need only five root certificates instead of 150.
+/// Verifies a server certificate with Amazon's root certificates. If this fails, it uses the root
+/// certificates of the operating system. The second step supports AWS partitions with other root
+/// certificates, proxies with their own root certificate, and `SSL_CERT_FILE`. All other
+/// connections need only five root certificates instead of 150.
 #[derive(Debug)]
 struct AmazonFirst {
     amazon: Option<Arc<WebPkiServerVerifier>>,
@@ -64,7 +66,8 @@ impl ServerCertVerifier for AmazonFirst {
             .get_or_init(|| verifier(&(self.read)(), &self.provider));
         let second = system.as_ref().map(judge);
         second.or(first).unwrap_or_else(|| {
-            let text = "found no root certificates on this system";
+            let text =
+                "found no root certificates on this system; install them or set SSL_CERT_FILE";
             Err(rustls::Error::General(text.to_owned()))
         })
     }
@@ -99,7 +102,7 @@ fn amazon() -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(AMAZON).flatten().collect()
 }
 
-/// `None` if no root certificate can be read.
+/// Returns `None` if no root certificate can be parsed.
 fn verifier(
     roots: &[CertificateDer<'static>],
     provider: &Arc<CryptoProvider>,
@@ -140,8 +143,8 @@ mod tests {
         assert_eq!(store.add_parsable_certificates(roots), (5, 0));
     }
 
-    /// A certificate of `endpoint.test`, and its root certificate. Both were made for this test and
-    /// are valid for a hundred years.
+    /// Returns a certificate of `endpoint.test` and its root certificate. Both certificates were
+    /// created for this test, and are valid for a hundred years.
     fn made_up() -> [CertificateDer<'static>; 2] {
         let pem = include_bytes!("made-up.pem");
         let both: Vec<_> = CertificateDer::pem_slice_iter(pem).flatten().collect();

@@ -1,19 +1,20 @@
-//! Checks which hosts and addresses may be called.
+//! Checks whether Mitt may call a host or an address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Resolves names itself, so that the client connects to the address that was checked.
+/// Checks hosts and addresses. It resolves names itself, so that the client connects to the address
+/// that was checked.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) allow_loopback: bool,
 }
 
 impl Guard {
-    /// Checks a URL before resolution. A host that is an IP address is never resolved, so this
-    /// function checks the address.
+    /// Checks a URL before the host is resolved. If the host is an IP address, the client never
+    /// resolves it, so this function also checks the address.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -30,7 +31,7 @@ impl Guard {
         }
         match address {
             Some(ip) if !self.allows(ip) => Err(format!(
-                "{ip} is not a public address; it must not be called"
+                "{ip} is not a public address; use a public address"
             )),
             _ => Ok(()),
         }
@@ -47,10 +48,13 @@ impl Resolve for Guard {
         Box::pin(async move {
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            // One private address is enough to reject the name: an attacker can mix it with public
-            // ones.
+            // One private address is enough to reject the name, because an attacker can mix private
+            // and public addresses.
             if let Some(bad) = found.iter().find(|address| !guard.allows(address.ip())) {
-                let text = format!("the name resolves to {}, not a public address", bad.ip());
+                let text = format!(
+                    "the name resolves to {}, which is not a public address",
+                    bad.ip()
+                );
                 return Err(text.into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
@@ -58,7 +62,7 @@ impl Resolve for Guard {
     }
 }
 
-/// Whether an address belongs to the public internet.
+/// Returns whether an address belongs to the public internet.
 /// <https://www.iana.org/assignments/iana-ipv4-special-registry>
 /// <https://www.iana.org/assignments/iana-ipv6-special-registry>
 fn is_public(ip: IpAddr) -> bool {
@@ -83,7 +87,8 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     !special
 }
 
-/// Only `2000::/3` is allocated. An address that embeds an IPv4 address is checked by that address.
+/// Only `2000::/3` is allocated. If an address embeds an IPv4 address, the check applies to the
+/// IPv4 address.
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     if let Some(v4) = ip.to_ipv4_mapped() {
         return is_public_v4(v4);
@@ -93,7 +98,7 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
             is_public_v4(embedded(high, low))
         }
-        // Teredo, documentation, and other special blocks of 2001::/23.
+        // Teredo and the other special blocks of 2001::/23, and 2001:db8::/32 for documentation.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
         [0x3fff, second, ..] if second < 0x1000 => false,
         [first, ..] => first & 0xe000 == 0x2000,

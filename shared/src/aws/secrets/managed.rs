@@ -1,8 +1,8 @@
-//! Secrets in AWS Secrets Manager, where a rotation moves labels between versions.
+//! Reads secrets from AWS Secrets Manager, in which a rotation moves labels between versions.
 //!
-//! Mitt reads them by references through Parameter Store, so the functions need no other client. It
-//! reads each version with its own call: a call for several parameters lists those without
-//! permission as missing.
+//! Mitt reads the secrets through Parameter Store by reference, so the functions need no client of
+//! Secrets Manager. It reads each version with a separate call. A call for several parameters would
+//! report a parameter as missing if the function has no permission to read it.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,11 @@ use serde::Deserialize;
 use super::Secret;
 use crate::base::clock::UnixMillis;
 
-/// The prefix of a reference. The name of a secret, a colon and the label of a version follow.
+/// The prefix of a reference. A slash, the id of the secret, a colon and the label of a version
+/// follow.
 const REFERENCE: &str = "/aws/reference/secretsmanager";
 
-/// The labels of live versions, and Mitt's words for them.
+/// The labels of live versions, and the names that Mitt uses for the labels.
 const STAGES: [(&str, &str); 3] = [
     ("AWSCURRENT", "current"),
     ("AWSPENDING", "pending"),
@@ -32,7 +33,7 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// Without a prefix, these secrets cannot be read.
+    /// If `prefix` is `None`, these secrets cannot be read.
     pub fn new(names: BTreeSet<String>, prefix: Option<&str>) -> Self {
         Self {
             names,
@@ -48,7 +49,7 @@ impl Managed {
         self.names.iter().map(String::as_str)
     }
 
-    /// The id of a secret in Secrets Manager.
+    /// Returns the id of a secret in Secrets Manager. Fails without a prefix.
     pub(super) fn id(&self, name: &str) -> anyhow::Result<String> {
         let prefix = self.prefix.as_deref().with_context(|| {
             format!(
@@ -60,13 +61,13 @@ impl Managed {
     }
 }
 
-/// The part of a version's id that labels show.
+/// Returns the part of a version id that labels show.
 pub fn short(version_id: &str) -> String {
     let legal = version_id.chars().filter(char::is_ascii_alphanumeric);
     legal.take(8).collect()
 }
 
-/// The live versions with their creation times, in Unix seconds.
+/// Reads the live versions, with their creation times in Unix seconds.
 pub(super) async fn read(
     ssm: &aws_sdk_ssm::Client,
     id: &str,
@@ -74,12 +75,12 @@ pub(super) async fn read(
     let [(stage, called), others @ ..] = STAGES;
     let current = version(ssm, id, stage, called).await?;
     // A rotation moves AWSPREVIOUS to the version that had AWSCURRENT. Because AWSPREVIOUS is read
-    // later, a rotation between the reads does not hide that version.
+    // after AWSCURRENT, that version is found even if a rotation happens between the reads.
     let others = others.map(|(stage, called)| version(ssm, id, stage, called));
     let others = try_join_all(others).await?;
     let mut found: Vec<(i64, Secret)> = Vec::new();
     for version in std::iter::once(current).chain(others).flatten() {
-        // After a rotation, AWSPENDING can stay on the version with AWSCURRENT.
+        // After a rotation, the version with AWSCURRENT can also keep the label AWSPENDING.
         let value = version.1.expose();
         if !found.iter().any(|(_, known)| known.expose() == value) {
             found.push(version);
@@ -112,8 +113,8 @@ async fn version(
     let at = parameter
         .last_modified_date()
         .map_or(0, aws_smithy_types::DateTime::secs);
-    // Without a version id, the time identifies the version, because a new version needs another
-    // label.
+    // If there is no version id, the time identifies the version, because each version needs a
+    // different label.
     let version = parameter.source_result().and_then(version_of);
     let version = version.unwrap_or_else(|| at.to_string());
     let since = (at > 0).then(|| UnixMillis(at * 1000));
@@ -121,20 +122,21 @@ async fn version(
     Ok(Some((at, secret)))
 }
 
-/// The documentation does not define which of the two errors a label without a version returns.
+/// Returns whether no version has the label. The documentation does not define which of the two
+/// errors this case returns.
 /// <https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html>
 fn is_missing(error: &GetParameterError) -> bool {
     error.is_parameter_not_found() || error.is_parameter_version_not_found()
 }
 
-/// The label of a value: version id and stage. A version keeps its value but changes its stage, so
-/// the version id takes the place of the slot.
+/// Returns the label of a value, which consists of the version id and the stage. The version id
+/// takes the place of the slot, because a version keeps its value but changes its stage.
 fn label(version: &str, called: &str) -> String {
     format!("{version}.{called}")
 }
 
-/// Whether two labels name the same value. A slot contains several values over time, so its labels
-/// have a number. A version has one value, whatever its stage.
+/// Returns whether two labels name the same value. A slot contains several values over time, so its
+/// labels have a number. A version always has the same value, so its stage does not matter.
 pub fn is_same(one: &str, other: &str) -> bool {
     let called = |label: &str| STAGES.iter().any(|(_, called)| *called == label);
     match (one.rsplit_once('.'), other.rsplit_once('.')) {
@@ -143,13 +145,13 @@ pub fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// Reads the version id from the response of Secrets Manager. The response repeats the secret, so
-/// neither the response nor a parse error is ever shown.
+/// Reads the version id from the response of Secrets Manager. The response contains the secret, so
+/// this function never shows the response or a parse error.
 fn version_of(source_result: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Origin {
-        /// The documentation spells it `VersionId`.
+        /// The documentation spells this field `VersionId`.
         #[serde(alias = "VersionId")]
         version_id: String,
     }

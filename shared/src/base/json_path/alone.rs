@@ -1,4 +1,4 @@
-//! Splits a document with an array into documents with one element each.
+//! Splits a document that contains an array into documents with one element each.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 
 use super::{JsonPath, NotThere, Step};
 
-/// A value matched by a path with `[*]`, and its document without the other elements.
+/// A value that a path with `[*]` matches, and its document without the other elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Alone<'j> {
-    /// The value at the path, or the element itself if the rest of the path matches nothing.
+    /// The value at the path. If the rest of the path matches nothing, this is the element itself.
     pub(crate) value: &'j RawValue,
     /// The remaining ranges of the document, in order.
     left: Vec<Range<usize>>,
@@ -21,7 +21,7 @@ impl Alone<'_> {
         self.left.iter().map(ExactSizeIterator::len).sum()
     }
 
-    /// The remaining document; `json` is the original one.
+    /// The remaining document. `json` is the original document.
     pub(crate) fn document(&self, json: &[u8]) -> Vec<u8> {
         let stretches = self.left.iter();
         let stretches = stretches.filter_map(|range| json.get(range.clone()));
@@ -30,7 +30,8 @@ impl Alone<'_> {
 }
 
 impl JsonPath {
-    /// Every element on the path, with its own document. `None` if there are more than `most`.
+    /// All elements on the path, each with its own document. `None` if there are more than `most`
+    /// elements.
     pub(crate) fn each_alone<'j>(
         &self,
         json: &'j [u8],
@@ -58,7 +59,7 @@ struct Taken<'j> {
     found: Vec<Alone<'j>>,
 }
 
-/// The part of the document that can contain an array, and the remaining ranges around it.
+/// The part of the document that can contain an array, and the remaining ranges around this part.
 struct Around<'a> {
     before: &'a [Range<usize>],
     here: Range<usize>,

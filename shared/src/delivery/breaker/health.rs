@@ -1,16 +1,16 @@
-//! Counts the results of the calls of one process to one destination: pure.
+//! Counts the results of the calls of one process to one destination. This module makes no calls.
 
 use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 
-/// Consecutive failures that open the breaker.
+/// The number of consecutive failures that opens the breaker.
 const IN_A_ROW: u32 = 5;
 
-/// The fewest calls in a minute for which the share of failures can open the breaker.
+/// Below this number of calls in a minute, the share of failures does not open the breaker.
 const ENOUGH: u32 = 20;
 
-/// The fewest calls in a minute for which a destination can count as strained.
+/// Below this number of calls in a minute, a destination does not count as strained.
 const SOME: u32 = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Counts a call; returns whether the destination counts as down.
+    /// Counts a call. Returns whether the destination counts as down.
     pub(super) fn note(&mut self, well: bool, now: UnixMillis) -> bool {
         if now.since(self.minute) >= MINUTE {
             (self.minute, self.calls, self.failures) = (now, 0, 0);
@@ -39,7 +39,7 @@ impl Health {
         self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
     }
 
-    /// Whether at least a fifth of the calls in the last minute failed, so that old events should
+    /// Whether at least a fifth of the calls in the current minute failed. Old events should then
     /// wait.
     pub(super) fn is_strained(&self, now: UnixMillis) -> bool {
         let recent = now.since(self.minute) < MINUTE;
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn half_of_twenty_in_a_minute_trip_it() {
         let second = Duration::from_secs(1);
-        // Every second one fails.
+        // Every second call fails.
         let half = (0..60).map(|call| call % 2 == 0);
         assert_eq!(trips(half.clone(), second), Some(20));
-        // Twenty of them take longer than a minute.
+        // Twenty calls take longer than a minute.
         assert_eq!(trips(half, Duration::from_secs(4)), None);
         let third = (0..600).map(|call| call % 3 != 0);
         assert_eq!(trips(third, second), None);

@@ -1,4 +1,4 @@
-//! The state of a breaker, and its transitions: pure.
+//! The state of a breaker, and its transitions. This module makes no calls.
 
 use std::time::Duration;
 
@@ -11,26 +11,27 @@ use crate::inbox::ledger::{Item, SCHEMA, item};
 /// How long a breaker stays open the first time.
 const FIRST: Duration = Duration::from_secs(30);
 
-/// The longest open time. Each consecutive opening lasts twice as long as the one before.
+/// The maximum open time. Each consecutive opening lasts twice as long as the previous one.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long a probe may take: longer than any call.
+/// The time that is reserved for a probe. It is longer than any call.
 const PROBE: Duration = Duration::from_secs(30);
 
-/// A destination that fails again within this time had not recovered.
+/// If a breaker opens again within this time after it closed, the openings count as consecutive.
 const RELAPSE: Duration = Duration::from_secs(120);
 
-/// The longest period over which the deferred events of a destination return.
+/// The maximum period over which the deferred events of a destination are retried.
 const SPREAD: Duration = Duration::from_secs(120);
 
-/// How long the item of a breaker is kept after it was last written or open.
+/// How long the item of a breaker is kept after its open time, or after the last write of a closed
+/// breaker.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BreakerState {
-    /// 0 if there is no item.
+    /// The revision of the item. 0 if there is no item.
     rev: u64,
-    /// The breaker is open until this time; `None` if it is closed.
+    /// The breaker is open until this time. `None` if it is closed.
     until: Option<UnixMillis>,
     /// The number of consecutive openings.
     opens: u32,
@@ -46,7 +47,7 @@ pub enum Position {
     Open {
         until: UnixMillis,
     },
-    /// The open time is over, and one call may probe the destination.
+    /// The open time is over. One call may probe the destination.
     Probing,
 }
 
@@ -59,7 +60,7 @@ impl BreakerState {
         }
     }
 
-    /// The answer for a caller that does not probe.
+    /// The result for a caller that does not probe.
     pub(super) fn pass(&self, now: UnixMillis) -> Pass {
         match self.until {
             None => Pass::Free,
@@ -70,7 +71,8 @@ impl BreakerState {
         }
     }
 
-    /// A process probes; the others wait until the probe must have ended.
+    /// The state while one process probes. The other processes wait until the probe must have
+    /// ended.
     pub(super) fn probed(&self, now: UnixMillis) -> Self {
         Self {
             until: Some(now + PROBE),
@@ -133,7 +135,7 @@ impl BreakerState {
         ])
     }
 
-    /// The condition of the next write, and the value that it refers to.
+    /// The condition of the next write, and the value that the condition needs.
     pub(super) fn condition(&self) -> (&'static str, Option<(String, AttributeValue)>) {
         match self.rev {
             0 => ("attribute_not_exists(pk)", None),
@@ -142,7 +144,7 @@ impl BreakerState {
     }
 }
 
-/// How long the nth consecutive opening lasts.
+/// The duration of the nth consecutive opening.
 fn interval(opens: u32) -> Duration {
     FIRST
         .saturating_mul(1 << opens.saturating_sub(1).min(10))
@@ -189,7 +191,7 @@ mod tests {
         assert_eq!(closed.opened(at(61), 0.0).opens, 3);
         let fallen = closed.opened(at(60 + 120), 0.0);
         assert_eq!(fallen.opens, 1);
-        // The time of the last recovery does not matter while the destination stays down.
+        // While the destination stays down, the time of the last recovery has no effect.
         assert_eq!(fallen.opened(at(60 + 240), 0.0).opens, 2);
     }
 

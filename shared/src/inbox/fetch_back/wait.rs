@@ -1,4 +1,4 @@
-//! An object that will be fetched, and the network of the notice that named it first.
+//! An object that waits for a fetch, and the network of the first notice that named it.
 
 use std::net::IpAddr;
 
@@ -8,26 +8,27 @@ use super::pk;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 
-/// An object that will be fetched.
+/// An object that waits for a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub object: String,
-    /// The object was fetched before: its notices are acknowledged, so it must be fetched again.
+    /// Whether the object was fetched before. The catcher acknowledges the notices of such an
+    /// object, so backup-sync must fetch it again.
     pub known: bool,
-    /// Time of the first notice.
+    /// The time of the first notice.
     pub at: UnixMillis,
     pub network: Network,
     /// The number of calls.
     pub tries: u32,
     pub tried_at: Option<UnixMillis>,
-    /// Why the last call failed.
+    /// The reason why the last call failed.
     pub error: Option<String>,
     pub(super) wanted: u64,
     pub(super) called: u64,
 }
 
 impl Wait {
-    /// A wait without a call so far.
+    /// An object for which no call has begun.
     pub fn new(object: &str, known: bool, network: Network, at: UnixMillis) -> Self {
         Self {
             object: object.to_owned(),
@@ -37,8 +38,8 @@ impl Wait {
             tries: 0,
             tried_at: None,
             error: None,
-            // Differs from the revisions of an earlier row, so that a slow call for that row cannot
-            // end this wait.
+            // The first revision is the time of the notice, so it differs from the revisions of an
+            // earlier row. A slow call for the earlier row then cannot end this wait.
             wanted: u64::try_from(at.0).unwrap_or(0).max(1),
             called: 0,
         }
@@ -62,7 +63,7 @@ impl Wait {
         ])
     }
 
-    /// Missing attributes get values with which the object is fetched.
+    /// Uses default values for missing attributes, so that backup-sync still fetches the object.
     pub(super) fn from_item(stored: &Item) -> Option<Self> {
         Some(Self {
             object: item::text(stored, "sk")?.strip_prefix("W#")?.to_owned(),
@@ -78,15 +79,16 @@ impl Wait {
     }
 }
 
-/// Groups of networks.
+/// The number of groups of networks.
 pub const GROUPS: u16 = 16;
 
-/// The network of a notice's sender, as a hash.
+/// The hash of the network of a notice's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(u16);
 
 impl Network {
-    /// The network of an address: its first 24 bits for IPv4, 48 bits for IPv6.
+    /// The network of an address: the first 24 bits of an IPv4 address, or the first 48 bits of an
+    /// IPv6 address.
     pub fn of(address: &str) -> Self {
         let hash = |bytes: &[u8]| {
             let digest = Sha256::digest(bytes);

@@ -1,12 +1,13 @@
-//! Later arrivals of an event by another path (`via`) than the one that created its row.
+//! Later arrivals of an event in another way (`via`) than the arrival that created its row.
 //!
-//! Usually the webhook arrives first, and the sync then lists the event again in each run until its
-//! overlap has passed. [`coverage`](crate::monitoring::coverage) counts these arrivals; they write
-//! nothing to the row. Only the rare order is recorded on the row, once for each other path: the
-//! sync found the event first, and the webhook arrived later.
+//! Usually the webhook arrives first, and each run of the sync lists the event again until the
+//! overlap has passed. [`coverage`](crate::monitoring::coverage) counts these arrivals, and the row
+//! does not change. The row records only rare arrivals, such as a webhook after the sync found the
+//! event. It records each other way once.
 //!
-//! The record is a separate attribute and not a history entry: a worker that settles the event
-//! writes the history as it was at the claim, so an entry added in between would be lost.
+//! The record is a separate attribute and not a history entry. A worker that settles the event
+//! writes the history that it read at the claim, so an entry that was added in between would be
+//! lost.
 
 use std::time::Duration;
 
@@ -16,16 +17,16 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::table::Returns;
 use crate::webhook::event::{Event, EventKey, Via};
 
-/// The time limit for recording an arrival. The write must not delay the reply to the provider or
-/// make the delivery fail.
+/// The time limit for recording an arrival. The write must not delay the response to the provider,
+/// and must not make the delivery fail.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A later arrival of an event by another path than the one that created its row.
+/// A later arrival of an event in another way than the arrival that created its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherArrival {
     pub via: Via,
-    /// When the event was received by that path. The time may be before the row was created: a
-    /// spilled event is received long before it is stored in the table.
+    /// When the event was received in this way. The time can be before the row was created, because
+    /// a spilled event is received long before it is stored in the table.
     pub at: UnixMillis,
 }
 
@@ -38,7 +39,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// When the event arrived by webhook; `None` if it did not.
+    /// When the event arrived by webhook, or `None` if it did not.
     pub fn by_webhook(&self) -> Option<UnixMillis> {
         if self.via == Via::Webhook {
             return Some(self.received_at);
@@ -49,8 +50,9 @@ impl Seen {
 }
 
 impl Ledger {
-    /// How an event arrived; `None` if it is not stored. The read is eventually consistent, at half
-    /// the price, as in [`has`](Self::has): do not base a decision on the result.
+    /// Returns how an event arrived, or `None` if it is not stored. The read is eventually
+    /// consistent, at half the price, as in [`has`](Self::has). Do not base a decision on the
+    /// result.
     pub async fn seen(&self, key: &EventKey) -> anyhow::Result<Option<Seen>> {
         let ways = Via::ALL.iter().map(|via| attribute(*via));
         let wanted: Vec<String> = ways.chain(["via".into(), "rcv".into()]).collect();
@@ -63,8 +65,8 @@ impl Ledger {
         Ok(found.as_ref().map(seen))
     }
 
-    /// Records on the row that the event also arrived by another path, if that is worth a write.
-    /// Errors are only logged: the event is durable with or without this record.
+    /// Records in the row that the event also arrived in another way, if the arrival is worth a
+    /// write. An error is only logged, because the event is durable without this record.
     pub(super) async fn record_other_arrival(&self, row: &Row, event: &Event) {
         let noted = row.also.iter().any(|also| also.via == event.via);
         if noted || !is_worth_a_write(row.via, event.via) {
@@ -79,7 +81,7 @@ impl Ledger {
         tracing::warn!(event.key = %row.key, error = reason, "could not record that event {} also arrived via {}", row.key, event.via);
     }
 
-    /// The condition holds once for each path; a failed condition is not an error. The update
+    /// Records an arrival, once for each way. A failed condition is not an error. The update
     /// returns no attributes, because the catcher has no permission to read rows.
     async fn write_other_arrival(&self, row: &Row, via: Via, at: UnixMillis) -> anyhow::Result<()> {
         let change = other_arrival(&attribute(via), row.via, at);
@@ -93,8 +95,8 @@ impl Ledger {
     }
 }
 
-/// A sync usually lists events that already arrived by webhook, so that arrival says nothing new. A
-/// second arrival by the same path is a duplicate.
+/// Whether an arrival is worth a write. A sync usually lists events that already arrived by
+/// webhook, so these arrivals are not recorded. A second arrival in the same way is a duplicate.
 fn is_worth_a_write(first: Via, again: Via) -> bool {
     first != again && again != Via::BackupSync
 }
@@ -109,7 +111,7 @@ fn seen(row: &Item) -> Seen {
     }
 }
 
-/// Each path has its own attribute, so that two concurrent writes cannot conflict.
+/// Each way has its own attribute, so that two concurrent writes cannot conflict.
 fn attribute(via: Via) -> String {
     format!("also_{via}")
 }

@@ -1,4 +1,4 @@
-//! The audit log of operators' actions. An entry is written before its action, and read by time.
+//! The audit log of operators' actions. The entry of an action is written before the action.
 
 use super::Operations;
 use anyhow::Context as _;
@@ -6,10 +6,10 @@ use anyhow::Context as _;
 use super::{Item, item};
 use crate::base::clock::UnixMillis;
 
-/// The most entries that one read scans, including entries that are not wanted.
+/// The maximum number of entries that one read scans, including entries that the caller rejects.
 const MOST: usize = 10_000;
 
-/// The most months that one read scans. Each month is a separate query.
+/// The maximum number of months that one read scans. Each month is a separate query.
 const MOST_MONTHS: usize = 120;
 
 /// An action that an operator is about to take.
@@ -43,7 +43,7 @@ pub struct AuditEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditLog {
     pub found: Vec<AuditEntry>,
-    /// Whether more entries exist than the limit of the request, or than one read scans.
+    /// Whether more entries may exist, because the limit of the request or of one read was reached.
     pub more: bool,
 }
 
@@ -69,8 +69,8 @@ impl Operations<'_> {
         Ok(())
     }
 
-    /// Returns the entries from `from` to `to`, both inclusive, newest first: at most `limit` of
-    /// those that match `wanted`.
+    /// Returns the entries from `from` to `to`, both inclusive, newest first. Returns only entries
+    /// that `wanted` accepts, and at most `limit` of them.
     pub async fn audit_log(
         self,
         from: UnixMillis,
@@ -121,7 +121,7 @@ fn partition(month: &str) -> String {
     format!("LOG#{month}")
 }
 
-/// `yyyymm` in UTC.
+/// The month of a time, as `yyyymm` in UTC.
 fn month(at: UnixMillis) -> String {
     at.hour()[..6].to_owned()
 }

@@ -1,5 +1,5 @@
-//! Bodies of events. All but small bodies are stored apart from the state rows: DynamoDB bills an
-//! update by the size of the whole item, and a state row is updated several times.
+//! Bodies of events. Only a small body is stored in its state row. DynamoDB bills an update by the
+//! size of the whole item, and a state row is updated several times.
 
 mod packed;
 
@@ -50,7 +50,7 @@ pub struct Body(pub Bytes);
 pub enum MissingBody {
     /// The body expired or was erased.
     Gone,
-    /// The stored body differs from the received one.
+    /// The stored body differs from the received body.
     Damaged,
 }
 
@@ -88,7 +88,7 @@ impl Ledger {
             ("n".to_owned(), item::n(placed.len)),
         ]);
         // A second delivery must not give a held body an expiry time. It must not hold an expiring
-        // body either: the state row may already be settled.
+        // body either, because the state row may already be settled.
         let condition = if held {
             body.insert("held".into(), item::n(1));
             "attribute_not_exists(pk)"
@@ -103,8 +103,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Prepares the body for its row. A body that is too large for a row is durable in the bucket
-    /// when this returns.
+    /// Prepares the body for its row. If the body is too large for a row, it is durable in the
+    /// bucket when this method returns.
     pub async fn store_body(&self, event: &Event) -> anyhow::Result<StoredBody> {
         let len = event.body.len();
         if len <= LARGEST_WITH_DICTIONARY {
@@ -122,7 +122,7 @@ impl Ledger {
         let (s3, bucket) = self
             .bodies
             .as_ref()
-            .context("a large body, but no bucket is configured")?;
+            .context("the body does not fit into the table, and no bucket is configured")?;
         let key = bucket_key(&event.key, &event.sha, packed.encoding);
         let put = s3
             .put_object()
@@ -132,7 +132,7 @@ impl Ledger {
             .tagging(self.body_tag(event.key.source()))
             .body(packed.bytes.into())
             .send();
-        // Boxed: otherwise the future grows by 10 KB for small bodies, too.
+        // Without the box, the future would grow by 10 KB even for small bodies.
         let put = Box::pin(put).await;
         put.context("put the body into the bucket")?;
         let at = BodyLocation::Bucket(key);
@@ -167,7 +167,7 @@ impl Ledger {
             .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, &sha)))
     }
 
-    /// The body of an event that has no row yet, if it is in the bucket.
+    /// Returns the body of an event that has no row yet, if the body is in the bucket.
     pub(super) async fn stored_body(
         &self,
         placed: &StoredBody,
@@ -185,7 +185,7 @@ impl Ledger {
         let (s3, bucket) = self
             .bodies
             .as_ref()
-            .context("a large body, but no bucket is configured")?;
+            .context("the body is in the bucket, but no bucket is configured")?;
         let object = match s3.get_object().bucket(bucket).key(key).send().await {
             Ok(object) => object,
             Err(error)
@@ -216,8 +216,8 @@ pub(super) fn body_sk(sha: &Sha) -> String {
     format!("B#{}", &sha.hex()[..16])
 }
 
-/// The suffix of an object key whose body is compressed. The bytes cannot tell: an uncompressed
-/// body may begin with the same bytes as a compressed one.
+/// The suffix of an object key whose body is compressed. The bytes do not show whether they are
+/// compressed, because an uncompressed body can begin with the same bytes as a compressed one.
 const ZSTD: &str = ".zst";
 
 fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
@@ -228,7 +228,7 @@ fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
     format!("{}{}{ending}", bucket_folder(key), sha.hex())
 }
 
-/// The folder with every body received under this key, so that an erasure finds all of them. The
+/// The folder of all bodies that were received under this key, so that an erasure finds them. The
 /// name has no date, because a second delivery may arrive on another day.
 pub(super) fn bucket_folder(key: &EventKey) -> String {
     let pk = Sha::of(key.pk().as_bytes()).hex();

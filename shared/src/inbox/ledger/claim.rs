@@ -1,4 +1,5 @@
-//! Claims: a worker takes an event, and only this worker may write its row until the lease ends.
+//! How a worker claims an event. After a claim, only this worker may write the row until its lease
+//! ends.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::webhook::event::EventKey;
 /// settled only once.
 #[derive(Debug)]
 pub struct Lease {
-    /// The row as written by the successful claim.
+    /// The row after the claim.
     pub row: Row,
     pub(super) item: Item,
     pub(super) owner: String,
@@ -25,24 +26,25 @@ pub struct Lease {
 #[derive(Debug)]
 pub enum Claim {
     Leased(Box<Lease>),
-    /// The event is done, a dead letter or quarantined: there is nothing to do.
+    /// The event is done, a dead letter or quarantined. The worker has nothing to do.
     Settled(State),
     /// Another worker holds the lease.
     Held,
-    /// The lease of another worker expired, and the caller asked not to take over.
+    /// The lease of another worker expired, and the caller passed [`ExpiredLease::Leave`].
     Abandoned,
-    /// The next attempt is due later. The sweep or another message triggers it.
+    /// The next attempt is due at this time. The sweep or another message starts it.
     NotDue(UnixMillis),
     /// No attempts are left. The event is now a dead letter.
     Exhausted,
     /// The event does not exist, or no longer exists.
     Missing,
-    /// A newer release wrote the row. It stays unchanged for a worker that knows its version.
+    /// A newer release wrote the row, with this version. The row is unchanged, so that a worker of
+    /// the newer release can process it.
     TooNew(u32),
 }
 
-/// What to do with an event whose worker did not return before the lease expired. The event itself
-/// may have crashed that worker.
+/// What a claim does if the lease expired before the worker settled the event. The event itself may
+/// have crashed that worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiredLease {
     TakeOver,
@@ -67,8 +69,8 @@ pub(super) enum Refusal {
 }
 
 impl Lease {
-    /// Whether the lease is still valid, with a margin for clock differences. Check it before a
-    /// step that no other worker may start at the same time.
+    /// Whether the lease is still valid, with a margin for clock differences. The worker must check
+    /// this before each step that no other worker may start at the same time.
     pub fn holds(&self, now: UnixMillis) -> bool {
         now < self.until - CLOCK_MARGIN
     }
@@ -82,7 +84,7 @@ impl Lease {
         &self.owner
     }
 
-    /// Adds a remark to the history entry of this attempt, beside its outcome.
+    /// Adds a remark to the history entry of this attempt, in addition to its outcome.
     pub fn annotate(&mut self, remark: &'static str) {
         self.annotation = Some(remark);
     }
@@ -123,8 +125,8 @@ impl Ledger {
         let pk = key.pk();
         let owner = owner(worker)?;
         let until = now + lease;
-        // Each retry means that the row changed after it was read. After four rounds, treat the
-        // event as held by another worker.
+        // The loop repeats only if the row changed between two requests. After four tries, the
+        // event counts as held by another worker.
         for _ in 0..4 {
             let old = match self
                 .change(&pk, transition::claim(&owner, now, until, attempts))
@@ -172,7 +174,7 @@ impl Ledger {
     }
 }
 
-/// Derives the reason why a claim failed from the row that its condition was checked against.
+/// Derives from the row why the condition of the claim failed.
 pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) -> Refusal {
     if row.state == State::Processing && row.owner.as_deref() == Some(owner) {
         return Refusal::Own;
@@ -190,8 +192,8 @@ pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) ->
         (State::Processing, _) if !row.lease_is_over(now) => Refusal::Held,
         (_, Some(reason)) => Refusal::Exhaust { seen, reason },
         (State::Processing, None) => Refusal::TakeOver { seen },
-        // DynamoDB returned the row that failed the condition. If attempts are left, the only
-        // remaining reason is that the next attempt is not due yet.
+        // The condition of the claim failed for this row. If attempts are left, the only possible
+        // reason is that the next attempt is not due yet.
         (State::Received | State::Failed, None) => row.due.map_or(Refusal::Held, Refusal::NotDue),
     }
 }

@@ -5,16 +5,16 @@
 //! then records the kind of conflict, who decided and why.
 //!
 //! An attacker can send a captured request again any number of times, so the number of quarantined
-//! events is limited. The second and every later copy of one conflict adds to a counter and writes
-//! no row and no body. Different contents have a limit for each id, body or signature that they
-//! conflict with, and for each source and day. Mitt does not acknowledge an event beyond a limit:
-//! see [`TooManyConflicts`].
+//! events is limited. The second and every later copy of one conflict only increases a counter, and
+//! adds no row and no body. The number of different contents in a day is limited for each id, body
+//! or signature that they conflict with, and for each source. Mitt does not acknowledge an event
+//! above a limit, as [`TooManyConflicts`] describes.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
 //! | copies of a quarantined event | `Q#{source}#A#{hash of the conflict}` | `C`: `ek` names the row, `n` counts later copies, `last` is the time of the newest copy |
 //! | quarantined events of a day | `Q#{source}#{yyyymmdd}` | `A` |
-//! | quarantined events of a day for one id, or one body | same | `A#{32 hex digits}` |
+//! | quarantined events of a day for one id, body or signature | same | `A#{32 hex digits}` |
 
 use std::fmt;
 use std::time::Duration;
@@ -26,12 +26,12 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::queue::WorkMessage;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
-/// Limit of different contents that are quarantined in a day for one id, or for one body. A
-/// provider reuses an id only a few times. A captured request has as many variants as its signature
-/// scheme allows.
+/// The maximum number of different contents that are quarantined in a day for one id, body or
+/// signature. A provider reuses an id only a few times. An attacker can make as many variants of a
+/// captured request as the signature scheme allows.
 pub const MOST_OF_ONE: u32 = 16;
 
-/// Limit of quarantined events of a source in a day.
+/// The maximum number of quarantined events of a source in a day.
 pub const MOST_OF_DAY: u32 = 500;
 
 /// How long the counters of a day are kept.
@@ -40,7 +40,7 @@ const KEEP_TALLY: Duration = Duration::from_secs(2 * 24 * 3600);
 /// Why an event is quarantined.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
-    /// Another event with the same id has another content.
+    /// An earlier event has the same id and another content.
     OtherBody,
     /// The body with this hash was received before under another id.
     KnownBody(Sha),
@@ -65,17 +65,17 @@ impl Why {
         }
     }
 
-    /// The identity of the conflict: the same for all copies of it, and different for all others.
-    /// An unsigned id is not part of the identity. With a signed id, the same content under two ids
-    /// is two conflicts.
+    /// The identity of the conflict. All copies of a conflict have the same identity, and two
+    /// different conflicts have different identities. An unsigned id is not part of the identity.
+    /// With a signed id, the same content under two ids is two conflicts.
     fn conflict(self, event: &Event) -> Sha {
         let of = self.of(event);
         Sha::of(&[of.0.as_slice(), &event.content.0].concat())
     }
 }
 
-/// The limit of quarantined events for this id, body or source is reached today. The event is not
-/// stored, so it must not be acknowledged: the reply asks the provider to retry.
+/// The limit of quarantined events for this id, body, signature or source is reached today. The
+/// event is not stored, so it must not be acknowledged. The response asks the provider to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyConflicts {
     key: EventKey,
@@ -87,7 +87,7 @@ impl fmt::Display for TooManyConflicts {
         let Self { key, most } = self;
         write!(
             f,
-            "{key} conflicts with another event, and the limit of {most} quarantined events is reached today"
+            "{key} conflicts with another event, and today's limit of {most} quarantined events is reached"
         )
     }
 }
@@ -101,7 +101,7 @@ pub enum Decided {
     Made(Box<Row>),
     /// The event is not quarantined, or no longer quarantined. Nothing was changed.
     NotQuarantined(State),
-    /// The body was erased, expired or is damaged, so the event cannot be processed.
+    /// The body was erased, has expired or is damaged, so the event cannot be processed.
     MissingBody,
     Missing,
 }
@@ -119,7 +119,7 @@ impl Decided {
     }
 }
 
-/// What an operator decides.
+/// The decision of an operator.
 #[derive(Clone, Copy)]
 enum Decision {
     Release,
@@ -127,8 +127,8 @@ enum Decision {
 }
 
 impl Ledger {
-    /// Quarantines an event. The event is durable when this returns: in its own row or, if it is a
-    /// copy, in the row of the first one.
+    /// Quarantines an event. When this method returns, the event is durable in its own row. If the
+    /// event is a copy, it is durable in the row of the first copy.
     pub(super) async fn quarantine(
         &self,
         event: &Event,
@@ -152,7 +152,7 @@ impl Ledger {
         let (key, known) = self.put_conflict(event, placed, why, now).await?;
         let change = transition::conflict::expect_copies(&key.pk(), expires);
         if let Err(error) = self.change_item(&copies, "C", change).await {
-            // Without the counter, the existing row still identifies the next copy.
+            // Without the counter, the put of the next copy still finds the existing row.
             tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not create the counter for copies of {key}");
         }
         Ok(if known {
@@ -162,8 +162,8 @@ impl Ledger {
         })
     }
 
-    /// Checks the limit of the conflicting id or body first, so that one captured request cannot
-    /// use more of the source's limit than its own.
+    /// Checks the limit of the conflicting id, body or signature first. So the variants of one
+    /// captured request can use at most `MOST_OF_ONE` of the source's limit.
     async fn count_conflict(&self, event: &Event, why: Why, now: UnixMillis) -> anyhow::Result<()> {
         let pk = format!("Q#{}#{}", event.key.source(), &now.hour()[..8]);
         let of_one = format!("A#{}", &why.of(event).hex()[..32]);
@@ -177,7 +177,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the key of the row, and whether the row already held the event.
+    /// Stores a quarantined event. Returns the key of the row, and whether the row already existed.
     async fn put_conflict(
         &self,
         event: &Event,
@@ -190,7 +190,8 @@ impl Ledger {
             event.key.conflicting_whole(&event.content),
         ];
         for key in keys {
-            // A separate object, so that erasing one event keeps the body of the other.
+            // The quarantined event gets its own object, so that an erasure of one event keeps the
+            // body of the other.
             let own = if placed.is_in_bucket() && !event.body.is_empty() {
                 Some(self.store_body(&event.under(key.clone())).await?)
             } else {
@@ -202,7 +203,7 @@ impl Ledger {
             let known = match refusal {
                 None | Some(Refusal::Own) => false,
                 Some(Refusal::Known(_)) => true,
-                // A different content whose hash begins with the same digits.
+                // The row belongs to a different content whose hash begins with the same digits.
                 Some(Refusal::OtherBody) => continue,
             };
             if let (Some(_), BodyLocation::Bucket(first)) = (&own, &placed.at) {
@@ -216,8 +217,9 @@ impl Ledger {
         )
     }
 
-    /// Releases a quarantined event for processing, once, with its original time of receipt. The
-    /// caller sends the work message; otherwise the sweep sends it.
+    /// Releases a quarantined event for processing. An event can be released only once, and keeps
+    /// its time of receipt. The caller sends the work message. If that message is lost, the sweep
+    /// sends another one.
     pub async fn release(
         &self,
         key: &EventKey,
@@ -247,7 +249,7 @@ impl Ledger {
     ) -> anyhow::Result<Decided> {
         let pk = key.pk();
         let mut ours: Option<Moment> = None;
-        // Retry if the row changes between the read and the write.
+        // The loop repeats if the row changes between the read and the write.
         for _ in 0..4 {
             let Some(item) = self.get(&pk, "M").await? else {
                 return Ok(Decided::Missing);
@@ -278,7 +280,7 @@ impl Ledger {
             };
             if let Write::Applied(item) = self.change(&pk, change).await? {
                 let row = Row::read(&item.unwrap_or_default())?;
-                // The event may have waited so long that its body is about to expire.
+                // The event may have waited so long that its body expires soon.
                 self.hold_if_old(&row, now).await;
                 return Ok(Decided::Made(Box::new(row)));
             }
@@ -288,8 +290,8 @@ impl Ledger {
     }
 }
 
-/// History entries for the decision and for the reason of the quarantine, which the decision
-/// removes from the row.
+/// Returns a history entry for the reason of the quarantine, and one for the decision. The decision
+/// removes or replaces the reason attribute of the row.
 fn moments(decision: Decision, row: &Row, by: By<'_>, now: UnixMillis) -> [Moment; 2] {
     let short = |text: &str| text.chars().take(200).collect::<String>();
     let moment = |at, what: &str, owner: &str, note: &str| Moment {
@@ -297,7 +299,7 @@ fn moments(decision: Decision, row: &Row, by: By<'_>, now: UnixMillis) -> [Momen
         what: what.to_owned(),
         attempt: 0,
         lease_until: None,
-        // `|` separates the parts of an entry, and more parts follow the owner.
+        // `|` separates the parts of an entry, and another part follows the owner.
         owner: short(owner).replace('|', "/"),
         note: short(note),
     };

@@ -12,7 +12,7 @@ use crate::base::clock::UnixMillis;
 /// The position at which the next run starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// When the last complete run began; `None` before the first.
+    /// When the last complete run began, or `None` before the first complete run.
     pub at: Option<UnixMillis>,
     /// The position of a run that stopped early.
     pub page: Option<ResumePoint>,
@@ -41,12 +41,12 @@ pub struct SyncLease {
     pub cursor: Cursor,
 }
 
-/// The sync records of a source: its cursor, and the spans that it could not read.
+/// The sync records of a source: its cursor, and the spans that the sync could not read.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncStore<'l>(&'l Ledger);
 
 impl Ledger {
-    /// The sync records of a source: its cursor, and the spans that it could not read.
+    /// The sync records of a source: its cursor, and the spans that the sync could not read.
     pub fn sync(&self) -> SyncStore<'_> {
         SyncStore(self)
     }
@@ -61,8 +61,8 @@ impl Deref for SyncStore<'_> {
 }
 
 impl SyncStore<'_> {
-    /// Takes the cursor of a source; `None` if another run holds it. Two parallel runs would lose
-    /// no events, but would send each request twice.
+    /// Takes the lease of a source's cursor. Returns `None` if another run holds the lease. Two
+    /// parallel runs would lose no events, but would send each request twice.
     pub async fn sync_lease(
         self,
         source: &str,
@@ -73,7 +73,7 @@ impl SyncStore<'_> {
         let change = transition::sync::lease(owner, now, now + lease);
         let item = match self.change_item(&pk(source), "CURSOR", change).await? {
             Write::Applied(Some(item)) => item,
-            // The first try of our own request succeeded, and its response was lost.
+            // An earlier try of this write took the lease, but its response was lost.
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
@@ -91,8 +91,8 @@ impl SyncStore<'_> {
         Ok(item.map(|item| Cursor::of(&item)).unwrap_or_default())
     }
 
-    /// Returns when the sync of a source last began; `None` if it never began, or only under an
-    /// older version.
+    /// Returns when the sync of a source last began. Returns `None` if it never began, or began
+    /// only under an older version that does not store this time.
     pub async fn sync_served(self, source: &str) -> anyhow::Result<Option<UnixMillis>> {
         let item = self
             .table
@@ -101,8 +101,8 @@ impl SyncStore<'_> {
         Ok(item.and_then(|item| item::time(&item, "srv")))
     }
 
-    /// Records that every event up to this page is in the ledger. Returns `false` if another run
-    /// took over.
+    /// Records that every event before the next page is in the ledger. Returns `false` if another
+    /// run has taken over the lease.
     pub async fn sync_page(
         self,
         lease: &SyncLease,
@@ -114,7 +114,8 @@ impl SyncStore<'_> {
         self.move_cursor(lease, change).await
     }
 
-    /// Ends a complete run that began at `started`. Returns `false` if another run took over.
+    /// Ends a complete run that began at `started`. Returns `false` if another run has taken over
+    /// the lease.
     pub async fn sync_advance(
         self,
         lease: SyncLease,
@@ -125,7 +126,7 @@ impl SyncStore<'_> {
         self.end_run(&lease, started, change).await
     }
 
-    /// The same, with the position from which the next run continues.
+    /// Like `sync_advance`, but also stores the position from which the next run continues.
     pub async fn sync_advance_to(
         self,
         lease: SyncLease,
@@ -148,7 +149,7 @@ impl SyncStore<'_> {
             .await?
         {
             Write::Applied(_) => Ok(true),
-            // The first try of our own write succeeded, and its response was lost: no run has taken
+            // An earlier try of this write succeeded, but its response was lost. No run has taken
             // the lease since.
             Write::Refused(Some(item)) => Ok(item::number(&item, "epoch") == Some(lease.epoch)
                 && item::time(&item, "cur") == Some(started)
@@ -157,7 +158,7 @@ impl SyncStore<'_> {
         }
     }
 
-    /// Ends a run that the next run continues.
+    /// Ends a run before its last page. The next run continues from the stored page.
     pub async fn sync_release(self, lease: SyncLease) -> anyhow::Result<()> {
         let change = transition::sync::release(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
@@ -195,7 +196,8 @@ impl Cursor {
         });
         Self {
             at,
-            // A run that began before the cursor cannot advance it, and would be resumed forever.
+            // A run that began before the cursor cannot advance it. Without this filter, each later
+            // run would resume it again.
             page: paused.filter(|paused| at.is_none_or(|at| paused.started >= at)),
             mark: item::text(item, "mk").map(str::to_owned),
         }

@@ -1,5 +1,5 @@
 //! Counts of dead letters and quarantined events, from their partitions of the `work` index. The
-//! counts do not use the queue: SQS cannot show a message without receiving it.
+//! counts do not use a queue, because a message in SQS can be read only by receiving it.
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::Select;

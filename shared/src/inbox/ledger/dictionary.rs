@@ -1,8 +1,8 @@
 //! The zstd dictionary for stored bodies: the text that documented webhooks have in common.
 //!
-//! A dictionary never changes: bodies that were compressed with it cannot be read without it. A
-//! better dictionary gets its own number. A release does not write with a dictionary that the
-//! previous release cannot read.
+//! A dictionary never changes, because bodies that were compressed with it cannot be read without
+//! it. A better dictionary gets a new number. A release does not compress with a dictionary that
+//! the previous release does not know.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,18 +14,19 @@ use zstd::stream::read::Decoder;
 
 use super::body::LEVEL;
 
-/// Webhooks of some providers in their documented shape, with made-up values: one example of each
-/// type, on one line or indented, as the provider sends it.
+/// Example webhooks of some providers, in the documented format and with made-up values. The file
+/// has one example of each type, on one line or indented, as the provider sends it.
 const FIRST: &[u8] = include_bytes!("../../../dictionaries/1.txt");
 
-/// Prepared once per process: preparing takes longer than compressing a body.
+/// The dictionary is prepared once per process, because the preparation takes longer than
+/// compressing a body.
 static PACKING: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(FIRST, LEVEL));
 static UNPACKING: LazyLock<DecoderDictionary<'static>> =
     LazyLock::new(|| DecoderDictionary::copy(FIRST));
 
 thread_local! {
-    /// Reused, because the tables of a compressor are as large as a hundred bodies.
+    /// The compressor is reused, because its tables are as large as a hundred bodies.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 

@@ -1,9 +1,9 @@
-//! Erases the content of an event, and keeps the record that it arrived and what was done.
+//! Erases the content of an event, and keeps the record of its arrival and of its processing.
 //!
-//! The row keeps its key, the hash of its body, and its history without texts, so that a second
-//! delivery is still recognised. Two copies outlive an erasure: backups of the table, for 35 days
-//! with point-in-time recovery; and, if the provider sends the event again, a body that is too
-//! large for the row, until it expires.
+//! The row keeps its key, the hash of its body, and its history without texts, so that Mitt still
+//! recognizes a second delivery. Two copies can outlast an erasure. Backups of the table with
+//! point-in-time recovery stay for 35 days. If the provider sends the event again and its body is
+//! too large for the row, the new body stays until it expires.
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -23,7 +23,7 @@ pub enum Erased {
     Missing,
 }
 
-/// The operator who erases, and the reason. Both are stored in the row.
+/// The operator who changes an event, and the reason. Both are stored in the row.
 #[derive(Clone, Copy, Debug)]
 pub struct By<'b> {
     pub who: &'b str,
@@ -41,7 +41,7 @@ impl Ledger {
     ) -> anyhow::Result<Erased> {
         let pk = key.pk();
         let keep = self.retention(key.source()).rows;
-        // Retries a few times if the row changes between read and write.
+        // The loop repeats if the row changes between the read and the write.
         for _ in 0..4 {
             let Some(old) = self.get(&pk, "M").await? else {
                 return Ok(Erased::Missing);
@@ -52,8 +52,8 @@ impl Ledger {
             }
             let change = transition::erase(&row, &Scrubbed::of(&row, &old, by, now), now, keep);
             if let Write::Applied(_) = self.change(&pk, change).await? {
-                // Only after the write: until then, a worker with the body could still hold the
-                // event.
+                // The bodies are deleted only after the write. Until then, a worker can claim the
+                // event and read its body into memory.
                 self.delete_bodies(&row).await?;
                 return Ok(Erased::Gone);
             }

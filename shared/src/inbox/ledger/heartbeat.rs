@@ -27,7 +27,7 @@ impl Operations<'_> {
         Ok(())
     }
 
-    /// Returns each task that has ever finished, with the time of its last run.
+    /// Returns each task that has ever finished, with the time at which its last run finished.
     pub async fn heartbeats(self) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
         let answer = self
             .table

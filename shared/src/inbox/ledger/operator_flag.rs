@@ -2,9 +2,9 @@
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `SYS` | `PAUSE#{source}`, `ROTATION#{secret}` | `nid` the id of the flag, `who` set it, `why`, `at` the time; `doc` details. Without `nid` no flag is set |
+//! | `SYS` | `PAUSE#{source}`, `ROTATION#{secret}` | `nid` (id), `who` (operator), `why`, `at` (time) and `doc` (details). Without `nid`, no flag is set |
 //!
-//! Each item holds one flag at a time, and an operator clears only the flag that was read. If two
+//! Each item holds one flag at a time. A command clears only the flag that it has read. If two
 //! operators set a flag at the same time, the second one gets the flag of the first.
 
 use std::ops::Deref;
@@ -28,10 +28,10 @@ pub struct OperatorFlag {
     pub doc: String,
 }
 
-/// What a flag applies to.
+/// The source or the secret that a flag applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind<'n> {
-    /// This source is paused: its events wait.
+    /// This source is paused, so its events wait.
     Pause(&'n str),
     /// The secret with this name has a new value in addition to the old ones.
     Rotation(&'n str),
@@ -104,7 +104,7 @@ impl Deref for Operations<'_> {
 }
 
 impl Operations<'_> {
-    /// Reads the flag; `None` if it is not set.
+    /// Returns the flag, or `None` if it is not set.
     pub async fn flag(self, about: FlagKind<'_>) -> anyhow::Result<Option<OperatorFlag>> {
         let stored = self.get("SYS", &about.sk()).await;
         let stored = stored.context("read an operator flag")?;
@@ -133,7 +133,7 @@ impl Operations<'_> {
         Ok(FlagResult::AlreadySet(current))
     }
 
-    /// Clears a flag. `true` also if no flag is set; `false` if another flag is set instead.
+    /// Clears a flag. Returns `true` also if no flag is set, and `false` if another flag is set.
     pub async fn clear_flag(
         self,
         about: FlagKind<'_>,
@@ -147,8 +147,9 @@ impl Operations<'_> {
         })
     }
 
-    /// Makes the next sweep check an open event that waits only for the sweep. `false` if a worker
-    /// is processing the event, its retry is not due, or its sweep time has changed since `seen`.
+    /// Makes the next sweep check an open event that waits only for the sweep. Returns `false` if a
+    /// worker is processing the event, if its retry is not due, or if its check time is no longer
+    /// `seen`.
     pub async fn look_now(
         self,
         key: &EventKey,

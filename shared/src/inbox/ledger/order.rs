@@ -1,10 +1,10 @@
 //! The order in which the events of an entity are processed.
 //!
 //! A worker holds the *lock* of an entity while it processes one of its events. The *guard* is the
-//! newest version that was processed. In strict order, each event stores an *order entry* before
-//! its row, so that every acknowledged event is visible to the events after it. The entry is
-//! removed when the event is settled. An entry whose row was never written, or is settled, does not
-//! block other events.
+//! newest version that was processed. In strict order, the *order entry* of an event is stored
+//! before its row, so that later events see every acknowledged event. The entry is removed when the
+//! event is settled. An entry does not block other events if its row was never written, or if its
+//! row is settled.
 
 mod line;
 
@@ -21,7 +21,7 @@ use crate::sources::ordering::{Entity, Mode, Place, Version};
 use crate::webhook::event::EventKey;
 pub use line::{OrderEntry, Predecessor};
 
-/// The right to process the events of an entity, until a time.
+/// The right to process events of an entity until the lock expires.
 #[derive(Debug)]
 pub struct EntityLock {
     entity: Entity,
@@ -48,7 +48,8 @@ impl EntityLock {
 }
 
 impl Ledger {
-    /// The same ledger, which also writes order entries for the events of sources in strict order.
+    /// The same ledger, which also writes order entries for the events of sources with strict
+    /// order.
     #[must_use]
     pub fn ordering(mut self, config: &Config) -> Self {
         let ordered = config.sources().filter_map(|source| {
@@ -80,7 +81,7 @@ impl Deref for EntityOrder<'_> {
 }
 
 impl EntityOrder<'_> {
-    /// Takes the lock of an entity for `lease` from `now`. Returns `None` when another worker holds
+    /// Takes the lock of an entity for `lease` from `now`. Returns `None` if another worker holds
     /// the lock. `owner` must be unique for each claim.
     pub async fn lock_entity(
         self,
@@ -103,7 +104,7 @@ impl EntityOrder<'_> {
         }))
     }
 
-    /// Releases a lock. Returns `false` when another worker had taken it over.
+    /// Releases a lock. Returns `false` if another worker has taken it over.
     pub async fn unlock_entity(self, lock: EntityLock) -> anyhow::Result<bool> {
         let change = transition::unlock(lock.fence());
         let answer = self.change_item(&lock.entity.pk(), "L", change).await?;
@@ -117,12 +118,14 @@ impl EntityOrder<'_> {
         })
     }
 
-    /// Records the version that is about to be processed, unless a newer one was processed. An
-    /// equal version is not stale, because the clocks of providers count seconds.
+    /// Records the version that the worker is about to process, unless a newer version was
+    /// processed. An equal version is not stale. Many providers use a time in whole seconds, so two
+    /// events can have the same version.
     ///
-    /// This write comes before the effect. If it came after the effect, a worker that crashes in
-    /// between would let an older event run. The retry of the newer event would not repair the
-    /// destination, which honours the idempotency key and keeps the older state.
+    /// The worker makes this write before the effect. If the write came after the effect, a worker
+    /// could crash in between, and an older event would still run. The retry of the newer event
+    /// would not repair the destination. The destination knows the idempotency key of the newer
+    /// event, so it ignores the retry and keeps the older state.
     pub async fn advance_version(
         self,
         entity: &Entity,
@@ -137,8 +140,8 @@ impl EntityOrder<'_> {
         })
     }
 
-    /// Whether a newer version of the entity was processed, so that the event would be skipped now.
-    /// Only reads.
+    /// Whether a newer version of the entity was processed, so that a worker would skip this event.
+    /// The method only reads.
     pub async fn is_overtaken(self, place: &Place) -> anyhow::Result<bool> {
         let Some(version) = &place.version else {
             return Ok(false);
@@ -148,7 +151,8 @@ impl EntityOrder<'_> {
         Ok(newest.is_some_and(|newest| newest > version.sorted()))
     }
 
-    /// The event with the newest processed version of the entity, while that record is kept.
+    /// Returns the event with the newest processed version of the entity, or `None` if no version
+    /// is stored.
     pub async fn newest_of(self, entity: &Entity) -> anyhow::Result<Option<EventKey>> {
         let newest = self.get(&entity.pk(), "V").await?;
         let newest = newest.as_ref().and_then(|newest| item::text(newest, "ek"));

@@ -1,4 +1,4 @@
-//! Reads of many rows, and what they cost.
+//! Reads of many rows, and their cost.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use super::{Item, Ledger, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
-/// The most items that one request may name.
+/// The maximum number of items in one request:
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
 pub(super) const MOST_AT_ONCE: usize = 100;
 
-/// The most requests for a batch of keys, including those that DynamoDB returned as unprocessed.
+/// The maximum number of requests for a batch of keys. DynamoDB can leave keys of a batch
+/// unprocessed, and the next request then contains these keys.
 const TRIES: u32 = 8;
 
 /// The cost of reads.
@@ -36,7 +37,7 @@ pub struct HourPart {
     shard: u8,
 }
 
-/// What one request found, and where the next request starts.
+/// The result of one request, and the place where the next request starts.
 #[derive(Debug)]
 pub struct Page<T> {
     pub found: Vec<T>,
@@ -73,8 +74,8 @@ impl<T> Page<T> {
 }
 
 impl Ledger {
-    /// The next entries of a part of the `time` index, by time of receipt. Without a limit, returns
-    /// as many as one response holds.
+    /// Returns the next entries of a part of the `time` index, by time of receipt. Without a limit,
+    /// the page has as many entries as one response holds.
     pub(crate) async fn of_hour(
         &self,
         part: &HourPart,
@@ -98,10 +99,11 @@ impl Ledger {
         page.context("list the events of an hour")
     }
 
-    /// The next events in one part of the `work` index, for all sources. Without a limit, returns
-    /// as many as one response holds. The page includes every event received at `since` or later,
-    /// because its index time (its next check, or when it became a dead letter) is later than that.
-    /// Older events may be left out.
+    /// Returns the next events in one part of the `work` index, from all sources. Without a limit,
+    /// the page has as many events as one response holds. The index time of an event is its next
+    /// check, or the time at which it became a dead letter. This time is later than the receipt, so
+    /// the pages include every event that was received at `since` or later. Older events may be
+    /// missing.
     pub async fn waiting_page(
         &self,
         what: Waiting,
@@ -123,10 +125,10 @@ impl Ledger {
             .expression_attribute_values(":since", item::ms(since))
             .set_limit(limit);
         let page = self.page(query, start).await;
-        Ok(page.context("list the events that wait")?.read(key_of))
+        Ok(page.context("list the waiting events")?.read(key_of))
     }
 
-    /// The next page of a query.
+    /// Returns the next page of a query.
     pub(crate) async fn page(
         &self,
         query: QueryFluentBuilder,
@@ -144,8 +146,8 @@ impl Ledger {
         })
     }
 
-    /// The given attributes of the state rows of events, or all attributes, in no order. The read
-    /// is eventually consistent. Events without a row are left out.
+    /// Returns the state rows of events in no order, with the given attributes or with all
+    /// attributes. The read is eventually consistent. Events without a row are left out.
     pub(crate) async fn state_rows(
         &self,
         keys: &[EventKey],
@@ -158,10 +160,10 @@ impl Ledger {
                 let count = left.len();
                 ensure!(
                     tries < TRIES,
-                    "DynamoDB did not process {count} rows in {TRIES} requests; try again later"
+                    "DynamoDB did not return {count} rows in {TRIES} requests; try again later"
                 );
                 if tries > 0 {
-                    // DynamoDB processes the rest of a batch sooner after a delay.
+                    // After a delay, DynamoDB is more likely to process the rest of a batch.
                     tokio::time::sleep(Duration::from_millis(25 << tries)).await;
                 }
                 tries += 1;

@@ -1,4 +1,4 @@
-//! Replay plans: the set of events, frozen when the plan is made, and the progress of the replay.
+//! Replay plans. A plan stores a fixed set of events, and the progress of their replay.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
@@ -33,13 +33,13 @@ string_enum! {
     /// The state of a plan.
     PlanState {
         Planned = "planned",
-        /// The plan was started, and some of its events are still to be checked.
+        /// The plan was started, and some of its events are not checked yet.
         Running = "running",
         /// Each event of the plan is queued or left out.
         Finished = "finished",
         Cancelled = "cancelled",
-        /// The plan was never started and can no longer be. This state is computed from the time,
-        /// and never stored.
+        /// The plan was not started in time, and can no longer be started. This state is computed
+        /// from the current time and is not stored.
         Expired = "expired",
     }
 }
@@ -52,18 +52,18 @@ pub struct PlanFacts {
     /// The version of the program that made the plan.
     pub cli: String,
     pub reason: String,
-    /// The selection, as JSON for programs. `words` is the same for people.
+    /// The selection, as JSON for programs. `words` is the same selection as text for people.
     pub selection: serde_json::Value,
     pub words: String,
     pub mode: String,
-    /// Whether the replay repeats effects that are known to have happened, under new idempotency
+    /// Whether the replay repeats effects that are known to have happened, with new idempotency
     /// keys.
     pub new_effects: bool,
     /// Whether an operator accepted the risk of duplicates at a destination that may have forgotten
     /// an idempotency key.
     pub duplicate_risk: bool,
     pub selected: u64,
-    /// The events of the plan whose effects are known to have happened.
+    /// The number of events in the plan whose effects are known to have happened.
     pub committed: u64,
     /// How many of the selected events are left out, by reason.
     pub left_out: BTreeMap<String, u64>,
@@ -76,11 +76,11 @@ pub struct PlanFacts {
 pub struct PlanEvent {
     pub key: EventKey,
     pub received_at: UnixMillis,
-    /// The epoch and the run that its row had.
+    /// The epoch and the run of its row when the plan was made.
     pub epoch: u64,
     pub run: u64,
-    /// The end of the time in which the event may be replayed, because a destination remembers an
-    /// idempotency key only for a limited time.
+    /// The event may be replayed until this time, because a destination remembers an idempotency
+    /// key only for a limited time.
     pub until: Option<UnixMillis>,
 }
 
@@ -99,7 +99,7 @@ pub struct PlanRun {
     pub by: String,
     /// Milliseconds since the Unix epoch.
     pub from: i64,
-    /// When the run ended; `None` if the run was killed.
+    /// When the run ended, or `None` if the run was killed.
     pub to: Option<i64>,
     /// Events per second.
     pub rate: u32,
@@ -116,7 +116,7 @@ pub struct PlanOutcome {
     /// Events that failed again, whether or not another attempt is due.
     pub failed: usize,
     pub waiting: usize,
-    /// Events that changed after the plan was made, which the replay skipped.
+    /// Events that the replay skipped, because they changed after the plan was made.
     pub changed: usize,
 }
 
@@ -127,7 +127,7 @@ pub struct Plan {
     pub facts: PlanFacts,
     pub state: PlanState,
     pub made_at: UnixMillis,
-    /// The end of the time in which the plan may be started.
+    /// The plan may be started until this time.
     pub good_until: UnixMillis,
     /// The number of events that the plan replays.
     pub count: usize,
@@ -136,7 +136,7 @@ pub struct Plan {
     pub runs: Vec<PlanRun>,
     /// The owner of the lease, and when the lease ends.
     pub lease: Option<(String, UnixMillis)>,
-    /// The outcome, as known when the plan was finished.
+    /// The outcome when the plan was finished.
     pub outcome: Option<PlanOutcome>,
     pub cancelled_by: Option<String>,
     pub ended_at: Option<UnixMillis>,
@@ -159,7 +159,7 @@ pub struct PlanLease {
 #[derive(Debug)]
 pub enum PlanClaim {
     Leased(Box<PlanLease>),
-    /// Another operator holds the lease, or the plan has ended. Contains the current plan.
+    /// Another operator holds the lease, or the plan has ended. The value is the current plan.
     Refused(Box<Plan>),
     Missing,
 }
@@ -173,7 +173,8 @@ impl Plan {
         }
     }
 
-    /// Whether an operator holds the lease, and the lease has not certainly ended.
+    /// Whether an operator holds the lease. A lease counts as held until the clock margin after its
+    /// end has passed.
     pub fn is_held(&self, now: UnixMillis) -> bool {
         let over = now - crate::base::timing::CLOCK_MARGIN;
         self.lease.as_ref().is_some_and(|(_, until)| *until >= over)
@@ -198,8 +199,8 @@ pub fn plan_id() -> anyhow::Result<String> {
     Ok(format!("rpl_{text}"))
 }
 
-/// A digest that shows whether the events of a plan are the ones it was made with. It does not
-/// depend on their order.
+/// A digest of the events of a plan, which does not depend on their order. It shows whether the
+/// events have changed since the plan was made.
 pub fn plan_digest<'e>(events: impl Iterator<Item = &'e PlanEvent>) -> String {
     let mut ids: Vec<String> = events.map(|event| event.id().to_string()).collect();
     ids.sort();
@@ -257,8 +258,8 @@ impl Plans<'_> {
         })))
     }
 
-    /// Stores the progress and extends the lease. Returns `false` when another operator holds the
-    /// lease, or the plan was cancelled. The caller must then stop applying the plan.
+    /// Stores the progress and extends the lease. Returns `false` if another operator holds the
+    /// lease, or if the plan was cancelled. The caller must then stop applying the plan.
     pub async fn checkpoint_plan(
         self,
         lease: &PlanLease,
@@ -278,7 +279,7 @@ impl Plans<'_> {
         Ok(())
     }
 
-    /// Finishes the plan. Returns `false` when it was cancelled, or another operator holds the
+    /// Finishes the plan. Returns `false` if it was cancelled, or if another operator holds the
     /// lease.
     pub async fn finish_plan(
         self,
@@ -292,8 +293,8 @@ impl Plans<'_> {
             transition::plan::finish(lease.fence(), count, lease.place, run, &outcome, now);
         Ok(match self.change_item(&pk(&lease.id), "M", change).await? {
             Write::Applied(_) => true,
-            // An earlier try of this write succeeded, but its response was lost. The epoch proves
-            // it, because only this lease can finish its own run.
+            // An earlier try of this write succeeded, but its response was lost. The unchanged
+            // epoch proves this, because only this lease can finish its own run.
             Write::Refused(Some(plan)) => {
                 item::text(&plan, "st") == Some(PlanState::Finished.as_str())
                     && item::number(&plan, "epoch") == Some(lease.epoch)

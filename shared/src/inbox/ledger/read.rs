@@ -6,7 +6,7 @@ use super::{Body, Item, Ledger, MissingBody, Row, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::{EventId, EventKey};
 
-/// Partitions per source and hour in the `time` index.
+/// The number of partitions for each source and hour in the `time` index.
 pub(crate) const TIME_SHARDS: u8 = 4;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -57,12 +57,12 @@ impl Ledger {
     }
 
     /// Whether an event has a row. The read is eventually consistent, at half the price. Do not
-    /// base decisions on it.
+    /// base a decision on the result.
     pub async fn has(&self, key: &EventKey) -> anyhow::Result<bool> {
         let pk = key.pk();
         let found = self
             .table
-            .get_eventually("look an event up", (&pk, "M"), Some("pk"));
+            .get_eventually("look up an event", (&pk, "M"), Some("pk"));
         Ok(found.await?.is_some())
     }
 
@@ -78,8 +78,8 @@ impl Ledger {
         self.body(&row, &item).await.map(Some)
     }
 
-    /// Returns the events of a source received from `from` to `to`, both inclusive and within one
-    /// UTC hour, newest first. At most `limit`.
+    /// Returns at most `limit` events of a source that were received from `from` to `to`, newest
+    /// first. Both times are inclusive and within one UTC hour.
     pub async fn received_in_hour(
         &self,
         source: &str,
@@ -105,8 +105,8 @@ impl Ledger {
         Ok(found)
     }
 
-    /// Returns the events of the given sources whose id begins with `prefix`, which must contain at
-    /// least the hour. At most `limit`.
+    /// Returns at most `limit` events of the given sources whose id begins with `prefix`. The
+    /// prefix must contain at least the hour.
     pub async fn with_id_prefix(
         &self,
         sources: &[&str],

@@ -12,7 +12,8 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
-/// A duplicate of an open event sends another work message, unless one was sent this recently.
+/// A duplicate of an open event causes another work message, unless a message was sent within this
+/// time.
 const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The result of storing a received event.
@@ -20,24 +21,25 @@ const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
 pub enum Received {
     /// The event is new.
     New,
-    /// The event is known and not settled. `silent` is true when no work message was sent in the
-    /// last seconds. The first delivery may have failed between writing the row and sending the
-    /// message.
+    /// The event is known and not settled. `silent` is `true` if no work message was sent in the
+    /// last 5 seconds, or if the row cannot be read. The first delivery may have stored the row but
+    /// failed to send the message.
     Open { silent: bool, run: u64 },
     /// The event is known and settled.
     Settled,
-    /// An earlier event has the same id and another body, or the same signature and another id or
-    /// body. The event is quarantined under this key until an operator decides.
+    /// An earlier event has the same id and another body, the same body and another id, or the same
+    /// signature and other bytes. The event is quarantined under this key until an operator
+    /// decides.
     Conflict(EventKey),
-    /// A repeat of a known conflict. The row with this key holds its content, and counts this copy.
+    /// A copy of an event that is already quarantined under this key. The copy gets no row.
     Repeated(EventKey),
 }
 
-/// The kind of the first row of an event.
+/// The kind of row that a put creates.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum New<'n> {
     Received(FoundBy),
-    /// Quarantined as conflicting, for this reason.
+    /// The event conflicts with another event, and is quarantined for this reason.
     Conflicting(&'n str),
 }
 
@@ -50,7 +52,7 @@ impl New<'_> {
     }
 }
 
-/// The meaning of a put that failed its condition.
+/// The reason why a put failed its condition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// An earlier try of this put succeeded, but its response was lost.
@@ -60,9 +62,9 @@ pub(super) enum Refusal {
 }
 
 impl Ledger {
-    /// Stores the event once. A duplicate delivery is an answer, not an error.
+    /// Stores the event once. A duplicate delivery is not an error.
     ///
-    /// When this returns `Ok`, the event is durable and may be acknowledged.
+    /// When this method returns `Ok`, the event is durable and may be acknowledged.
     pub async fn receive(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Received> {
         let placed = self.store_body(event).await?;
         self.receive_stored(event, &placed, FoundBy::WorkIndex, now)
@@ -85,7 +87,7 @@ impl Ledger {
             } else {
                 Why::KnownSignature(*mark)
             };
-            // Boxed because this path is rare and its future is large.
+            // The future is boxed because this path is rare and the future is large.
             return Box::pin(self.quarantine(event, placed, why, now)).await;
         }
         if let Some(entry) = self.entities().order_entry_of(event, placed).await? {
@@ -138,7 +140,7 @@ impl Ledger {
     }
 
     /// Whether no other event has this mark. The mark is written before the event, so that only one
-    /// of two ids with the same mark is first. The same id may be delivered again.
+    /// of two ids with the same mark is first. A second delivery of the first id is also accepted.
     async fn is_first_with(
         &self,
         mark: &Sha,
@@ -179,14 +181,15 @@ impl Event {
     }
 }
 
-/// Finds out from the existing item why a put failed its condition.
+/// Derives from the existing item why a put failed its condition.
 fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusal {
     if item::text(old, "wid") == Some(write_id) {
         return Refusal::Own;
     }
     let fetched = |via: Option<Via>| via == Some(Via::BackupSync);
     let old_via = item::text(old, "via").and_then(Via::parse);
-    // The provider's API returns the same event, but not the same bytes as the webhook.
+    // The bytes from the provider's API differ from the bytes of the webhook, even for the same
+    // event.
     let comparable = !fetched(old_via) && !fetched(Some(event.via));
     let old_content = item::bytes(old, "same").or_else(|| item::bytes(old, "sha"));
     let same = old_content == Some(event.content.0.as_slice());
@@ -202,8 +205,8 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusa
             })
         }
         Ok(_) => Refusal::Known(Received::Settled),
-        // The row exists and is durable, but cannot be read. Another work message is harmless and
-        // makes the error visible.
+        // The row is durable, but this code cannot read it. Another work message is harmless, and
+        // the processor then reports the error.
         Err(_) => Refusal::Known(Received::Open {
             silent: true,
             run: 0,
@@ -250,7 +253,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
     row
 }
 
-/// The attributes of the first state: why it is quarantined, and its entry in the `work` index.
+/// Adds the attributes that depend on the first state, such as the entry in the `work` index.
 fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis) {
     match new {
         New::Received(watched) => {
@@ -268,7 +271,7 @@ fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis)
     }
 }
 
-/// The attributes that only some events have.
+/// Adds the attributes that only some events have.
 fn add_optional_attributes(row: &mut Item, event: &Event) {
     let headers: HashMap<_, _> = event
         .headers
@@ -278,7 +281,7 @@ fn add_optional_attributes(row: &mut Item, event: &Event) {
     if !headers.is_empty() {
         row.insert("hdr".into(), AttributeValue::M(headers));
     }
-    // For most events, this is the hash of the body.
+    // For most events, the content hash equals the body hash and is not stored again.
     if event.content != event.sha {
         row.insert("same".into(), item::b(event.content.0));
     }
@@ -310,8 +313,8 @@ pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
     )
 }
 
-/// A random id of one put. Without it, an SDK retry of a put that was already applied would look
-/// like a duplicate.
+/// Returns a random id for one put. Without this id, a put that the SDK retries after a lost
+/// response would look like a duplicate.
 pub(crate) fn write_id() -> anyhow::Result<String> {
     let mut bytes = [0; 9];
     crate::base::random::fill(&mut bytes)?;

@@ -1,11 +1,12 @@
 //! Recent events, which are not in the `work` index.
 //!
 //! Nearly every event is done within seconds. Adding each event to the `work` index and removing it
-//! again would be two of seven write units, only for the few events whose message is lost. So the
-//! catcher does not index new events. Instead, the sweep scans all events by time of receipt, up to
-//! a checkpoint, and indexes those that are still open. From then on, they are swept like other
-//! indexed events. One hour after the end of each hour, the sweep compares the `time` index with
-//! the checksum of the events that it saw; if they differ, it scans that hour again.
+//! again would cost two of seven write units per event. This cost would help only the few events
+//! whose message is lost, so the catcher does not index new events. Instead, the sweep scans all
+//! events by time of receipt, and records its position in a checkpoint. It adds the events that are
+//! still open to the index, and then checks them like other indexed events. One hour after the end
+//! of each hour, the sweep compares the `time` index with the checksum of the events that it saw.
+//! If they differ, the sweep scans that hour again.
 
 mod checkpoint;
 
@@ -24,23 +25,23 @@ pub use checkpoint::{Checksum, SweepCheckpoint};
 /// The clock of another function may be ahead by this much.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
 
-/// Index partitions that are read in parallel.
+/// The number of index partitions that are read in parallel.
 const AT_ONCE: usize = 16;
 
 /// How the sweep finds an event whose message is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// By its time of receipt. Only for events that are stored as soon as they are received,
-    /// because the sweep does not scan before its checkpoint.
+    /// In the `time` index, by its time of receipt. This works only for events that are stored as
+    /// soon as they are received, because the sweep does not scan times before its checkpoint.
     TimeIndex,
-    /// In the `work` index, where the event is added with its row.
+    /// In the `work` index. The put of the row adds the event to this index.
     WorkIndex,
 }
 
 /// The open recent events.
 #[derive(Clone, Debug, Default)]
 pub struct RecentEvents {
-    /// Unordered.
+    /// The keys of the events, in no order.
     pub open: Vec<EventKey>,
     /// Whether there may be more open events.
     pub or_more: bool,
@@ -48,8 +49,8 @@ pub struct RecentEvents {
 }
 
 impl SweepStore<'_> {
-    /// Returns the next events of a partition of the `time` index, newest first, as many as one
-    /// response holds.
+    /// Returns the next events of a partition of the `time` index, newest first. The page has as
+    /// many events as one response holds.
     pub async fn keys_of_hour(
         self,
         part: &HourPart,
@@ -59,8 +60,8 @@ impl SweepStore<'_> {
         Ok(page.read(key_of))
     }
 
-    /// The given events that are open and not in the `work` index, each with its time of receipt.
-    /// The read is eventually consistent.
+    /// Returns the given events that are open and not in the `work` index, each with its time of
+    /// receipt. The read is eventually consistent.
     pub async fn unindexed_keys(
         self,
         keys: &[EventKey],
@@ -74,21 +75,22 @@ impl SweepStore<'_> {
         Ok((open.collect(), cost))
     }
 
-    /// Adds an open event to the `work` index, due now. Returns `false` when the event is already
-    /// in the index, or no longer open.
+    /// Adds an open event to the `work` index, due now. Returns `false` if the event is already in
+    /// the index, or is no longer open.
     pub async fn index_event(self, key: &EventKey, now: UnixMillis) -> anyhow::Result<bool> {
         let pk = key.pk();
         let change = transition::index_event(&pk, now);
         Ok(match self.change(&pk, change).await? {
             Write::Applied(_) => true,
-            // This may be an earlier try whose response was lost. The next sweep then finds the
-            // event in the index.
+            // An earlier try of this write may have succeeded, but its response was lost. The next
+            // sweep then finds the event in the index.
             Write::Refused(_) => false,
         })
     }
 
     /// Returns the open events of these sources that are not in the `work` index. For each source
-    /// and hour, reads about `most` of the newest events in each partition of the `time` index.
+    /// and hour, the method reads about `most` of the newest events in each partition of the `time`
+    /// index.
     pub async fn recent_events(
         self,
         sources: &[&str],

@@ -7,7 +7,7 @@ use super::{Write, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
-/// How long the count is kept: longer than any provider lists its deliveries.
+/// How long the count is kept. Every provider lists its deliveries for a shorter time.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl SyncStore<'_> {

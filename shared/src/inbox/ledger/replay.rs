@@ -1,8 +1,8 @@
-//! Replays settled events, each once per plan.
+//! Replays settled or failed events, each once per plan.
 //!
 //! A plan stores one item for each of its events, under `R#{plan}`, `I#{pk of the event}`. That
-//! item and the state row change in one transaction. A replay that was interrupted can therefore
-//! start again: it skips the events that the plan has already replayed.
+//! item and the state row change in one transaction. An interrupted replay can therefore start
+//! again, and skips the events that the plan has already replayed.
 
 use super::Plans;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::base::timing::FIRST_LOOK;
 use crate::inbox::table::Transaction;
 use crate::webhook::event::EventKey;
 
-/// The most items in one request:
+/// The maximum number of items in one request:
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html>
 const LARGEST_BATCH: usize = 25;
 
-/// The most tries of a transaction that conflicts with another write.
+/// The maximum number of tries of a transaction that conflicts with another write.
 const TRIES: u32 = 5;
 
 /// How an event is replayed.
@@ -32,7 +32,7 @@ pub struct Again<'a> {
     pub plan: &'a str,
     /// The fencing token of the event when it was planned.
     pub seen: u64,
-    /// Whether the recorded effects are cleared, and new idempotency keys are used.
+    /// Whether the replay clears the recorded effects and uses new idempotency keys.
     pub new_effects: bool,
 }
 
@@ -43,7 +43,7 @@ pub enum Replayed {
     Again,
     /// This plan has already replayed the event.
     Before,
-    /// The event is not settled, has changed since it was planned, or was erased.
+    /// The event is neither settled nor failed, has changed since it was planned, or was erased.
     Moved,
     /// The event no longer exists.
     Gone,
@@ -108,7 +108,7 @@ impl Plans<'_> {
         Ok(())
     }
 
-    /// Returns the events of a plan, in plan order.
+    /// Returns the events of a plan, in the order of the plan.
     pub async fn planned(self, plan: &str) -> anyhow::Result<Vec<Planned>> {
         let mut found = Vec::new();
         let mut start = None;
@@ -133,8 +133,9 @@ impl Plans<'_> {
         Ok(found)
     }
 
-    /// Replays a settled event: the event starts a new run in state `received`, with all its
-    /// attempts. The caller sends the work message. If that message is lost, the sweep sends it.
+    /// Replays a settled or failed event. The event starts a new run in state `received`, with all
+    /// its attempts. The caller sends the work message. If that message is lost, the sweep sends
+    /// another one.
     pub async fn replay(
         self,
         key: &EventKey,
@@ -166,7 +167,7 @@ impl Plans<'_> {
                 .await?
             {
                 Transaction::Applied => {
-                    // The body may expire soon.
+                    // The body may expire soon, so it must be held.
                     let state = State::Received;
                     self.hold_if_old(&Row { state, ..row }, now).await;
                     return Ok(Replayed::Again);
@@ -178,7 +179,7 @@ impl Plans<'_> {
                 Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::base::backoff::jitter());
             tokio::time::sleep(wait).await;
         }
-        anyhow::bail!("{key} changed during each try; nothing was replayed; try again")
+        anyhow::bail!("{key} changed during each try, so it was not replayed; try again")
     }
 
     async fn before_or_moved(self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {
@@ -206,13 +207,14 @@ impl Plans<'_> {
     }
 }
 
-/// Whether an event can be replayed: settled, and unchanged since the plan was made.
+/// Whether an event can be replayed. It must be settled or failed, and unchanged since the plan was
+/// made.
 fn may_be_replayed(row: &Row, again: &Again<'_>) -> bool {
     let settled = matches!(row.state, State::Done | State::DeadLetter | State::Failed);
     settled
         && row.epoch == again.seen
         && row.erased_at.is_none()
-        // This code could not claim the event, which would then stay open forever.
+        // This code cannot claim a row of a newer version, so the event would stay open forever.
         && row.schema <= NEWEST_SCHEMA
 }
 

@@ -1,9 +1,10 @@
-//! How long settled events are kept, and how the bodies of other events are kept from expiring.
+//! How long settled events are kept, and how the bodies of other events are *held*. A held body
+//! does not expire.
 //!
 //! A row gets its expiry time when its event is done. A body gets its expiry time when it is
-//! written, because a later update of a body costs as much as a second write. The expiry of a body
-//! must therefore be removed if its event stays open or becomes a dead letter. The sweep does this
-//! long before the body expires.
+//! written, because a later update of a body costs as much as a second write. So if an event stays
+//! open or becomes a dead letter, the expiry of its body must be removed. The sweep does this long
+//! before the body expires.
 
 use std::time::Duration;
 
@@ -33,20 +34,20 @@ const HOLD_AFTER: Duration = Duration::from_secs(36 * 3600);
 /// The number of dead letters whose bodies are held in parallel.
 const AT_ONCE: usize = 16;
 
-/// The time limit of one scan of the dead letters. The next scan continues where it stopped.
+/// The time limit of one scan of the dead letters. The next scan continues where this scan stopped.
 const LOOK_BUDGET: Duration = Duration::from_secs(60);
 
 /// How often the dead letters are scanned for bodies to hold.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// How far a scan overlaps the previous one, because the index may be late by this much.
+/// How far a scan overlaps the previous scan. The index can be behind the table by this much.
 const OVERLAP: Duration = Duration::from_secs(600);
 
-/// Dead letters per read of one index partition.
+/// The number of dead letters that one read of an index partition returns.
 const PAGE: i32 = 500;
 
 impl Ledger {
-    /// Sets the retention of each source. Sources without one use the default.
+    /// Sets the retention of each source. A source without a retention uses the default.
     #[must_use]
     pub fn keeping(self, retentions: Retentions) -> Self {
         Self { retentions, ..self }
@@ -72,7 +73,7 @@ impl Ledger {
             && now.since(row.received_at) > HOLD_AFTER
             && let Err(error) = self.hold_body(row).await
         {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not keep a body from expiring");
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not remove the expiry of a body");
         }
     }
 
@@ -91,7 +92,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Restores the expiry of a body that was held, or may have been, because its event is done.
+    /// Restores the expiry of the body of a done event, if the body may have been held.
     pub(super) async fn release_body(&self, row: &Row, now: UnixMillis) -> anyhow::Result<()> {
         let retention = self.retention(row.key.source());
         let old = now.since(row.received_at) > HOLD_AFTER;
@@ -119,8 +120,8 @@ impl Ledger {
         self.tag(key, HELD).await
     }
 
-    /// Lets an object that no row points to expire by the shortest rule. If this fails, the object
-    /// expires by its current rule.
+    /// Sets the shortest retention for an object that no row refers to. If this fails, the object
+    /// keeps its current retention.
     pub(super) async fn drop_object(&self, key: &str) {
         if let Err(error) = self.tag(key, &BODY_DAYS[0].to_string()).await {
             tracing::warn!(
@@ -134,7 +135,7 @@ impl Ledger {
         let (s3, bucket) = self
             .bodies
             .as_ref()
-            .context("a large body, but no bucket is configured")?;
+            .context("the body is in the bucket, but no bucket is configured")?;
         let tag = Tag::builder().key(TAG).value(value).build()?;
         let tags = Tagging::builder().tag_set(tag).build()?;
         let request = s3.put_object_tagging().bucket(bucket).key(key);
@@ -146,12 +147,13 @@ impl Ledger {
         }
     }
 
-    /// Holds the body again after a second delivery wrote the object with an expiring tag. The body
-    /// of an unsettled event must not expire.
+    /// Sets the retention tag again after a second delivery wrote the object with a tag that lets
+    /// it expire. The body of an event that is not done must not expire.
     pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
         let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);
-        // The body of a conflicting delivery was held before its row turned out to be settled.
+        // The body of a conflicting delivery was held when it was written. Its row is already
+        // `done`, so the body must expire again.
         let let_go = row.state == State::Done && row.key.is_conflicting();
         if !(held || let_go) {
             return;
@@ -160,13 +162,14 @@ impl Ledger {
         if let BodyAt::Bucket(key) = &row.body_at
             && let Err(error) = self.tag(key, if held { HELD } else { &days }).await
         {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not keep a body from expiring");
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not set the retention tag of a body in the bucket");
         }
     }
 
-    /// Holds the bodies of new dead letters, once an hour, oldest first. Returns how many, or
-    /// `None` if the hour has not passed. Dead letters beyond the time limit are left to the next
-    /// scan. An unreadable row, or a hold that fails, is logged and does not delay the others.
+    /// Holds the bodies of new dead letters, oldest first, at most once an hour. Returns the number
+    /// of held bodies, or `None` if the last scan was less than an hour ago. If the time limit is
+    /// reached, the next scan handles the remaining dead letters. An unreadable row or a failed
+    /// hold is logged, and the scan continues with the other dead letters.
     pub async fn hold_dead_letters(&self, now: UnixMillis) -> anyhow::Result<Option<u64>> {
         let last = self.get("SYS", "HELD").await?;
         let last = last.as_ref().and_then(|item| item::time(item, "at"));
@@ -211,13 +214,13 @@ impl Ledger {
             self.hold_body(&row).await.map(|()| true)
         };
         hold.await.unwrap_or_else(|error: anyhow::Error| {
-            tracing::error!(event.key = %key, error = format!("{error:#}"), "could not keep the body of {key} from expiring");
+            tracing::error!(event.key = %key, error = format!("{error:#}"), "could not remove the expiry of the body of {key}");
             false
         })
     }
 
-    /// Returns dead letters and the times at which they became dead letters, oldest first, and the
-    /// position to continue from.
+    /// Returns dead letters, oldest first, with the time at which each became a dead letter. Also
+    /// returns the position of the next page.
     async fn died_between(
         &self,
         shard: u8,

@@ -1,5 +1,5 @@
-//! The state row of an event. Older and newer versions of the code also write it, so unknown values
-//! are tolerated.
+//! The state row of an event. Older and newer releases also write this row, so this code accepts
+//! unknown values.
 
 mod history;
 
@@ -25,7 +25,8 @@ string_enum! {
         /// A retry is due at a known time. This state is never final.
         Failed = "failed",
         DeadLetter = "dead_letter",
-        /// Quarantined: a second body under a known id, or a known body under a second id.
+        /// A second body under a known id, a known body under a second id, or other bytes under a
+        /// known signature.
         Quarantined = "quarantined",
     }
 }
@@ -40,22 +41,23 @@ string_enum! {
         Not = "not",
         /// The effect may have happened.
         Unknown = "unknown",
-        /// The destination rejected the effect permanently. It did not happen, and is not tried
-        /// again in this run.
+        /// The destination rejected the effect permanently. The effect did not happen, and is not
+        /// tried again in this run.
         Refused = "refused",
     }
 }
 
-/// The state row. Every change keeps attributes that are not listed here, for newer code.
+/// The state row. Each change keeps the attributes that are not listed here, because newer code may
+/// need them.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub key: EventKey,
     pub schema: u32,
     pub state: State,
-    /// The fencing token: grows with each claim and each replay, and never resets.
+    /// The fencing token. Each claim and each replay increases it, and no change resets it.
     pub epoch: u64,
     pub run: u64,
-    /// The generation of idempotency keys in use.
+    /// The current generation of idempotency keys.
     pub generation: u64,
     /// Attempts in this run. An attempt counts when it begins.
     pub attempts: u32,
@@ -80,7 +82,7 @@ pub struct Row {
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
-    /// Later arrivals by other ways.
+    /// Later arrivals of the event in other ways.
     pub also: Vec<OtherArrival>,
     pub kind: String,
     pub provider: String,
@@ -92,7 +94,7 @@ pub struct Row {
     pub body_at: BodyAt,
     pub effects: BTreeMap<String, EffectRow>,
     pub history: Vec<Moment>,
-    /// The history as it is stored, with entries that only newer code can read.
+    /// The history as it is stored, including entries that only newer code can read.
     pub(super) raw_history: Vec<AttributeValue>,
     pub error: Option<String>,
     pub reason: Option<String>,
@@ -118,13 +120,13 @@ pub enum BodyAt {
     Bucket(String),
 }
 
-/// One entry of the effect ledger.
+/// The record of one effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectRow {
     pub state: EffectState,
     /// The idempotency key that was used.
     pub key: String,
-    /// Whether a repeated call under this key is safe and useful.
+    /// Whether a repeated call with this key is safe and useful.
     pub keyed: bool,
     pub at: UnixMillis,
     /// The run in which the effect was tried.
@@ -152,8 +154,8 @@ impl fmt::Display for BadRow {
 impl std::error::Error for BadRow {}
 
 impl Row {
-    /// Reads a state row. Attributes that decide how the event is handled are required; the others
-    /// have defaults.
+    /// Reads a state row. The attributes that decide how the event is handled are required. The
+    /// other attributes have defaults.
     pub fn read(row: &Item) -> Result<Self, BadRow> {
         let pk = item::text(row, "pk").unwrap_or_default();
         let bad = |attribute| BadRow {
@@ -227,7 +229,7 @@ impl Row {
         )
     }
 
-    /// The crash count, counting the current lease holder as crashed.
+    /// The number of crashes. The current worker of a row in `processing` counts as crashed.
     pub fn crashed(&self) -> u32 {
         let now = u32::from(self.state == State::Processing);
         self.crashes.saturating_add(now)
@@ -240,7 +242,8 @@ impl Row {
     }
 }
 
-/// The state of a row that has what the state needs, else the attribute that is missing or invalid.
+/// Returns the state of a row, or the name of a missing or invalid attribute that this state
+/// requires.
 fn state(row: &Item) -> Result<State, &'static str> {
     let state = item::text(row, "st").and_then(State::parse).ok_or("st")?;
     match state {
@@ -282,7 +285,7 @@ fn effects(row: &Item) -> BTreeMap<String, EffectRow> {
         .filter_map(|(name, value)| {
             let entry = value.as_m().ok()?;
             let effect = EffectRow {
-                // Newer code may have written an unknown word. Treat it as unknown.
+                // A state that only newer code knows counts as unknown.
                 state: item::text(entry, "s")
                     .and_then(EffectState::parse)
                     .unwrap_or(EffectState::Unknown),

@@ -5,7 +5,7 @@ use super::read::listed;
 use super::{Body, BodyAt, Item, Ledger, Listed, Row};
 use crate::webhook::event::EventKey;
 
-/// A row, and the item that its body is read from.
+/// A row, and the item from which its body is read.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub row: Row,
@@ -37,7 +37,7 @@ impl Ledger {
         Ok((rows.collect::<anyhow::Result<_>>()?, cost))
     }
 
-    /// Returns the body of an event whose row was read with [`rows`](Self::rows); `None` if the
+    /// Returns the body of an event whose row was read with [`rows`](Self::rows), or `None` if the
     /// body is missing or unreadable.
     pub async fn body_of(&self, stored: &Stored) -> anyhow::Result<(Option<Body>, Cost)> {
         let inline = stored.row.body_at == BodyAt::Inline;

@@ -10,7 +10,8 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::{FIRST_LOOK, LONGEST_DELAY, MAX_SELF_SENDS_PER_RUN};
 use crate::inbox::outcome::Outcome;
 
-/// How long before its due time the sweep handles a row, so that its message arrives on time.
+/// The sweep checks the row of a retry this long before its due time, so that the message arrives
+/// on time.
 pub(super) const SWEEP_AHEAD: Duration = Duration::from_secs(60);
 
 /// The result of an attempt, as it is recorded in the row.
@@ -37,7 +38,7 @@ pub enum Settlement {
     },
 }
 
-/// The answer to a settlement.
+/// The result of recording a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     Recorded(Settlement),
@@ -88,7 +89,7 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, but the sweep sends the next message.
+    /// The same settlement, except that the sweep sends the next message.
     #[must_use]
     pub fn without_send(self) -> Self {
         match self {
@@ -109,8 +110,8 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, marked as waiting for another event of the same entity. Affects only
-    /// deferrals.
+    /// The same settlement, marked as waiting for another event of the same entity. This method
+    /// changes only deferrals.
     #[must_use]
     pub fn in_line(mut self) -> Self {
         if let Self::Deferred { in_line, .. } = &mut self {
@@ -158,9 +159,10 @@ impl Settlement {
     }
 }
 
-/// Attempts recorded in the history of this run. Crashed attempts are not recorded: an event
-/// waiting for its turn has not run, so a crash was not its fault. An event that does crash workers
-/// reaches the head of its line, and is then deferred only behind an older event that arrives late.
+/// The number of attempts in the history of this run. The history does not contain crashed
+/// attempts. While an event waits for another event, its actions do not run, so the event did not
+/// cause the crash. An event that does crash workers becomes the first event in its line. After
+/// that, only an older event that arrives late can defer it.
 fn attempts_in_history(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
@@ -168,16 +170,17 @@ fn attempts_in_history(row: &Row) -> u32 {
     attempts.max().unwrap_or(0)
 }
 
-/// The delay of the message that the worker sends itself, if the wait is short and the run has few
-/// claims. Attempts and deferrals both count as claims, because Lambda stops long chains of such
-/// messages.
+/// Returns the delay of the next message if the worker sends that message itself. The worker sends
+/// it if the wait is short and the run has few claims. Attempts and deferrals both count as claims,
+/// because Lambda stops a long loop of such messages.
 fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
     let claims = row.attempts.saturating_add(row.deferrals);
     (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
 }
 
-/// When the sweep checks the row: two minutes after the due time if the worker sends the message,
-/// in case that message is lost.
+/// Returns when the sweep checks the row. If the worker sends the message, the check is two minutes
+/// after the due time, in case the message is lost. Otherwise the check is one minute before the
+/// due time.
 fn look_behind(due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
     if resend_after.is_some() {
         due + FIRST_LOOK
@@ -187,8 +190,8 @@ fn look_behind(due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
 }
 
 impl Ledger {
-    /// Records the end of an attempt and the state of its effects. Consumes the lease, because an
-    /// attempt ends once.
+    /// Records the end of an attempt and the state of its effects. The method consumes the lease,
+    /// because an attempt ends only once.
     pub async fn settle(
         &self,
         lease: Lease,
@@ -203,11 +206,13 @@ impl Ledger {
         }
         match self.change(&lease.row.key.pk(), change).await? {
             Write::Applied(_) => {
-                // Only after the write: a worker with a stale lease must not release the body.
+                // The body is released after the write, because a worker with a stale lease must
+                // not release it.
                 if settlement == Settlement::Done
                     && let Err(error) = self.release_body(&lease.row, now).await
                 {
-                    // The body is kept longer than its retention. The event is done regardless.
+                    // The event is done, even if this request fails. The body is then kept longer
+                    // than its retention.
                     tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of a body");
                 }
                 Ok(Settled::Recorded(settlement))
@@ -224,8 +229,8 @@ impl Ledger {
         }
     }
 
-    /// Records that an effect is about to be tried. Returns `false` if a newer claim holds the
-    /// event: then the worker must not try the effect.
+    /// Records that a worker is about to try an effect. Returns `false` if a newer claim holds the
+    /// event, or if the effect is already done. The worker must then not try the effect.
     pub async fn intend(
         &self,
         lease: &Lease,
@@ -248,8 +253,8 @@ impl Ledger {
     }
 }
 
-/// Whether the row that refused a settlement shows that an earlier try of the same write succeeded
-/// and its response was lost: the epoch is unchanged, and the row has the state we wrote.
+/// Whether an earlier try of a refused settlement succeeded and its response was lost. In that
+/// case, the epoch is unchanged and the row has the state that the settlement writes.
 fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -> bool {
     row.epoch == lease.row.epoch
         && match settlement {

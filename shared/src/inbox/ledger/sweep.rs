@@ -19,13 +19,14 @@ pub use decision::SweepDecision;
 const SWEEP_PK: &str = "SYS";
 const SWEEP_SK: &str = "SWEEP";
 
-/// What the sweep did with a row.
+/// The result of the sweep's check of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepResult {
     /// The row records the send. The caller must send this message, with this delay, to this queue.
     Send(WorkMessage, Duration, QueueName),
     Exhausted,
-    /// The queue has no capacity for the message. The row is unchanged; the next sweep checks it.
+    /// The queue has no capacity for the message. The row is unchanged, and the next sweep checks
+    /// it.
     Throttled(QueueName),
     Skipped,
 }
@@ -37,16 +38,17 @@ pub struct QueueCapacity {
     pub backlog: Capacity,
 }
 
-/// The capacity of a queue. The first message for a retry is always sent.
+/// The capacity of a queue. The sweep always sends the first message for a retry, even to a full
+/// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// Takes a message for any row.
+    /// The queue accepts a message for any row.
     Free,
-    /// The queue holds as many messages as the sweep has checked rows: most likely one for each
-    /// row, and no worker processes them. Accepts only rows that the sweep has not sent a message
-    /// for yet.
+    /// The queue holds as many messages as the sweep has checked rows. Most likely each row already
+    /// has a message, and no worker receives messages. The queue accepts a message for a row only
+    /// if the sweep has not sent one for this row yet.
     Saturated,
-    /// The queue is long. Takes no message.
+    /// The queue is long, and accepts no message.
     Full,
 }
 
@@ -57,7 +59,8 @@ pub struct CapacityRequest {
     pub lane: QueueName,
     /// How many messages the sweep has sent for the row.
     pub sends: u32,
-    /// The first message for a retry: no other message for it can be in the queue.
+    /// Whether this is the first message for a retry. No other message for this retry can be in the
+    /// queue.
     pub first: bool,
     pub delay: Duration,
 }
@@ -124,7 +127,8 @@ impl SweepStore<'_> {
         Ok(self.due_after(shard, now, limit, None).await?.0)
     }
 
-    /// The same, starting after `place`. Also returns the next place, if there are more.
+    /// Like `due`, but starts after `place`. Also returns the place of the next page, if there is
+    /// one.
     pub async fn due_after(
         self,
         shard: u8,
@@ -136,7 +140,7 @@ impl SweepStore<'_> {
             .await
     }
 
-    /// The same, for check times between `from` and `to`.
+    /// Like `due_after`, for check times between `from` and `to`.
     pub async fn due_between(
         self,
         shard: u8,
@@ -165,8 +169,8 @@ impl SweepStore<'_> {
         Ok((found, answer.last_evaluated_key))
     }
 
-    /// Postpones the check of an event whose destinations are all down. Returns `false` if a worker
-    /// holds the event, or if the row has changed since the index entry.
+    /// Postpones the check of an event whose destinations are all failing. Returns `false` if a
+    /// worker holds the event, or if the row has changed since the index entry was read.
     pub async fn postpone(
         self,
         key: &EventKey,
@@ -178,16 +182,16 @@ impl SweepStore<'_> {
         let Write::Applied(item) = self.change(&key.pk(), change).await? else {
             return Ok(false);
         };
-        // A destination can be down for longer than bodies are kept.
+        // A destination can be unavailable for longer than bodies are kept.
         if let Ok(row) = Row::read(&item.unwrap_or_default()) {
             self.hold_if_old(&row, now).await;
         }
         Ok(true)
     }
 
-    /// Checks one event. The next check is recorded before the message is sent, so that two
-    /// concurrent sweeps send one message. If a sweep dies in between, the message is late, not
-    /// lost.
+    /// Checks one event. The row records the next check before the caller sends the message, so
+    /// that two concurrent sweeps send only one message. If a sweep crashes in between, the message
+    /// is delayed but not lost.
     pub async fn sweep_one(
         self,
         key: &EventKey,
@@ -201,9 +205,9 @@ impl SweepStore<'_> {
         self.sweep_one_if(key, seen, attempts, now, admit).await
     }
 
-    /// The same, where `admit` decides whether the queue takes the message. It is called after the
-    /// row is read and before any write, so that a caller that checks many rows in parallel counts
-    /// the capacity when it is granted, not when the message is sent.
+    /// Like `sweep_one`, but `admit` decides whether the queue accepts the message. This method
+    /// calls `admit` after it reads the row and before it writes. So a caller that checks many rows
+    /// in parallel counts the capacity before it sends the message.
     pub async fn sweep_one_if(
         self,
         key: &EventKey,

@@ -13,26 +13,26 @@ pub struct SyncState {
     pub cursor: Option<UnixMillis>,
     /// When the last complete run ended.
     pub ended: Option<UnixMillis>,
-    /// The owner of the lease, and when it ends at the latest.
+    /// The owner of the lease, and the latest time at which the lease ends.
     pub lease: Option<(String, UnixMillis)>,
-    /// A run that stopped early: when it began, and the earliest time that it requests.
+    /// The start of a run that stopped early, and the earliest time that this run requests.
     pub paused: Option<(UnixMillis, UnixMillis)>,
-    /// The number of leases ever taken.
+    /// The number of leases that were taken so far.
     pub runs: u64,
 }
 
-/// A span that the provider no longer listed when the sync requested it. Events of that span that
-/// did not arrive by webhook cannot be fetched.
+/// A span that the provider no longer listed when the sync requested it. If an event of that span
+/// did not arrive by webhook, the sync cannot fetch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub from: UnixMillis,
     pub to: UnixMillis,
-    /// When the sync last noticed this.
+    /// When the sync last noticed that the provider no longer lists the span.
     pub noted: UnixMillis,
 }
 
 impl SyncStore<'_> {
-    /// Returns the state of the sync of a source; `None` if it never ran.
+    /// Returns the state of the sync of a source, or `None` if it never ran.
     pub async fn sync_state(self, source: &str) -> anyhow::Result<Option<SyncState>> {
         let cursor = self.get(&format!("SYNC#{source}"), "CURSOR").await?;
         Ok(cursor.map(|row| SyncState {
@@ -47,8 +47,8 @@ impl SyncStore<'_> {
         }))
     }
 
-    /// Records a span that the provider no longer lists. A span with the same start replaces the
-    /// earlier record, and has become longer.
+    /// Records a span that the provider no longer lists. A longer span with the same start replaces
+    /// the earlier record.
     pub async fn note_lost(self, source: &str, lost: Lost) -> anyhow::Result<()> {
         let keep = self.retention(source).rows * 2;
         let note = Item::from([
@@ -72,7 +72,7 @@ impl SyncStore<'_> {
         Ok(())
     }
 
-    /// Returns the spans of a source that the provider no longer lists, oldest first, at most 100.
+    /// Returns at most 100 spans of a source that the provider no longer lists, oldest first.
     pub async fn lost(self, source: &str) -> anyhow::Result<Vec<Lost>> {
         let answer = self
             .table

@@ -1,8 +1,9 @@
 //! Every change of a state row: its condition and its update expression.
 //!
-//! These pure functions are the protocol after the conditional put, which is in `receive.rs`: no
-//! other module updates a state row. Each change after a claim carries the fence `st = processing
-//! AND epoch = … AND own = …`, so that only the newest claim can write.
+//! The conditional put in `receive.rs` creates a state row. After that, only the pure functions of
+//! this module and its submodules define updates of the row. Each change that a worker makes after
+//! its claim has the fence `st = processing AND epoch = … AND own = …` in its condition. So only
+//! the worker with the newest claim can write.
 
 pub mod arrivals;
 pub mod conflict;
@@ -32,10 +33,10 @@ pub use erase::erase;
 pub use work_index::{QUARANTINED, WORK_SHARDS, dead_partition, index_event, work_partition};
 pub(super) use work_index::{hash, shard};
 
-/// The most history entries that a row keeps.
+/// The maximum number of history entries in a row.
 const LONGEST_HISTORY: usize = 20;
 
-/// The most bytes of an error text that a row keeps.
+/// The maximum size of an error text in a row, in bytes.
 const LONGEST_ERROR: usize = 256;
 
 /// The reason of a dead letter that an operator discarded.
@@ -43,7 +44,7 @@ pub const DISCARDED: &str = "discarded";
 
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 
-/// The proof of a claim, which is a condition of each later write.
+/// The proof of a claim. Each later write of the worker requires it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fence<'l> {
     pub epoch: u64,
@@ -53,11 +54,12 @@ pub struct Fence<'l> {
 /// Effects that are written together with another change.
 pub type Effects<'l> = &'l [(String, EffectRow)];
 
-/// received, failed and due → processing.
+/// Moves a received event, or a failed event that is due, to `processing`.
 pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> Change {
     Change::new(
         "claim an event",
-        // Refuses rows that this code could not read, before the claim counts as an attempt.
+        // The condition also refuses rows that this code cannot read, so that the claim does not
+        // count as an attempt.
         "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND cr < :crashes \
          AND sv <= :sv AND epoch >= :zero AND attribute_type(fx, :map)",
         "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
@@ -74,7 +76,7 @@ pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> 
     .with(":one", item::n(1))
 }
 
-/// processing, lease over → processing under another owner.
+/// Gives an event in `processing` to another owner, after its lease has expired.
 pub fn take_over(
     seen: u64,
     owner: &str,
@@ -83,7 +85,7 @@ pub fn take_over(
     attempts: u32,
 ) -> Change {
     Change::new(
-        "take an event over",
+        "take over an event",
         "st = :processing AND lu < :over AND epoch = :seen AND att < :max AND cr < :crashes AND sv <= :sv",
         "SET own = :own, lu = :lu ADD epoch :one, att :one, cr :one",
     )
@@ -91,7 +93,7 @@ pub fn take_over(
     .with(":over", item::ms(now - CLOCK_MARGIN))
     .with(":seen", item::n(seen))
     .with(":max", item::n(attempts))
-    // The crash that caused this takeover counts.
+    // The crash that caused this takeover also counts.
     .with(":crashes", item::n(CRASHES - 1))
     .with(":sv", item::n(NEWEST_SCHEMA))
     .with(":own", item::s(owner))
@@ -99,7 +101,8 @@ pub fn take_over(
     .with(":one", item::n(1))
 }
 
-/// Records that an effect is about to be tried. Refused once it is done.
+/// Records that a worker is about to try an effect. DynamoDB refuses the change if the effect is
+/// done.
 pub fn intent(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
     Change::new(
         "record the intent of an effect",
@@ -112,7 +115,7 @@ pub fn intent(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
     .named("#n", name)
 }
 
-/// processing → done.
+/// Moves an event from `processing` to `done`.
 pub fn done(
     fence: Fence<'_>,
     row: &Row,
@@ -135,7 +138,7 @@ pub fn done(
     .effects(effects)
 }
 
-/// processing → failed: another attempt is due.
+/// Moves an event from `processing` to `failed`, with the due time of the next attempt.
 pub fn retry(
     fence: Fence<'_>,
     row: &Row,
@@ -163,9 +166,9 @@ pub fn retry(
     .effects(effects)
 }
 
-/// processing → failed, where no action ran for a reason outside the event. `attempts` is the new
-/// attempt count, without this claim. `off` counts deferrals, so that a worker does not send
-/// messages to itself without limit.
+/// Moves an event from `processing` to `failed` because no action ran, for a reason outside the
+/// event. `attempts` is the new attempt count, without this claim. `off` counts the deferrals, and
+/// limits the messages that a worker sends to itself.
 ///
 /// A deferral resets the count of consecutive crashes, because a waiting event is claimed often.
 /// `died` keeps the total, because a crashed attempt may have made a call.
@@ -197,7 +200,7 @@ pub fn defer(
     .effects(effects)
 }
 
-/// processing → dead letter, by the worker, with its reason.
+/// Moves an event from `processing` to `dead_letter`, with the reason that the worker gives.
 pub fn dead_letter(
     fence: Fence<'_>,
     row: &Row,
@@ -217,11 +220,12 @@ pub fn dead_letter(
     .effects(effects)
 }
 
-/// Any open row whose attempts or crashes are exhausted → dead letter, by the worker or the sweep.
+/// Moves an open event to `dead_letter` if its attempts or crashes are exhausted. The worker or the
+/// sweep makes this change.
 pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMillis) -> Change {
     Change::new(
         "record an exhausted event",
-        // Only a row in processing has a lease.
+        // Only a row in `processing` has a lease.
         "epoch = :seen AND (st IN (:received, :failed) OR lu < :over) AND (att >= :max OR cr >= :crashes)",
         "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h, \
          cr = :cr REMOVE own, lu, due",
@@ -250,7 +254,7 @@ fn turn(what: &'static str, owner: &str, now: UnixMillis, until: UnixMillis) -> 
 
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
 
-/// Counts one more redelivery request, while there are fewer than `most`.
+/// Counts one more redelivery request if fewer than `most` are counted.
 pub fn count_redelivery_request(most: u64, expires: UnixMillis) -> Change {
     Change::new(
         "count a redelivery request",
@@ -284,7 +288,8 @@ impl Change {
         self.with(":err", item::s(cut(error)))
     }
 
-    /// Puts the row into the `work` index among the open rows, even if it was not indexed before.
+    /// Places the row among the open rows of the `work` index, even if it was not in the index
+    /// before.
     fn open(self, row: &Row) -> Self {
         self.with(":gpk", item::s(work_partition(&row.key.pk())))
     }

@@ -5,7 +5,8 @@ use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequest
 
 use super::{MOST_AT_ONCE as MOST, Queue, WorkMessage};
 
-/// A received message of the backlog queue, hidden from others for the visibility timeout.
+/// A message that was received from the backlog queue. SQS hides the message from other receivers
+/// for the visibility timeout.
 #[derive(Debug)]
 pub struct Old {
     text: String,
@@ -15,9 +16,10 @@ pub struct Old {
 /// The result of moving messages to the work queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Messages that are now in the work queue.
+    /// The number of messages that are now in the work queue.
     pub over: u64,
-    /// Messages that stay in the backlog queue, visible again after the visibility timeout.
+    /// The number of messages that stay in the backlog queue. They become visible again after the
+    /// visibility timeout.
     pub left: u64,
 }
 
@@ -27,9 +29,9 @@ impl Queue {
         self.backlog.is_some()
     }
 
-    /// Receives at most `most` messages from the backlog queue, and at most ten. They stay hidden
-    /// for the queue's visibility timeout. An empty result means that the queue is empty: long
-    /// polling queries all servers.
+    /// Receives up to `most` messages from the backlog queue, but never more than ten. SQS hides
+    /// them for the visibility timeout of the queue. An empty result means that the queue is empty,
+    /// because long polling queries all servers.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html>
     pub async fn take_old(&self, most: u64) -> anyhow::Result<Vec<Old>> {
         let Some(url) = &self.backlog else {
@@ -44,7 +46,7 @@ impl Queue {
             .wait_time_seconds(1)
             .send()
             .await
-            .context("receive from the backlog")?;
+            .context("receive messages from the backlog queue")?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         let old = messages.map(|message| Old {
             text: message.body.unwrap_or_default(),
@@ -53,9 +55,10 @@ impl Queue {
         Ok(old.collect())
     }
 
-    /// Sends at most ten messages to the work queue unchanged, and deletes those that SQS accepted.
-    /// A crash between the two steps leaves a duplicate message, which has no effect. Invalid
-    /// messages are moved as well, and the processor handles them.
+    /// Sends up to ten messages to the work queue without changes. Then deletes the messages that
+    /// SQS accepted from the backlog queue. A crash between the two steps leaves a duplicate
+    /// message, which has no effect. Invalid messages are moved too, and the processor handles
+    /// them.
     pub async fn pass_on(&self, old: &[Old]) -> anyhow::Result<Passed> {
         let (Some(backlog), false) = (&self.backlog, old.is_empty()) else {
             return Ok(Passed::default());
@@ -75,7 +78,7 @@ impl Queue {
             .set_entries(Some(entries.collect::<Result<_, _>>()?))
             .send()
             .await
-            .context("send messages for events of the backlog")?;
+            .context("send messages of the backlog queue to the work queue")?;
         let there = answer.successful.iter().filter_map(|one| {
             let id: usize = one.id.parse().ok()?;
             Some((id, old.get(id)?))
@@ -95,7 +98,7 @@ impl Queue {
                 .set_entries(Some(gone))
                 .send()
                 .await
-                .context("delete from the backlog")?;
+                .context("delete messages from the backlog queue")?;
         }
         Ok(Passed {
             over: over as u64,

@@ -1,11 +1,11 @@
-//! Documents that requests name: certificates and keys that must be fetched before the requests can
-//! be verified.
+//! Documents that requests name: certificates and keys without which the requests cannot be
+//! verified.
 //!
 //! Any sender can name a document that does not exist, so the number of recorded documents is
-//! limited for each sender. Each sender has its own slot, so a sender of many documents does not
-//! affect others. A sender is the address of the client as API Gateway sees it (for IPv6, the /64
-//! network). Behind a content delivery network this is the address of that network, which other
-//! clients share with the provider.
+//! limited for each sender. Each sender has its own slot, so a sender with many documents does not
+//! affect other senders. A sender is identified by the client address that API Gateway reports, or
+//! by the /64 network for IPv6. Behind a content delivery network, this is an address of that
+//! network. The provider then shares its address with other clients of the network.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
@@ -25,28 +25,28 @@ use crate::inbox::table::{Change, Returns, Write};
 use crate::webhook::envelope::Headers;
 use crate::webhook::verify::Wanted;
 
-/// The most senders that can name documents of one source in an hour.
+/// The maximum number of senders that can name documents of one source in an hour.
 pub const SENDERS: u64 = 64;
 
-/// Slots of an hour that a sender can use.
+/// The number of slots that a sender can try in an hour.
 const PLACES: u64 = 4;
 
-/// The most documents that one sender can name in an hour.
+/// The maximum number of documents that one sender can name in an hour.
 pub const DOCUMENTS: u32 = 32;
 
-/// The most documents of a sender and hour for which requests are stored.
+/// The maximum number of documents of a sender in an hour for which requests are stored.
 const WITH_REQUESTS: u32 = 4;
 
-/// The most requests that are stored for one document and sender in an hour.
+/// The maximum number of requests that are stored for one document and sender in an hour.
 const REQUESTS: u32 = 3;
 
-/// How far back the documents are read.
+/// The maximum age of the documents that [`RejectedRequests::named`] reads.
 pub const NAMED: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the records are kept.
+/// How long the recorded documents are kept.
 const KEEP_NAMED: Duration = Duration::from_secs(2 * 24 * 3600);
 
-/// The time `last` of a document is updated at most once in this interval.
+/// The minimum interval between two updates of `last` of a document.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 const HOUR_MS: i64 = 3_600_000;
@@ -57,10 +57,10 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 pub(super) enum Noted {
     /// The document is recorded, and the request may be stored.
     WithRequest,
-    /// The document is recorded; enough requests that name it are stored.
+    /// The document is recorded. Enough requests that name it are already stored.
     Only,
-    /// The sender has reached its limit of documents for this hour, or too many senders have named
-    /// documents.
+    /// The document is not recorded. The sender has reached its limit for this hour, or other
+    /// senders use all of its slots.
     Full,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Noted {
 pub struct Named {
     pub document: Wanted,
     pub sender: String,
-    /// When a request first named the document, and when one last did.
+    /// The times when a request first and last named the document.
     pub at: UnixMillis,
     pub last: UnixMillis,
     /// The number of failed fetches, and the time of the last one.
@@ -94,7 +94,7 @@ pub fn sender(headers: &Headers) -> String {
     hex::encode(&digest[..8])
 }
 
-/// The address that API Gateway appended. The client can choose the entries before it.
+/// The address that API Gateway appended. The client controls the entries before it.
 pub(super) fn address(headers: &Headers) -> Option<&str> {
     let chain = headers.all("x-forwarded-for").last()?;
     let last = chain.rsplit(',').next()?.trim();
@@ -146,7 +146,7 @@ impl RejectedRequests {
             return Ok(Noted::Full);
         };
         let with_request = count <= WITH_REQUESTS;
-        // For a sender's later documents no requests are stored, so their count starts at the
+        // No requests are stored for later documents of a sender, so their count starts at the
         // limit.
         let requests = if with_request { 1 } else { REQUESTS };
         let new = Item::from([
@@ -170,8 +170,8 @@ impl RejectedRequests {
         })
     }
 
-    /// Counts one more document of a sender; `None` if the sender has reached its limit, or other
-    /// senders have all the places that it could take.
+    /// Counts one more document of a sender. `None` if the sender has reached its limit, or other
+    /// senders use all of its slots.
     async fn take_share(
         &self,
         pk: &str,
@@ -258,8 +258,8 @@ impl RejectedRequests {
         Ok(())
     }
 
-    /// Returns the item after the change, or `Err` with the current item if the condition is
-    /// refused.
+    /// Returns the item after the change. If the condition is false, returns `Err` with the current
+    /// item.
     async fn update(
         &self,
         (pk, sk): (&str, &str),
@@ -282,7 +282,7 @@ impl RejectedRequests {
 }
 
 impl Named {
-    /// Reads a document; `None` for the item of a sender's slot.
+    /// Reads a document. `None` for the item of a sender's slot.
     fn read(stored: &Item) -> Option<Self> {
         let (pk, sk) = (item::text(stored, "pk")?, item::text(stored, "sk")?);
         let mut parts = sk.split('#');
@@ -310,7 +310,7 @@ fn written(document: &Wanted) -> (&'static str, &str) {
     }
 }
 
-/// Returns `None` for a kind that only newer code knows.
+/// Returns `None` for a kind that this code does not support.
 fn document(kind: &str, name: &str) -> Option<Wanted> {
     let name = name.to_owned();
     match kind {
@@ -338,8 +338,8 @@ fn hour(at: UnixMillis) -> &'static str {
         .unwrap_or("00")
 }
 
-/// The slots that a sender can use in an hour. They change with the hour, so that two senders with
-/// the same slots do not collide again in the next hour.
+/// The slots that a sender can try in an hour. They change every hour, so two senders with the same
+/// slots do not compete again in the next hour.
 fn places(hour: &str, sender: &str) -> impl Iterator<Item = u64> {
     let digest = Sha256::digest(format!("{hour}#{sender}"));
     let places: Vec<u64> = digest

@@ -1,14 +1,15 @@
-//! The stored headers of a rejected request: all that can affect a second verification.
+//! Selects the headers of a rejected request that are stored. These are all headers that can affect
+//! a second verification.
 
 use super::NewRejection;
 use crate::webhook::envelope::{Envelope, Headers, is_credential};
 use crate::webhook::verify::{Arrival, Rejected};
 
-/// The most credentials in a request that are tested; each test costs a verification. With more,
-/// all credentials are dropped.
+/// The maximum number of credentials in a request that are tested. Each test costs one
+/// verification. If a request has more credentials, none of them is stored.
 const MOST_CREDENTIALS: usize = 8;
 
-/// Every header except credentials that the source's scheme does not read.
+/// Every header except the credentials that the source's scheme does not read.
 pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
     let mut dropped: Vec<&str> = Vec::new();
     for (name, _) in refused.envelope.headers.iter() {
@@ -25,7 +26,7 @@ pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
 }
 
 /// Whether the verification gives a different result without this header. The test runs the
-/// verification, and not a rule of the preset, because the same verification runs again later.
+/// verification instead of a rule of the preset, because the same verification runs again later.
 fn is_read(refused: &NewRejection<'_>, name: &str) -> bool {
     let all = &refused.envelope.headers;
     let credentials = all.iter().filter(|(name, _)| is_credential(name)).count();

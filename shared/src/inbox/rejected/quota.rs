@@ -1,4 +1,4 @@
-//! The used part of a source's daily quota.
+//! Counts requests against the daily quota of a source.
 
 use super::{KEEP, RejectedRequests, day};
 use crate::base::clock::UnixMillis;
@@ -6,13 +6,13 @@ use crate::inbox::ledger::{SCHEMA, item};
 use crate::inbox::table::{Change, Returns};
 use crate::sources::policy::{LARGEST_REFUSED, Limits};
 
-/// Which requests a quota counts.
+/// The requests that a quota counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Budget {
     /// Rejected requests.
     Refused,
-    /// Requests that wait for a document. This quota has the same size, and rejected requests do
-    /// not use it.
+    /// Requests that wait for a document. This separate quota has the same size, and does not count
+    /// rejected requests.
     Waiting,
 }
 
@@ -25,15 +25,15 @@ impl Budget {
     }
 }
 
-/// The count of one day.
+/// The counts of one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DailyQuota {
     pub source: String,
     /// `yyyymmdd`
     pub day: String,
-    /// Counted requests.
+    /// The number of counted requests.
     pub requests: u32,
-    /// Of these, the requests that were too large to store.
+    /// The number of these requests that were too large to store.
     pub too_large: u32,
     pub bytes: u64,
     /// The limits at the time of the last count.
@@ -41,7 +41,7 @@ pub struct DailyQuota {
 }
 
 impl DailyQuota {
-    /// Whether no further requests of the day are stored, or the next large one is not.
+    /// Whether the quota is used up, or has too little space for a request of the maximum size.
     pub fn is_spent(&self) -> bool {
         let limits = self.limits;
         self.requests >= limits.per_day
@@ -50,11 +50,11 @@ impl DailyQuota {
 }
 
 impl RejectedRequests {
-    /// Counts one request against the quota of its day; `false` if the quota is used up. `None` for
-    /// `bytes` means that the request is not stored.
+    /// Counts one request against the quota of its day. Returns `false` if the quota is used up. If
+    /// `bytes` is `None`, the request is counted but not stored.
     ///
-    /// If the SDK retries an update that was already applied, the request counts twice. The quota
-    /// stays an upper bound.
+    /// If the SDK repeats an update that DynamoDB has already applied, the request counts twice.
+    /// The number of stored requests can then be lower than the quota, but never higher.
     pub(super) async fn count(
         &self,
         budget: Budget,
@@ -89,7 +89,7 @@ impl RejectedRequests {
         Ok(counted.await?.is_applied())
     }
 
-    /// The count of rejected requests on the day of this time.
+    /// The counts of rejected requests for the day that contains `at`.
     pub async fn tally(&self, source: &str, at: UnixMillis) -> anyhow::Result<Option<DailyQuota>> {
         let day = day(at);
         let pk = pk(source, &day);

@@ -1,22 +1,24 @@
-//! The rate limit of one process, checked before any call: pure, and per source. For requests that
-//! wait for a document, it is per source and sender.
+//! Limits the rate at which one process stores the requests of each source. For requests that wait
+//! for a document, the limit applies to each source and sender. The process checks the limit before
+//! any call. This module makes no calls.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 
-/// Requests of a source that a process stores in one burst.
+/// The number of requests of a source that a process stores in one burst.
 const BURST: f64 = 50.0;
 
-/// Further requests each second.
+/// The number of further requests in each second.
 const PER_SECOND: f64 = 5.0;
 
-/// How long no call is made after a failed call, so that a flood does not load a failing table.
+/// How long the process makes no call after a failed call. So a flood of requests does not load a
+/// failing table.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The most buckets in memory. A flood from more senders clears all of them, which allows too many
-/// requests for a moment; the quotas in the table still limit them.
+/// The maximum number of buckets in memory. If more senders appear, all buckets are cleared. Too
+/// many requests are then allowed for a short time, but the quotas in the table still limit them.
 const MOST_BUCKETS: usize = 4_096;
 
 #[derive(Debug, Default)]
@@ -27,13 +29,13 @@ struct Bucket {
     allowance: f64,
     filled_at: UnixMillis,
     paused_at: Option<UnixMillis>,
-    /// The day, or the hour, whose quota is known to be used up.
+    /// The day or the hour whose quota is used up.
     full_on: Option<String>,
 }
 
 impl RateLimiter {
-    /// Whether one more call of the table is allowed for this source, or sender. `span` names the
-    /// day, or the hour, of its quota.
+    /// Whether one more call to the table is allowed for this source or sender. `span` is the day
+    /// or the hour of the quota.
     pub(super) fn permit(&mut self, name: &str, span: &str, now: UnixMillis) -> bool {
         let bucket = self.bucket(name, now);
         let earned = now.since(bucket.filled_at).as_secs_f64() * PER_SECOND;

@@ -1,4 +1,4 @@
-//! Reads for operators: the requests of a source in a period, or one request by its id.
+//! Lists rejected requests by source and period, or by the prefix of an id.
 
 use anyhow::Context as _;
 
@@ -11,8 +11,8 @@ use crate::webhook::event::EventId;
 const DAY_MS: i64 = 24 * 3_600_000;
 
 impl RejectedRequests {
-    /// The rejected requests of a source received from `from` to `to`, both inclusive, newest
-    /// first. Requests are kept for a week, so older days are not read.
+    /// The rejected requests of a source that were received from `from` to `to`, both inclusive,
+    /// newest first. Requests are kept for a week, so this function does not read older days.
     pub async fn held(
         &self,
         source: &str,
@@ -20,7 +20,7 @@ impl RejectedRequests {
         to: UnixMillis,
         now: UnixMillis,
     ) -> anyhow::Result<Vec<RejectedRequest>> {
-        // DynamoDB deletes expired items late, so one more day is read.
+        // DynamoDB deletes expired items late, so this function reads one more day.
         let mut at = from.max(now - KEEP - std::time::Duration::from_millis(86_400_000));
         let to = to.min(UnixMillis(now.0 + DAY_MS));
         let mut held = Vec::new();
@@ -36,8 +36,8 @@ impl RejectedRequests {
         Ok(held)
     }
 
-    /// The requests of the given sources whose id begins with `prefix`, newest first. The prefix
-    /// must be long enough to determine the hour.
+    /// The requests of the given sources whose id begins with `prefix`, newest first for each
+    /// source. A short prefix needs many reads, so the prefix should determine at least the hour.
     pub async fn with_id_prefix(
         &self,
         sources: &[&str],
@@ -80,7 +80,7 @@ impl RejectedRequests {
                 .set_exclusive_start_key(start)
                 .send()
                 .await
-                .context("list the quarantine")?;
+                .context("list the rejected requests")?;
             held.extend(answer.items().iter().filter_map(RejectedRequest::read));
             start = answer.last_evaluated_key;
             if start.is_none() {

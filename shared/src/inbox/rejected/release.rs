@@ -1,4 +1,5 @@
-//! Releases requests that can be verified now into the inbox, and deletes requests.
+//! Releases rejected requests into the inbox if they can be verified now. Also deletes rejected
+//! requests.
 
 use anyhow::Context as _;
 
@@ -11,7 +12,7 @@ use crate::inbox::table::{Change, Returns};
 use crate::webhook::event::Event;
 use crate::webhook::verify::{Arrival, Reason, Rejected, Verifier};
 
-/// The result of verifying a stored request now.
+/// The result of a second verification of a stored request.
 #[derive(Debug)]
 pub enum Verdict {
     Genuine(Box<Event>),
@@ -25,7 +26,7 @@ pub enum Verdict {
 /// The result of releasing a verified request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entered {
-    /// Another event has the same id or the same body: the event is quarantined in the inbox.
+    /// The event conflicts with another event, so it is quarantined in the inbox.
     Apart,
     New,
     /// The event is already stored from another delivery.
@@ -33,13 +34,13 @@ pub enum Entered {
 }
 
 impl RejectedRequest {
-    /// Verifies the request as the catcher does, with the current secrets. Timestamps are compared
-    /// with the time of receipt, which the envelope contains.
+    /// Verifies the request with the current secrets, in the same way as the catcher. The
+    /// verification compares timestamps with the time of receipt, which the envelope contains.
     pub fn verdict(&self, verifier: &Verifier, secrets: &[Secret]) -> Verdict {
         let Ok(envelope) = self.envelope() else {
             return Verdict::Damaged;
         };
-        // The request can be older than the setting `public_url`.
+        // The request may have arrived before `public_url` was configured.
         let envelope = verifier.at_public_url(envelope);
         match verifier.verify(&envelope, secrets) {
             Ok(Arrival::Event(event)) => Verdict::Genuine(event),
@@ -51,7 +52,8 @@ impl RejectedRequest {
 
 impl RejectedRequests {
     /// Stores the events of a verified request through [`Inbox::accept`], then marks the request as
-    /// released. After a crash between the two steps, the next release finds the events stored.
+    /// released. After a crash between the two steps, the next release finds that the events are
+    /// already stored.
     pub async fn release(
         &self,
         inbox: &Inbox,
@@ -65,7 +67,7 @@ impl RejectedRequests {
             Received::Open { .. } | Received::Settled => (Entered::Known, &kept.key),
             Received::Conflict(key) | Received::Repeated(key) => (Entered::Apart, key),
         });
-        // For a batch: the result that most needs attention.
+        // For a batch, the result that most needs attention comes first.
         let first = entered.min_by_key(|(entered, _)| *entered);
         let (entered, key) = first.context("the request contains no event")?;
         self.mark_released(held, Some(&key.to_string()), now)
@@ -73,7 +75,8 @@ impl RejectedRequests {
         Ok(entered)
     }
 
-    /// Marks a request as released. Does nothing if the request was deleted in the meantime.
+    /// Marks a request as released. Has no effect if the request is already released or was
+    /// deleted.
     pub async fn mark_released(
         &self,
         held: &RejectedRequest,

@@ -1,4 +1,4 @@
-//! A rejected request as it is stored, written and read back.
+//! The stored form of a rejected request.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
@@ -13,22 +13,23 @@ use crate::webhook::event::{EventId, Sha};
 /// The number of partitions for one day of a source.
 pub(super) const SHARDS: u8 = 4;
 
-/// A rejected request. Its body is decompressed on demand.
+/// A rejected request. Its body stays compressed until a caller reads it.
 #[derive(Clone, Debug)]
 pub struct RejectedRequest {
     pub id: EventId,
     pub source: String,
-    /// The text of a [`Reason`](crate::webhook::verify::Reason); newer code can have other reasons.
+    /// The text of a [`Reason`](crate::webhook::verify::Reason). Newer code can store other
+    /// reasons.
     pub reason: String,
     pub method: String,
     pub url: String,
     pub headers: Headers,
     pub received_at: UnixMillis,
-    /// Hash of the configuration at the time of receipt.
+    /// The hash of the configuration at the time of receipt.
     pub config: String,
     pub sha: Sha,
     pub body_len: u64,
-    /// Size of the item in bytes.
+    /// The size of the item in bytes.
     pub stored: u64,
     pub released: Option<Released>,
     pub(super) pk: String,
@@ -37,11 +38,11 @@ pub struct RejectedRequest {
     encoding: Encoding,
 }
 
-/// When a request was released, and the event that it became.
+/// The time when a request was released, and its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
     pub at: UnixMillis,
-    /// `source:event-id`; `None` if the request contained no event.
+    /// The event as `source:event-id`. `None` if the request contained no event.
     pub key: Option<String>,
 }
 
@@ -57,18 +58,18 @@ impl RejectedRequest {
         })
     }
 
-    /// The exact bytes, checked against their hash.
+    /// The exact bytes of the body, checked against their hash.
     pub fn body(&self) -> Result<Bytes, MissingBody> {
         crate::inbox::ledger::unpack(self.packed.clone(), self.encoding, self.body_len, &self.sha)
             .map(|body| body.0)
     }
 
-    /// The address that API Gateway appended. The client can choose the entries before it.
+    /// The address that API Gateway appended. The client controls the entries before it.
     pub fn address(&self) -> Option<&str> {
         super::documents::address(&self.headers)
     }
 
-    /// Reads an item; `None` if the item is invalid, so that a list can skip it.
+    /// Reads an item. Returns `None` if the item is invalid, so that a list can skip it.
     pub(super) fn read(stored: &Item) -> Option<Self> {
         let (pk, sk) = (item::text(stored, "pk")?, item::text(stored, "sk")?);
         let source = pk.strip_prefix("Q#")?.split('#').next()?;
@@ -126,7 +127,7 @@ pub(super) fn partition(source: &str, at: UnixMillis, shard: u8) -> String {
     format!("Q#{source}#{}#{shard}", day(at))
 }
 
-/// The item and its size; `None` when it is too large.
+/// The item and its size. `None` if the item is too large.
 pub(super) fn item(
     place: &Place,
     refused: &NewRejection<'_>,
@@ -136,8 +137,8 @@ pub(super) fn item(
     if packed.bytes.len() > LARGEST_REFUSED_BODY {
         return None;
     }
-    // A flat list of names and values, because the order and repeated headers can affect the
-    // verification.
+    // The headers are a flat list of names and values, because their order and repeated headers can
+    // affect the verification.
     let headers = headers::kept(refused).into_iter();
     let headers = headers.flat_map(|(name, value)| [item::s(name), item::s(value)]);
     let item = Item::from([

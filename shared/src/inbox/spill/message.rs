@@ -1,4 +1,4 @@
-//! The format of a spill queue message: events with all data for their rows.
+//! The format of a spill queue message. A message contains events with all data for their rows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,11 +17,11 @@ use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
 /// The message version that this code writes.
 const VERSION: u32 = 1;
 
-/// Why a message cannot be read. The text never contains content of the message.
+/// The reason why a message cannot be read. The error text never contains content of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     NoJson,
-    /// Written by newer code.
+    /// Newer code wrote the message.
     UnknownVersion(u32),
     /// This part of an event is missing or invalid.
     Part(&'static str),
@@ -34,9 +34,9 @@ impl fmt::Display for Unreadable {
                 f.write_str("the message is not JSON, or a field of an event is missing")
             }
             Self::UnknownVersion(version) => {
-                write!(f, "version {version} is newer than this code")
+                write!(f, "message version {version} requires a newer release")
             }
-            Self::Part(part) => write!(f, "invalid {part} of an event"),
+            Self::Part(part) => write!(f, "the message contains an event with an invalid {part}"),
         }
     }
 }
@@ -52,7 +52,7 @@ struct Envelope {
     events: Vec<Wire>,
 }
 
-/// An event; its field names are the attribute names of a row.
+/// An event. Its field names are the attribute names of a row.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     key: String,
@@ -64,11 +64,12 @@ struct Wire {
     prv: String,
     cfg: String,
     sha: String,
-    /// Hash of the content that is the same in every delivery of the event.
+    /// The hash of the content that is the same in every delivery of the event.
     same: String,
     /// Whether the signed content is accepted only once, regardless of its id.
     once: bool,
-    /// The hash that identifies the signed content; if missing, the hash in `same`.
+    /// The hash that identifies the signed content. If it is missing, the hash in `same` identifies
+    /// the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mark: Option<String>,
     len: usize,
@@ -91,11 +92,11 @@ struct Wire {
 enum WireBody {
     Zstd(String),
     Raw(String),
-    /// The key of an object in the bucket of bodies.
+    /// The key of an object in the bucket for bodies.
     Bucket(String),
 }
 
-/// Serializes events into as few messages as possible, each at most `limit` bytes.
+/// Serializes events into as few messages as possible. Each message has at most `limit` bytes.
 pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<String>> {
     let (begin, end) = (format!(r#"{{"v":{VERSION},"events":["#), "]}");
     let mut messages = Vec::new();
@@ -117,8 +118,8 @@ pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<Stri
     Ok(messages)
 }
 
-/// Parses a message. Anyone with permission to send to the queue can write one, so its content is
-/// not trusted.
+/// Parses a message. Any principal that may send to the queue can write a message, so its content
+/// is not trusted.
 pub(super) fn read(text: &str) -> Result<Vec<Spilled>, Unreadable> {
     let Versioned { v } = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
     if v != VERSION {
@@ -141,8 +142,8 @@ impl Wire {
         };
         let body = match spilled.placed.as_ref().map(|placed| &placed.at) {
             Some(BodyLocation::Bucket(key)) => WireBody::Bucket(key.clone()),
-            // The body is compressed again: a body in a row can need a dictionary, and another
-            // release may read the message.
+            // The body is compressed again without a dictionary. A body in a row can need a
+            // dictionary, and another release may read the message.
             Some(BodyLocation::Table(_)) | None => packed(&Packed::new(&event.body)),
         };
         let len = spilled.placed.as_ref().map(|placed| placed.len);
@@ -189,7 +190,7 @@ impl Wire {
         };
         let content = hash(&self.same).ok_or(Unreadable::Part("hash"))?;
         let once = match &self.mark {
-            Some(mark) => Some(hash(mark).ok_or(Unreadable::Part("mark"))?),
+            Some(mark) => Some(hash(mark).ok_or(Unreadable::Part("`mark` value"))?),
             None => self.once.then_some(content),
         };
         let event = Event {
@@ -208,8 +209,8 @@ impl Wire {
             sha,
             content,
             received_at: UnixMillis(self.rcv),
-            via: Via::parse(&self.via).ok_or(Unreadable::Part("way"))?,
-            proven: Proven::parse(&self.prv).ok_or(Unreadable::Part("proof"))?,
+            via: Via::parse(&self.via).ok_or(Unreadable::Part("`via` value"))?,
+            proven: Proven::parse(&self.prv).ok_or(Unreadable::Part("`proven` value"))?,
             secret: self.kid,
             once,
             config: self.cfg,
@@ -231,8 +232,8 @@ fn unpacked(text: &str, encoding: Encoding, len: usize, sha: &Sha) -> Result<Byt
     Ok(body.0)
 }
 
-/// The same JSON without characters that SQS rejects. Non-ASCII characters occur only in strings,
-/// and are escaped.
+/// Escapes the non-ASCII characters of a JSON text, because SQS rejects some of them. Non-ASCII
+/// characters occur only in strings.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 fn ascii(json: &str) -> String {
     use std::fmt::Write as _;

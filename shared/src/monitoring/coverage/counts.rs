@@ -1,54 +1,54 @@
-//! The counts of a period.
+//! The counts of events in a period.
 
 use super::Delays;
 use crate::base::clock::UnixMillis;
 
-/// The most gaps of a day that are listed. The others are only counted; their rows in the inbox
-/// have `via` `backup_sync`.
+/// The maximum number of gaps of a day that are listed. Further gaps are only counted. Their rows
+/// in the ledger have the value `backup_sync` in `via`.
 pub const MOST_GAPS: usize = 50;
 
-/// An event that only the sync had found when it was judged.
+/// An event that only the sync had found when the run counted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// When it happened, by the provider's clock.
+    /// When the event happened, by the provider's clock.
     pub happened: UnixMillis,
-    /// When the sync stored it in the ledger.
+    /// When the sync stored the event in the ledger.
     pub found: UnixMillis,
     pub kind: String,
-    /// The id of its key.
+    /// The id in the event key.
     pub id: String,
 }
 
-/// How many events arrived by webhook, and how many only the sync found.
+/// The number of events that arrived by webhook, and of events that only the sync found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Arrived by webhook, and missing in the provider's list.
+    /// Events that arrived by webhook, but are missing in the provider's list.
     pub webhook: u64,
-    /// Arrived by webhook, and in the list.
+    /// Events that arrived by webhook, and are in the list.
     pub both: u64,
-    /// Of these, the events that the sync found before the webhook arrived.
+    /// The events in `both` that the sync found before the webhook arrived.
     pub late: u64,
-    /// In the list, but not received by webhook: missed.
+    /// Missed events, which are in the list but did not arrive by webhook.
     pub sync: u64,
-    /// Delays from the event to the arrival of its webhook.
+    /// The delays from the event to the arrival of its webhook.
     pub by_webhook: Delays,
-    /// Delays from a missed event to its discovery by the sync.
+    /// The delays from a missed event to its discovery by the sync.
     pub by_sync: Delays,
     /// The first missed events, at most [`MOST_GAPS`].
     pub gaps: Vec<Gap>,
 }
 
 impl Counts {
-    /// All events that are known to have happened.
+    /// Returns the number of all known events.
     pub fn all(&self) -> u64 {
         self.webhook + self.both + self.sync
     }
 
-    /// The share of events that did not arrive by webhook, in percent. `None` if there were no
-    /// events, which is not the same as 0 %.
+    /// Returns the share of events that did not arrive by webhook, in percent. Returns `None` if
+    /// there were no events, because this is not the same as 0 %.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a rate of more than 2^52 events may be off by a little"
+        reason = "the rate may be slightly inexact above 2^52 events"
     )]
     pub fn miss_rate(&self) -> Option<f64> {
         (self.all() > 0).then(|| 100.0 * self.sync as f64 / self.all() as f64)
@@ -67,8 +67,8 @@ impl Counts {
 }
 
 impl Gap {
-    /// One text, `happened|found|id|kind`: the attribute names of a map would take more bytes than
-    /// the values.
+    /// Returns the stored text, `happened|found|id|kind`. In a map, the attribute names would take
+    /// more bytes than the values.
     pub(crate) fn written(&self) -> String {
         let kind: String = self.kind.chars().take(60).collect();
         format!("{}|{}|{}|{kind}", self.happened.0, self.found.0, self.id)

@@ -1,8 +1,8 @@
-//! A histogram of delays with fixed bounds, so that days and runs can be added.
+//! A histogram of delays. The bounds are fixed, so that the counts of days and runs can be added.
 
 use std::time::Duration;
 
-/// Upper bounds in seconds, inclusive. Delays above the last bound have their own count.
+/// The upper bounds in seconds, inclusive. Delays above the last bound have a separate count.
 pub const BOUNDS: [u64; 13] = [
     1, 2, 5, 15, 60, 300, 900, 1800, 3600, 14_400, 43_200, 86_400, 259_200,
 ];
@@ -10,7 +10,8 @@ pub const BOUNDS: [u64; 13] = [
 /// The delays of many events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// The number of delays up to the bound of the same index, and above the previous bound.
+    /// Each count is the number of delays up to the bound with the same index, and above the
+    /// previous bound.
     counts: [u64; BOUNDS.len() + 1],
     longest: Duration,
 }
@@ -45,8 +46,8 @@ impl Delays {
         (!self.is_empty()).then_some(self.longest)
     }
 
-    /// An upper limit for this percentage of the delays: the bound that contains the percentile,
-    /// and at most the longest delay.
+    /// Returns an upper limit for this percentage of the delays. It is the bound that contains the
+    /// percentile, or the longest delay if that is shorter.
     pub fn within(&self, percent: u64) -> Option<Duration> {
         let wanted = (self.len() * percent).div_ceil(100).max(1);
         let mut sum = 0;
@@ -60,13 +61,15 @@ impl Delays {
         None
     }
 
-    /// The stored form: the counts of the bounds, then the longest delay in milliseconds.
+    /// Returns the stored form, which contains the counts and then the longest delay in
+    /// milliseconds.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         let longest = u64::try_from(self.longest.as_millis()).unwrap_or(u64::MAX);
         self.counts.iter().copied().chain([longest]).collect()
     }
 
-    /// Parses the stored form. Counts of other bounds than the current ones are discarded.
+    /// Parses the stored form. Discards the counts if they have another number of bounds than the
+    /// current code.
     pub(crate) fn of_numbers(numbers: &[u64]) -> Self {
         let Some((longest, counts)) = numbers.split_last() else {
             return Self::default();

@@ -1,4 +1,4 @@
-//! The counts of the sync by source and day, and the progress of a run.
+//! Stores the counts of the sync by source and day, and the progress of a run.
 
 use crate::monitoring::hours::Statistics;
 use std::collections::BTreeMap;
@@ -12,17 +12,18 @@ use crate::inbox::ledger::transition::coverage as change;
 use crate::inbox::ledger::{Item, SCHEMA, Write, item};
 use crate::monitoring::coverage::{Comparison, Counts, DayCount, Delays, Gap, Piece};
 
-/// The most attempts of a count that other runs overtake.
+/// The maximum number of attempts to write the counts of a day while other runs write them first.
 const TRIES: usize = 8;
 
 impl Statistics<'_> {
-    /// The counts of a day, empty if there are none.
+    /// Returns the counts of a day. They are empty if no counts are stored.
     pub async fn day_count(self, source: &str, day: Day) -> anyhow::Result<DayCount> {
         let item = self.get(&pk(source), &sk(day)).await?;
         Ok(item.map_or_else(|| DayCount::empty(day), |item| read(day, &item)))
     }
 
-    /// The counts of a source from one day to another, both inclusive, without days that have none.
+    /// Returns the counts of a source from one day to another, both inclusive. Omits days without
+    /// counts.
     pub async fn day_counts(
         self,
         source: &str,
@@ -54,11 +55,11 @@ impl Statistics<'_> {
         }
     }
 
-    /// Adds the counts of a run to a day, unless they were added before. Returns the part and the
-    /// new sum, or `None` if nothing was added.
+    /// Adds the counts of a run to a day, unless the day already contains them. Returns the part
+    /// and the new sum, or `None` if nothing was added.
     ///
-    /// `piece` returns the part to add for a day that is counted up to the given time. It is called
-    /// again if another run writes first.
+    /// `piece` receives the time up to which the events of the day are counted, and returns the
+    /// part to add. This function calls `piece` again if another run writes first.
     pub async fn count_day(
         self,
         source: &str,
@@ -72,13 +73,14 @@ impl Statistics<'_> {
                 return Ok(None);
             };
             let sum = known.with(&piece, comparison);
-            // Twice the retention of rows: an event that stays open outlives the retention.
+            // The counts expire after twice the retention of rows, because the retention of a row
+            // begins only when its event is done.
             let keep = self.retention(source).rows * 2;
             let expires = day.ends() + keep;
             let written = change::count_day(known.counted, &owner, write(&sum), expires);
             match self.change_item(&pk(source), &sk(day), written).await? {
                 Write::Applied(_) => return Ok(Some((piece, sum))),
-                // Our own write, whose response was lost.
+                // This is our own write. Its response was lost.
                 Write::Refused(Some(item)) if item::text(&item, "wid") == Some(&owner) => {
                     return Ok(Some((piece, sum)));
                 }
@@ -88,8 +90,8 @@ impl Statistics<'_> {
         anyhow::bail!("other runs of the sync are counting the same day")
     }
 
-    /// Stores the counts of a run up to its next page, and up to the page before. A run that
-    /// crashes before it has stored its next page continues with the page before.
+    /// Stores the counts of a run up to its next page, and the counts up to the page before it. If
+    /// a run crashes before it has stored its next page, it continues with the page before.
     pub async fn keep_tally(
         self,
         source: &str,
@@ -115,8 +117,8 @@ impl Statistics<'_> {
         Ok(())
     }
 
-    /// The counts of the run that began at `started`, up to this page. `None` if they are no longer
-    /// stored.
+    /// Returns the counts of the run that began at `started`, up to this page. Returns `None` if
+    /// they are no longer stored.
     pub async fn kept_tally(
         self,
         source: &str,
@@ -161,7 +163,7 @@ fn read(day: Day, item: &Item) -> DayCount {
     }
 }
 
-/// The attributes of a day, without its key.
+/// Returns the attributes of the item for a day, without its key.
 fn write(day: &DayCount) -> Item {
     let mut item = counts_item(&day.counts);
     item.insert("sv".into(), item::n(SCHEMA));

@@ -1,6 +1,6 @@
 use super::*;
 
-/// 2030-03-17T17:46:40Z, not a whole minute.
+/// 2030-03-17T17:46:40Z, which is not a whole minute.
 const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 const QUARTER: Duration = Duration::from_secs(900);
 
@@ -22,7 +22,7 @@ fn missed(id: &str, happened: UnixMillis) -> Sighting {
     sighting(id, happened, None)
 }
 
-/// The counts that a run adds if it began at `started` and listed from `from`.
+/// Returns the counts that a run adds if it began at `started` and listed events since `from`.
 fn add(
     from: UnixMillis,
     started: UnixMillis,
@@ -55,7 +55,7 @@ fn a_day_has_a_name_and_two_ends() {
 
 #[test]
 fn windows_of_runs_one_after_the_other_touch_and_never_overlap() {
-    // Runs do not begin at whole minutes, nor at equal intervals.
+    // The runs begin neither at whole minutes nor at equal intervals.
     let starts = [0, 901, 1799, 2777, 3600].map(|s| NOW + Duration::from_secs(s));
     let windows: Vec<Window> = starts
         .windows(2)
@@ -86,7 +86,7 @@ fn runs_that_list_the_same_events_again_count_them_once() {
         .collect();
     let mut counted = None;
     let mut sum = 0;
-    // Each run happens twice: the first one crashed before it moved the cursor.
+    // Each run happens twice, because the first run crashes before it moves the cursor.
     let starts = [1800, 900, 0].map(before);
     let mut cursor = before(3600 + 900);
     for started in starts {
@@ -180,9 +180,9 @@ fn a_run_that_was_broken_off_goes_on_with_what_it_had_counted() {
     assert_eq!(second.piece(day, None).unwrap().counts.sync, 2);
     assert_eq!(second.carried()[&day].sync, 2);
     assert!(!second.is_whole());
-    // Another run has counted part of the window, which cannot be separated.
+    // Another run has counted a part of the window. This part cannot be separated.
     assert_eq!(second.piece(day, Some(before(1250))), None);
-    // No part of the window was counted, or all of it.
+    // Another run has counted no part of the window, or the whole window.
     assert!(second.piece(day, Some(before(1900))).is_some());
     assert_eq!(second.piece(day, Some(window.to)), None);
 }

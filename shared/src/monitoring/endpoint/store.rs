@@ -1,4 +1,4 @@
-//! Storage of the endpoint status, and the rewind of the sync to a time before an unhealthy period.
+//! Stores the status of endpoints, and rewinds the sync to a time before an unhealthy period.
 
 use crate::monitoring::reconcile::ProviderReports;
 use anyhow::Context as _;
@@ -9,7 +9,7 @@ use crate::inbox::ledger::{Item, Write, item};
 use crate::monitoring::endpoint::Status;
 
 impl ProviderReports<'_> {
-    /// The status of a source's endpoint at the last check.
+    /// Returns the status of a source's endpoint at the last check.
     pub async fn endpoint(self, source: &str) -> anyhow::Result<Option<Status>> {
         let Some(item) = self.get(&pk(source), "ENDPOINT").await? else {
             return Ok(None);
@@ -22,7 +22,7 @@ impl ProviderReports<'_> {
             .map(Some)
     }
 
-    /// Stores the status. Of two concurrent checks, the last write wins.
+    /// Stores the status. If two checks are concurrent, the last write wins.
     pub async fn note_endpoint(self, status: &Status) -> anyhow::Result<()> {
         let document =
             serde_json::to_string(status).context("serialize the status of an endpoint")?;
@@ -36,9 +36,10 @@ impl ProviderReports<'_> {
         Ok(())
     }
 
-    /// Rewinds the sync of a source, so that its next run lists from `before`. This costs calls and
-    /// loses nothing: stored events are found as duplicates. `false` if the cursor is already
-    /// there, the sync has never run, or a run is in progress.
+    /// Rewinds the sync of a source, so that its next run lists events from `before`. The run needs
+    /// more calls, but loses nothing, because stored events count as duplicates. Returns `false` if
+    /// the cursor is not later than `before`, if the sync has never run, or if a run is in
+    /// progress.
     pub async fn sync_rewind(
         self,
         source: &str,

@@ -1,5 +1,6 @@
-//! Counts for operators, at a cost that does not grow with the table. Past hours are counted once
-//! and stored; reads of open events, dead letters and done events are limited.
+//! Counts events for operators, at a cost that does not grow with the table. The events of a past
+//! hour are counted once, and the counts are stored. Reads of open events, dead letters and done
+//! events are limited.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,16 +17,16 @@ use crate::inbox::ledger::{Item, Ledger, State, Waiting, Write, item};
 use crate::monitoring::hours::Arrived;
 use crate::webhook::event::EventKey;
 
-/// How long the count of an hour is kept.
+/// How long the counts of an hour are kept.
 const KEEP: std::time::Duration = std::time::Duration::from_secs(180 * 24 * 3600);
 
-/// The count of a past hour.
+/// The counts of a past hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HourCount {
     pub hour: Hour,
-    /// When it was counted.
+    /// When the events were counted.
     pub as_of: UnixMillis,
-    /// The counts by source; a source without events can be missing.
+    /// The counts by source. A source without events can be missing.
     pub sources: BTreeMap<String, Arrived>,
 }
 
@@ -36,16 +37,17 @@ pub struct Brief {
     pub state: State,
     pub kind: String,
     pub received_at: UnixMillis,
-    /// When the event was done; `None` for a replayed event.
+    /// When the event was done. The value is `None` if the event is not done, or if it was
+    /// replayed.
     pub done_at: Option<UnixMillis>,
 }
 
-/// Stored statistics: coverage by day, events by hour, gaps between webhooks.
+/// The stored statistics: coverage by day, events by hour, and gaps between webhooks.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistics<'l>(&'l Ledger);
 
 impl Ledger {
-    /// Stored statistics: coverage by day, events by hour, gaps between webhooks.
+    /// Returns the stored statistics.
     pub fn statistics(&self) -> Statistics<'_> {
         Statistics(self)
     }
@@ -60,7 +62,7 @@ impl Deref for Statistics<'_> {
 }
 
 impl Statistics<'_> {
-    /// The stored counts from one hour to another, both inclusive, in order of time.
+    /// Returns the stored counts from one hour to another, both inclusive, in order of time.
     pub async fn hour_counts(self, from: Hour, to: Hour) -> anyhow::Result<(Vec<HourCount>, Cost)> {
         let (mut found, mut spent) = (Vec::new(), Cost::default());
         let mut start = None;
@@ -82,14 +84,15 @@ impl Statistics<'_> {
         }
     }
 
-    /// Stores the count of an hour; `false` if a newer count is stored.
+    /// Stores the counts of an hour. Returns `false` if newer counts are stored.
     pub async fn keep_hour(self, count: &HourCount) -> anyhow::Result<bool> {
         let sources = count.sources.iter();
         let sources = sources.map(|(name, arrived)| (name.clone(), write(&arrived.kept())));
         let sources = AttributeValue::M(sources.collect());
         let change = change::count_hour(sources, count.as_of, count.hour.ends() + KEEP);
         let answer = self.change_item("SYS", &sk(count.hour), change).await?;
-        // If the response was lost, the SDK's retry is refused, and the stored count is our own.
+        // If the response was lost, DynamoDB refuses the SDK's retry, and the stored counts are our
+        // own.
         Ok(match answer {
             Write::Applied(_) => true,
             Write::Refused(there) => {
@@ -98,9 +101,10 @@ impl Statistics<'_> {
         })
     }
 
-    /// Counts the events of a source received from `from` to `to`, both inclusive and within one
-    /// hour of UTC, newest first, with at most `pages` reads of each shard of the index.
-    /// Quarantined events that conflict with an event of the same key are not counted.
+    /// Counts the events of a source that were received from `from` to `to`. Both times are
+    /// inclusive, and must be within one hour of UTC. Reads the newest events first, with at most
+    /// `pages` reads of each shard of the index. Does not count quarantined events that conflict
+    /// with an event of the same key.
     pub async fn arrived(
         self,
         source: &str,
@@ -129,8 +133,8 @@ impl Statistics<'_> {
         Ok((arrived, spent))
     }
 
-    /// About the newest `most` events of a source within one hour of UTC: an equal share from each
-    /// shard of the index.
+    /// Returns approximately the newest `most` events of a source within one hour of UTC. Reads an
+    /// equal share from each shard of the index.
     pub async fn newest_of_hour(
         self,
         source: &str,
@@ -147,8 +151,9 @@ impl Statistics<'_> {
         Ok((keys, spent))
     }
 
-    /// The waiting events of all sources: at most `limit` from each shard of the index, ordered by
-    /// their next time. Also returns whether there are more.
+    /// Returns the waiting events of all sources, at most `limit` from each shard of the index. The
+    /// events of each shard are ordered by their next time. Also returns whether there are more
+    /// events.
     pub async fn all_waiting(
         self,
         what: Waiting,
@@ -165,8 +170,8 @@ impl Statistics<'_> {
         Ok((keys, more, spent))
     }
 
-    /// Reads the attributes of these events, with eventual consistency. Deleted events and invalid
-    /// rows are skipped.
+    /// Reads the attributes of these events, with eventual consistency. Skips deleted events and
+    /// invalid rows.
     pub async fn briefs(self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
         let attributes = "pk, st, ty, rcv, done_at, run";
         let (rows, spent) = self.state_rows(keys, Some(attributes)).await?;
@@ -185,7 +190,8 @@ fn brief(row: &Item) -> Option<Brief> {
     })
 }
 
-/// Time, type and key of an event in the `time` index; `None` for a conflicting event.
+/// Returns the time, type and key of an event in the `time` index, or `None` for a conflicting
+/// event.
 fn listed(keys: &Item) -> Option<(UnixMillis, &str, EventKey)> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;

@@ -9,20 +9,20 @@ use crate::base::clock::UnixMillis;
 use crate::sources::Source;
 use crate::webhook::event::{Event, Fetched, Via};
 
-/// The most bytes of drift in a report: an item of DynamoDB has at most 400 KB. Further drift is
-/// only counted, and the next run finds it.
+/// The maximum size of the drift in a report, in bytes. An item of DynamoDB has at most 400 KB.
+/// Further drift is only counted, and the next run finds it.
 const LARGEST: usize = 240_000;
 
-/// The most characters of a value that are stored.
+/// The maximum number of characters of a value that are stored.
 const LONGEST_VALUE: usize = 120;
 
-/// The most values of a field that are stored.
+/// The maximum number of values of a field that are stored.
 const MOST_VALUES: usize = 10;
 
 /// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// `rec_` and ten hex digits.
+    /// The id of the report, which consists of `rec_` and ten hex digits.
     pub id: String,
     pub source: String,
     /// The name of the comparison.
@@ -31,7 +31,7 @@ pub struct Report {
     pub started: UnixMillis,
     pub took_ms: u64,
     pub counts: Counts,
-    /// Objects with confirmed drift, as many as the size limit allows.
+    /// The objects with confirmed drift, as many as the size limit allows.
     pub drift: Vec<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
@@ -40,7 +40,7 @@ pub struct Report {
 /// The number of objects by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Objects on either side.
+    /// Objects that exist on at least one side.
     pub compared: u64,
     pub agree: u64,
     pub missing: u64,
@@ -49,34 +49,37 @@ pub struct Counts {
     pub ambiguous: u64,
     /// Objects that agreed at the second read.
     pub settled: u64,
-    /// Objects that changed during the run; the next run compares them again.
+    /// Objects that changed during the run. The next run compares them again.
     pub moving: u64,
-    /// Objects so new at the provider that their events may still arrive.
+    /// Objects that are so new at the provider that their events may still arrive.
     pub young: u64,
     /// Objects that differed and were not read a second time.
     pub unconfirmed: u64,
 }
 
-/// Who started a repair, when and why.
+/// A repair of the drift in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
     #[serde(with = "rfc3339")]
     pub at: UnixMillis,
     pub by: String,
     pub why: String,
-    /// Events that were added so far.
+    /// The number of events that were added so far.
     pub events: u64,
     pub complete: bool,
 }
 
 impl Counts {
-    /// Objects that drifted, including unconfirmed ones.
+    /// Returns the number of objects that drifted, including unconfirmed drift.
     pub fn drifted(&self) -> u64 {
         self.missing + self.gone + self.different + self.ambiguous + self.unconfirmed
     }
 
-    /// The share of objects that drifted, in percent.
-    #[expect(clippy::cast_precision_loss, reason = "percent, for a comparison")]
+    /// Returns the share of objects that drifted, in percent.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the percentage does not need to be exact"
+    )]
     pub fn percent(&self) -> f64 {
         if self.compared == 0 {
             return 0.0;
@@ -95,7 +98,7 @@ impl Counts {
 }
 
 impl Report {
-    /// The report of a run that began at `started`.
+    /// Creates the report of a run that began at `started`.
     pub fn new(source: &str, name: &str, started: UnixMillis) -> Self {
         let named = format!("{source}/{name}/{}", started.0);
         Self {
@@ -110,7 +113,7 @@ impl Report {
         }
     }
 
-    /// The same report, with as much drift as the size limit allows.
+    /// Returns the report with as much drift as the size limit allows.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let mut room = LARGEST;
@@ -126,14 +129,14 @@ impl Report {
         self
     }
 
-    /// The drift that an event can describe.
+    /// Returns the drift that an event can describe.
     pub fn repairable(&self) -> impl Iterator<Item = &Drift> {
         let drift = self.drift.iter();
         drift.filter(|drift| drift.kind != Drifted::Ambiguous)
     }
 
-    /// The event that gives a drifted object to the source's actions. The same report always
-    /// produces the same event, with the same id and the same body.
+    /// Returns the event with which the source's actions process a drifted object. The same report
+    /// always produces the same event, with the same id and the same body.
     pub fn event(&self, drift: &Drift, source: &Source, config: &str, now: UnixMillis) -> Event {
         let preset = &source.verifier.preset;
         let id = format!("recon:{}:{}", self.id, drift.object);
@@ -184,7 +187,7 @@ impl Drift {
     }
 }
 
-/// Times in RFC 3339, also in stored documents.
+/// Writes and reads times in RFC 3339, also in stored documents.
 pub(crate) mod rfc3339 {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
@@ -203,7 +206,7 @@ pub(crate) mod rfc3339 {
         super::time(&text).ok_or_else(|| D::Error::custom("invalid time"))
     }
 
-    /// The same for optional times.
+    /// Writes and reads optional times.
     pub(crate) mod option {
         use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
@@ -233,7 +236,7 @@ pub(crate) mod rfc3339 {
     }
 }
 
-/// Parses seconds since 1970, or a time in RFC 3339.
+/// Parses a number of seconds since 1970, or a time in RFC 3339.
 pub fn time(text: &str) -> Option<UnixMillis> {
     if let Ok(secs) = text.parse() {
         return Some(UnixMillis::from_secs(secs));

@@ -1,4 +1,4 @@
-//! Storage of reconciliation reports, and the lease for a comparison.
+//! Stores reconciliation reports, and the lease of a comparison.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The report version that this code writes.
 const VERSION: u32 = 1;
 
-/// The right to run a comparison.
+/// The lease of a comparison, which is the right to run it.
 #[derive(Debug)]
 pub struct ReconcileLease {
     source: String,
@@ -25,12 +25,12 @@ pub struct ReconcileLease {
     epoch: u64,
 }
 
-/// Stored results of checks at the provider: endpoints and reconciliation reports.
+/// The stored results of checks at the provider: endpoint status and reconciliation reports.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderReports<'l>(&'l Ledger);
 
 impl Ledger {
-    /// Stored results of checks at the provider: endpoints and reconciliation reports.
+    /// Returns the stored results of checks at the provider.
     pub fn provider_reports(&self) -> ProviderReports<'_> {
         ProviderReports(self)
     }
@@ -45,7 +45,7 @@ impl Deref for ProviderReports<'_> {
 }
 
 impl ProviderReports<'_> {
-    /// Takes the lease of a comparison; `None` if another run has it.
+    /// Takes the lease of a comparison. Returns `None` if another run has the lease.
     pub async fn reconcile_lease(
         self,
         source: &str,
@@ -57,7 +57,7 @@ impl ProviderReports<'_> {
         let change = transition::reconcile::lease(owner, now, now + lease);
         let item = match self.change_item(&pk(source), &turn(name), change).await? {
             Write::Applied(Some(item)) => item,
-            // Our own lease: the response to its write was lost.
+            // This is our own lease. The response to its write was lost.
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
@@ -95,7 +95,7 @@ impl ProviderReports<'_> {
         Ok(())
     }
 
-    /// The reports of a comparison of a source, newest first, at most `limit`.
+    /// Returns at most `limit` reports of a comparison, newest first.
     pub async fn reports(
         self,
         source: &str,
@@ -116,13 +116,13 @@ impl ProviderReports<'_> {
             .await
             .context("read the reports of a source")?;
         let items = answer.items().iter();
-        // DynamoDB deletes expired items late.
+        // DynamoDB deletes expired items with a delay.
         let kept =
             items.filter(|item| item::number(item, "ttl").is_none_or(|at: i64| at > now.secs()));
         kept.map(read).collect()
     }
 
-    /// Stores the repair of a report; `false` if the report no longer exists.
+    /// Stores the repair of a report. Returns `false` if the report no longer exists.
     pub async fn note_repair(self, report: &Report, repair: &Repair) -> anyhow::Result<bool> {
         let text = serde_json::to_string(repair).context("serialize a repair")?;
         let change = transition::reconcile::repair(&text);
@@ -134,7 +134,7 @@ impl ProviderReports<'_> {
 }
 
 fn read(item: &Item) -> anyhow::Result<Report> {
-    let version: u32 = item::number(item, "sv").context("a report has no version")?;
+    let version: u32 = item::number(item, "sv").context("a stored report has no version")?;
     anyhow::ensure!(
         version == VERSION,
         "unsupported report version {version} (expected {VERSION})"

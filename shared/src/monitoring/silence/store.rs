@@ -1,4 +1,4 @@
-//! Storage of the gaps between the webhooks of a source.
+//! Stores the gaps between the webhooks of a source.
 
 use crate::monitoring::hours::Statistics;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -9,7 +9,7 @@ use crate::inbox::ledger::{Write, item};
 use crate::monitoring::silence::ArrivalGaps;
 
 impl Statistics<'_> {
-    /// The stored gaps of a source; the default if there are none.
+    /// Returns the stored gaps of a source, or the default if there are none.
     pub async fn rhythm(self, source: &str) -> anyhow::Result<ArrivalGaps> {
         let item = self.get(&pk(source), "RHYTHM").await?.unwrap_or_default();
         let gaps = item.get("gaps").and_then(|gaps| gaps.as_l().ok());
@@ -23,8 +23,8 @@ impl Statistics<'_> {
         })
     }
 
-    /// Stores new gaps, computed from those with the given `looked`. `false` if another process has
-    /// already counted the same webhooks.
+    /// Stores new gaps. They must be computed from the stored gaps with the given `looked`. Returns
+    /// `false` if another process has already counted the same webhooks.
     pub async fn keep_rhythm(
         self,
         source: &str,

@@ -1,4 +1,5 @@
-//! `[source.reconcile.local]`: the operator's own state, and how to find an object in it.
+//! Reads `[source.reconcile.local]`, which describes the operator's own state and how Mitt finds an
+//! object in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,30 +23,30 @@ pub struct LocalTable {
     pub table: String,
     /// The path in an item to the id of its object.
     pub id: JsonPath,
-    /// The key of an object's item: its attributes, and the template of each value.
+    /// The primary key of an object's item. Each attribute of the key has a template for its value.
     pub key: BTreeMap<String, KeyText>,
     pub index: Option<String>,
-    /// The partition to read. `None` reads the whole table.
+    /// The partition to read. If it is `None`, Mitt reads the whole table.
     pub partition: Option<(String, String)>,
     /// The attributes to read.
     pub attributes: BTreeSet<String>,
 }
 
-/// An endpoint that lists the operator's objects: `GET url?cursor=…` and `GET url?id=…`. Both
+/// An endpoint that lists the operator's objects. `GET url?cursor=…` and `GET url?id=…` must both
 /// return a list of objects.
 #[derive(Clone, Debug)]
 pub struct LocalEndpoint {
     pub url: String,
-    /// The name of the bearer token below the path of backup-sync.
+    /// The name of the bearer token below the secrets path of backup-sync.
     pub secret: String,
     /// The path to the list in a response.
     pub items: JsonPath,
-    /// The path to the cursor of the next page.
+    /// The path to the cursor of the next page in a response.
     pub next: JsonPath,
     pub id: JsonPath,
 }
 
-/// A template with values of the provider's object: `CUSTOMER#{customer}`.
+/// A template that contains values of the provider's object, such as `CUSTOMER#{customer}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyText(Vec<KeyPart>);
 
@@ -135,7 +136,7 @@ fn local_table(
     );
     ensure!(
         partition.len() <= 1 && (index.is_none() || partition.len() == 1),
-        "partition: set the partition key of the table or index and its value; an index needs one"
+        "partition: set one partition key and its value; an index needs this setting"
     );
     attributes.insert(first(id).to_owned());
     attributes.extend(key.keys().cloned());
@@ -180,7 +181,8 @@ impl KeyText {
         Ok(Self(parts))
     }
 
-    /// The text for an object of the provider; `None` if the object lacks a value.
+    /// Returns the text for an object of the provider, or `None` if the object has no value for a
+    /// path.
     pub fn of(&self, object: &[u8]) -> Option<String> {
         self.0
             .iter()
@@ -192,7 +194,7 @@ impl KeyText {
     }
 }
 
-/// The first key of a path.
+/// Returns the first key of a path.
 pub(super) fn first(path: &str) -> &str {
     let bare = path.strip_prefix("$.").unwrap_or(path);
     match bare

@@ -1,4 +1,4 @@
-//! Requests with several events.
+//! Batches, which are requests with several events.
 
 use bytes::Bytes;
 
@@ -9,7 +9,8 @@ use super::{Event, EventKey, Item, Sha};
 pub struct Batch {
     /// The number of events in the batch.
     pub events: usize,
-    /// The hash of the exact body of the request, which a signature outside the body covers.
+    /// The hash of the exact body of the request. A signature in a header covers this body, and not
+    /// the body of one event.
     pub sha: Sha,
 }
 
@@ -20,12 +21,12 @@ pub(crate) struct Part {
     pub(crate) content: Sha,
     pub(crate) secret: Option<String>,
     pub(crate) once: Option<Sha>,
-    /// The body of the request with only this item in it.
+    /// The body of the request, reduced to this item.
     pub(crate) body: Bytes,
 }
 
 impl Batch {
-    /// The stored form: the number of events, and the hash in hex.
+    /// Formats the batch for storage: the number of events, and the hash in hex.
     pub(crate) fn written(&self) -> String {
         format!("{}|{}", self.events, self.sha.hex())
     }
@@ -40,9 +41,10 @@ impl Batch {
 }
 
 impl Event {
-    /// Splits a batch into one event for each item. An item has the same key as when it arrives
-    /// alone or in another batch, and its body is the body of the request with only this item in
-    /// it. An event that is not a batch is returned unchanged.
+    /// Splits a batch into one event for each item. The key of an item does not depend on the
+    /// batch, so the key is the same if the item arrives again alone or in another batch. The body
+    /// of each event is the body of the request, reduced to its item. Returns an event that is not
+    /// a batch unchanged.
     pub fn apart(&self) -> impl Iterator<Item = Self> {
         let alone = self.parts.is_empty().then(|| self.clone());
         let common = Self {

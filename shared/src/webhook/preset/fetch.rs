@@ -10,31 +10,32 @@ use super::{EventAt, Location, Part, Template};
 use crate::base::json_path::JsonPath;
 use crate::webhook::event::Sha;
 
-/// The longest id of an object, in bytes.
+/// The maximum length of an object's id, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// The longest type of an event, in bytes.
+/// The maximum length of an event's type, in bytes.
 const LONGEST_KIND: usize = 128;
 
-/// The table `fetch` of a scheme that proves nothing by itself. The event is made from the response
-/// of the provider's API, never from the notice.
+/// The `fetch` table of a scheme whose requests prove nothing. Mitt creates the event from the
+/// response of the provider's API, never from the notice.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
-    /// Scheme and host are fixed. One location of the notice names the object:
-    /// `https://api.acme.test/v1/payments/{form:id}`.
+    /// The URL of the object, such as `https://api.acme.test/v1/payments/{form:id}`. Scheme and
+    /// host are fixed. Exactly one placeholder contains the object's id from the notice.
     pub url: Template,
     pub auth: FetchAuth,
-    /// The pattern for the id of an object. It covers the whole id, from `^` to `$`.
+    /// The pattern that the id of an object must match, from `^` to `$`.
     #[serde(deserialize_with = "needed_regex")]
     pub allow: Regex,
-    /// Where the response names its object. This must be the requested object.
+    /// The location of the object's id in the response. This id must be the requested one.
     pub id: Location,
-    /// The type of the event, with values of the response: `payment.{json:status}`.
+    /// The template of the event's type, with values of the response, such as
+    /// `payment.{json:status}`.
     #[serde(rename = "type")]
     pub kind: Template,
-    /// Values of the response that may differ for the same state of the object. All other bytes are
-    /// the version of the object, and each version is one event.
+    /// Values of the response that can differ although the object has the same state. All other
+    /// bytes identify the version of the object. Each version is one event.
     #[serde(default)]
     pub varies: Vec<JsonPath>,
 }
@@ -50,7 +51,7 @@ pub enum FetchAuth {
 /// The current state of an object, from the provider's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// `{object}/{version}`: the same state gives the same id.
+    /// The id of the event: `{object}/{version}`. The same state always has the same id.
     pub id: String,
     pub kind: String,
     /// The hash of everything except the varying values.
@@ -89,7 +90,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// A notice must not choose the host or the beginning of the path.
+    /// Checks that a notice cannot change the host or the beginning of the path.
     fn check_url(&self) -> anyhow::Result<()> {
         let mut places = 0;
         for part in &self.url.0 {
@@ -123,7 +124,8 @@ impl Fetch {
         })
     }
 
-    /// Whether this is a valid object id. Regardless of the preset, an id is one path segment.
+    /// Returns whether this is a valid object id. With every preset, an id must be one segment of a
+    /// URL path.
     pub(crate) fn allows(&self, name: &str) -> bool {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         let dots = name.bytes().all(|b| b == b'.');
@@ -140,9 +142,9 @@ impl Fetch {
     }
 
     /// Parses the response of the API. Fails if the response is about another object or lacks a
-    /// value that the event needs. The error contains nothing of the response.
+    /// value that the event needs. The error does not contain text of the response.
     pub fn read(&self, object: &str, answer: &[u8]) -> anyhow::Result<State> {
-        // A truncated document must not become an event.
+        // The whole response is parsed, because a truncated document must not become an event.
         let whole = serde_json::from_slice::<Value>(answer);
         ensure!(
             whole.is_ok_and(|it| it.is_object()),

@@ -1,4 +1,4 @@
-//! Requests that check whether this endpoint exists, and the replies to them.
+//! Handshakes, with which a provider checks the URL, and the replies to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,26 +17,26 @@ use crate::webhook::secret::Secret;
 #[serde(deny_unknown_fields)]
 pub struct Handshake {
     when: When,
-    /// Reply only if the signature is valid. Without this check, any sender could get a reply that
-    /// repeats its text.
+    /// Whether Mitt replies only to a request with a valid signature. Without this check, the reply
+    /// could repeat text of any sender.
     #[serde(default)]
     pub require_signature: bool,
-    /// Reply only while the source has no secret yet.
+    /// Whether Mitt replies only while the source has no secret.
     #[serde(default)]
     pub arming_only: bool,
-    /// The form of the request alone decides, because the provider may sign it with a key that is
-    /// not the account's. Without this setting, a request with a signature is verified first, and
-    /// it is an event if the signature is valid.
+    /// Whether a request that meets the conditions is a handshake even if it has a signature. The
+    /// provider may sign such a request with a key that does not belong to the account. Without
+    /// this setting, Mitt verifies a request with a signature as an event.
     #[serde(default)]
     pub ignores_signature: bool,
-    /// The pattern that text from the request must match before a reply repeats or signs it.
+    /// The pattern that text of the request must match. A reply repeats or signs only such text.
     pub charset: Option<Pattern>,
-    /// Where the request contains the secret for later requests.
+    /// The location of the secret for later requests.
     pub store_secret_from: Option<Location>,
     pub(crate) reply: ReplyAt,
 }
 
-/// The conditions of a handshake. All of them must be met.
+/// The conditions of a handshake. A request must meet all of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct When {
@@ -97,7 +97,7 @@ pub struct Reply {
     pub status: u16,
     pub content_type: String,
     pub body: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
     /// A secret that the sender sets with this request. The caller must store it before it sends
     /// the reply.
@@ -129,7 +129,7 @@ impl Handshake {
         );
         ensure!(
             self.store_secret_from.is_none() || self.arming_only,
-            "store_secret_from needs arming_only"
+            "store_secret_from needs arming_only = true"
         );
         ensure!(
             !(self.ignores_signature && self.require_signature),
@@ -163,8 +163,8 @@ impl Handshake {
         Ok(())
     }
 
-    /// The reply must not be usable as the signature of an event. A reply signs only text of the
-    /// charset, and a message of the scheme never consists of such text.
+    /// Checks that a sender cannot use the reply as the signature of an event. A reply signs only
+    /// text that matches the charset. A message of the scheme must never match the charset.
     fn check_signing(&self, scheme: &Scheme) -> anyhow::Result<()> {
         let charset = self.charset.as_ref();
         let charset = charset.context("a reply that signs text of the request needs a charset")?;
@@ -212,12 +212,12 @@ impl Handshake {
             && (self.when.json.is_empty() || self.when.json.hold(|path| json(envelope, path)))
     }
 
-    /// Whether the form of the request alone decides, without the secrets.
+    /// Returns whether Mitt can reply without a signature check and without the secrets.
     pub(crate) fn is_open(&self) -> bool {
         !(self.require_signature || self.arming_only || self.signs())
     }
 
-    /// Whether a reply needs the secret, to sign text of the request.
+    /// Returns whether the reply signs text of the request. Such a reply needs the secret.
     pub fn signs(&self) -> bool {
         let signs = |part: &Part| matches!(part, Part::HmacHex(_) | Part::HmacBase64(_));
         self.reply
@@ -227,7 +227,7 @@ impl Handshake {
     }
 }
 
-/// A short description: `POST with header x-hook-secret → 200`.
+/// Formats a short description, such as `POST with header x-hook-secret → 200`.
 impl fmt::Display for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let When {
@@ -265,7 +265,8 @@ impl fmt::Display for Handshake {
     }
 }
 
-/// A scalar as text. A list or a table gives an empty text, which equals no expected value.
+/// Returns a scalar as text. Returns an empty text for an array or an object. Such a value is
+/// present, but does not equal any expected value.
 fn json(envelope: &Envelope, path: &str) -> Option<String> {
     let path = JsonPath::parse(path)?;
     let raw = path.raw(&envelope.body).ok().flatten()?;
@@ -288,7 +289,8 @@ impl Conditions {
         self.each().next().is_none()
     }
 
-    /// An empty expected value was not configured and matches nothing.
+    /// Returns whether the request meets all conditions. An empty expected value means that the
+    /// operator has not configured the value. It matches no request.
     fn hold(&self, find: impl Fn(&str) -> Option<String>) -> bool {
         self.each().all(|(name, condition)| match condition {
             Condition::There(there) => find(name).is_some() == *there,

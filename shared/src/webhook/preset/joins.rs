@@ -1,10 +1,11 @@
 //! Checks that no byte of a signed message can move from one part to another.
 //!
-//! A signature covers the joined parts. If the end of a part is ambiguous, a captured signature
-//! also proves another split of the same bytes: an id that includes a piece of the type, or a body
-//! whose end becomes part of the query. Therefore all parts of a message except one must have an
-//! unambiguous end: a fixed length, or a shape without the separator. A preset that breaks this
-//! rule explains in `ambiguity` which risk remains and how it is limited.
+//! A signature covers the joined parts of a message. If the end of a part is ambiguous, an attacker
+//! can split the same bytes in another way, and a captured signature is still valid. For example,
+//! the id could include the beginning of the type, or the query could include the end of the body.
+//! Therefore all parts except one must have an unambiguous end. This requires a fixed length, or a
+//! shape that does not match the separator. A preset that breaks this rule must explain in
+//! `ambiguity` which risk remains and what limits the risk.
 
 use anyhow::bail;
 
@@ -17,10 +18,12 @@ struct Open<'s> {
     before: String,
 }
 
-/// Placeholder in a literal for fixed text that is unknown here, such as the secret.
+/// A placeholder in a literal. It replaces fixed text that this check does not know, such as the
+/// secret.
 const UNKNOWN: char = '\u{0}';
 
-/// Rejects a scheme in which bytes can move, unless its `ambiguity` explains it.
+/// Rejects a scheme in which bytes can move between parts, unless the scheme explains the risk in
+/// `ambiguity`.
 pub(super) fn check(scheme: &Scheme) -> anyhow::Result<()> {
     let open = open(scheme);
     let first_free = (0..open.len()).find(|index| !ends_certainly(scheme, &open, *index));
@@ -68,7 +71,7 @@ fn open(scheme: &Scheme) -> Vec<Open<'_>> {
     open
 }
 
-/// Whether the end of a part is unambiguous, read from the start of the message.
+/// Returns whether the end of a part is unambiguous if the message is read from its start.
 fn ends_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
     // After the last part, the message ends or a literal follows.
     let (Some(this), Some(next)) = (open.get(index), open.get(index + 1)) else {
@@ -84,13 +87,14 @@ fn ends_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
             reach.len.is_some()
                 || checked_at_once(this.part, next.part)
                 || *this.part == Part::Method && is_url(next.part)
-                // The first colon of an RFC 3339 time is its 14th character.
+                // The first colon of an RFC 3339 time is its 14th character, so the start of the
+                // time is unambiguous.
                 || is_rfc3339(scheme, next.part) && !reach.bytes.has(b':')
         }
     }
 }
 
-/// Whether the start of a part is unambiguous, read from the end of the message.
+/// Returns whether the start of a part is unambiguous if the message is read from its end.
 fn begins_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
     let Some(this) = open.get(index) else {
         return true;
@@ -108,7 +112,7 @@ fn begins_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
     }
 }
 
-/// Whether verification checks both parts together: see `verify::joined`.
+/// Returns whether `verify::joined` checks both parts together.
 fn checked_at_once(one: &Part, next: &Part) -> bool {
     matches!(
         (one, next),
@@ -120,7 +124,8 @@ fn is_url(part: &Part) -> bool {
     matches!(part, Part::Url | Part::Path | Part::PathEncoded)
 }
 
-/// A date begins with a four-digit year or the name of a day, and ends with its time zone.
+/// Returns whether the part is a date. A date begins with a four-digit year or the name of a day,
+/// and ends with its time zone, so its start and end are unambiguous.
 fn is_date(scheme: &Scheme, part: &Part) -> bool {
     let dated = |ts: &Timestamp| matches!(ts.unit, Unit::Rfc3339 | Unit::HttpDate);
     *part == Part::Timestamp && scheme.ts.as_ref().is_some_and(dated)
@@ -147,7 +152,7 @@ fn reach(scheme: &Scheme, part: &Part) -> Reach {
         Part::BodyCrc32 => any(Bytes::of("0123456789")),
         Part::Method => any(Bytes::of("ABCDEFGHIJKLMNOPQRSTUVWXYZ")),
         Part::Url | Part::Path | Part::PathEncoded => any(line.without(Bytes::of(" "))),
-        // Verification checks these header names.
+        // Verification rejects header names that contain a dot.
         Part::SigRaw(key)
             if scheme
                 .message
@@ -168,8 +173,8 @@ fn reach(scheme: &Scheme, part: &Part) -> Reach {
     }
 }
 
-/// A numeric timestamp with an enforced window has one length for the next centuries: it is near
-/// the current time and has no leading zeros.
+/// If the window is enforced, a numeric timestamp has a fixed length until the year 2286. Such a
+/// timestamp is near the current time and has no leading zeros.
 fn timestamp(ts: Option<&Timestamp>) -> Reach {
     let len = ts.filter(|ts| ts.enforce).and_then(|ts| match ts.unit {
         Unit::S => Some(10),

@@ -12,30 +12,31 @@ pub struct Jwt {
     pub from: Location,
     #[serde(default)]
     pub prefix: String,
-    /// The accepted algorithms. The token's header cannot select another one.
+    /// The accepted algorithms. The token's header cannot select another algorithm.
     pub algs: Vec<Alg>,
     pub key: KeySource,
-    /// The exact issuer.
+    /// The required issuer.
     pub iss: Option<String>,
-    /// One of the audiences; `{public_url}` is the URL of the source.
+    /// The audience that the token must include. `{public_url}` is the URL of the source.
     pub aud: Option<String>,
-    /// The e-mail address. The issuer must claim that it has verified the address.
+    /// The required e-mail address. The token must also claim that the issuer has verified the
+    /// address.
     pub email: Option<String>,
     /// Whether the token must have an expiry time.
     #[serde(default)]
     pub exp: bool,
-    /// Whether the token must have a time from which it is valid.
+    /// Whether the token must have a time before which it is not valid.
     #[serde(default)]
     pub nbf: bool,
-    /// The maximum age of the token since its issue, in seconds.
+    /// The maximum age of the token, in seconds.
     pub iat_max_age: Option<i64>,
-    /// The claim that holds the SHA-256 of the body in hex.
+    /// The claim that contains the SHA-256 of the body, in hex.
     pub body_sha256_claim: Option<String>,
-    /// The claim that holds the SHA-256 of the URL in hex.
+    /// The claim that contains the SHA-256 of the URL, in hex.
     pub url_sha256_claim: Option<String>,
-    /// The claim that holds the SHA-256 of method, path and query in Atlassian's canonical form.
+    /// The claim that contains the SHA-256 of method, path and query in Atlassian's canonical form.
     pub qsh_claim: Option<String>,
-    /// The prefix of the path that is not in the canonical form: the path of the app's base URL.
+    /// The path of the app's base URL. The canonical form does not include this prefix of the path.
     #[serde(default)]
     pub base_path: String,
     /// The accepted clock difference, in seconds.
@@ -56,17 +57,17 @@ pub enum Alg {
 pub enum KeySource {
     /// The secrets of the source, unchanged.
     Secret,
-    /// A set of public keys: the set that the source configures, else the set that backup-sync
-    /// fetches from this URL. Without a URL, the source must configure a set.
+    /// A set of public keys. If the source does not configure a set, backup-sync fetches the set
+    /// from this URL. If the URL is empty, the source must configure a set.
     Jwks(String),
-    /// Also a set of public keys, but the provider returns one key per request, by its `kid`, and
-    /// requires credentials.
+    /// Public keys that the provider returns one at a time, by `kid`. The provider requires
+    /// credentials.
     ByKid,
 }
 
 impl Jwt {
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        ensure!(!self.algs.is_empty(), "jwt.algs is empty");
+        ensure!(!self.algs.is_empty(), "jwt.algs must not be empty");
         let shared = self.key == KeySource::Secret;
         ensure!(
             self.algs.iter().all(|alg| (*alg == Alg::HS256) == shared),

@@ -1,4 +1,4 @@
-//! The kinds of verification, and the key that each needs.
+//! The kinds of verification, and the forms of their keys.
 
 use serde::Deserialize;
 
@@ -7,26 +7,27 @@ use serde::Deserialize;
 pub enum Kind {
     /// A keyed hash over the message.
     Hmac,
-    /// A plain hash over a message that holds the secret.
+    /// A plain hash over a message that contains the secret.
     Hash,
-    /// The secret itself.
+    /// The request contains the secret itself.
     Token,
-    /// User and password.
+    /// The request contains a user name and a password.
     Basic,
-    /// Public keys.
+    /// A signature that Mitt verifies with a public key, as for the next two kinds.
     Ed25519,
     EcdsaP256,
     RsaSha256,
     /// A signed token with claims (JWT).
     Jwt,
-    /// The request proves nothing. The object that it names is fetched from the provider.
+    /// The request proves nothing. Mitt fetches the object that the request names from the
+    /// provider.
     FetchBack,
     None,
-    /// `code:<name>`
+    /// A signature that needs code: `code:<name>`.
     Code(Code),
 }
 
-/// Providers whose signature needs code instead of a preset.
+/// Providers whose signature a preset cannot describe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
     PayPal,
@@ -35,7 +36,7 @@ pub enum Code {
     Plivo,
     /// HTTP signatures with this kind of key.
     Keygen(Box<Kind>),
-    /// Known by name only; a source that selects it is rejected.
+    /// A name without an implementation. Mitt rejects a source that selects it.
     Missing(String),
 }
 
@@ -84,7 +85,7 @@ impl Hash {
     }
 }
 
-/// How the operator's secret becomes a key.
+/// How Mitt decodes the operator's secret to a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyForm {
@@ -95,7 +96,7 @@ pub enum KeyForm {
     Hex,
     /// Base64 after an optional `v1,` and an optional `whsec_`.
     Whsec,
-    /// Base64 after `whsec_`; the bytes of the text if this prefix is missing.
+    /// Base64 after `whsec_`. If this prefix is missing, the bytes of the text.
     WhsecOrUtf8,
     /// The SHA-1 digest of the text.
     Sha1OfUtf8,

@@ -18,31 +18,31 @@ use crate::webhook::event::Sha;
 pub enum Location {
     /// `header:NAME|NAME2`: the first of these headers that is present.
     Header(Vec<String>),
-    /// `header-numbered:PREFIX`: `PREFIX1`, `PREFIX2` and so on.
+    /// `header-numbered:PREFIX`: the headers `PREFIX1`, `PREFIX2` and so on.
     HeaderNumbered(String),
     /// `sig:KEY`: a field inside the signature header.
     Sig(String),
-    /// `json:PATH`: dotted keys into the body.
+    /// `json:PATH`: a value of the JSON body. The path consists of keys separated by dots.
     Json(JsonPath),
-    /// `item:PATH`: the same inside one item of a batch.
+    /// `item:PATH`: a value of one item, such as an item of a batch.
     Item(JsonPath),
-    /// `form:NAME`: a field of an urlencoded body.
+    /// `form:NAME`: a field of a URL-encoded body.
     Form(String),
-    /// `form-xml:NAME/TAG`: the text of an element directly below the root of an XML document,
-    /// which is base64 in a field of an urlencoded body.
+    /// `form-xml:NAME/TAG`: the text of an element directly below the root of an XML document. The
+    /// document is base64 in a field of a URL-encoded body.
     FormXml(String, String),
-    /// `query:NAME`
+    /// `query:NAME`: a parameter of the query.
     Query(String),
     /// `jwt:CLAIM`: a claim of the token that proved the request.
     Jwt(String),
     /// `body:sha256`: the hash of the exact body, in hex.
     BodySha256,
-    /// `const:VALUE`
+    /// `const:VALUE`: a fixed value.
     Const(String),
 }
 
-/// The data in which a location is looked up. Items and claims are present only if verification
-/// provides them.
+/// The data in which Mitt looks up a location. `item` is set for an item of a request, and `claims`
+/// for a request with a signed token.
 #[derive(Clone, Copy)]
 pub struct Place<'e> {
     pub envelope: &'e Envelope,
@@ -63,7 +63,7 @@ impl<'e> From<&'e Envelope> for Place<'e> {
 impl Location {
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let (place, name) = text.split_once(':').with_context(|| {
-            format!("invalid location {text:?}; a location is like header:NAME or json:a.b")
+            format!("invalid location {text:?}; use a location such as header:NAME or json:a.b")
         })?;
         ensure!(
             !name.is_empty(),
@@ -94,8 +94,8 @@ impl Location {
         })
     }
 
-    /// Finds the value. `sig:` fields and numbered headers are always absent here: only
-    /// verification can read them.
+    /// Finds the value. Returns `None` for `sig:` fields and numbered headers, because only the
+    /// code that reads signatures can find them.
     pub fn find<'e>(&self, place: impl Into<Place<'e>>) -> Result<Option<String>, Unreadable> {
         let place = place.into();
         let envelope = place.envelope;
@@ -129,7 +129,7 @@ impl Location {
         }
     }
 
-    /// All values at a path with `[*]`. Any other location has at most one value.
+    /// Returns all values at a path with `[*]`. Any other location has at most one value.
     pub fn find_all(&self, envelope: &Envelope) -> Result<Vec<Option<String>>, Unreadable> {
         let Self::Json(path) = self else {
             return Ok(vec![self.find(envelope)?]);
@@ -140,7 +140,7 @@ impl Location {
     }
 }
 
-/// The notation of presets.
+/// Formats the location in the notation of presets.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -163,7 +163,7 @@ fn form(envelope: &Envelope, name: &str) -> Result<Option<String>, Unreadable> {
     let fields = form_fields(&envelope.body).into_iter();
     let mut values = fields.filter(|(key, _)| key == name.as_bytes());
     let first = values.next();
-    // Form libraries differ in which of two fields they return.
+    // If a field is repeated, some form libraries return the first value and others the last.
     if values.next().is_some() {
         return Err(Unreadable::RepeatedField);
     }
@@ -204,7 +204,7 @@ impl TryFrom<String> for Location {
     }
 }
 
-/// Why a value cannot be read, although it may be present.
+/// The reason why a value cannot be read, although it may be present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     RepeatedHeader,
@@ -228,8 +228,8 @@ impl From<NotThere> for Unreadable {
 pub struct Locations(pub Vec<Location>);
 
 impl Locations {
-    /// The first value that is present and not empty. An unreadable location counts as absent:
-    /// callers have other identifiers, at the end the hash of the body.
+    /// Returns the first value that is present and not empty. Skips a location that cannot be read,
+    /// because the caller can use another identifier, such as the hash of the body.
     pub fn first<'e>(&self, place: impl Into<Place<'e>>) -> Option<String> {
         let place = place.into();
         self.0.iter().find_map(|at| {

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::base::json_path::JsonPath;
 
-/// An `[[objects]]` table: one kind of objects, requested with `Authorization: Bearer`.
+/// An `[[objects]]` table, which describes one kind of object. The requests use `Authorization:
+/// Bearer`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objects {
@@ -20,16 +21,16 @@ pub struct Objects {
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     pub page: Pages,
-    /// Where the list is in a response. Without it, the response is the list.
+    /// The path of the list in a response. `None` if the whole response is the list.
     pub items: Option<JsonPath>,
-    /// An object's id, inside an item.
+    /// The path of an object's id in an item of the list.
     pub id: JsonPath,
     /// The URL of one object, with `{id}` for its id. A 404 means that the object does not exist.
     pub one: String,
-    /// The creation time inside an item: seconds, or RFC 3339.
+    /// The path of the creation time in an item. The time is in seconds or in RFC 3339.
     pub created: Option<JsonPath>,
-    /// Other fields that can identify an object, with the query parameter that filters the list by
-    /// it.
+    /// Other fields that can identify an object. Each field has the query parameter that filters
+    /// the list by this field.
     #[serde(default)]
     pub narrow: BTreeMap<String, String>,
 }
@@ -38,14 +39,16 @@ pub struct Objects {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, tag = "style", rename_all = "kebab-case")]
 pub enum Pages {
-    /// A query parameter takes the id of the last object; a field tells whether there are more.
+    /// The query parameter `param` contains the id of the last object. The Boolean field `more`
+    /// shows whether there are more objects.
     After { param: String, more: JsonPath },
-    /// Pages are numbered from 1; a page with fewer than `size` objects is the last.
+    /// Pages are numbered from 1. A page with fewer than `size` objects is the last page.
     Number { param: String, size: usize },
 }
 
 impl Objects {
-    /// Fills in the source's `with` values. Each value must be used, and none may be missing.
+    /// Replaces the placeholders with the `with` values of the source. Fails if a value has no
+    /// placeholder, or if a placeholder has no value.
     pub fn with(mut self, given: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         for (name, value) in given {
             let place = format!("{{{name}}}");

@@ -1,4 +1,4 @@
-//! Where an event names its entity and the version of it.
+//! The locations of an event's entity and of the entity's version.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use super::{Location, Locations};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderAt {
-    /// The provider's id of the entity: the first location with a value.
+    /// The locations of the provider's id of the entity. Mitt uses the first location with a value.
     #[serde(default)]
     pub entity: Locations,
     /// A value that grows with each change of the entity, as the provider documents.
@@ -24,14 +24,15 @@ pub struct OrderAt {
 pub enum Compare {
     #[default]
     Number,
-    /// RFC 3339
+    /// As times in RFC 3339.
     Time,
-    /// Byte by byte.
+    /// As text, byte by byte.
     Text,
 }
 
 impl OrderAt {
-    /// All locations. Mitt stores the headers among them with the event.
+    /// All locations of the table. If a location is a header, Mitt stores this header with the
+    /// event.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
         self.entity.0.iter().chain(&self.version.0)
     }

@@ -10,8 +10,9 @@ use toml::de::{DeTable, DeValue, Error};
 use super::Preset;
 use crate::base::toml_error::refusal;
 
-/// Parses a preset. Replaces each `{param:NAME}` in a string with the value of the source, else
-/// with the default of the file. Parses the text only once, to keep cold starts short.
+/// Parses a preset. Replaces each `{param:NAME}` in a string with the value that the source sets.
+/// If the source sets no value, uses the default of the file. Parses the text only once, to keep
+/// cold starts short.
 pub(super) fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Result<Preset> {
     let refused = |error: Error| anyhow::Error::msg(refusal(&error, text));
     let mut root = DeTable::parse(text).map_err(refused)?;
@@ -22,7 +23,7 @@ pub(super) fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Re
     Preset::deserialize(toml::Deserializer::from(root)).map_err(refused)
 }
 
-/// The value of each placeholder.
+/// Returns each placeholder with its value.
 fn params(
     root: &DeTable<'_>,
     given: &BTreeMap<String, String>,

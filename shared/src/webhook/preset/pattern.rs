@@ -1,8 +1,8 @@
-//! Analyzes a pattern: which bytes its matches can contain, and whether all matches have the same
-//! length. The rule that no bytes of a signed message can move depends on this.
+//! Analyzes which bytes the matches of a pattern can contain, and whether all matches have the same
+//! length. The check that no bytes of a signed message can move uses this analysis.
 //!
-//! Only the syntax that presets use is supported. A pattern with other syntax has no [`Reach`], and
-//! a preset that needs it is rejected.
+//! The analysis supports only the syntax that presets use. Mitt rejects a preset that needs the
+//! analysis for a pattern with other syntax.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -11,10 +11,11 @@ use anyhow::Context as _;
 use regex_lite::Regex;
 use serde::{Deserialize, Deserializer};
 
-/// The maximum depth of nested groups. Deeper nesting is a mistake.
+/// The maximum depth of nested groups. Mitt rejects a pattern with deeper groups.
 const DEEPEST: usize = 8;
 
-/// A set of bytes. All non-ASCII bytes count as one member, because they are never separators.
+/// A set of bytes. All non-ASCII bytes count as one member of the set, because they are never
+/// separators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes {
     ascii: u128,
@@ -75,7 +76,7 @@ impl Bytes {
         }
     }
 
-    /// Whether the set contains this byte.
+    /// Returns whether the set contains this byte.
     pub(crate) fn has(self, byte: u8) -> bool {
         if byte.is_ascii() {
             self.ascii & (1 << byte) != 0
@@ -84,13 +85,13 @@ impl Bytes {
         }
     }
 
-    /// Whether a text has a byte outside the set.
+    /// Returns whether a text has a byte outside the set.
     pub(crate) fn lack_one_of(self, text: &str) -> bool {
         Self::of(text).without(self) != Self::NONE
     }
 }
 
-/// What the matches of a pattern have in common.
+/// The properties that all matches of a pattern share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) bytes: Bytes,
@@ -118,7 +119,7 @@ impl Pattern {
         Ok(Self { regex, reach })
     }
 
-    /// Whether it matches the whole text.
+    /// Returns whether the pattern matches the whole text.
     pub fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
@@ -195,10 +196,10 @@ fn single(bytes: Bytes) -> Reach {
     }
 }
 
-/// The number of repetitions of the part before it. The inner `None` means a variable number.
+/// Reads the number of repetitions of the previous part. The inner `None` means a variable number.
 #[expect(
     clippy::option_option,
-    reason = "the outer one means unsupported syntax"
+    reason = "the outer `None` means unsupported syntax"
 )]
 fn times(rest: &mut Peekable<Chars<'_>>) -> Option<Option<usize>> {
     match rest.peek() {

@@ -13,7 +13,8 @@ use super::{
 use crate::base::json_path::JsonPath;
 use crate::webhook::event::Proven;
 
-/// A `[[verify]]` table: a variant that the operator selects by name. A request never selects it.
+/// A `[[verify]]` table, which is a variant of the preset. The operator selects the variant by
+/// name. A request never selects it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scheme {
@@ -35,30 +36,32 @@ pub struct Scheme {
     pub url_forms: Vec<UrlForm>,
     /// A digest that must match the body.
     pub body_hash: Option<BodyHash>,
-    /// Required headers and their values. The value can be alone or in a comma-separated list.
+    /// Required headers with their values. A header can contain the value alone or in a
+    /// comma-separated list.
     #[serde(default)]
     pub require_header: BTreeMap<String, String>,
     /// Headers that must be in the sender's list of signed headers.
     #[serde(default)]
     pub require_signed: Vec<String>,
-    /// Each of these items has its own signature. All signatures must be valid, and there must be
-    /// at least one item.
+    /// The path of the items, if each item has its own signature. All signatures must be valid, and
+    /// the request must contain at least one item.
     pub for_each: Option<JsonPath>,
-    /// Patterns for values of the message, so that no bytes can move from one part of it to the
-    /// next.
+    /// Patterns that values of the message must match, so that no bytes can move from one part of
+    /// the message to the next.
     #[serde(default)]
     pub shapes: Vec<Shape>,
-    /// The fields of an urlencoded body. Each occurs exactly once, and no other field is allowed.
+    /// The fields of a URL-encoded body. Each field must occur exactly once, and no other field is
+    /// allowed.
     #[serde(default)]
     pub only_fields: Vec<String>,
-    /// A sentence about the bytes that can still move from one part of the message to the next, and
-    /// how the risk is limited.
+    /// A sentence that explains which bytes can still move from one part of the message to the
+    /// next, and what limits the risk.
     pub ambiguity: Option<String>,
-    /// A sentence that the provider sends one proof with many requests, and where it documents
-    /// this. With it, requests with the same proof are different events; without it, they are one
+    /// A sentence that states where the provider documents that many requests share one proof. If
+    /// this is set, requests with the same proof are different events. Otherwise, they are one
     /// event.
     pub shared_proof: Option<String>,
-    /// A message that matches this pattern is never accepted, even with a valid signature.
+    /// Verification rejects a message that matches this pattern, even if the signature is valid.
     #[serde(default, deserialize_with = "regex")]
     pub reject_message_regex: Option<Regex>,
     /// How to fetch the object that an unsigned notice names.
@@ -97,7 +100,7 @@ impl Scheme {
             code || (self.kind == Kind::Hash) == self.message.any(&secret),
             "kind = \"hash\" needs {{secret}} in the message, and other kinds cannot have it"
         );
-        // Verification would read such a value again for every item.
+        // With `for_each`, verification would read such a value again for every item.
         let body = |part: &Part| {
             let json = |at: &Location| matches!(at, Location::Json(_));
             matches!(part, Part::At(at) | Part::Lower(at) if json(at))
@@ -126,7 +129,8 @@ impl Scheme {
         Ok(())
     }
 
-    /// Whether the signature covers the message template. Other kinds send a secret, or need code.
+    /// Returns whether the signature covers a message that is built from the template. For other
+    /// kinds, the sender sends a secret, or the signature needs code.
     fn signs_message(&self) -> bool {
         let message = matches!(
             self.kind,
@@ -135,8 +139,8 @@ impl Scheme {
         message || self.kind == Kind::Code(Code::PayPal)
     }
 
-    /// Whether each request has its own signature, and not a secret or a token that would prove any
-    /// other request as well.
+    /// Returns whether each request has its own signature. A secret or a token is not a signature,
+    /// because it would also prove any other request.
     pub(crate) fn is_signature(&self) -> bool {
         let shown = matches!(
             self.kind,
@@ -145,7 +149,7 @@ impl Scheme {
         !shown && self.shared_proof.is_none()
     }
 
-    /// Whether a change of any byte of the body needs another signature.
+    /// Returns whether the signature covers every byte of the body.
     pub(crate) fn covers_body(&self) -> bool {
         match &self.kind {
             Kind::Code(code) => matches!(code, Code::Ebay | Code::Keygen(_)),
@@ -162,7 +166,8 @@ impl Scheme {
         }
     }
 
-    /// Whether the signature covers a field of an urlencoded body that occurs exactly once.
+    /// Returns whether the signature covers this field of a URL-encoded body, and the field occurs
+    /// exactly once.
     pub(crate) fn covers_field(&self, name: &str) -> bool {
         let signed = |part: &Part| match part {
             Part::FormSorted => true,
@@ -172,7 +177,8 @@ impl Scheme {
         self.only_fields.iter().any(|only| only == name) && self.message.0.iter().any(signed)
     }
 
-    /// An unsigned notice needs a fetch: the event is made from the fetched object.
+    /// Checks that a scheme for unsigned notices has the `fetch` table. Mitt creates the event from
+    /// the fetched object.
     fn check_fetch(&self) -> anyhow::Result<()> {
         match (&self.kind, &self.fetch) {
             (Kind::FetchBack, None) => bail!(
@@ -194,7 +200,7 @@ impl Scheme {
         }
     }
 
-    /// Whether verification needs a secret.
+    /// Returns whether verification needs a secret.
     pub fn needs_secret(&self) -> bool {
         match &self.kind {
             Kind::FetchBack | Kind::None | Kind::Code(Code::Ebay) => false,
@@ -207,7 +213,7 @@ impl Scheme {
     }
 }
 
-/// The form of a URL in a signed message.
+/// A form of the URL in a signed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UrlForm {
@@ -235,20 +241,20 @@ pub struct Shape {
     pub allow: Pattern,
 }
 
-/// The signed timestamp, and how far it may be from the current time. Both limits are inclusive.
+/// The signed timestamp, and its maximum distance from the current time. Both limits are inclusive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamp {
     pub from: Location,
     #[serde(default)]
     pub unit: Unit,
-    /// Seconds.
+    /// The maximum age, in seconds.
     #[serde(default = "five_minutes")]
     pub past: i64,
-    /// Seconds.
+    /// The maximum time in the future, in seconds.
     #[serde(default = "five_minutes")]
     pub future: i64,
-    /// Whether the window is checked. If a provider documents no window, the time is only signed.
+    /// Whether verification checks the window. `false` if the provider documents no window.
     #[serde(default = "yes")]
     pub enforce: bool,
 }
@@ -259,7 +265,8 @@ pub enum Unit {
     #[default]
     S,
     Ms,
-    /// Milliseconds for 13 or more digits, else seconds: the wrong unit would be decades off.
+    /// Milliseconds if the number has 13 or more digits, otherwise seconds. In the wrong unit, the
+    /// time would be decades away from the current time.
     Auto,
     Rfc3339,
     /// An HTTP date, such as `Mon, 23 Nov 2026 10:00:00 GMT`, or an RFC 3339 date.

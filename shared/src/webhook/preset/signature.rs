@@ -27,7 +27,7 @@ pub struct Signature {
     /// The separator between name and signature of a pair.
     #[serde(default = "pipe")]
     pub kv: String,
-    /// The tags to use. Entries with other tags are ignored.
+    /// The tags to use. Verification ignores the signatures of entries with other tags.
     #[serde(default)]
     pub take: Vec<String>,
     /// The index of the time in a positional list.
@@ -39,7 +39,7 @@ pub struct Signature {
     pub enc: Encoding,
     #[serde(default)]
     pub duplicates: Duplicates,
-    /// Every value at `from` must match, and there must be at least one.
+    /// Whether every value at `from` must match. There must be at least one value.
     #[serde(default)]
     pub all: bool,
     /// The highest number of a numbered header.
@@ -55,7 +55,7 @@ impl Signature {
         );
         ensure!(
             tagged != self.take.is_empty(),
-            "sig.take is required for a format with tags, and not allowed for others"
+            "sig.take is required for a format with tags, and not allowed for other formats"
         );
         for separator in [&self.entry, &self.group, &self.tag_sep, &self.kv] {
             ensure!(
@@ -108,15 +108,15 @@ pub enum Format {
     /// The header contains only the signature.
     #[default]
     Plain,
-    /// `t=1,v1=aa,v1=bb`
+    /// Fields with a name and a value: `t=1,v1=aa,v1=bb`.
     KvList,
-    /// `t=1,v1=aa t=2,v1=bb`: each group has its own time.
+    /// Groups of fields: `t=1,v1=aa t=2,v1=bb`. Each group has its own time.
     KvGroups,
-    /// `v1,aa v1,bb`
+    /// Signatures with tags: `v1,aa v1,bb`.
     TaggedList,
-    /// `1,aa,bb`: one entry is the time, the others are signatures.
+    /// Entries without tags: `1,aa,bb`. One entry is the time. The other entries are signatures.
     Positional,
-    /// `name|aa&name2|bb`
+    /// Pairs of a name and a signature: `name|aa&name2|bb`.
     Pairs,
 }
 
@@ -135,10 +135,11 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicates {
-    /// Reject the request: a second header was not added by the provider.
+    /// Rejects the request, because the provider sends only one signature header.
     #[default]
     Reject,
-    /// Accept any that matches: the provider documents that it sends several.
+    /// Accepts the request if one of the headers matches, because the provider documents that it
+    /// sends several headers.
     Any,
 }
 

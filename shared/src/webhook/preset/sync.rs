@@ -1,4 +1,4 @@
-//! How to list a provider's past events, to find missed ones.
+//! How to list a provider's past events, to find missed events.
 
 mod check;
 mod fields;
@@ -22,38 +22,38 @@ pub use time::{Since, TimeAt, TimeUnit};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sync {
-    /// The name by which a source selects the list; one is `default`.
+    /// The name by which a source selects the list. One list has the name `default`.
     #[serde(default = "default_variant")]
     pub variant: String,
     pub kind: SyncKind,
     /// The provider's documentation of the list.
     pub docs: String,
-    /// When the table was last compared with `docs`, as `yyyy-mm`.
+    /// The month of the last comparison of the table with `docs`, as `yyyy-mm`.
     pub checked: String,
     /// A sentence with a limitation or another fact about the list.
     pub note: Option<String>,
-    /// Settings of a source in addition to the secret. The requests refer to them as
+    /// Settings of a source in addition to the secret. The requests refer to a setting as
     /// `{field:NAME}`.
     #[serde(default)]
     pub fields: BTreeMap<String, Field>,
     pub auth: Auth,
-    /// Sent with every request.
+    /// Headers that Mitt sends with every request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     pub request: Request,
     #[serde(default)]
     pub page: Page,
-    /// The position at which the next run continues, for lists that are read by position and not by
-    /// time.
+    /// The position at which the next run continues. It is set for a list that Mitt reads by
+    /// position instead of by time.
     pub mark: Option<Mark>,
     #[serde(default)]
     pub sorted: Sorted,
-    /// Where the list is in a response. Without it, the response is the list.
+    /// The path of the list in a response. `None` if the whole response is the list.
     pub items: Option<JsonPath>,
-    /// The event's id, as in `[event]`: the first location with a value.
+    /// The locations of the event's id, as in `[event]`. Mitt uses the first location with a value.
     #[serde(default)]
     pub id: Locations,
-    /// Parts that together identify the event, if no single value does.
+    /// The parts that together identify the event, if no single value does.
     #[serde(default)]
     pub composite: Vec<Location>,
     #[serde(default, rename = "type")]
@@ -61,27 +61,29 @@ pub struct Sync {
     pub time: Option<TimeAt>,
     #[serde(default)]
     pub since: Since,
-    /// How many days the provider keeps the listed events; `None` means no limit.
+    /// For how many days the provider keeps the listed events. `None` means that there is no limit.
     pub retention_days: Option<u32>,
-    /// How far before its cursor a run must begin, if this is more than the usual 15 minutes.
+    /// How long before its cursor a run begins. It is set if the list needs more than the default
+    /// of 15 minutes.
     pub overlap: Option<String>,
-    /// The maximum number of requests per minute. It is below the limit that the provider
-    /// documents, if any, because other clients of the account share that limit.
+    /// The maximum number of requests per minute. It must be below the limit that the provider
+    /// documents, because other clients of the account share that limit.
     pub rate: Option<u32>,
-    /// The status of this endpoint's response to a delivery. From 200 to 299, the event has
-    /// arrived.
+    /// The location of the status with which this endpoint responded to a delivery. If the status
+    /// is from 200 to 299, the event has arrived.
     pub delivered: Option<Location>,
-    /// The event's body inside the item (`item:PATH`) or inside the fetched document (`json:PATH`).
-    /// Without it, the whole item or document. A string contains the text of the body.
+    /// The location of the event's body in the item (`item:PATH`) or in the fetched document
+    /// (`json:PATH`). `None` if the body is the whole item or document. If the value is a string,
+    /// its text is the body.
     pub body: Option<Location>,
-    /// `true` at this location means that the provider has not kept the body.
+    /// The location of a flag. The value `true` means that the provider has not kept the body.
     pub no_body: Option<Location>,
-    /// The body in the form of the webhook, if the list has less: `{item}` is the body found so
-    /// far, `{item:PATH}` a value of the item.
+    /// The template of a body in the form of the webhook, for a list that contains only a part of
+    /// the body. `{item}` is the body that Mitt read. `{item:PATH}` is a value of the item.
     pub wrap: Option<String>,
     /// The request for each missing event, if the list does not contain its body.
     pub fetch: Option<Request>,
-    /// The request that makes the provider deliver again, to this endpoint.
+    /// The request that makes the provider deliver the event to this endpoint again.
     pub redeliver: Option<Request>,
 }
 
@@ -92,8 +94,8 @@ pub enum SyncKind {
     EventLog,
     /// The provider lists its delivery attempts. An event can occur several times.
     DeliveryLog,
-    /// The provider lists changes, but not the events for them. A change is an event of its own
-    /// kind and never replaces a webhook.
+    /// The provider lists changes of objects, but not the events. Mitt stores a change as a
+    /// separate event, which never replaces a webhook.
     ChangeCursor,
 }
 
@@ -111,15 +113,15 @@ impl SyncKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sorted {
-    /// Unknown, or oldest first: a run reads to the end of the list.
+    /// The order is unknown, or the oldest item is first. A run reads to the end of the list.
     #[default]
     No,
-    /// A run ends at the first item that is older than its time span.
+    /// The newest item is first. A run ends at the first item that is older than its time span.
     NewestFirst,
 }
 
 impl Sync {
-    /// Whether the provider itself omits items before the requested start time.
+    /// Returns whether the provider omits items before the requested start time.
     pub fn filters(&self) -> bool {
         self.request.mentions("{since}")
     }

@@ -7,11 +7,12 @@ use serde::Deserialize;
 
 use super::Location;
 
-/// The maximum depth of nested placeholders and groups. Deeper nesting is a mistake.
+/// The maximum depth of nested placeholders and groups. Mitt rejects a template with deeper
+/// nesting.
 const DEEPEST: usize = 4;
 
-/// Literals and placeholders, in order. The hash function reads them one by one, so that the body
-/// is never copied.
+/// Literals and placeholders, in order. The hash function reads them one by one, so Mitt never
+/// copies the body.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Template(pub Vec<Part>);
@@ -21,13 +22,13 @@ pub enum Part {
     Literal(String),
     /// `{body}`: the exact bytes.
     Body,
-    /// `{body|sha256hex}`
+    /// `{body|sha256hex}`: the SHA-256 of the body, in hex.
     BodySha256Hex,
-    /// `{body|crc32}`: in decimal.
+    /// `{body|crc32}`: the CRC-32 of the body, in decimal.
     BodyCrc32,
     /// `{ts}`: the text of the timestamp, as received.
     Timestamp,
-    /// `{method}`
+    /// `{method}`: the HTTP method.
     Method,
     /// `{url}`: the public URL with the query, as received.
     Url,
@@ -35,9 +36,11 @@ pub enum Part {
     PublicUrl,
     /// `{path}`: the path of the URL with the query, as received.
     Path,
-    /// `{path|encoded}`: the same, encoded once more, and the query twice.
+    /// `{path|encoded}`: the path with the query. The path is escaped once more, and the query
+    /// twice more.
     PathEncoded,
-    /// `{form_sorted}`: each name once, in order, followed by its distinct values, in order.
+    /// `{form_sorted}`: the distinct pairs of name and value of the form, sorted and joined without
+    /// separators.
     FormSorted,
     /// `{secret}`: the bytes of the secret, for plain hashes.
     Secret,
@@ -49,17 +52,17 @@ pub enum Part {
     /// `{signed_headers_kv:HEADER}`: `name:value;name:value` of the headers that this header
     /// lists.
     SignedHeadersKv(String),
-    /// `{header:NAME}` and the other locations.
+    /// `{header:NAME}` or another location.
     At(Location),
-    /// `{query:NAME|lower}`
+    /// `{query:NAME|lower}`: the value of a location, in lower case.
     Lower(Location),
-    /// `[…]`: omitted if a value inside is absent.
+    /// `[…]`: a group that is omitted if one of its values is absent.
     Optional(Vec<Part>),
-    /// `{hmac_hex:…}`: signed with the newest secret. Allowed only in replies.
+    /// `{hmac_hex:…}`: the HMAC with the newest secret, in hex. It is allowed only in replies.
     HmacHex(Vec<Part>),
-    /// `{hmac_b64:…}`
+    /// `{hmac_b64:…}`: the HMAC with the newest secret, in base64. It is allowed only in replies.
     HmacBase64(Vec<Part>),
-    /// `{sha256_hex:…}`
+    /// `{sha256_hex:…}`: the SHA-256, in hex. It is allowed only in replies.
     Sha256Hex(Vec<Part>),
 }
 
@@ -73,7 +76,7 @@ impl Template {
         self.any(&|part| *part == Part::Timestamp)
     }
 
-    /// Whether any part, at any depth, satisfies the predicate.
+    /// Returns whether any part, at any depth, satisfies the predicate.
     pub(crate) fn any(&self, is: &dyn Fn(&Part) -> bool) -> bool {
         fn any(parts: &[Part], is: &dyn Fn(&Part) -> bool) -> bool {
             parts.iter().any(|part| {
@@ -98,7 +101,7 @@ impl Default for Template {
 }
 
 fn parts(text: &str, depth: usize) -> anyhow::Result<Vec<Part>> {
-    ensure!(depth > 0, "nested too deeply");
+    ensure!(depth > 0, "the template is nested too deeply");
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(['{', '[']) {
@@ -120,7 +123,8 @@ fn parts(text: &str, depth: usize) -> anyhow::Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The text between the first bracket and its closing bracket, and the text after it.
+/// Returns the text between the first bracket and its closing bracket, and the text after the
+/// closing bracket.
 fn enclosed(text: &str) -> anyhow::Result<(&str, &str)> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -170,7 +174,7 @@ fn placeholder(name: &str, depth: usize) -> anyhow::Result<Part> {
     Ok(known)
 }
 
-/// The notation of presets.
+/// Formats the template in the notation of presets.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| write!(f, "{part}"))

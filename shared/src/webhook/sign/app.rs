@@ -18,7 +18,8 @@ pub fn app_token(pem: &str, claims: &Value) -> anyhow::Result<String> {
         Ok(PrivateKeyDer::Pkcs8(der)) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
         _ => return Err(anyhow!("the secret does not contain a private key in PEM")),
     };
-    let pair = pair.map_err(|_| anyhow!("the private key is not RSA of 2048 to 4096 bits"))?;
+    let pair =
+        pair.map_err(|_| anyhow!("the private key is not an RSA key of 2048 to 4096 bits"))?;
     let encoded = |part: &str| URL_SAFE_NO_PAD.encode(part);
     let signed = format!(
         "{}.{}",

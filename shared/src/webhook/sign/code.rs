@@ -1,4 +1,5 @@
-//! Signatures that a preset cannot describe and that can be made with a key of our own.
+//! Signs requests for schemes that a preset cannot describe. Mitt can sign for these schemes
+//! because the operator has the key.
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -30,7 +31,7 @@ pub(super) fn keygen(
     mut envelope: Envelope,
     at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
-    let date = jiff::Timestamp::from_millisecond(at.0).context("time out of range")?;
+    let date = jiff::Timestamp::from_millisecond(at.0).context("the time is out of range")?;
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let digest = keygen::digest(&envelope);
     let message = keygen::message(&envelope, &date, &digest);

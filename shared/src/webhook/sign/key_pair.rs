@@ -1,4 +1,4 @@
-//! Our own key pairs, for schemes in which the provider publishes a public key.
+//! The operator's key pairs, for schemes in which the provider publishes a public key.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ impl fmt::Debug for KeyPair {
 }
 
 impl KeyPair {
-    /// Generates a pair. RSA keys cannot be generated, only read.
+    /// Generates a key pair. The library cannot generate RSA keys.
     pub fn generate(algorithm: Algorithm) -> anyhow::Result<Self> {
         let random = SystemRandom::new();
         let pkcs8 = match algorithm {
@@ -72,7 +72,9 @@ impl KeyPair {
             Algorithm::EcdsaP256 => {
                 EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)
             }
-            Algorithm::RsaSha256 => bail!("RSA keys cannot be generated, only read"),
+            Algorithm::RsaSha256 => {
+                bail!("RSA keys cannot be generated; use an existing private key in PEM")
+            }
         };
         let pkcs8 = pkcs8.map_err(|_| anyhow!("the random number generator failed"))?;
         Self::from_pkcs8(pkcs8.as_ref().to_vec())
@@ -95,7 +97,7 @@ impl KeyPair {
                 (Algorithm::EcdsaP256, pair.public_key().as_ref().to_vec())
             } else {
                 let pair = RsaKeyPair::from_pkcs8(&pkcs8).map_err(|_| {
-                    anyhow!("the key must be Ed25519, ECDSA P-256 or RSA of 2048 to 4096 bits")
+                    anyhow!("the key must be Ed25519, ECDSA P-256, or RSA with 2048 to 4096 bits")
                 })?;
                 (Algorithm::RsaSha256, pair.public_key().as_ref().to_vec())
             };
@@ -111,7 +113,7 @@ impl KeyPair {
     }
 
     /// The private key in the format that [`from_pem`](Self::from_pem) reads. Write it only to a
-    /// file of the operator.
+    /// file or to the secret store.
     pub fn expose_pem(&self) -> String {
         pem("PRIVATE KEY", &self.pkcs8)
     }
@@ -191,7 +193,8 @@ impl KeyPair {
         }
     }
 
-    /// Signs a token. An ECDSA signature is the two numbers, concatenated, as JWS requires.
+    /// Signs a token. An ECDSA signature consists of its two numbers, concatenated, as JWS
+    /// requires.
     pub(super) fn sign_token(&self, message: &[u8]) -> anyhow::Result<Vec<u8>> {
         match self.algorithm {
             Algorithm::EcdsaP256 => self.ecdsa(message, true),
@@ -217,8 +220,8 @@ impl KeyPair {
         RsaKeyPair::from_pkcs8(&self.pkcs8).map_err(|_| anyhow!("the stored key is invalid"))
     }
 
-    /// The key as providers publish it in hex or base64: the 32 bytes of an Ed25519 key, else the
-    /// `SubjectPublicKeyInfo`.
+    /// The bytes that providers publish in hex or base64. For Ed25519, these are the 32 bytes of
+    /// the key. For other algorithms, they are the `SubjectPublicKeyInfo`.
     fn raw(&self) -> Vec<u8> {
         match self.algorithm {
             Algorithm::Ed25519 => self.public.clone(),
@@ -239,7 +242,7 @@ impl KeyPair {
     }
 }
 
-/// A DER element. <https://www.itu.int/rec/T-REC-X.690>
+/// Encodes a DER element. <https://www.itu.int/rec/T-REC-X.690>
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut length: Vec<u8> = content.len().to_be_bytes().to_vec();
     length.drain(..length.iter().take_while(|b| **b == 0).count());
@@ -270,7 +273,8 @@ mod tests {
     use super::*;
     use crate::webhook::verify::{Jwks, key};
 
-    /// Generated for this test: `openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`
+    /// A key that was generated for this test with `openssl genpkey -algorithm RSA -pkeyopt
+    /// rsa_keygen_bits:2048`.
     const RSA: &str = include_str!("../../../tests/data/rsa-test-key.pem");
 
     #[test]

@@ -8,7 +8,7 @@ use crate::base::json_path::JsonPath;
 use crate::webhook::envelope::{Envelope, form_decode};
 use crate::webhook::preset::Location;
 
-/// Sets the value at a location and replaces an existing one.
+/// Sets the value at a location. Replaces an existing value.
 pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow::Result<()> {
     match at {
         Location::Header(names) => {
@@ -21,8 +21,8 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
             envelope.url = format!("{path}?{}", with_pair(query, name, value));
         }
         Location::Form(name) => {
-            let body =
-                std::str::from_utf8(&envelope.body).map_err(|_| anyhow!("not a form body"))?;
+            let body = std::str::from_utf8(&envelope.body)
+                .map_err(|_| anyhow!("the body is not a form"))?;
             envelope.body = with_pair(body, name, value).into();
         }
         Location::Json(path) => {
@@ -38,7 +38,7 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
     Ok(())
 }
 
-/// A query or a form in which the last pair has this name, and no other pair has it.
+/// Returns the query or form with this pair at the end. Removes other pairs with this name.
 fn with_pair(pairs: &str, name: &str, value: &str) -> String {
     let others = pairs.split('&').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Makes a signed token with the claims that a preset requires.
+//! Creates a signed token with the claims that a preset requires.
 
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;

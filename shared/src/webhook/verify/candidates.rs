@@ -5,13 +5,14 @@ use super::{Reason, Rejected, unreadable};
 use crate::webhook::envelope::Headers;
 use crate::webhook::preset::{Duplicates, Format, Kind, Location, Place, Scheme, Signature};
 
-/// The maximum number of signatures in a request, to limit the work for an attacker's request.
+/// The maximum number of signatures in a request. It limits the work that an attacker can cause
+/// with one request.
 const MOST: usize = 128;
 
 /// The maximum number of groups. Each group needs its own hash of the message.
 const MOST_GROUPS: usize = 16;
 
-/// Signatures with the same fields in the signature header, and these fields.
+/// Signatures that have the same fields in the signature header, with these fields.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(super) signatures: Vec<Vec<u8>>,
@@ -26,8 +27,8 @@ impl Group {
         }
     }
 
-    /// A field of the signature header. Fails for a repeated field: it is unclear which value was
-    /// signed.
+    /// Returns a field of the signature header. Fails if the field is repeated, because Mitt cannot
+    /// know which value was signed.
     pub(super) fn field(&self, key: &str) -> Result<Option<&str>, Rejected> {
         let mut values = self
             .fields
@@ -43,8 +44,8 @@ impl Group {
     }
 }
 
-/// All signatures of a request, or of one of its items, that have an accepted version and can be
-/// decoded.
+/// Returns all signatures of a request or of one of its items. Each signature has an accepted
+/// version and can be decoded.
 pub(super) fn candidates(scheme: &Scheme, place: Place<'_>) -> Result<Vec<Group>, Rejected> {
     let sig = &scheme.sig;
     let mut seen = Seen::default();
@@ -86,7 +87,8 @@ pub(super) fn candidates(scheme: &Scheme, place: Place<'_>) -> Result<Vec<Group>
     }))
 }
 
-/// Groups with equal fields have the same message, so that it is hashed only once.
+/// Adds a group. Merges groups with equal fields, because they have the same message. Mitt then
+/// hashes the message only once.
 fn join(groups: &mut Vec<Group>, group: Group) {
     match groups.iter_mut().find(|known| known.fields == group.fields) {
         Some(known) => known.signatures.extend(group.signatures),
@@ -99,7 +101,7 @@ impl Signature {
         self.format == Format::KvGroups
     }
 
-    /// Whether repeated headers and one header with commas are the same list.
+    /// Returns whether repeated headers are the same list as one header with commas.
     fn is_joined_by_commas(&self) -> bool {
         !matches!(self.format, Format::Plain | Format::KvGroups) && self.entry == ","
     }
@@ -111,7 +113,7 @@ struct Seen {
     other_version: bool,
 }
 
-/// The values at a location: at least one, and none of them empty.
+/// Returns the values at a location. There is at least one value, and no value is empty.
 fn values(sig: &Signature, from: &Location, place: Place<'_>) -> Result<Vec<String>, Rejected> {
     let headers = &place.envelope.headers;
     let (values, missing) = match from {
@@ -188,7 +190,8 @@ fn group(scheme: &Scheme, value: &str, seen: &mut Seen) -> Result<Group, Rejecte
                     written.push(text);
                 }
             }
-            // An entry that is not a signature is an error: without tags, its meaning is unknown.
+            // A positional list has no tags. Therefore an entry that is not a signature is an
+            // error.
             let good = |text: &&str| signature(scheme, text).is_some();
             if !written.iter().all(good) {
                 return Err(Rejected(Reason::MalformedSignature));
@@ -203,7 +206,7 @@ fn group(scheme: &Scheme, value: &str, seen: &mut Seen) -> Result<Group, Rejecte
             let entries = value.split(sig.entry.as_str());
             // Text without a tag is not an entry.
             for (tag, text) in entries.filter_map(|entry| entry.trim().split_once(separator)) {
-                // A comma means that two headers were joined.
+                // A comma means that API Gateway joined two headers.
                 if sig.entry != "," && text.contains(',') {
                     return Err(Rejected(Reason::MalformedSignature));
                 }
@@ -230,13 +233,13 @@ fn group(scheme: &Scheme, value: &str, seen: &mut Seen) -> Result<Group, Rejecte
     Ok(group)
 }
 
-/// The bytes of a signature, if the length is valid for the scheme.
+/// Decodes a signature. Returns `None` if its length is not valid for the scheme.
 fn signature(scheme: &Scheme, text: &str) -> Option<Vec<u8>> {
     let bytes = decode(scheme.sig.enc, text)?;
     let long_enough = match scheme.kind {
         Kind::Hmac | Kind::Hash => bytes.len() == scheme.hash.size(),
         Kind::Ed25519 => bytes.len() == 64,
-        // 0x30 is the tag of a DER sequence. Two concatenated numbers are another encoding.
+        // 0x30 is the tag of a DER sequence. A signature of two concatenated numbers is not DER.
         Kind::EcdsaP256 => bytes.first() == Some(&0x30),
         _ => bytes.len() <= 1024,
     };

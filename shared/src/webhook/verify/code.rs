@@ -1,4 +1,4 @@
-//! Providers whose signature needs code instead of a preset.
+//! Verifies requests of providers whose signature a preset cannot describe.
 
 pub(super) mod certificate;
 pub(super) mod ebay;

@@ -9,7 +9,8 @@ use crate::webhook::preset::Encoding;
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 
-/// Base64 with optional padding: senders differ, and both forms decode to the same bytes.
+/// Base64 with optional padding. Some senders omit the padding, and both forms decode to the same
+/// bytes.
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 pub(super) const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
@@ -20,7 +21,7 @@ pub(super) const BASE64_SECRET: GeneralPurpose = GeneralPurpose::new(
     LENIENT.with_decode_allow_trailing_bits(true),
 );
 
-/// Returns `None` if the text is empty or is not in this encoding.
+/// Decodes a text. Returns `None` if the text is empty or is not in this encoding.
 pub(super) fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     let bytes = match encoding {
         Encoding::Hex => hex::decode(text).ok()?,

@@ -1,4 +1,4 @@
-//! Makes an event from a verified request.
+//! Creates an event from a verified request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,8 +16,9 @@ use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, 
 /// The longest value of a stored header, in bytes.
 const LONGEST_HEADER: usize = 512;
 
-/// The limits for splitting a batch. Mitt stores a batch as one event if it has more items, or if
-/// the bodies of its items, each with the surrounding document, would be larger in total.
+/// The limits for splitting a batch: the number of items, and the total size of their bodies in
+/// bytes. Each body includes the document around the item. Mitt stores a batch that exceeds a limit
+/// as one event.
 const MOST_ITEMS: usize = 256;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
@@ -39,7 +40,7 @@ impl Verifier {
         };
         let (key, content, once) = match things.as_slice() {
             [thing] => (thing.key.clone(), thing.content, thing.once),
-            // This key identifies the request; no row has it.
+            // This key identifies the request. No row has this key.
             _ => (self.key(&format!("sha256:{}", sha.hex())), sha, None),
         };
         let parts = if things.len() > 1 {
@@ -82,7 +83,7 @@ impl Verifier {
         }
     }
 
-    /// One event for each item of a batch.
+    /// Returns one event for each item of a batch.
     fn things_of_items<'p>(
         &self,
         scheme: &Scheme,
@@ -108,7 +109,8 @@ impl Verifier {
         }
     }
 
-    /// The provider's id and its location. An id of the whole request does not identify an item.
+    /// Returns the provider's id and its location. An id of the whole request does not identify an
+    /// item.
     fn id(&self, place: Place<'_>) -> Option<(&Location, String)> {
         let of_item = |at: &&Location| matches!(at, Location::Item(_));
         let locations = self.preset.event.id.0.iter();
@@ -125,11 +127,14 @@ impl Verifier {
 
     /// Determines the key of an event, and whether the signature covers the key.
     ///
-    /// A composite has priority over an id, which may then be the id of an entity. Without both,
-    /// the hash of the content is the id: a constant would merge all events into one.
+    /// A composite has priority over an id, because the id can be the id of an entity. If a part of
+    /// the composite is missing, or if there is no id, the fallback of the preset becomes the id.
+    /// The fallback contains a hash of the content, because with a constant id, all events would
+    /// become one event.
     ///
-    /// If a part of the key is unsigned, a signature counts only once. It is identified by the hash
-    /// of the body if it covers the whole body, else by the mark of the signed message.
+    /// If a part of the key is unsigned, Mitt accepts a signature only once. The mark of the signed
+    /// message identifies the signature. If the signature covers the whole body, the hash of the
+    /// content identifies it.
     fn thing<'p>(
         &self,
         scheme: &Scheme,
@@ -172,7 +177,7 @@ impl Verifier {
         let field = at.batch_field.as_deref();
         let signed_item =
             place.item.is_some() && field.is_some_and(|field| scheme.covers_field(field));
-        // An attacker may have removed an unsigned id from a captured request.
+        // An attacker can remove an unsigned id from a captured request.
         let mut names = at.composite.iter().chain(&at.id.0);
         let removable = names.any(|at| !self.covers(scheme, at));
         named(
@@ -181,8 +186,9 @@ impl Verifier {
         )
     }
 
-    /// The headers to store: those that the preset names, so that a request can be verified again,
-    /// and the sender's user agent. Never a header that contains a secret.
+    /// Returns the headers to store: the headers that the preset names, and the user agent of the
+    /// sender. With these headers, Mitt can verify a request again. Never returns a header that
+    /// contains a secret.
     fn kept_headers(&self, scheme: &Scheme, headers: &Headers) -> BTreeMap<String, String> {
         let at = &self.preset.event;
         let in_message = scheme.message.0.iter().filter_map(|part| match part {
@@ -226,7 +232,7 @@ impl Verifier {
 }
 
 impl Verifier {
-    /// Whether the signature covers the value at this location.
+    /// Returns whether the signature covers the value at this location.
     fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
         let named = |part: &preset::Part| match (part, location) {
             (preset::Part::Url, Location::Query(_)) => true,
@@ -252,7 +258,7 @@ impl Verifier {
     }
 }
 
-/// Combines the marks of several signatures.
+/// Combines the marks of several signatures into one mark.
 fn all_of(marks: &[Sha]) -> Option<Sha> {
     match marks {
         [] => None,

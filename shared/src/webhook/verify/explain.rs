@@ -1,7 +1,7 @@
 //! Explains step by step why a request was accepted or rejected.
 //!
 //! The verdict is the result of [`Verifier::verify`]. The steps call the same functions in the same
-//! order. They decide nothing, and a test checks that they agree with the verdict.
+//! order. The steps do not change the verdict. A test checks that the steps agree with the verdict.
 
 mod absent;
 mod message;
@@ -18,7 +18,8 @@ use crate::webhook::secret::Secret;
 pub use message::{Message, Piece, Show};
 pub use near::{NearMiss, Of, Other};
 
-/// A verdict and its explanation. It has no `Debug`, because it contains the correct signature.
+/// A verdict and its explanation. This type does not implement `Debug`, because it contains the
+/// correct signature.
 pub struct Explained {
     /// The result of [`Verifier::verify`].
     pub verdict: Result<Arrival, Rejected>,
@@ -27,31 +28,33 @@ pub struct Explained {
     pub steps: Steps,
 }
 
-/// The steps of a verification. A step that was not reached is empty.
+/// The steps of a verification. If verification did not reach a step, the step is empty.
 pub struct Steps {
     /// The location of the signature, or of the credential.
     pub place: Option<Location>,
-    /// The values at this location in the format of the preset, or why they cannot be read.
+    /// The values at this location in the format of the preset, or the reason why they cannot be
+    /// read.
     pub found: Result<Vec<String>, Reason>,
-    /// Whether these values can contain the secret or an equivalent. Such values must never be
-    /// shown.
+    /// Whether these values can contain the secret or an equivalent. The CLI must never show such
+    /// values.
     pub is_credential: bool,
-    /// If each item has its own signature: the number of the explained item, starting at 1, and the
-    /// number of items. The explained item is the first rejected one, if there is any.
+    /// The number of the explained item, starting at 1, and the number of items. It is set if each
+    /// item has its own signature. The steps explain the first rejected item. If no item is
+    /// rejected, they explain the first item.
     pub item: Option<(usize, usize)>,
     pub time: Option<Time>,
     pub message: Option<Result<Message, Reason>>,
-    /// The secrets, in the order in which they are tried.
+    /// The secrets, in the order in which verification tries them.
     pub tried: Vec<Tried>,
 }
 
 /// The signed timestamp, and its verdict.
 pub struct Time {
-    /// The text as received, or why it cannot be read.
+    /// The text as received, or the reason why it cannot be read.
     pub text: Result<String, Reason>,
-    /// Whole seconds since the Unix epoch.
+    /// The timestamp in whole seconds since the Unix epoch.
     pub seconds: Option<i64>,
-    /// Seconds between the timestamp and the receipt; negative for a timestamp in the future.
+    /// The seconds between the timestamp and the receipt. Negative for a timestamp in the future.
     pub age: Option<i64>,
     /// The maximum age and the maximum time in the future, in seconds.
     pub window: (i64, i64),
@@ -68,11 +71,13 @@ pub struct Tried {
 pub enum Compared {
     /// The secret cannot be decoded to a key of this scheme.
     Unusable,
-    /// There was no signature or credential to compare with.
+    /// The request has no signature or credential to compare with.
     Untried,
-    /// The secret does not prove the request. Contains the signature that the secret gives, if any.
+    /// The secret does not prove the request. Contains the signature that the secret produces, if
+    /// any.
     Differs(Option<String>),
-    /// The secret proves the request. Contains the signature, and its number, starting at 1.
+    /// The secret proves the request. Contains the signature that the secret produces, if any, and
+    /// the number of the matching signature, starting at 1.
     Equals(Option<String>, usize),
 }
 
@@ -119,7 +124,7 @@ impl Verifier {
         let mut steps = Steps::nothing(&[]);
         if let Some(scheme) = self.preset.scheme(&self.variant) {
             steps = self.steps(scheme, envelope, secrets);
-            // An ambiguous message is not accepted, even with a valid signature.
+            // Verification rejects an ambiguous message, even if the signature is valid.
             if let (Some(Ok(_)), Err(Rejected(reason))) =
                 (&steps.message, super::joined::check_all(scheme, envelope))
             {
@@ -158,7 +163,7 @@ impl Verifier {
                 let Some(jwt) = &scheme.jwt else {
                     return Steps::nothing(secrets);
                 };
-                // The token is signed with this key, even if its claims are wrong.
+                // With any other result, this key signed the token, even if the claims are wrong.
                 let proves = |key: &Key<'_>| {
                     let key = std::slice::from_ref(key);
                     let proof = jwt::token(scheme, &self.trust, envelope, key);
@@ -184,8 +189,8 @@ impl Verifier {
     }
 }
 
-/// The steps for senders that send a secret or a token. `proves` tells whether a key is the right
-/// one.
+/// Returns the steps for a sender that sends a secret or a token. `proves` returns whether a key
+/// proves the request.
 fn shown(
     scheme: &Scheme,
     place: Location,

@@ -1,5 +1,5 @@
-//! Checks that a signed message can be read in only one way, in addition to the shapes of the
-//! preset.
+//! Checks that a signed message can be split into its parts in only one way. The checks use the
+//! shapes of the preset, and rules for the URL, the body and form fields.
 
 use super::{Reason, Rejected, unreadable};
 use crate::webhook::envelope::{Envelope, form_fields};
@@ -12,7 +12,7 @@ pub(super) fn check(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     fields(scheme, place.envelope)
 }
 
-/// Checks a request, and each item with its own signature.
+/// Checks a request, and each item that has its own signature.
 pub(super) fn check_all(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let place = Place::from(envelope);
     check(scheme, place)?;
@@ -25,7 +25,8 @@ pub(super) fn check_all(scheme: &Scheme, envelope: &Envelope) -> Result<(), Reje
     places.try_for_each(|place| check(scheme, place))
 }
 
-/// Accepts an absent value: the code that reads the value reports it.
+/// Checks the shapes of the preset. Accepts an absent value, because the code that reads the value
+/// reports it.
 fn shapes(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     for shape in &scheme.shapes {
         let reason = match shape.from {
@@ -47,9 +48,12 @@ fn shapes(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// If URL and body are signed without a separator, the end of one must not be readable as the
-/// beginning of the other. With a query, the body must be a JSON object or array, because no part
-/// of one is itself a JSON object or array. Without a query, the URL is that of the source.
+/// Checks a URL and a body that are signed without a separator. An attacker must not be able to
+/// move bytes between them.
+///
+/// If the URL has a query, the body must be a JSON object or array, which is not valid without its
+/// first or last bytes. A form must not be empty. If the URL has no query, the URL is the fixed URL
+/// of the source, and the body must not begin with `?`.
 fn url_and_body(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let joined = scheme.message.0.windows(2).any(|pair| {
         matches!(
@@ -80,7 +84,7 @@ fn url_and_body(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     }
 }
 
-/// Whether the bytes are exactly one JSON object or array.
+/// Returns whether the bytes are exactly one JSON object or array.
 fn is_json(body: &[u8]) -> bool {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     matches!(first, Some(b'{' | b'['))
@@ -88,8 +92,8 @@ fn is_json(body: &[u8]) -> bool {
 }
 
 /// Checks the fields of a form. With `only_fields`, each field must be in the list and occur once.
-/// With `{form_sorted}`, no pair of name and value may repeat, because the signature covers it only
-/// once.
+/// With `{form_sorted}`, no pair of name and value may occur twice, because the signature covers a
+/// repeated pair only once.
 fn fields(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let sorted = scheme.message.0.contains(&Part::FormSorted);
     if scheme.only_fields.is_empty() && !sorted {
@@ -101,7 +105,7 @@ fn fields(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
         let mut only: Vec<&[u8]> = scheme.only_fields.iter().map(String::as_bytes).collect();
         names.sort_unstable();
         only.sort_unstable();
-        // The code that reads a field reports an absent one.
+        // The code that reads a field reports an absent field.
         let known = names.iter().all(|name| only.contains(name));
         let once = names.windows(2).all(|pair| pair.first() != pair.last());
         if !(known && once) {
@@ -115,8 +119,8 @@ fn fields(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// Form fields that describe the event must occur once: of two fields, the handler may read the
-/// other.
+/// Checks that no form field with an attribute of the event is repeated. If a field is repeated, an
+/// action could read another value than Mitt.
 pub(super) fn event_fields(at: &EventAt, envelope: &Envelope) -> Result<(), Rejected> {
     let named = [&at.id, &at.kind, &at.account, &at.delivery]
         .into_iter()

@@ -34,7 +34,7 @@ enum Public {
 }
 
 impl Jwks {
-    /// Parses a set. Keys of other types are ignored.
+    /// Parses a set. Ignores keys of other types.
     pub fn parse(json: &str) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Set {
@@ -48,7 +48,8 @@ impl Jwks {
         self.0.is_empty()
     }
 
-    /// Whether a key with this `kid` made the signature. `None` if there is no such key.
+    /// Returns whether a key with this `kid` made the signature. Returns `None` if the set has no
+    /// such key.
     pub(super) fn verifies(
         &self,
         alg: Alg,

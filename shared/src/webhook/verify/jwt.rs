@@ -15,8 +15,8 @@ use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Scheme};
 /// The longest accepted token, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// The header of a token. Only `alg` is required. `kid` names the key; a key in the header is
-/// ignored.
+/// The header of a token. Only `alg` is required. `kid` is the id of the key. Verification ignores
+/// a key in the header.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -27,7 +27,7 @@ struct Header {
 /// The longest key id, in bytes.
 const LONGEST_KID: usize = 128;
 
-/// The document to fetch, unless the source configures a key set.
+/// Returns the document to fetch, unless the source configures a key set.
 pub(super) fn wanted(jwt: &Jwt, trust: &Trust, envelope: &Envelope) -> Option<Wanted> {
     match &jwt.key {
         KeySource::ByKid if !trust.has_jwks() => kid(jwt, envelope).map(Wanted::Key),
@@ -35,7 +35,7 @@ pub(super) fn wanted(jwt: &Jwt, trust: &Trust, envelope: &Envelope) -> Option<Wa
     }
 }
 
-/// The document to fetch, if it does not depend on the request.
+/// Returns the document to fetch, if it does not depend on the request.
 pub(super) fn wanted_always(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
     match &jwt.key {
         KeySource::Jwks(url) if !trust.has_jwks() && !url.is_empty() => {
@@ -45,13 +45,13 @@ pub(super) fn wanted_always(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
     }
 }
 
-/// Whether a key id is safe to send to the provider. The id is text from the sender.
+/// Returns whether a key id is safe to send to the provider. The id is text from the sender.
 pub(super) fn is_kid(kid: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
     !kid.is_empty() && kid.len() <= LONGEST_KID && kid.bytes().all(plain)
 }
 
-/// The key id in an unverified token, if the preset accepts the algorithm of the token.
+/// Returns the key id in an unverified token, if the preset accepts the algorithm of the token.
 fn kid(jwt: &Jwt, envelope: &Envelope) -> Option<String> {
     let value = jwt.from.find(envelope).ok().flatten()?;
     let text = token::after_prefix(&value, &jwt.prefix)?;

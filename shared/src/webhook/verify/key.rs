@@ -11,8 +11,8 @@ use webpki::ring::{ECDSA_P256_SHA256, ED25519 as ED25519_SPKI, RSA_PKCS1_2048_81
 use super::decode::{BASE64, BASE64_SECRET};
 use crate::webhook::preset::{KeyForm, Kind};
 
-/// Decodes a secret to a key. Returns `None` for an empty or undecodable secret, because everybody
-/// can sign with an empty key.
+/// Decodes a secret to a key. Returns `None` if the secret is empty or cannot be decoded. Any
+/// sender could sign with an empty key.
 pub(crate) fn key(form: KeyForm, secret: &str) -> Option<Vec<u8>> {
     let secret = secret.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {
@@ -51,8 +51,8 @@ fn parsed(spki: &[u8]) -> Option<Vec<u8>> {
     Some(spki.to_vec())
 }
 
-/// Whether the owner of a public key has signed the message. `key` is 32 bytes for Ed25519, or a
-/// `SubjectPublicKeyInfo`.
+/// Returns whether the owner of a public key has signed the message. `key` is 32 bytes for Ed25519,
+/// or a `SubjectPublicKeyInfo`.
 pub(super) fn signed_by(kind: &Kind, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let alg = match kind {
         Kind::Ed25519 if key.len() == 32 => {

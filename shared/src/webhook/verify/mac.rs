@@ -9,8 +9,8 @@ use super::message::Piece;
 use crate::webhook::event::Sha;
 use crate::webhook::preset::Hash;
 
-/// Whether one of the signatures is valid for the message and the key. Compares in constant time
-/// and hashes the message once.
+/// Returns whether one of the signatures is valid for the message and the key. Compares in constant
+/// time and hashes the message once.
 pub(super) fn matches(
     hash: Hash,
     key: &[u8],
@@ -30,7 +30,7 @@ pub(super) fn matches(
     }
 }
 
-/// Whether one of the signatures is the hash of the message, which contains the secret.
+/// Returns whether one of the signatures is the hash of the message, which contains the secret.
 pub(super) fn hashes(hash: Hash, message: &[Piece<'_>], signatures: &[Vec<u8>]) -> bool {
     let digest = digest(hash, message);
     signatures
@@ -38,9 +38,9 @@ pub(super) fn hashes(hash: Hash, message: &[Piece<'_>], signatures: &[Vec<u8>]) 
         .any(|signature| bool::from(signature.ct_eq(&digest)))
 }
 
-/// Identifies a signed message, so that other bytes with the same signature are recognized. The
-/// mark uses the key, so that it reveals nothing, and a label, so that it is never a provider's
-/// signature.
+/// Returns a mark that identifies a signed message. With the mark, Mitt recognizes another body
+/// that has the same signature. The mark is an HMAC with the key, so it does not reveal the
+/// message. Because of the label, the mark is never a valid signature of the provider.
 pub(super) fn mark(key: &[u8], message: &[Piece<'_>]) -> Sha {
     let label = Piece::Borrowed(b"mitt signed message\0".as_slice());
     let pieces: Vec<Piece<'_>> = std::iter::once(label)
@@ -52,7 +52,7 @@ pub(super) fn mark(key: &[u8], message: &[Piece<'_>]) -> Sha {
         .map_or_else(|bytes: Vec<u8>| Sha::of(&bytes), Sha)
 }
 
-/// Whether two texts are equal. Takes constant time for texts of any length.
+/// Returns whether two texts are equal. Takes constant time for texts of any length.
 pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     Sha256::digest(one).ct_eq(&Sha256::digest(other)).into()
 }
@@ -87,7 +87,7 @@ pub(crate) fn digest(hash: Hash, message: &[Piece<'_>]) -> Vec<u8> {
     }
 }
 
-/// Returns `None` for no key: HMAC accepts keys of any length.
+/// Computes the HMAC of a message. Never returns `None`, because HMAC accepts keys of any length.
 fn fed<M: Mac + KeyInit>(key: &[u8], message: &[Piece<'_>]) -> Option<M> {
     let mut mac = <M as KeyInit>::new_from_slice(key).ok()?;
     for piece in message {

@@ -18,7 +18,7 @@ const MOST_HEADERS: usize = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     pub(crate) place: Place<'c>,
-    /// The URL in the form to try.
+    /// The form of the URL to try.
     pub(crate) url: &'c str,
     pub(crate) ts: Option<&'c str>,
     pub(crate) secret: &'c [u8],
@@ -48,7 +48,7 @@ impl<'c> Context<'c> {
 /// A part of the signed message. The body is borrowed, not copied.
 pub(crate) type Piece<'c> = Cow<'c, [u8]>;
 
-/// The pieces of the signed message, in order.
+/// Returns the pieces of the signed message, in order.
 pub(crate) fn message<'c>(
     scheme: &'c Scheme,
     context: &Context<'c>,
@@ -124,7 +124,8 @@ fn piece<'c>(
                 .map(|(n, v)| format!("{n}:{v}"))
                 .collect();
             let joined = pairs.join(";");
-            // A value that contains the name of the next header could also end there.
+            // If a value contained the name of the next header, the value could also end at this
+            // name.
             let once = |pair: &String| {
                 let name = pair.split(':').next().unwrap_or_default();
                 joined.matches(&format!(";{name}:")).count() <= 1
@@ -142,7 +143,8 @@ fn piece<'c>(
     })
 }
 
-/// An absent field of an item is empty. All other values are required.
+/// Returns the value at a location. An absent field of an item is empty. All other values are
+/// required.
 fn value(location: &Location, context: &Context<'_>) -> Result<String, Rejected> {
     let missing = match location {
         Location::Header(_) => Reason::MissingHeader,
@@ -157,7 +159,7 @@ fn value(location: &Location, context: &Context<'_>) -> Result<String, Rejected>
     }
 }
 
-/// The signed headers according to the sender: names in lower case, and values.
+/// Returns the headers that the sender lists as signed. The names are in lower case.
 fn signed_headers<'c>(
     scheme: &Scheme,
     names: &[&str],
@@ -182,10 +184,10 @@ fn signed_headers<'c>(
     names.into_iter().map(with_value).collect()
 }
 
-/// Encodes a path as Contentful signs it: the escapes of the path are escaped again, and those of
-/// the query twice. <https://github.com/contentful/node-apps-toolkit>
+/// Encodes a path as Contentful signs it. The escapes of the path are escaped once more, and the
+/// escapes of the query twice more. <https://github.com/contentful/node-apps-toolkit>
 fn encoded(path: &str) -> String {
-    /// The characters that `encodeURIComponent` escapes. `encodeURI` escapes fewer.
+    /// The characters that `encodeURIComponent` escapes. `encodeURI` escapes fewer characters.
     /// <https://tc39.es/ecma262/#sec-uri-handling-functions>
     const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
@@ -247,7 +249,7 @@ mod tests {
             "/in/a?b%253D1%2526c%253Dd%25252Fe"
         );
         assert_eq!(encoded("/in/a?"), "/in/a");
-        // Text after a second question mark is signed as well.
+        // The signature also covers the text after a second question mark.
         assert_ne!(encoded("/in/a?b=1?evil"), encoded("/in/a?b=1"));
     }
 }

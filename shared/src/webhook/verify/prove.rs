@@ -20,13 +20,13 @@ const MOST_ITEMS: usize = 10_000;
 /// The result of a verification.
 #[derive(Debug, Default)]
 pub(super) struct Proof {
-    /// The label of the secret that matched; for items with their own signatures, of the first
-    /// item.
+    /// The label of the secret that matched. If each item has its own signature, this is the label
+    /// for the first item.
     pub(super) secret: Option<String>,
-    /// The labels for all items, if each has its own signature.
+    /// The labels for all items, if each item has its own signature.
     pub(super) items: Vec<String>,
-    /// Identifies the signed messages, one for each item with its own signature. Empty if other
-    /// bytes of the body cannot have the same signature.
+    /// The marks that identify the signed messages, one for each item with its own signature. Empty
+    /// if the signature covers the whole body, or if the scheme has no signature.
     pub(super) marks: Vec<Sha>,
     /// The claims of the token that proved the request.
     pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
@@ -39,7 +39,7 @@ pub(super) struct Owner<'s> {
 }
 
 impl<'s> Owner<'s> {
-    /// A secret with a signature over these pieces.
+    /// Creates the owner for a signature over these pieces.
     pub(super) fn new(scheme: &Scheme, (secret, key): &Key<'s>, message: &[Piece<'_>]) -> Self {
         let many = scheme.is_signature() && !scheme.covers_body();
         Self {
@@ -48,7 +48,8 @@ impl<'s> Owner<'s> {
         }
     }
 
-    /// A secret that the sender sent, or whose signature covers the whole body.
+    /// Creates the owner for a secret that the sender sent, or for a signature that covers the
+    /// whole body.
     fn plain(secret: &'s Secret) -> Self {
         Self { secret, mark: None }
     }
@@ -79,7 +80,8 @@ pub(super) fn prove(
         }
         Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
         Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
-        // A notice proves nothing. The object that it names must be fetched and becomes the event.
+        // A notice proves nothing. Mitt must fetch the object that the notice names. This object
+        // becomes the event.
         Kind::FetchBack => {
             object(scheme, envelope)?;
             return Err(Rejected(Reason::NotFetched));
@@ -92,7 +94,7 @@ pub(super) fn prove(
         Kind::Code(Code::Keygen(kind)) => {
             vec![Owner::plain(code::keygen::prove(kind, envelope, &keys)?)]
         }
-        // The configuration check rejects a source that selects this.
+        // The configuration check rejects a source that selects this kind.
         Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
     };
     body_hash(scheme, envelope)?;
@@ -108,13 +110,14 @@ pub(super) fn prove(
     Ok(proof)
 }
 
-/// Decodes the secrets to keys and skips those that cannot be decoded.
+/// Decodes the secrets to keys. Skips secrets that cannot be decoded.
 pub(super) fn keys<'s>(scheme: &Scheme, secrets: &'s [Secret]) -> Vec<Key<'s>> {
     let key = |secret: &'s Secret| Some((secret, key(scheme.key, secret.expose())?));
     secrets.iter().filter_map(key).collect()
 }
 
-/// The secret that made the signature; one for each item, if items have their own signatures.
+/// Returns the secret that made the signature. If items have their own signatures, returns one
+/// secret for each item.
 fn signature<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
@@ -141,7 +144,7 @@ fn signature<'s>(
     signed.collect()
 }
 
-/// The secret that signed a request, or one item of it.
+/// Returns the secret that signed a request or one item of it.
 pub(super) fn one<'s>(
     scheme: &Scheme,
     place: Place<'_>,
@@ -161,7 +164,8 @@ pub(super) fn one<'s>(
             },
             Err(rejected) => rejected,
         };
-        // A wrong timestamp of a valid signature is a more useful reason than an invalid signature.
+        // For the operator, a wrong timestamp with a valid signature is a more useful reason than
+        // an invalid signature.
         if verdict.0 == Reason::BadSignature {
             verdict = rejected;
         }
@@ -169,7 +173,8 @@ pub(super) fn one<'s>(
     Err(verdict)
 }
 
-/// The secret that made one of the signatures of a group, and the text of the timestamp to check.
+/// Returns the secret that made one of the signatures of a group, and the text of the timestamp to
+/// check.
 pub(super) fn judge<'s>(
     scheme: &Scheme,
     place: Place<'_>,
@@ -181,7 +186,8 @@ pub(super) fn judge<'s>(
         ts.map(|ts| window::text(ts, place, Some(group)))
             .transpose()
     };
-    // A timestamp outside the message is read only after the signature was found valid.
+    // If the message does not contain the timestamp, verification reads it only after the signature
+    // was valid.
     let signed_time = scheme.message.needs_timestamp();
     let mut ts = if signed_time { time()? } else { None };
     for url in url::forms(scheme, &place.envelope.url) {
@@ -234,7 +240,7 @@ pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejecte
     Ok(())
 }
 
-/// The header can contain other values, separated by commas.
+/// Checks the required headers. A header can contain other values, separated by commas.
 fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     for (name, expected) in &scheme.require_header {
         let value = envelope.headers.one(name);
@@ -261,7 +267,8 @@ fn body_hash(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     }
 }
 
-/// The object that an unsigned notice names, if its id is safe to put into the URL.
+/// Returns the id of the object that an unsigned notice names. Fails if the id is not safe to use
+/// in a URL.
 pub(super) fn object(scheme: &Scheme, envelope: &Envelope) -> Result<String, Rejected> {
     let fetch = scheme.fetch.as_ref().ok_or(Rejected(Reason::NoSecret))?;
     let place = fetch.place().ok_or(Rejected(Reason::NoSecret))?;

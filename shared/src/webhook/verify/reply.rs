@@ -32,7 +32,7 @@ pub(super) fn reply(
 }
 
 enum Refused {
-    /// Text of the request does not match the charset.
+    /// Text of the request is not allowed in a reply. Mitt replies with this status.
     Status(u16),
     Reason(Reason),
 }

@@ -1,4 +1,4 @@
-//! Verification of senders that send the secret itself.
+//! Verifies requests that contain the secret itself.
 
 use base64::Engine as _;
 
@@ -10,7 +10,8 @@ use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Location, Scheme};
 use crate::webhook::secret::Secret;
 
-/// The secret that the sender sent. If the preset requires it, every item must contain a secret.
+/// Returns the secrets that the sender sent. If the preset sets `sig.all`, every item must contain
+/// a secret.
 pub(super) fn token<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
@@ -40,7 +41,7 @@ pub(super) fn token<'s>(
     owners.collect()
 }
 
-/// `Authorization: Basic`, with the secret in the form `user:password`.
+/// Verifies `Authorization: Basic`. The secret has the form `user:password`.
 pub(super) fn basic<'s>(envelope: &Envelope, keys: &[Key<'s>]) -> Result<&'s Secret, Rejected> {
     let value = envelope.headers.one("authorization");
     let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
@@ -50,7 +51,7 @@ pub(super) fn basic<'s>(envelope: &Envelope, keys: &[Key<'s>]) -> Result<&'s Sec
     owner(&sent.ok_or(Rejected(Reason::MalformedSignature))?, keys)
 }
 
-/// Removes a prefix. An authentication scheme, such as `Bearer `, is case-insensitive.
+/// Removes a prefix. The case of an authentication scheme, such as `Bearer `, does not matter.
 pub(super) fn after_prefix<'v>(value: &'v str, prefix: &str) -> Option<&'v str> {
     let (before, after) = value.split_at_checked(prefix.len())?;
     let same = if prefix.ends_with(' ') {

@@ -1,5 +1,5 @@
-//! What a source trusts in addition to its secrets: public keys, certificates, and its first
-//! sender.
+//! The public keys, certificates and settings with which a source verifies requests, in addition to
+//! its secrets.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,37 +16,39 @@ use super::decode::BASE64;
 use super::jwks::Jwks;
 use crate::webhook::preset::{Code, Jwt, KeySource, Kind, Scheme};
 
-/// What verification trusts in addition to secrets. Verification never fetches: backup-sync fetches
-/// missing documents, and [`learn`](Trust::learn) adds them.
+/// The public keys, certificates and settings that verification uses in addition to secrets.
+/// Verification never fetches a document. backup-sync fetches missing documents, and
+/// [`learn`](Trust::learn) adds them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {
-    /// Whether a handshake can set the secret. If unset, it can while there is no secret. A
-    /// handshake never replaces a secret that another one has set.
+    /// Whether a handshake can set the secret. `None` means that a handshake can set the secret
+    /// while the source has no secret. A handshake never replaces a secret that another handshake
+    /// has set.
     pub arming: Option<bool>,
     /// The keys of signed tokens, in the provider's format (a JSON Web Key Set).
     jwks: Option<Jwks>,
     /// The public keys of signatures, for providers that return one key per request.
     #[serde(default)]
     pub(crate) keys: Keys,
-    /// The name of a secret below the path of backup-sync. Either the credentials for fetching
-    /// public keys, `client-id:secret`, or the API key for fetching the objects that unsigned
-    /// notices name.
+    /// The name of a secret below the path of backup-sync. The secret contains the credentials for
+    /// fetching public keys, in the form `client-id:secret`. For unsigned notices, it contains the
+    /// API key for fetching the objects that the notices name.
     pub api_secret: Option<String>,
     #[serde(default)]
     certificates: Certificates,
-    /// A mirror: the scheme and host from which to fetch certificates and key sets instead of the
-    /// provider's. For networks without internet access, and for tests.
+    /// The scheme and host of a mirror. Mitt fetches certificates and key sets from the mirror
+    /// instead of the provider. A mirror is for networks without internet access, and for tests.
     pub fetch_from: Option<String>,
-    /// The URL that the provider calls, without its query, if the catcher sees another one:
-    /// `public_url` of the source.
+    /// The `public_url` of the source, which is the URL that the provider calls, without its query.
+    /// It is set if the catcher sees another URL.
     #[serde(skip)]
     pub public_url: Option<String>,
     #[serde(skip)]
     published: Published,
 }
 
-/// The documents that backup-sync has fetched, by name. Clones share them.
+/// The documents that backup-sync has fetched, by name. Clones share the documents.
 #[derive(Clone, Debug, Default)]
 struct Published(Arc<RwLock<Known>>);
 
@@ -67,8 +69,8 @@ pub enum Wanted {
     Certificate(String),
     /// A JSON Web Key Set, at this URL.
     KeySet(String),
-    /// The key with this `kid`, which consists of letters, digits, `-` and `_`. It is a set of one
-    /// key for tokens, and PEM for signatures.
+    /// The key with this `kid`. A `kid` consists of letters, digits, `-` and `_`. For tokens, the
+    /// document is a key set with one key. For signatures, the document is a key in PEM.
     Key(String),
 }
 
@@ -81,7 +83,7 @@ impl Wanted {
         }
     }
 
-    /// Rejects a text that is not the wanted document.
+    /// Fails if the text is not the wanted document.
     pub fn check(&self, text: &str) -> anyhow::Result<()> {
         match self {
             Self::Certificate(_) => {
@@ -107,7 +109,7 @@ impl Wanted {
 }
 
 impl Trust {
-    /// The trust that an operator configures.
+    /// Creates the settings that an operator configures.
     pub fn given(arming: Option<bool>, jwks: Option<Jwks>, certificates: Certificates) -> Self {
         Self {
             arming,
@@ -123,7 +125,7 @@ impl Trust {
         Self { keys, ..self }
     }
 
-    /// Replaces the fetched documents, by name. Unreadable documents are ignored.
+    /// Replaces the fetched documents, by name. Ignores documents that cannot be read.
     pub fn learn<'d>(&self, documents: impl IntoIterator<Item = (&'d str, &'d str)>) {
         let mut known = Known::default();
         for (name, text) in documents {
@@ -141,7 +143,7 @@ impl Trust {
         *published.unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// The URL to fetch from, with the mirror if there is one.
+    /// Returns the URL to fetch from. If a mirror is set, returns the URL of the mirror.
     pub fn fetch_url(&self, url: &str) -> String {
         let after = url.split_once("://").map_or(url, |(_, after)| after);
         let path = after.find('/').map_or("", |at| &after[at..]);
@@ -160,7 +162,8 @@ impl Trust {
         })
     }
 
-    /// The trusted roots: the configured ones, else those of the system.
+    /// Returns the trusted roots. If no roots are configured, returns the roots of the operating
+    /// system.
     pub(super) fn roots(&self) -> Arc<[TrustAnchor<'static>]> {
         static SYSTEM: LazyLock<Arc<[TrustAnchor<'static>]>> = LazyLock::new(|| {
             let found = rustls_native_certs::load_native_certs();
@@ -176,11 +179,12 @@ impl Trust {
         }
     }
 
-    /// Why a source with this trust cannot use the scheme, as a sentence.
+    /// Returns the reason why a source with these settings cannot use the scheme, or `None` if it
+    /// can.
     pub fn unusable(&self, scheme: &Scheme) -> Option<String> {
         match &scheme.kind {
             Kind::Code(Code::Missing(name)) => Some(format!(
-                "its signature needs code ({name}) that is not implemented"
+                "the signature needs code ({name}) that is not implemented"
             )),
             Kind::Code(Code::Ebay) if self.keys.is_empty() && self.api_secret.is_none() => Some(
                 "set trust.api_secret to the name of the credentials for fetching public keys, or \
@@ -198,7 +202,9 @@ impl Trust {
                 let empty = |claim: &Option<String>| claim.as_deref() == Some("");
                 if empty(&jwt.aud) || empty(&jwt.email) {
                     return Some(
-                        "the parameter for a required claim of its token is not set".to_owned(),
+                        "the parameter for a required claim of the token is not set; set it in \
+                         params"
+                            .to_owned(),
                     );
                 }
                 if self.has_jwks() {
@@ -220,8 +226,8 @@ impl Trust {
         }
     }
 
-    /// Whether the scheme needs documents that backup-sync fetches, because they are not
-    /// configured.
+    /// Returns whether the scheme needs documents that the source does not configure, so that
+    /// backup-sync must fetch them.
     pub(crate) fn fetches(&self, scheme: &Scheme) -> bool {
         match &scheme.kind {
             Kind::Code(Code::PayPal | Code::Sns) => true,
@@ -234,12 +240,12 @@ impl Trust {
         }
     }
 
-    /// Whether the operator configures a key set.
+    /// Returns whether the operator configures a key set.
     pub fn has_jwks(&self) -> bool {
         self.jwks.is_some()
     }
 
-    /// The `SubjectPublicKeyInfo` of the key with this `kid`, configured or fetched.
+    /// Returns the `SubjectPublicKeyInfo` of the configured or fetched key with this `kid`.
     pub(super) fn key(&self, kid: &str) -> Option<Arc<[u8]>> {
         let given = self.keys.0.get(kid).cloned();
         given.or_else(|| {
@@ -250,7 +256,8 @@ impl Trust {
         })
     }
 
-    /// The configured key set, else the one that was fetched under this name.
+    /// Returns the configured key set. If no key set is configured, returns the key set that was
+    /// fetched under this name.
     pub(super) fn key_set(&self, name: &str) -> Option<KeySet> {
         if let Some(given) = &self.jwks {
             return Some(KeySet {
@@ -267,7 +274,7 @@ impl Trust {
     }
 }
 
-/// A key set, and whether it was fetched, so that a newer one may exist.
+/// A key set, and whether Mitt fetched it. The provider may have a newer version of a fetched set.
 pub(super) struct KeySet {
     pub(super) keys: Jwks,
     pub(super) fetched: bool,
@@ -309,7 +316,7 @@ fn spki(pem: &str) -> Option<Vec<u8>> {
     BASE64.decode(packed).ok().filter(|spki| !spki.is_empty())
 }
 
-/// Certificates by the URL they were fetched from, and the trusted roots.
+/// Certificates by the URL from which they were fetched, and the trusted roots.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(try_from = "Files")]
 pub struct Certificates {
@@ -320,10 +327,10 @@ pub struct Certificates {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Files {
-    /// The trusted roots, in PEM. If empty, the roots of the system.
+    /// The trusted roots, in PEM. If empty, Mitt uses the roots of the operating system.
     #[serde(default)]
     roots: String,
-    /// URL to PEM: the certificate and its intermediate certificates.
+    /// The PEM text for each URL: the certificate and its intermediate certificates.
     #[serde(default)]
     by_url: BTreeMap<String, String>,
 }
@@ -331,7 +338,7 @@ struct Files {
 impl Certificates {
     /// Parses roots and known certificates.
     pub fn new(roots: &str, by_url: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let roots = certificates(roots).context("parse the roots")?;
+        let roots = certificates(roots).context("parse the root certificates")?;
         let roots = roots.iter().map(|root| {
             let anchor = anchor_from_trusted_cert(root)?;
             Ok(anchor.to_owned())
@@ -340,7 +347,10 @@ impl Certificates {
         let known = by_url.iter().map(|(url, pem)| {
             let chain =
                 certificates(pem).with_context(|| format!("parse the certificate of {url}"))?;
-            ensure!(!chain.is_empty(), "no certificate for {url}");
+            ensure!(
+                !chain.is_empty(),
+                "the PEM for {url} contains no certificate"
+            );
             Ok((url.clone(), chain.into()))
         });
         Ok(Self {

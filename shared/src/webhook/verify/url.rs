@@ -2,7 +2,7 @@
 
 use crate::webhook::preset::{Part, Scheme, UrlForm};
 
-/// The forms to try, without duplicates. One form if the URL is not signed.
+/// Returns the forms to try, without duplicates. Returns one form if the URL is not signed.
 pub(super) fn forms(scheme: &Scheme, url: &str) -> Vec<String> {
     let mut forms = Vec::new();
     if !scheme.message.any(&|part| *part == Part::Url) {
@@ -41,7 +41,8 @@ fn with_port(url: &str, port: impl Fn(&str, Option<&str>) -> Option<String>) -> 
     format!("{scheme}://{host}{port}{rest}")
 }
 
-/// The escapes that HubSpot decodes before it signs, according to its documentation.
+/// Decodes the escapes that HubSpot decodes before it signs the URL, according to its
+/// documentation.
 fn decoded(url: &str) -> String {
     const ESCAPES: [(&str, &str); 12] = [
         ("%3A", ":"),

@@ -1,17 +1,18 @@
-//! The signed timestamp, and whether it is near enough to the current time.
+//! Reads the signed timestamp, and checks that it is near the current time.
 
 use super::candidates::Group;
 use super::{Reason, Rejected, unreadable};
 use crate::base::clock::UnixMillis;
 use crate::webhook::preset::{Location, Place, Timestamp, Unit};
 
-/// 15 digits of milliseconds reach the year 33658. A longer number is not a timestamp.
+/// The maximum number of digits of a timestamp. A number of milliseconds with 15 digits reaches the
+/// year 33658.
 const LONGEST: usize = 15;
 
 /// The longest accepted RFC 3339 time, in bytes.
 const LONGEST_TEXT: usize = 40;
 
-/// The text of the signed timestamp, if it can be parsed.
+/// Returns the text of the signed timestamp. Fails if the text cannot be parsed.
 pub(super) fn text(
     ts: &Timestamp,
     place: Place<'_>,
@@ -38,7 +39,7 @@ pub(super) fn text(
     }
 }
 
-/// Both limits of the window are inclusive.
+/// Checks that the timestamp is in the window. Both limits are inclusive.
 pub(super) fn check(ts: &Timestamp, text: &str, now: UnixMillis) -> Result<(), Rejected> {
     if !ts.enforce {
         return Ok(());
@@ -61,7 +62,7 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
         Unit::HttpDate => return http_date(text).or_else(|| rfc3339(text)),
         Unit::S | Unit::Ms | Unit::Auto => {}
     }
-    // A leading zero could be the end of the part before it in the signed message.
+    // A leading zero could belong to the previous part of the signed message.
     let padded = text.len() > 1 && text.starts_with('0');
     if padded || text.len() > LONGEST || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -75,8 +76,9 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
     Some(if millis { number / 1000 } else { number })
 }
 
-/// `2026-11-23T10:00:00.5Z` or with `+01:00`. It starts with a four-digit year and ends with the
-/// zone, so that no adjacent text can be read as a part of it.
+/// Parses a time such as `2026-11-23T10:00:00.5Z`. The zone can also be an offset, such as
+/// `+01:00`. The time must start with a four-digit year and end with the zone, so that adjacent
+/// text cannot be read as part of the time.
 fn rfc3339(text: &str) -> Option<i64> {
     let form = text.get(..19)?.bytes().enumerate().all(|(at, b)| match at {
         4 | 7 => b == b'-',
@@ -93,7 +95,8 @@ fn rfc3339(text: &str) -> Option<i64> {
     Some(time.as_second())
 }
 
-/// `Mon, 23 Nov 2026 10:00:00 GMT`. <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>
+/// Parses a date such as `Mon, 23 Nov 2026 10:00:00 GMT`.
+/// <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>
 fn http_date(text: &str) -> Option<i64> {
     if text.len() != 29 || !text.ends_with(" GMT") {
         return None;

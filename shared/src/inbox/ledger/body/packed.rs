@@ -9,11 +9,11 @@ use super::{Body, MissingBody};
 use crate::inbox::ledger::{Item, dictionary, item};
 use crate::webhook::event::{LARGEST_BODY, Sha};
 
-/// The zstd compression level: most of the possible gain at little CPU cost.
+/// The zstd compression level. It gives most of the possible compression at a low CPU cost.
 pub(in crate::inbox::ledger) const LEVEL: i32 = 3;
 
-/// The largest item that holds state row and body: one write unit, less 256 bytes for the
-/// attributes that a claim and a settlement add.
+/// The maximum size of a state row with its body, in bytes. It is one write unit minus 256 bytes
+/// for the attributes that a claim and a settlement add.
 const INLINE: usize = 1024 - 256;
 
 /// How the stored bytes of a body are encoded.
@@ -35,7 +35,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of an item; `None` if only a newer release knows it.
+    /// The encoding of an item, or `None` if this release does not know it.
     pub(crate) fn of(item: &Item) -> Option<Self> {
         let word = item::text(item, "enc")?;
         let all = [Self::Raw, Self::Zstd, Self::Zstd1];
@@ -56,7 +56,7 @@ impl Packed {
         Self::smaller(zstd::bulk::compress(body, LEVEL), Encoding::Zstd, body)
     }
 
-    /// Compresses with the dictionary, for the table, where each KB costs.
+    /// Compresses with the dictionary. Bodies in the table use it, because DynamoDB bills each KB.
     pub(in crate::inbox::ledger) fn for_row(body: &[u8]) -> Self {
         Self::smaller(dictionary::pack(body), Encoding::Zstd1, body)
     }
@@ -71,7 +71,8 @@ impl Packed {
         }
     }
 
-    /// Adds the body to the state row if both fit one write unit. Returns whether it did.
+    /// Adds the body to the state row if both fit into one write unit. Returns whether the body was
+    /// added.
     pub(in crate::inbox::ledger) fn inline(&self, row: &mut Item) -> bool {
         if item::size(row) + self.bytes.len() + "bencraw".len() + 8 > INLINE {
             return false;
@@ -83,7 +84,8 @@ impl Packed {
     }
 }
 
-/// Returns an error if the encoding is unknown: a newer release wrote the body and can read it.
+/// Reads the stored bytes and their encoding. Returns an error if the encoding is unknown, because
+/// only a newer release can read the body.
 pub(super) fn stored(item: &Item) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
     let Some(bytes) = item::bytes(item, "b") else {
         return Ok(None);

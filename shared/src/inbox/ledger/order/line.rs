@@ -14,19 +14,19 @@ use crate::inbox::ledger::{BadRow, Body, Item, Row, State, StoredBody, item};
 use crate::sources::ordering::{Entity, Version};
 use crate::webhook::event::{Event, EventKey};
 
-/// Order entries that one request reads.
+/// The number of order entries that one request reads.
 const PAGE: i32 = 25;
 
-/// Requests for order entries in one attempt. The next attempt cleans up the remaining order
-/// entries.
+/// The maximum number of requests for order entries in one attempt. The next attempt removes the
+/// order entries that remain.
 const PAGES: u32 = 20;
 
-/// The delay before the second event in line is tried again. When the first event ends, the next
-/// one is woken, so this delay only matters if that wake-up is lost.
+/// The delay before the second event in the line is tried again. The end of the first event wakes
+/// the second one, so this delay matters only if the wake-up is lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The extra delay for each further place in the line, and the largest extra delay. For an event
-/// further back, the delay only matters if several wake-ups are lost.
+/// The extra delay for each further place in the line. `LATEST` is the maximum extra delay. For a
+/// later place, the delay matters only if several wake-ups are lost.
 const LATER_BY_PLACE: Duration = Duration::from_secs(60);
 const LATEST: Duration = Duration::from_secs(15 * 60);
 
@@ -43,7 +43,7 @@ pub struct OrderEntry {
 pub struct Predecessor {
     /// `None` if the event has an order entry but no row yet.
     pub event: Option<EventKey>,
-    /// When to check again.
+    /// When the waiting event checks again.
     pub until: UnixMillis,
 }
 
@@ -69,7 +69,8 @@ impl OrderEntry {
 }
 
 impl Predecessor {
-    /// The same predecessor, with a later check for an event that is also behind `others`.
+    /// The same predecessor, with a later check time. `others` is the number of events between the
+    /// predecessor and the waiting event.
     fn behind(self, others: usize) -> Self {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         Self {
@@ -80,7 +81,7 @@ impl Predecessor {
 }
 
 impl EntityOrder<'_> {
-    /// The place of an event in the line of its entity, if its source has strict order.
+    /// Returns the place of an event in the line of its entity, if its source has strict order.
     pub(in crate::inbox::ledger) fn order_entry(self, event: &Event) -> Option<OrderEntry> {
         let order = self.strict.get(event.key.source())?;
         let source = event.key.source();
@@ -88,8 +89,8 @@ impl EntityOrder<'_> {
         Some(OrderEntry::new(place.entity, &place.version?, &event.key))
     }
 
-    /// Like `order_entry`, for an event that may come from the spill queue with only a reference to
-    /// its body.
+    /// Like `order_entry`, but reads the body from the bucket if the event came from the spill
+    /// queue without its body.
     pub(in crate::inbox::ledger) async fn order_entry_of(
         self,
         event: &Event,
@@ -134,7 +135,8 @@ impl EntityOrder<'_> {
         self.forget(&pointer.entity, &pointer.sk).await
     }
 
-    /// The event that must be processed before this one, if any. The caller must hold the lock.
+    /// Returns the event that must be processed before this one, if there is one. The caller must
+    /// hold the lock.
     pub async fn predecessor(
         self,
         pointer: &OrderEntry,
@@ -151,7 +153,7 @@ impl EntityOrder<'_> {
                 } else if let EntryState::Waits(ahead) =
                     self.read_entry_state(pointer, event, *at, now).await?
                 {
-                    // The events behind a waiting event must see its order entry.
+                    // Later events in the line must see the order entry of a waiting event.
                     self.enter_order(pointer, now).await?;
                     let between = page.iter().skip(place + 1);
                     let between = between.filter(|(sk, ..)| *sk != pointer.sk);
@@ -164,8 +166,8 @@ impl EntityOrder<'_> {
                 return Ok(None);
             }
             if page.len() < usize::try_from(PAGE).unwrap_or(0) {
-                // The event has no order entry: it is replayed, or its source became strict after
-                // the event arrived.
+                // The event has no order entry, because it is replayed, or because its source got
+                // strict order after the event arrived.
                 self.enter_order(pointer, now).await?;
                 return Ok(None);
             }
@@ -198,13 +200,13 @@ impl EntityOrder<'_> {
         now: UnixMillis,
     ) -> anyhow::Result<EntryState> {
         if *event == mine.event {
-            // An old order entry of the same event, with another version.
+            // This is an old order entry of the same event, with another version.
             return Ok(EntryState::Gone);
         }
         match self.event(event).await {
             Ok(row) => Ok(entry_state(row.as_ref(), at, now)),
-            // The events behind it wait until an operator repairs the row. The wait costs no
-            // attempt.
+            // Later events in the line wait until an operator repairs this row. The wait does not
+            // count as an attempt.
             Err(error) if error.is::<BadRow>() => {
                 tracing::error!(event.key = %event, error = format!("{error:#}"), "cannot read the row of {event}; the events behind it wait until the row is repaired");
                 Ok(EntryState::Waits(Predecessor {
@@ -216,7 +218,7 @@ impl EntityOrder<'_> {
         }
     }
 
-    /// The order entries up to and including a sort key, the lowest first.
+    /// Returns the order entries up to and including a sort key, in ascending order.
     async fn order_entries(
         self,
         entity: &Entity,
@@ -258,8 +260,8 @@ impl EntityOrder<'_> {
 fn entry_state(row: Option<&Row>, at: UnixMillis, now: UnixMillis) -> EntryState {
     let soon = now + LOOK_AGAIN;
     match row {
-        // The row is written right after the order entry. If that write fails, the event is
-        // delivered again.
+        // The row is written immediately after the order entry. If that write fails, the event is
+        // not acknowledged, and is delivered again.
         None if now.since(at) < ORDER_ENTRY_GRACE => EntryState::Waits(Predecessor {
             event: None,
             until: soon,

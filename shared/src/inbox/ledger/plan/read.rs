@@ -1,4 +1,4 @@
-//! Reads of plans, and their ids, newest first.
+//! Reads plans, their events and their ids.
 
 use super::Plans;
 use anyhow::Context as _;
@@ -11,13 +11,13 @@ use crate::inbox::ledger::{Item, item};
 use crate::webhook::event::EventKey;
 
 impl Plans<'_> {
-    /// A plan by its full id.
+    /// Returns the plan with this full id, if it exists.
     pub async fn plan(self, id: &str) -> anyhow::Result<Option<Plan>> {
         let row = self.get(&pk(id), "M").await?;
         row.map(|row| plan(&row)).transpose()
     }
 
-    /// The ids of the plans that were made from `since` until `now`, newest first, at most `limit`.
+    /// Returns at most `limit` ids of plans that were made from `since` to `now`, newest first.
     pub async fn plan_ids(
         self,
         since: UnixMillis,
@@ -55,13 +55,13 @@ impl Plans<'_> {
         Ok(found)
     }
 
-    /// The events of a plan, in the order of the plan.
+    /// Returns the events of a plan, in the order of the plan.
     pub async fn plan_order(self, id: &str) -> anyhow::Result<Vec<PlanEvent>> {
         let lines = self.plan_lines(id, "C#").await?;
         lines.iter().map(|line| event(line)).collect()
     }
 
-    /// The events that were selected but are not part of the plan, and why.
+    /// Returns the events that were selected but are not part of the plan, with the reasons.
     pub async fn plan_left_out(self, id: &str) -> anyhow::Result<Vec<PlanLeftOut>> {
         let lines = self.plan_lines(id, "L#").await?;
         lines.iter().map(|line| left_out(line)).collect()
@@ -96,7 +96,7 @@ impl Plans<'_> {
     }
 }
 
-/// The partitions of the months from one time to another, newest first.
+/// The partition keys of the months from one time to another, newest first.
 fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
     let day = std::time::Duration::from_secs(24 * 3600);
     let mut months = Vec::new();
@@ -169,7 +169,7 @@ fn event(line: &str) -> anyhow::Result<PlanEvent> {
             until,
         })
     };
-    read().context("an event of a plan is damaged")
+    read().context("an event in a stored plan is invalid")
 }
 
 fn left_out(line: &str) -> anyhow::Result<PlanLeftOut> {
@@ -181,7 +181,7 @@ fn left_out(line: &str) -> anyhow::Result<PlanLeftOut> {
             key: EventKey::from_pk(parts.next()?)?,
         })
     };
-    read().context("a left-out event of a plan is damaged")
+    read().context("a left-out event in a stored plan is invalid")
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use crate::inbox::ledger::{Item, Write, item};
 /// The version of plans that this code writes.
 pub(super) const VERSION: u32 = 1;
 
-/// Events in one item: far below 400 KB, whatever their keys.
+/// The number of events in one item. The item is far smaller than 400 KB, even with long keys.
 const CHUNK: usize = 500;
 
-/// One line for each event. Keys never contain a space.
+/// The text line of one event. Its parts are separated by spaces, and a key never contains a space.
 pub(super) fn event_line(event: &PlanEvent) -> String {
     let until = event.until.map_or("-".to_owned(), |at| at.0.to_string());
     let (epoch, run, at) = (event.epoch, event.run, event.received_at.0);
@@ -25,7 +25,7 @@ pub(super) fn left_out_line(left: &PlanLeftOut) -> String {
 }
 
 impl Plans<'_> {
-    /// Stores a plan. Returns `false` when a plan with this id already exists.
+    /// Stores a plan. Returns `false` if a plan with this id already exists.
     pub async fn make_plan(
         self,
         plan: &Plan,

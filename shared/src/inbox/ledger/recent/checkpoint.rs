@@ -19,16 +19,16 @@ const SK: &str = "FRESH";
 /// The position of the sweep in the `time` index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepCheckpoint {
-    /// All events received up to this time were checked.
+    /// The sweep has checked all events that were received up to this time.
     pub at: UnixMillis,
-    /// The first hour that is not verified as completely seen.
+    /// The first hour for which the sweep has not verified that it saw all events.
     pub hour: Hour,
-    /// The checksum of the events seen in each hour since then.
+    /// The checksum of the events that the sweep has seen, for each hour that is not verified.
     seen: BTreeMap<Hour, Checksum>,
     /// The sources that the sweep scans.
     sources: BTreeSet<String>,
-    /// Sources that are no longer configured, and when that was noticed. The sweep still scans
-    /// their recent events.
+    /// The sources that are no longer configured, with the time at which the sweep noticed the
+    /// change. The sweep still scans their recent events.
     gone: BTreeMap<String, UnixMillis>,
 }
 
@@ -38,7 +38,7 @@ pub struct SweepCheckpoint {
 pub struct Checksum(u64);
 
 impl SweepCheckpoint {
-    /// The first checkpoint of an inbox that was never swept by time.
+    /// The first checkpoint of an inbox whose recent events were never scanned.
     pub fn new(now: UnixMillis) -> Self {
         Self {
             at: now - MARKS_FROM,
@@ -59,8 +59,8 @@ impl SweepCheckpoint {
         for source in self.sources.difference(&configured) {
             self.gone.entry(source.clone()).or_insert(now);
         }
-        // Keep a removed source until the last hour in which another function may have known it is
-        // verified.
+        // Another function may still have the old configuration and receive events of a removed
+        // source. The sweep scans the source until the hours of such events are verified.
         self.gone.retain(|source, since| {
             !configured.contains(source) && now.since(*since) < 3 * LAST_LOOK
         });
@@ -71,14 +71,14 @@ impl SweepCheckpoint {
             .collect()
     }
 
-    /// Adds events of an hour that the sweep has seen.
+    /// Adds the checksum of events that the sweep has seen in an hour.
     pub fn add_seen(&mut self, hour: Hour, sum: Checksum) {
         let seen = self.seen.entry(hour).or_default();
         *seen = seen.and(sum);
     }
 
-    /// Ends the tracking of an hour. Returns whether `sum` equals the checksum of the events seen
-    /// in it.
+    /// Removes the checksum of an hour. Returns whether `sum` equals the checksum of the events
+    /// that the sweep has seen in this hour.
     pub fn take_if_complete(&mut self, hour: Hour, sum: Checksum) -> bool {
         self.seen.remove(&hour).unwrap_or_default() == sum
     }
@@ -131,8 +131,8 @@ impl SweepCheckpoint {
 }
 
 impl Checksum {
-    /// Added to the checksum of an hour if the sweep may have missed events. The hour then fails
-    /// its verification.
+    /// The sweep adds this value to the checksum of an hour if a scan may have missed events. The
+    /// hour then fails its verification.
     pub const UNKNOWN: Self = Self(1);
 
     pub fn of<'k>(keys: impl IntoIterator<Item = &'k EventKey>) -> Self {
@@ -149,14 +149,14 @@ impl Checksum {
 }
 
 impl SweepStore<'_> {
-    /// Returns the checkpoint; `None` before the first sweep.
+    /// Returns the checkpoint, or `None` before the first sweep.
     pub async fn sweep_checkpoint(self) -> anyhow::Result<Option<SweepCheckpoint>> {
         let item = self.get(PK, SK).await?;
         Ok(item.as_ref().and_then(SweepCheckpoint::read))
     }
 
-    /// Stores the first checkpoint of an inbox, unless another sweep has stored one, and returns
-    /// it.
+    /// Stores a first checkpoint, unless another sweep has already stored one. Returns the new
+    /// checkpoint in both cases.
     pub async fn begin_sweep_checkpoint(self, now: UnixMillis) -> anyhow::Result<SweepCheckpoint> {
         let marks = SweepCheckpoint::new(now);
         let absent = ("attribute_not_exists(pk)", Item::new());
@@ -169,8 +169,8 @@ impl SweepStore<'_> {
         Ok(marks)
     }
 
-    /// Stores the checkpoint. If two sweeps run at the same time, either may write last. Both are
-    /// correct: each checkpoint covers only checked events.
+    /// Stores the checkpoint. If two sweeps run at the same time, either can write last. Both
+    /// checkpoints are correct, because each covers only checked events.
     pub async fn store_sweep_checkpoint(self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
         self.put("store the checkpoint of the sweep", marks.write(), None)
             .await?;

@@ -17,8 +17,9 @@ pub struct Moment {
     pub note: String,
 }
 
-/// History entries are short texts, `time|what|attempt|lease|owner|note`. A map would use more
-/// bytes for names than for values, and DynamoDB bills each kilobyte of a row on each write.
+/// Reads the history. Each entry is a short text, `time|what|attempt|lease|owner|note`. A map would
+/// use more bytes for names than for values, and DynamoDB bills each kilobyte of a row on each
+/// write.
 pub(super) fn history(row: &Item) -> Vec<Moment> {
     let Some(AttributeValue::L(list)) = row.get("h") else {
         return Vec::new();
@@ -28,7 +29,7 @@ pub(super) fn history(row: &Item) -> Vec<Moment> {
         .collect()
 }
 
-/// The history with entries that only newer code can read.
+/// The stored history, including entries that only newer code can read.
 pub(super) fn raw_history(row: &Item) -> Vec<AttributeValue> {
     let list = row.get("h").and_then(|history| history.as_l().ok());
     list.cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the sweep does with a row.
+//! Decides what the sweep does with a row.
 
 use std::time::Duration;
 
@@ -7,30 +7,31 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::settle::SWEEP_AHEAD;
 use crate::inbox::ledger::{NEWEST_SCHEMA, Row, State};
 
-/// What the sweep does with a row.
+/// The sweep's decision about a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepDecision {
-    /// Send a message, delayed if the retry is not due yet. Check again at `next`.
+    /// The sweep sends a message, with a delay if the retry is not due yet. The next check is at
+    /// `next`.
     Send {
         delay: Duration,
         next: UnixMillis,
-        /// The first message for a retry. No other message for it is in the queue, so the sweep
-        /// sends this one even if the queue is full.
+        /// Whether this is the first message for a retry. No other message for this retry is in the
+        /// queue, so the sweep sends it even if the queue is full.
         first: bool,
     },
-    /// A worker holds a live lease. Check again at `next`.
+    /// A worker holds a valid lease. The next check is at `next`.
     Wait {
         next: UnixMillis,
     },
     Exhaust {
         reason: &'static str,
     },
-    /// The row is settled, has changed since the index entry, or has an unknown schema version.
+    /// The row is settled, has changed since the index entry was read, or has an unknown version.
     Skip,
 }
 
 impl SweepDecision {
-    /// Decides what to do with a row. `seen` is the check time from the index entry.
+    /// Decides what the sweep does with a row. `seen` is the check time from the index entry.
     pub fn at(row: &Row, seen: UnixMillis, attempts: u32, now: UnixMillis) -> Self {
         if row.next_look != Some(seen) || !row.is_open() || row.schema > NEWEST_SCHEMA {
             return Self::Skip;
@@ -157,7 +158,7 @@ mod tests {
                 next: UnixMillis(130_000)
             }
         );
-        // Within the clock margin.
+        // The lease has ended, but the clock margin has not.
         assert_eq!(
             at(&row("processing", &[("lu", 96_000)])),
             SweepDecision::Wait {

@@ -7,11 +7,13 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::inbox::ledger::{Moment, Row, SCHEMA, State, item};
 
-/// No decision was made since the row was read. The condition also checks the state: an open or
-/// settled row must not change, even if it was restored from a backup.
+/// The condition that no decision was made since the row was read. The condition also checks the
+/// state, because an open or settled row must not change, even if the row was restored from a
+/// backup.
 const SEEN_QUARANTINED: &str = "epoch = :seen AND st = :quarantined";
 
-/// quarantined → received: the event is processed like any other, under its quarantine key.
+/// Moves an event from `quarantined` to `received`. The event is processed like any other event,
+/// under its quarantine key.
 pub fn release(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     Change::new(
         "release a quarantined event",
@@ -26,7 +28,7 @@ pub fn release(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     .with(":now", item::ms(now))
 }
 
-/// quarantined → dead letter: the event is not processed.
+/// Moves an event from `quarantined` to `dead_letter`. The event is not processed.
 pub fn discard(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     Change::new(
         "discard a quarantined event",
@@ -41,8 +43,8 @@ pub fn discard(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     .with(":now", item::ms(now))
 }
 
-/// Counts another copy of a quarantined event. The item names the quarantined row, which was
-/// durable before the item was written.
+/// Counts another copy of a quarantined event. The counter names the row of the quarantined event,
+/// which was durable before the counter was written.
 pub fn count_copy(now: UnixMillis, expires: UnixMillis) -> Change {
     Change::new(
         "count a copy of a quarantined event",
@@ -56,11 +58,12 @@ pub fn count_copy(now: UnixMillis, expires: UnixMillis) -> Change {
     .with(":one", item::n(1))
 }
 
-/// The row of a quarantined event is durable: starts to count its copies.
+/// Creates the counter for copies of a quarantined event. The row of the event must already be
+/// durable.
 pub fn expect_copies(pk: &str, expires: UnixMillis) -> Change {
     Change::new(
         "start counting copies of a quarantined event",
-        // If two copies arrive at the same time, the item names the first.
+        // If two copies arrive at the same time, the counter names the row of the first one.
         "attribute_not_exists(ek)",
         "SET ek = :ek, n = :zero, sv = :sv, #ttl = :ttl",
     )
@@ -71,7 +74,7 @@ pub fn expect_copies(pk: &str, expires: UnixMillis) -> Change {
     .with(":ttl", item::n(expires.secs()))
 }
 
-/// Counts one more quarantined event of a day, while there are fewer than `most`.
+/// Counts one more quarantined event of a day if fewer than `most` are counted.
 pub fn count_conflict(most: u32, expires: UnixMillis) -> Change {
     Change::new(
         "count a quarantined event",
@@ -86,8 +89,8 @@ pub fn count_conflict(most: u32, expires: UnixMillis) -> Change {
 }
 
 impl Change {
-    /// Sets the values of the condition and the history: why the event was quarantined, later
-    /// changes, and the decision.
+    /// Sets the values of the condition and of the history. The history has the reason for the
+    /// quarantine, the later changes, and the decision.
     fn decided(self, row: &Row, [first, last]: [&Moment; 2]) -> Self {
         let history = [first.write()].into_iter();
         let history = history.chain(row.raw_history.iter().cloned());

@@ -1,11 +1,11 @@
-//! The changes of a day's figures, and of the usual rhythm of a source.
+//! The changes of a day's counts, and of the usual interval between the webhooks of a source.
 
 use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, item};
 
-/// A day that is counted up to `seen` → the same day with later minutes added. The write is refused
-/// if another run has moved `upto` in the meantime. `figures` holds the new `upto`.
+/// Adds later minutes to a day that is counted up to `seen`. DynamoDB refuses the write if another
+/// run has changed `upto` in the meantime. `figures` contains the new `upto`.
 pub fn count_day(
     seen: Option<UnixMillis>,
     owner: &str,
@@ -24,13 +24,14 @@ pub fn count_day(
         .set(figures, seen)
 }
 
-/// A rhythm computed at `looked` → the same rhythm with the events since then, counted once.
+/// Adds the webhooks since `looked` to the intervals between webhooks. The condition on `looked`
+/// ensures that each webhook is counted once.
 pub fn rhythm(looked: Option<UnixMillis>, facts: Item) -> Change {
     let condition = match looked {
         None => "attribute_not_exists(looked)",
         Some(_) => "looked = :seen",
     };
-    Change::new("store the rhythm of a source", condition, &sets(&facts)).set(facts, looked)
+    Change::new("store the webhook intervals", condition, &sets(&facts)).set(facts, looked)
 }
 
 fn sets(attributes: &Item) -> String {

@@ -7,8 +7,7 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::erase::Scrubbed;
 use crate::inbox::ledger::{Row, State, item};
 
-/// Any row that no worker holds → the same row without its payload. An open row becomes a dead
-/// letter.
+/// Removes the payload from a row that no worker holds. An open event becomes a dead letter.
 pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Change {
     let ends = if row.is_open() {
         "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
@@ -29,7 +28,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     };
     let change = Change::new(
         "erase an event",
-        // An unchanged epoch means no claim since: no worker holds it, and its state is the same.
+        // If the epoch is unchanged, no worker has claimed the event since the row was read.
         "epoch = :seen",
         &format!(
             "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \

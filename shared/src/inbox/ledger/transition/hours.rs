@@ -6,8 +6,8 @@ use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{SCHEMA, item};
 
-/// No count of an hour, or an older one → this count. A past hour can still grow, because spilled
-/// and reverified events keep their time of receipt.
+/// Stores the count of an hour, unless a newer count is stored. The count of a past hour can still
+/// grow, because spilled and reverified events keep their time of receipt.
 pub fn count_hour(sources: AttributeValue, as_of: UnixMillis, expires: UnixMillis) -> Change {
     Change::new(
         "store the count of an hour",

@@ -5,8 +5,8 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::operator_flag::OperatorFlag;
 use crate::inbox::ledger::{SCHEMA, State, item};
 
-/// Not set → set. A flag that is set is not replaced: only the operator who set it knows its
-/// reason.
+/// Sets a flag that is not set. An existing flag is not replaced, because only the operator who set
+/// it knows its reason.
 pub fn set(flag: &OperatorFlag) -> Change {
     Change::new(
         "set an operator flag",
@@ -22,7 +22,7 @@ pub fn set(flag: &OperatorFlag) -> Change {
     .with(":doc", item::s(&flag.doc))
 }
 
-/// Set → not set, if the flag is still the one that was read.
+/// Clears a flag, if it is still the flag that was read.
 pub fn clear(id: &str) -> Change {
     Change::new(
         "clear an operator flag",
@@ -33,11 +33,11 @@ pub fn clear(id: &str) -> Change {
     .with(":nid", item::s(id))
 }
 
-/// An open row that no worker holds and that is due → checked by the next sweep.
+/// Makes the next sweep check an open row that is due and that no worker holds.
 pub fn look_now(seen: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "wake an event",
-        // If a sweep has sent a message since, `gsk` has changed.
+        // If a sweep has sent a message since the row was read, `gsk` has changed.
         "gsk = :seen AND (st = :received OR (st = :failed AND due <= :now))",
         "SET gsk = :now",
     )

@@ -6,11 +6,12 @@ use crate::base::timing::{CLOCK_MARGIN, KEEP_ORDER};
 use crate::inbox::ledger::{State, item};
 use crate::sources::ordering::Version;
 
-/// The reason of a deferral because of another event of the same entity. [`wake`] compares stored
+/// The reason for a deferral that another event of the same entity causes. [`wake`] compares stored
 /// rows with this text, so it must not change.
 pub const WAITS: &str = "it waits for another event of its entity";
 
-/// Free, or lease expired → held. The epoch increases, as in an event row.
+/// Takes the lock of an entity if it is free or has expired. The epoch increases, as in a state
+/// row.
 pub fn lock(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "lock an entity",
@@ -24,13 +25,14 @@ pub fn lock(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     .kept(now)
 }
 
-/// Held by us → free.
+/// Releases the lock of an entity, if the caller still holds it.
 pub fn unlock(fence: Fence<'_>) -> Change {
     Change::new("unlock an entity", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
 }
 
 /// Records the newest processed version, which never decreases. The condition does not include the
-/// lock, because a worker without the lock can do no harm: it can only name a newer, open event.
+/// lock, because a worker without the lock can do no harm. Such a worker can only record a newer
+/// version of an open event.
 pub fn advance_version(version: &Version, event: &str, now: UnixMillis) -> Change {
     Change::new(
         "record the version of an entity",
@@ -43,7 +45,7 @@ pub fn advance_version(version: &Version, event: &str, now: UnixMillis) -> Chang
     .kept(now)
 }
 
-/// failed and waiting for its turn → failed and due now.
+/// Makes an event due now, if it is failed and waits for its turn.
 pub fn wake(now: UnixMillis) -> Change {
     Change::new(
         "wake an event",

@@ -7,8 +7,8 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::item;
 
-/// planned and not expired, or already running, and no live lease → running. The epoch increases,
-/// as in an event row, and the run is added to the plan.
+/// Takes the lease of a plan that is running, or planned and not expired. No other valid lease may
+/// exist. The epoch increases, as in a state row, and the run is added to the plan.
 pub fn begin(owner: &str, run: AttributeValue, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "take the lease of a replay",
@@ -27,7 +27,8 @@ pub fn begin(owner: &str, run: AttributeValue, now: UnixMillis, until: UnixMilli
     .with(":one", item::n(1))
 }
 
-/// Held by us → lease renewed, progress stored. Refused if an operator has cancelled the replay.
+/// Renews the lease and stores the progress. DynamoDB refuses the change if an operator has
+/// cancelled the replay.
 pub fn checkpoint(fence: Fence<'_>, next: usize, until: UnixMillis) -> Change {
     Change::new(
         "store the progress of a replay",
@@ -41,7 +42,8 @@ pub fn checkpoint(fence: Fence<'_>, next: usize, until: UnixMillis) -> Change {
     .with(":lu", item::ms(until))
 }
 
-/// Held by us → free; a later run can continue. `place` is the index of the run in the plan.
+/// Releases the lease, so that a later run can continue. `place` is the index of the run in the
+/// plan.
 pub fn pause(fence: Fence<'_>, next: usize, place: usize, run: AttributeValue) -> Change {
     Change::new(
         "end a run of a replay",
@@ -54,7 +56,7 @@ pub fn pause(fence: Fence<'_>, next: usize, place: usize, run: AttributeValue) -
     .with(":run", run)
 }
 
-/// Held by us → finished: each event of the plan is queued or left out.
+/// Finishes a plan in which each event is queued or left out.
 pub fn finish(
     fence: Fence<'_>,
     next: usize,
@@ -81,7 +83,7 @@ pub fn finish(
     .with(":now", item::ms(now))
 }
 
-/// planned or running → cancelled. A running replay stops at its next checkpoint.
+/// Cancels a planned or running replay. A running replay stops at its next checkpoint.
 pub fn cancel(who: &str, now: UnixMillis) -> Change {
     Change::new(
         "cancel a replay",

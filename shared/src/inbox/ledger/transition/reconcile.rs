@@ -5,15 +5,15 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::item;
 
-/// Free, or lease expired → held. The epoch increases, as in an event row.
+/// Takes the lease if it is free or has expired. The epoch increases, as in a state row.
 pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
-    turn("take the lease of a reconcile", owner, now, until)
+    turn("take the lease of a reconciliation", owner, now, until)
 }
 
-/// Held by us → free.
+/// Releases the lease, if the caller still holds it.
 pub fn release(fence: Fence<'_>) -> Change {
     Change::new(
-        "release the lease of a reconcile",
+        "release the lease of a reconciliation",
         SYNC_FENCE,
         "REMOVE own, lu",
     )
@@ -30,8 +30,8 @@ pub fn repair(repair: &str) -> Change {
     .with(":repair", item::s(repair))
 }
 
-/// Moves the cursor of a sync back to an earlier time, if no run holds the lease. Deletes the place
-/// where a run stopped.
+/// Moves the cursor of a sync back to an earlier time, if no run holds the lease. Also deletes the
+/// place where a run stopped.
 pub fn rewind(before: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "rewind the sync cursor",

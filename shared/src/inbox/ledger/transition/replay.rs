@@ -1,4 +1,4 @@
-//! Replays a settled event that is in an operator's plan.
+//! The changes of an event and of its plan in a replay.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -6,16 +6,17 @@ use super::{Change, work_partition};
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, Row, State, item};
 
-/// The states of a plan's event.
+/// The states of an event in a plan.
 pub const PLANNED: &str = "planned";
 pub const APPLIED: &str = "applied";
 
-/// The history word for a replay. Earlier entries belong to earlier runs.
+/// The word for a replay in the history. Earlier entries belong to earlier runs.
 pub const REPLAYED: &str = "replayed";
 
-/// done, dead letter or failed → received, in a run of its own.
+/// Moves an event in `done`, `dead_letter` or `failed` to `received`, in a new run.
 ///
-/// Increases the fencing token: a leftover worker of the last run must not write into this one.
+/// The change increases the fencing token, so that a late worker of the last run cannot write into
+/// this run.
 pub fn replay(
     row: &Row,
     seen: u64,
@@ -31,7 +32,7 @@ pub fn replay(
     };
     let change = Change::new(
         "replay an event",
-        // A claim since the row was read has increased the token.
+        // A claim after the row was read would have increased the token.
         "epoch = :seen",
         &format!(
             "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
@@ -55,7 +56,7 @@ pub fn replay(
     }
 }
 
-/// planned → applied: a plan replays an event once.
+/// Records that a plan has replayed an event. A plan replays each event only once.
 pub fn apply(now: UnixMillis) -> Change {
     Change::new(
         "record an event as replayed",

@@ -29,7 +29,7 @@ pub fn release_body(expires: UnixMillis) -> Change {
 /// Records that the bodies of all events that became dead letters before `now` are held.
 pub fn held_until(now: UnixMillis) -> Change {
     Change::new(
-        "note that bodies are held",
+        "record that bodies are held",
         "attribute_not_exists(pk) OR #at <= :at",
         "SET #at = :at",
     )

@@ -7,11 +7,11 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::{State, item};
 
-/// The sweep is about to send a message for an open row.
+/// Records that the sweep is about to send a message for an open row.
 pub fn send(seen: UnixMillis, next: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "record a message from the sweep",
-        // Only a row in processing has a lease.
+        // Only a row in `processing` has a lease.
         "gsk = :seen AND (st IN (:received, :failed) OR lu < :over)",
         "SET gsk = :next, enq = :now ADD enq_n :one",
     )
@@ -23,7 +23,7 @@ pub fn send(seen: UnixMillis, next: UnixMillis, now: UnixMillis) -> Change {
     .with(":one", item::n(1))
 }
 
-/// The sweep found a live lease, and checks the row again after the lease ends.
+/// Postpones the check of a row with a valid lease until after the lease ends.
 pub fn wait(seen: UnixMillis, next: UnixMillis) -> Change {
     Change::new(
         "postpone a check of the sweep",
@@ -35,7 +35,7 @@ pub fn wait(seen: UnixMillis, next: UnixMillis) -> Change {
     .with(":next", item::ms(next))
 }
 
-/// All destinations of an open row are down: the sweep checks it again at `next`.
+/// Postpones the check of an open row to `next`, because all its destinations are failing.
 pub fn skip(seen: UnixMillis, next: UnixMillis) -> Change {
     Change::new(
         "postpone a check of the sweep",
@@ -47,8 +47,9 @@ pub fn skip(seen: UnixMillis, next: UnixMillis) -> Change {
     .with(":next", item::ms(next))
 }
 
-/// Free, expired, or already ours → held. A lease that ends later than any lease can was written
-/// with a wrong clock; it must not block every sweep until then.
+/// Takes the lease if it is free, has expired or belongs to the caller. A lease that ends later
+/// than any correct lease was written with a wrong clock. Such a lease must not block all sweeps
+/// until its end.
 pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "take the lease of the sweep",
@@ -61,10 +62,10 @@ pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     .with(":lu", item::ms(until))
 }
 
-/// The largest clock error that a working clock can have.
+/// The largest accepted clock error. A larger error counts as a wrong clock.
 const LONGEST_SKEW: Duration = Duration::from_secs(600);
 
-/// Held by us → free.
+/// Releases the lease, if the caller still holds it.
 pub fn release(owner: &str) -> Change {
     let what = "release the lease of the sweep";
     Change::new(what, "own = :own", "REMOVE own, lu").with(":own", item::s(owner))

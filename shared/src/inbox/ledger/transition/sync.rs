@@ -4,15 +4,16 @@ use super::{Change, Fence, SYNC_FENCE, turn};
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::item;
 
-/// Takes the lease of the cursor, which one sync run holds at a time. Always records the start
-/// time: the next run begins with the source that was served longest ago.
+/// Takes the lease of the cursor, which one sync run holds at a time. The change always records the
+/// start time, because the next run begins with the source that was synced longest ago.
 pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     let mut change = turn("take the sync lease", owner, now, until);
     change.update = change.update.replacen("SET ", "SET srv = :srv, ", 1);
     change.with(":srv", item::ms(now))
 }
 
-/// All events of a page are in the ledger: the next run can continue after this page.
+/// Stores the next page of a run. All events of the earlier pages are in the ledger, so the next
+/// run can continue from there.
 pub fn page(
     fence: Fence<'_>,
     page: &str,
@@ -32,7 +33,7 @@ pub fn page(
     .with(":lu", item::ms(until))
 }
 
-/// The run is complete: its start time becomes the cursor, which never decreases.
+/// Ends a complete run. The start time of the run becomes the cursor, which never decreases.
 pub fn advance(fence: Fence<'_>, cursor: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "advance the sync cursor",
@@ -44,7 +45,8 @@ pub fn advance(fence: Fence<'_>, cursor: UnixMillis, now: UnixMillis) -> Change 
     .with(":now", item::ms(now))
 }
 
-/// The same, with the place in the provider's list from which the next run continues.
+/// Like `advance`, but also stores the place in the provider's list from which the next run
+/// continues.
 pub fn advance_to(fence: Fence<'_>, cursor: UnixMillis, mark: &str, now: UnixMillis) -> Change {
     Change::new(
         "advance the sync cursor",
@@ -57,12 +59,12 @@ pub fn advance_to(fence: Fence<'_>, cursor: UnixMillis, mark: &str, now: UnixMil
     .with(":now", item::ms(now))
 }
 
-/// The run stops before its end; the next run continues from there.
+/// Ends a run before its last page. The next run continues from the stored page.
 pub fn release(fence: Fence<'_>) -> Change {
     Change::new("release the sync lease", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
 }
 
-/// The run stops. Deletes its page and the place it started from.
+/// Ends a run, and deletes its page and its place in the provider's list.
 pub fn restart(fence: Fence<'_>) -> Change {
     Change::new(
         "restart the sync",

@@ -28,15 +28,16 @@ pub fn dead_partition(pk: &str) -> String {
     format!("D#{}", shard(pk))
 }
 
-/// The number of parts of the `work` index, which spread its writes over several partitions.
+/// The number of parts of the `work` index. The parts spread the writes over several partitions.
 pub const WORK_SHARDS: u8 = 8;
 
 /// The part of the `work` index for quarantined events that wait for a decision. A source has few
-/// of them per day, so one part is enough and cheap to count. Rows of version 1 that were written
-/// before this part existed are not in it: they can be listed and decided, but are not counted.
+/// of them per day, so one part is enough, and is cheap to count. This part does not contain rows
+/// of version 1 that were written before the part existed. An operator can list and decide these
+/// events, but they are not counted.
 pub const QUARANTINED: &str = "Q#0";
 
-/// FNV-1a, because the hash must be the same on every machine and in every version.
+/// The FNV-1a hash of a key. The hash must be the same on every machine and in every version.
 pub(in crate::inbox::ledger) fn hash(pk: &str) -> u64 {
     pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -46,6 +47,7 @@ pub(in crate::inbox::ledger) fn hash(pk: &str) -> u64 {
 /// The number of the index part for a key.
 pub(in crate::inbox::ledger) fn shard(pk: &str) -> u8 {
     let hash = hash(pk);
-    // The last characters of ids often count up, and hardly change the high half alone.
+    // Consecutive ids often differ only in their last characters, which hardly change the high half
+    // of the hash. So the part depends on both halves.
     u8::try_from((hash ^ (hash >> 32)) % u64::from(WORK_SHARDS)).unwrap_or(0)
 }

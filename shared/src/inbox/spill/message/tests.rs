@@ -27,7 +27,7 @@ fn event(body: &[u8]) -> Event {
     }
 }
 
-/// All data of a row.
+/// All data of an event, as text.
 fn told(event: &Event) -> String {
     format!("{event:?}")
 }
@@ -112,8 +112,8 @@ fn what_cannot_be_read_is_said_without_its_content() {
         (r#"{"v":1"#, r#"{"v":2"#, Unreadable::UnknownVersion(2)),
         (r#"{"v":1"#, r#"{"w":1"#, Unreadable::NoJson),
         ("E#acme", "X#acme", Unreadable::Part("key")),
-        ("webhook", "pigeon", Unreadable::Part("way")),
-        ("fields", "faith", Unreadable::Part("proof")),
+        ("webhook", "pigeon", Unreadable::Part("`via` value")),
+        ("fields", "faith", Unreadable::Part("`proven` value")),
         ("\"3|", "\"x|", Unreadable::Part("batch")),
         (
             r#""raw":"e30=""#,

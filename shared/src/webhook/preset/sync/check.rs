@@ -1,4 +1,4 @@
-//! Checks of a `[[sync]]` table.
+//! Validates a `[[sync]]` table.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +145,7 @@ impl Sync {
         Ok(())
     }
 
-    /// All URLs of requests that contain the secret.
+    /// Returns the URLs of all requests that contain the secret.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
         let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
         let ones = [begin, self.fetch.as_ref(), self.redeliver.as_ref()];
@@ -160,14 +160,13 @@ impl Sync {
             .chain(token)
     }
 
-    /// Whether any template contains the field. A field of the URL does not count if the URL was
-    /// replaced.
+    /// Returns whether a request, header or credential of the list contains the field.
     pub(super) fn uses(&self, name: &str) -> bool {
         self.texts()
             .any(|text| fields_in(text).any(|field| field == name))
     }
 
-    /// All texts that can contain a field.
+    /// Returns all texts that can contain a field.
     fn texts(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
         let requests = [Some(&self.request), begin, self.fetch.as_ref()];
@@ -202,7 +201,8 @@ impl Sync {
             }
         }
         if let Some(body) = &request.body {
-            // Placeholders are inside strings, so filling them in keeps the body valid JSON.
+            // Placeholders are inside strings, so the body must be valid JSON after they are filled
+            // in.
             let filled = fill_text(body, "0", "0", true);
             let json: Result<BTreeMap<String, serde_json::Value>, _> =
                 serde_json::from_str(&filled);
@@ -246,7 +246,7 @@ mod tests {
 
     use crate::webhook::preset::Preset;
 
-    /// A preset whose sync has `to` in place of `from`.
+    /// Parses a preset in whose `[[sync]]` table `to` replaces `from`.
     fn with(from: &str, to: &str) -> anyhow::Result<Preset> {
         const SYNC: &str = "kind = \"delivery-log\"\ndocs = \"https://acme.test\"\nchecked = \"2026-11\"\n\
             auth = { kind = \"bearer\" }\nid = [\"item:id\"]\ntime = { at = [\"item:at\"] }\n\
@@ -312,7 +312,8 @@ mod tests {
             ("fields.hook", "fiels.hook", "`fields`"),
             ("{ kind = \"bearer\" }", "{ kind = \"beerer\" }", "`bearer`"),
         ] {
-            // A list without a start time needs no `sorted`: a run reads all of it.
+            // A list without a start time does not need `sorted`, because a run reads the whole
+            // list.
             let text = with(from, to);
             if said == "an order" {
                 text.unwrap();

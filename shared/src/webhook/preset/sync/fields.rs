@@ -10,7 +10,8 @@ use serde::Deserialize;
 use super::request::escaped;
 use super::{Auth, Request, Sync};
 
-/// Escapes all but the unreserved characters. <https://www.rfc-editor.org/rfc/rfc3986#section-2.3>
+/// The characters to escape: all except the unreserved characters.
+/// <https://www.rfc-editor.org/rfc/rfc3986#section-2.3>
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -26,7 +27,7 @@ pub struct Field {
     /// A description for the operator who sets the value.
     pub what: String,
     pub default: Option<String>,
-    /// The pattern for the whole value.
+    /// The pattern that the value must match.
     #[serde(default, deserialize_with = "crate::webhook::preset::scheme::regex")]
     pub allow: Option<Regex>,
 }

@@ -13,13 +13,13 @@ pub enum Page {
     /// One response contains everything.
     #[default]
     Once,
-    /// A token of the response goes into the next request. The list ends when the value at `more`
-    /// says so. Without `more`, it ends when there is no token.
+    /// The next request contains a token of the response. The list ends when the value at `more` is
+    /// `false`. Without `more`, the list ends when the response has no token.
     Cursor {
         to: Put,
         next: Next,
         more: Option<JsonPath>,
-        /// The response always has a token; a page without items is the last one.
+        /// Whether every response has a token, so that the list ends at a page without items.
         #[serde(default)]
         until_empty: bool,
     },
@@ -29,15 +29,17 @@ pub enum Page {
     NextUrl {
         next: Next,
         more: Option<JsonPath>,
-        /// The response always has a next page; an empty page is the last one.
+        /// Whether every response has the URL of a next page, so that the list ends at a page
+        /// without items.
         #[serde(default)]
         until_empty: bool,
     },
-    /// The number of items to skip. A page with fewer than `size` items is the last one. Use it
-    /// only for lists in which new items cannot make the sync skip others: newest first, or with a
-    /// time span.
+    /// The request contains the number of items to skip. A page with fewer than `size` items is the
+    /// last page. Use this style only for a list that begins with the newest item, or that has a
+    /// time span. In other lists, a new item could make the sync skip another item.
     Offset { to: Put, size: u64 },
-    /// The number of the page. A page with fewer than `size` items is the last one.
+    /// The request contains the number of the page. A page with fewer than `size` items is the last
+    /// page.
     Number {
         to: Put,
         size: u64,
@@ -54,7 +56,7 @@ pub enum Put {
     Body(JsonPath),
 }
 
-/// Where a response names the next page.
+/// The location of the next page in a response.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Next {
@@ -67,18 +69,18 @@ pub enum Next {
     Rel(JsonPath),
 }
 
-/// The position at which the next run continues: a token, or a URL.
+/// The position at which the next run continues. It is a token or a URL.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
     /// The location of the mark in the last response of a run.
     pub at: JsonPath,
-    /// The request before the first run, for a mark that returns only later changes. Without it,
-    /// the first run reads the list from its beginning.
+    /// The request that returns the first mark, for a list that returns only the changes after a
+    /// mark. Without `begin`, the first run reads the list from its beginning.
     pub begin: Option<Request>,
     /// The status of the response to `begin`, if it is not a 2xx.
     pub begin_status: Option<u16>,
-    /// The statuses by which the provider says that a mark is no longer valid.
+    /// The statuses with which the provider reports that a mark is no longer valid.
     pub refused: Vec<u16>,
 }
 

@@ -16,14 +16,14 @@ pub enum Method {
     Get,
     Post,
     Put,
-    /// No preset uses this method.
+    /// A preset cannot use this method.
     #[serde(skip)]
     Patch,
 }
 
-/// One request. Its URL, query and body can contain `{field:NAME}`, a value of the source, and
-/// `{since}` and `{until}`, the requested time span. Requests for one item can contain
-/// `{item:PATH}`, a value of the item.
+/// One request. Its URL, query and body can contain placeholders. `{field:NAME}` is a value of the
+/// source. `{since}` and `{until}` are the start and the end of the requested time span. In a
+/// request for one item, `{item:PATH}` is a value of the item.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -32,7 +32,7 @@ pub struct Request {
     pub url: String,
     #[serde(default)]
     pub query: BTreeMap<String, String>,
-    /// JSON. Placeholders are inside its strings.
+    /// The JSON body. Placeholders must be inside its strings.
     pub body: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Request {
 pub enum Auth {
     /// `Authorization: Bearer <secret>`
     Bearer {},
-    /// Templates in which `{secret}` is replaced with the secret.
+    /// Basic authentication. Mitt replaces `{secret}` in the user and the password with the secret.
     Basic { user: String, password: String },
     /// A header with this name. Its value is the prefix, followed by the secret.
     Header {
@@ -50,14 +50,14 @@ pub enum Auth {
         #[serde(default)]
         prefix: String,
     },
-    /// A query parameter.
+    /// A query parameter with this name. Its value is the secret.
     Query { name: String },
     /// A token signed with the secret, which is the private key of a GitHub App.
     GithubApp { issuer: String },
-    /// A bearer token that is valid for about an hour and that the provider returns for the secret.
-    /// Mitt posts `form` to `url`. `{secret}` in the form is replaced with the secret, which is
-    /// also the password of `user`.
-    /// <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>
+    /// A bearer token that the provider returns in exchange for the secret, and that is valid for
+    /// about an hour. Mitt posts `form` to `url`. Mitt replaces `{secret}` in the form with the
+    /// secret. If `user` is set, the request also has basic authentication with `user` and the
+    /// secret. <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>
     Exchange {
         url: String,
         user: Option<String>,
@@ -70,7 +70,7 @@ impl Request {
         self.texts().any(|part| part.contains(text))
     }
 
-    /// All texts that can contain placeholders.
+    /// Returns all texts that can contain placeholders.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let texts = self.query.values().chain(&self.body).map(String::as_str);
         std::iter::once(self.url.as_str()).chain(texts)

@@ -22,8 +22,8 @@ pub struct TimeAt {
 pub struct Since {
     #[serde(default)]
     pub unit: TimeUnit,
-    /// The provider excludes items of exactly the start time, so the request starts one unit
-    /// earlier.
+    /// Whether the provider excludes items with exactly the start time. If so, the request starts
+    /// one unit earlier.
     #[serde(default)]
     pub exclusive: bool,
 }
@@ -31,17 +31,17 @@ pub struct Since {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeUnit {
-    /// Seconds since 1970; a list can have fractions.
+    /// Seconds since 1970. The times of a list can have fractions.
     #[default]
     S,
     Ms,
     Rfc3339,
-    /// Only for `{since}`: the number of minutes before now, rounded up.
+    /// The number of minutes before now, rounded up. This unit is only for `{since}`.
     MinutesAgo,
 }
 
 impl TimeUnit {
-    /// Parses a time of an item.
+    /// Parses the time of an item.
     pub fn read(self, text: &str) -> Option<UnixMillis> {
         match self {
             Self::S => {
@@ -82,7 +82,7 @@ impl TimeUnit {
 }
 
 impl Since {
-    /// `{since}`: the start of the requested time span.
+    /// Returns `{since}`, the start of the requested time span.
     pub fn from(self, at: UnixMillis, now: UnixMillis) -> String {
         let at = if self.exclusive {
             at - self.unit.one()
@@ -92,7 +92,7 @@ impl Since {
         self.unit.written(at, now)
     }
 
-    /// `{until}`: the end of the requested time span, never before `at`.
+    /// Returns `{until}`, the end of the requested time span. The end is never before `at`.
     pub fn until(self, at: UnixMillis, now: UnixMillis) -> String {
         self.unit.written(at + self.unit.one(), now)
     }

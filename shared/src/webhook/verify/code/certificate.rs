@@ -23,17 +23,17 @@ static CHAIN: &[&dyn SignatureVerificationAlgorithm] = &[
     algs::ECDSA_P384_SHA384,
 ];
 
-/// RSA with SHA-256: used by PayPal and by version 2 of Amazon SNS.
+/// RSA with SHA-256. PayPal and version 2 of Amazon SNS use this algorithm.
 pub(super) use algs::RSA_PKCS1_2048_8192_SHA256 as RSA_SHA256;
 
-/// RSA with SHA-1: used by version 1 of Amazon SNS. Do not use it for anything else.
+/// RSA with SHA-1. Version 1 of Amazon SNS uses this algorithm. Do not use it for other providers.
 pub(super) static RSA_SHA1: &dyn SignatureVerificationAlgorithm = &RsaSha1;
 
-/// The longest URL of a certificate, because the URL is stored. URLs of providers have about 100
-/// bytes.
+/// The maximum length of a certificate's URL, in bytes. The limit is necessary because Mitt stores
+/// the URL. The URLs of providers have about 100 bytes.
 const LONGEST_URL: usize = 256;
 
-/// A signed request.
+/// The inputs for verifying a signed request.
 pub(super) struct Signed<'s> {
     /// The URL of the certificate. The caller has checked that it is allowed.
     pub(super) url: &'s str,
@@ -91,7 +91,7 @@ pub(super) fn signed(
 
 /// Splits an https URL that consists only of a host and a plain path. Rejects a user, port, query
 /// or escape, because these can hide another host. Rejects empty segments, `.` and `..`, because
-/// they give one document any number of names.
+/// with them, one document could have any number of URLs.
 pub(super) fn host_and_path(url: &str) -> Option<(&str, &str)> {
     let after = url.strip_prefix("https://")?;
     if url.len() > LONGEST_URL {
@@ -124,7 +124,7 @@ impl SignatureVerificationAlgorithm for RsaSha1 {
         alg_id::RSA_ENCRYPTION
     }
 
-    /// sha1WithRSAEncryption, 1.2.840.113549.1.1.5
+    /// The object identifier of sha1WithRSAEncryption: 1.2.840.113549.1.1.5.
     fn signature_alg_id(&self) -> AlgorithmIdentifier {
         AlgorithmIdentifier::from_slice(&[
             0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x05, 0x05, 0x00,

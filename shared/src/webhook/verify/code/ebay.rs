@@ -1,8 +1,9 @@
-//! eBay: a header with base64 JSON that names a key, and ECDSA on P-256 over the SHA-1 of the body.
+//! eBay signs the SHA-1 of the body with ECDSA on P-256. A header contains the key id and the
+//! signature as base64 JSON.
 //! <https://developer.ebay.com/api-docs/commerce/notification/overview.html>
 //!
-//! The provider chose SHA-1. An attacker with two bodies of the same hash still needs a signature
-//! of eBay for the first one.
+//! eBay chose SHA-1. An attacker who has two bodies with the same hash still needs eBay's signature
+//! for one of them.
 
 use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use p256::ecdsa::{Signature, VerifyingKey};
@@ -85,8 +86,8 @@ fn named(envelope: &Envelope) -> Result<Named, Rejected> {
     named.ok_or(Rejected(Reason::MalformedSignature))
 }
 
-/// Parses two numbers of at most 32 bytes each. The DER parser of the library needs another
-/// feature.
+/// Parses the DER form of a signature: two numbers of at most 32 bytes each. The DER parser of the
+/// `p256` crate needs a feature that Mitt does not enable.
 fn of_der(der: &[u8]) -> Option<Signature> {
     let [0x30, len, rest @ ..] = der else {
         return None;
@@ -106,8 +107,7 @@ fn number(der: &[u8]) -> Option<([u8; 32], &[u8])> {
     };
     let (digits, rest) = rest.split_at_checked(usize::from(*len))?;
     let digits = match digits {
-        // A leading zero is valid only if the first bit of the number would otherwise be a sign
-        // bit.
+        // A leading zero is valid only if the number would be negative without it.
         [0, first, ..] if *first >= 0x80 => digits.get(1..)?,
         [first, ..] if *first == 0 || *first >= 0x80 => return None,
         digits => digits,

@@ -1,4 +1,4 @@
-//! Keygen: a signature over the request line, host, date and a digest of the body.
+//! Keygen signs the request line, the host, the date and a digest of the body.
 //! <https://keygen.sh/docs/api/signatures/>
 
 use base64::Engine as _;
@@ -24,7 +24,7 @@ const WINDOW: u64 = 300;
 /// The longest accepted date, in bytes.
 const LONGEST_DATE: usize = 40;
 
-/// Finds the public key whose owner has signed the request.
+/// Finds the public key that verifies the signature of the request.
 pub(in crate::webhook::verify) fn prove<'s>(
     kind: &Kind,
     envelope: &Envelope,
@@ -87,7 +87,7 @@ fn header<'e>(envelope: &'e Envelope, name: &str) -> Result<&'e str, Rejected> {
     value.ok_or(Rejected(Reason::MissingHeader))
 }
 
-/// A parameter of the signature header, without quotes. Fails for a repeated parameter.
+/// Returns a parameter of the signature header, without quotes. Fails if the parameter is repeated.
 fn parameter<'h>(header: &'h str, name: &str) -> Result<Option<&'h str>, ()> {
     let pairs = header.split(',').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(key, _)| key.trim() == name);
@@ -98,7 +98,7 @@ fn parameter<'h>(header: &'h str, name: &str) -> Result<Option<&'h str>, ()> {
     Ok(first.map(|(_, value)| value.trim().trim_matches('"')))
 }
 
-/// The host without its port. It comes from the configured URL, not from the request's headers.
+/// The host without its port. It comes from the public URL, not from a header of the request.
 fn host(url: &str) -> &str {
     let after = url.split_once("://").map_or(url, |(_, after)| after);
     let authority = after.split(['/', '?', '#']).next().unwrap_or_default();
@@ -117,7 +117,7 @@ fn time(date: &str) -> Option<i64> {
     Some(time.as_second())
 }
 
-/// Both limits of the window are inclusive.
+/// Checks that the date is in the window. Both limits are inclusive.
 fn in_time(at: i64, now: UnixMillis) -> Result<(), Rejected> {
     if at.abs_diff(now.secs()) <= WINDOW {
         Ok(())

@@ -1,7 +1,8 @@
-//! PayPal: a certificate from a header, and a message that contains the CRC-32 of the body.
-//! <https://developer.paypal.com/api/rest/webhooks/rest/>
+//! PayPal signs a message that contains the CRC-32 of the body. A header contains the URL of the
+//! certificate. <https://developer.paypal.com/api/rest/webhooks/rest/>
 //!
-//! Anybody can make another body with the same CRC-32, so the signature proves only the origin.
+//! An attacker can create another body with the same CRC-32, so the signature proves only the
+//! origin.
 
 use super::certificate::{self, RSA_SHA256, Signed, host_and_path};
 use crate::webhook::envelope::Envelope;
@@ -17,7 +18,8 @@ const NAMES: [&str; 2] = [
     "messageverificationcerts.sandbox.paypal.com",
 ];
 
-/// Finds the webhook whose id is in the signed message. Webhook ids take the place of secrets.
+/// Finds the webhook whose id is in the signed message. The source stores the webhook ids as its
+/// secrets.
 pub(in crate::webhook::verify) fn prove<'s>(
     scheme: &Scheme,
     trust: &Trust,

@@ -1,5 +1,5 @@
-//! Plivo's signature version 3: the URL with its sorted query, the sorted fields of the form, and a
-//! nonce. <https://www.plivo.com/docs/voice/concepts/signature-validation>
+//! Plivo's signature version 3 covers the URL with its sorted query, the sorted fields of the form,
+//! and a nonce. <https://www.plivo.com/docs/voice/concepts/signature-validation>
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::webhook::verify::candidates::candidates;
 use crate::webhook::verify::prove::{Key, Owner};
 use crate::webhook::verify::{Reason, Rejected, mac};
 
-/// Finds the token that signed the request: that of the account, or of its main account.
+/// Finds the token that signed the request. It is the token of the account or of its main account.
 pub(in crate::webhook::verify) fn prove<'s>(
     scheme: &Scheme,
     envelope: &Envelope,

@@ -1,4 +1,4 @@
-//! Atlassian's canonical form of a request. Its tokens contain the hash of this form.
+//! Atlassian's canonical form of a request. Atlassian's tokens contain the hash of this form.
 //! <https://developer.atlassian.com/cloud/jira/platform/understanding-jwt-for-connect-apps/>
 
 use std::collections::BTreeMap;
@@ -7,14 +7,15 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::webhook::envelope::{Envelope, form_decode};
 
-/// Escapes all but the unreserved characters, as in OAuth 1.
+/// The characters to escape: all except the unreserved characters, as in OAuth 1.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Method, path and query. `None` if the path is not below the base path.
+/// Returns method, path and query in the canonical form. Returns `None` if the path is not below
+/// the base path.
 pub(crate) fn canonical(envelope: &Envelope, base: &str) -> Option<String> {
     let path = envelope.path();
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -28,7 +29,7 @@ pub(crate) fn canonical(envelope: &Envelope, base: &str) -> Option<String> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = form_decode(name);
-        // The token itself, if it is in the query, is not part of the form.
+        // If the query contains the token, the canonical form omits it.
         if name != "jwt" {
             fields
                 .entry(escaped(&name))

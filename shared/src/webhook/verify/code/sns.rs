@@ -1,8 +1,8 @@
-//! Amazon SNS: a certificate from the body, and a message of fixed fields in a fixed order.
-//! <https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html>
+//! Amazon SNS signs fixed fields of the body, in a fixed order. The body contains the URL of the
+//! certificate. <https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html>
 //!
-//! AWS signs for the topics of any customer. The operator lists the allowed topics, in the place of
-//! secrets.
+//! AWS signs the messages of all topics, including the topics of other customers. Therefore the
+//! source stores the allowed topics as its secrets.
 
 use serde::Deserialize;
 
@@ -64,7 +64,7 @@ pub(in crate::webhook::verify) fn prove<'s>(
     let mut allowed = topics.iter().filter(|(_, key)| same(key, topic.as_bytes()));
     match (verdict, allowed.next()) {
         (Ok(_), Some(topic)) => Ok(Owner::new(scheme, topic, &[text.into()])),
-        // Nothing is fetched for a topic that is not allowed.
+        // Mitt does not fetch a certificate for a topic that is not allowed.
         (Ok(_) | Err(Rejected(Reason::NotFetched)), None) => Err(Rejected(Reason::TopicNotAllowed)),
         (Err(rejected), _) => Err(rejected),
     }
@@ -78,7 +78,7 @@ pub(in crate::webhook::verify) fn wanted(envelope: &Envelope) -> Option<Wanted> 
         .then_some(Wanted::Certificate(url))
 }
 
-/// The URL that confirms a subscription, from a verified notice.
+/// Returns the URL that confirms a subscription. The notice must be verified.
 pub(in crate::webhook::verify) fn confirmation(body: &[u8]) -> Option<String> {
     let notice = read(body).ok()?;
     let url = notice.subscribe_url?;
@@ -92,7 +92,7 @@ fn read(body: &[u8]) -> Result<Notice, Rejected> {
     serde_json::from_slice(body).map_err(|_| Rejected(Reason::MalformedBody))
 }
 
-/// The signed text: the names of the fields and their values, each on its own line.
+/// Returns the signed text: the names of the fields and their values, each on its own line.
 fn text(notice: &Notice) -> Result<String, Rejected> {
     let kind = notice.kind.as_deref().unwrap_or_default();
     let subject = ("Subject", &notice.subject);
@@ -118,7 +118,8 @@ fn text(notice: &Notice) -> Result<String, Rejected> {
     };
     let mut text = String::new();
     for (name, value) in fields {
-        // Only the message may have more than one line; otherwise one field could be read as two.
+        // Only the message may contain a line break. A line break in another field would make one
+        // field look like two fields.
         let line = value.as_deref().unwrap_or_default();
         let named = *name == "MessageId" && kind == "Notification" && value.is_some();
         if *name != "Message" && line.contains('\n') || named && !is_uuid(line) {
@@ -133,7 +134,7 @@ fn text(notice: &Notice) -> Result<String, Rejected> {
     Ok(text)
 }
 
-/// The format of SNS message ids.
+/// Returns whether the text has the format of an SNS message id.
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, b)| match at {
@@ -148,7 +149,8 @@ fn cert_host(url: &str) -> Option<&str> {
     (pem && is_sns(host)).then_some(host)
 }
 
-/// `sns.<region>.amazonaws.com`. The host of an S3 bucket named "sns" does not have this form.
+/// Returns whether the host has the form `sns.<region>.amazonaws.com`. The host of an S3 bucket
+/// named "sns" does not have this form.
 fn is_sns(host: &str) -> bool {
     let host = host.strip_suffix(".cn").unwrap_or(host);
     let region = host

@@ -1,12 +1,12 @@
-//! The values outside the body that verification reads, and whether a request has them.
+//! Finds the values outside the body that verification reads and that a request lacks.
 
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Code, Kind, Location, Part, Scheme};
 use crate::webhook::verify::Verifier;
 
 impl Verifier {
-    /// The headers that verification reads and that the request lacks. If a value can have several
-    /// header names, returns the first.
+    /// Returns the headers that verification reads and that the request lacks. If a value can be in
+    /// one of several headers, returns the name of the first header.
     pub fn absent_headers(&self, envelope: &Envelope) -> Vec<String> {
         let Some(scheme) = self.preset.scheme(&self.variant) else {
             return Vec::new();
@@ -35,7 +35,7 @@ impl Verifier {
         absent
     }
 
-    /// Whether the URL of the request can change the result of verification.
+    /// Returns whether the URL of the request can change the result of verification.
     pub fn reads_url(&self) -> bool {
         let Some(scheme) = self.preset.scheme(&self.variant) else {
             return false;
@@ -47,8 +47,8 @@ impl Verifier {
         in_jwt || signs_url(scheme) || locations(scheme).iter().any(query)
     }
 
-    /// A short description of what verification needs but stored events lack, such as credentials:
-    /// Mitt does not store them, nor all headers.
+    /// Returns a short description of a value that verification needs and that Mitt does not store
+    /// with an event, such as a credential. Returns `None` if Mitt stores all values.
     pub fn never_kept(&self) -> Option<&'static str> {
         let scheme = self.preset.scheme(&self.variant)?;
         let other_headers =
@@ -64,7 +64,7 @@ impl Verifier {
     }
 }
 
-/// Whether the URL, or a part of it, is in the signed message.
+/// Returns whether the URL, or a part of it, is in the signed message.
 pub(super) fn signs_url(scheme: &Scheme) -> bool {
     scheme.message.any(&|part| {
         matches!(
@@ -74,7 +74,7 @@ pub(super) fn signs_url(scheme: &Scheme) -> bool {
     })
 }
 
-/// The locations that verification reads, except those in optional parts.
+/// Returns the locations that verification reads, except the locations in optional parts.
 fn locations(scheme: &Scheme) -> Vec<Location> {
     let mut locations = Vec::new();
     match (&scheme.kind, &scheme.jwt) {

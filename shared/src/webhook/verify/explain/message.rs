@@ -1,4 +1,4 @@
-//! The signed message, in pieces with different visibility.
+//! The signed message, split into pieces that the CLI can show or hide.
 
 use crate::webhook::envelope::is_credential;
 use crate::webhook::preset::{Location, Part, Scheme, Template};
@@ -20,15 +20,15 @@ pub struct Piece {
     pub show: Show,
 }
 
-/// Who may see a piece.
+/// When the CLI may show a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     Everybody,
-    /// A part of the body, or a header with any content: shown only on request.
+    /// A part of the body, or a header that can have any content. The CLI shows it only on request.
     WhoAsks,
-    /// The URL, whose query can have any content.
+    /// The URL. The CLI shows its query only on request, because the query can have any content.
     Url,
-    /// The secret: never shown.
+    /// The secret. The CLI never shows it.
     Hidden,
 }
 
@@ -38,7 +38,7 @@ impl Message {
     }
 }
 
-/// The message that verification hashes, split into its pieces.
+/// Returns the message that verification hashes, split into its pieces.
 pub(super) fn read(scheme: &Scheme, context: &Context<'_>) -> Result<Message, Rejected> {
     let mut pieces = Vec::new();
     append(&mut pieces, scheme, &scheme.message.0, context)?;

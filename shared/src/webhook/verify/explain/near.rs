@@ -1,8 +1,8 @@
-//! The near miss: the one change with which a rejected request would be valid.
+//! Searches for the near miss, which is one change that would make a rejected request valid.
 //!
 //! Each guess changes the request, the secret or the scheme, and runs the real verification. The
-//! most frequent causes are first, and the first match is the result: a match by chance is not
-//! possible.
+//! guesses for the most frequent causes run first. The first match is the result, because a
+//! signature cannot match by chance.
 
 mod body;
 mod json;
@@ -25,15 +25,15 @@ pub struct Other {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// The source itself: an older or newer secret, or the one of a test mode.
+    /// The source itself. The secret is older or newer, or belongs to a test mode.
     Itself,
     /// Another source, by name.
     Source(String),
-    /// No source: the name under which the secret is stored.
+    /// No source. Contains the name under which the secret is stored.
     Unused(String),
 }
 
-/// The change with which the request would be valid.
+/// The change that would make the request valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearMiss {
     /// The cause as one word, for scripts.
@@ -45,8 +45,8 @@ pub struct NearMiss {
 }
 
 impl Verifier {
-    /// The first change with which a rejected request is valid. `None` if no usual change helps, or
-    /// if the request was not rejected.
+    /// Returns the first change that makes a rejected request valid. Returns `None` if no guess
+    /// succeeds, or if the request was not rejected.
     pub fn near_miss(
         &self,
         envelope: &Envelope,
@@ -60,7 +60,7 @@ impl Verifier {
             scheme,
             envelope,
             secrets,
-            // A request with a valid signature needs a change that makes all of it valid.
+            // If the signature is already valid, the change must make the whole request valid.
             needed: held(&verdict)?,
         };
         if let Err(Rejected(Reason::TimestampTooOld | Reason::TimestampInFuture)) = verdict {
@@ -80,7 +80,7 @@ impl Verifier {
     }
 }
 
-/// How much of a request is valid.
+/// The level to which a request is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Held {
     /// The signature is valid, but another check fails.
@@ -88,7 +88,8 @@ enum Held {
     Wholly,
 }
 
-/// The next level after this verdict. `None` for an accepted request.
+/// Returns the level that a change must reach after this verdict. Returns `None` for an accepted
+/// request.
 fn held(verdict: &Result<Arrival, Rejected>) -> Option<Held> {
     match reached(verdict) {
         None => Some(Held::Signature),
@@ -101,7 +102,7 @@ fn reached(verdict: &Result<Arrival, Rejected>) -> Option<Held> {
     match verdict {
         Ok(Arrival::Event(_)) => Some(Held::Wholly),
         Ok(Arrival::Handshake(reply)) => (reply.status < 300).then_some(Held::Wholly),
-        // Verification checks these after the signature.
+        // Verification finds these errors only after the signature was valid.
         Err(Rejected(
             Reason::TimestampTooOld
             | Reason::TimestampInFuture

@@ -82,8 +82,8 @@ fn at(scheme: &Scheme, place: Place<'_>, secrets: &[Secret]) -> Steps {
     }
 }
 
-/// The group that decides the verdict: a valid one in the time window, else a valid one, else the
-/// first.
+/// Returns the index of the group that decides the verdict. A valid group in the time window has
+/// priority over another valid group. If no group is valid, returns the index of the first group.
 fn deciding(scheme: &Scheme, place: Place<'_>, groups: &[Group], keys: &[Key<'_>]) -> usize {
     let judged: Vec<_> = groups
         .iter()
@@ -102,7 +102,8 @@ fn deciding(scheme: &Scheme, place: Place<'_>, groups: &[Group], keys: &[Key<'_>
     found.or_else(|| judged.iter().position(holds)).unwrap_or(0)
 }
 
-/// The form of the URL with which a secret proves the message, else the first form.
+/// Returns the form of the URL with which a secret proves the message. If no form matches, returns
+/// the first form.
 fn form(scheme: &Scheme, place: Place<'_>, group: &Group, keys: &[Key<'_>]) -> String {
     let forms = url::forms(scheme, &place.envelope.url);
     let proves = |form: &&String| {
@@ -113,7 +114,8 @@ fn form(scheme: &Scheme, place: Place<'_>, group: &Group, keys: &[Key<'_>]) -> S
     found.cloned().unwrap_or_default()
 }
 
-/// The timestamp as verification reads it. `None` if it is neither checked nor signed.
+/// Returns the timestamp as verification reads it. Returns `None` if verification does not check
+/// the timestamp and the signature does not cover it.
 fn time(scheme: &Scheme, place: Place<'_>, group: Option<&Group>) -> Option<Time> {
     let ts = scheme.ts.as_ref()?;
     let beside = matches!(ts.from, Location::Sig(_));
@@ -178,7 +180,7 @@ impl<'b> Beside<'b> {
             .map_err(|Rejected(reason)| reason)
     }
 
-    /// The message that verification hashes.
+    /// Returns the message that verification hashes.
     fn hashed<'c>(&'c self, key: &'c [u8]) -> Result<Vec<Cow<'c, [u8]>>, Rejected> {
         let message = message(self.scheme, &self.context(key))?;
         if let Some(regex) = &self.scheme.reject_message_regex {
@@ -187,7 +189,7 @@ impl<'b> Beside<'b> {
         Ok(message)
     }
 
-    /// The index of the first signature that this key proves.
+    /// Returns the index of the first signature that is valid for this key.
     fn holding(&self, key: &[u8]) -> Option<usize> {
         if self.scheme.message.needs_timestamp() && self.ts.is_none() {
             return None;
@@ -215,7 +217,7 @@ impl<'b> Beside<'b> {
         }
     }
 
-    /// The signature that a secret gives. `None` for a public key.
+    /// Returns the signature that a key produces. Returns `None` for a public key.
     fn given(&self, key: &[u8]) -> Option<String> {
         let scheme = self.scheme;
         let message = self.hashed(key).ok()?;

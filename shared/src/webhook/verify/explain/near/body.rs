@@ -53,7 +53,7 @@ pub(super) fn ends(search: &Search<'_>) -> Option<NearMiss> {
             "body_bom",
             body.strip_prefix(BOM).unwrap_or(body).to_vec(),
             "without the leading byte order mark: another program added it; save the file as UTF-8 \
-             without one",
+             without it",
         ),
         (
             "body_bom",
@@ -71,7 +71,7 @@ pub(super) fn ends(search: &Search<'_>) -> Option<NearMiss> {
     })
 }
 
-/// Tries the same JSON document as other programs write it.
+/// Tries the same JSON document in the styles of other programs.
 pub(super) fn json(search: &Search<'_>) -> Option<NearMiss> {
     let body = &search.envelope.body;
     let mut seen = HashSet::from([Sha::of(body)]);

@@ -1,15 +1,15 @@
-//! Writes a JSON document in other styles. Only white space and escapes change; names, values and
-//! their order stay.
+//! Writes a JSON document in other styles. Only white space and escapes change. Names, values and
+//! their order remain the same.
 
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
 use serde::de::IgnoredAny;
 
-/// The largest document to write, in bytes. Larger ones are not worth the time.
+/// The largest document to write, in bytes. A larger document would take too much time.
 const LARGEST: usize = 8 * 1024 * 1024;
 
-/// How a document is written.
+/// The style in which a document is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     layout: Layout,
@@ -38,7 +38,7 @@ enum Form {
     Upper,
 }
 
-/// Each layout, combined with what common encoders escape: PHP, Python, Go, Ruby, .NET.
+/// Each layout, combined with the escapes of common encoders in PHP, Python, Go, Ruby and .NET.
 pub(super) static STYLES: LazyLock<Vec<Style>> = LazyLock::new(|| {
     use Form::{AsIs, Escaped, Plain, Upper};
     let layouts = [
@@ -110,7 +110,8 @@ impl fmt::Display for Style {
     }
 }
 
-/// Writes the document in this style. `None` if it is not JSON, or would become too large.
+/// Writes the document in this style. Returns `None` if the document is not JSON, or if the result
+/// would be too large.
 pub(super) fn rewritten(body: &[u8], style: &Style) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(body).ok()?;
     serde_json::from_str::<IgnoredAny>(text).ok()?;
@@ -136,7 +137,8 @@ pub(super) fn rewritten(body: &[u8], style: &Style) -> Option<Vec<u8>> {
     Some(writer.out.into_bytes())
 }
 
-/// The length up to the closing quotation mark. The document is already known to be valid.
+/// Returns the length of a string, including its quotation marks. The caller has checked that the
+/// document is valid JSON.
 fn end_of_string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -216,7 +218,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a character as it was written, or in the form of this style.
+    /// Writes a character in its original form, or in the form of this style.
     fn character(&mut self, meant: Option<char>, written: &str) {
         let (c, form) = match meant {
             Some('/') => ('/', self.style.slash),
@@ -241,8 +243,8 @@ impl Writer<'_> {
     }
 }
 
-/// The character that an escape means, if it has another form as well, and the length of the escape
-/// in bytes.
+/// Returns the character of a `\/` or `\u` escape, and the length of the escape in bytes. For other
+/// escapes, returns no character, because they have only one form.
 fn unescaped(text: &str) -> (Option<char>, usize) {
     if text.starts_with("\\/") {
         return (Some('/'), 2);
@@ -261,7 +263,7 @@ fn unescaped(text: &str) -> (Option<char>, usize) {
     }
 }
 
-/// The code unit of `\uXXXX`.
+/// Returns the code unit of `\uXXXX`.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()
@@ -310,7 +312,7 @@ mod tests {
                 assert_eq!(written(from, Layout::AsIs, [form; 3]), to);
             }
         }
-        // Characters with only one form stay unchanged.
+        // Characters with only one form do not change.
         let fixed = r#"["\u0000 \n \ud83d \\ \" \u0022"]"#;
         assert_eq!(written(fixed, Layout::AsIs, [Form::Plain; 3]), fixed);
     }

@@ -6,7 +6,7 @@ use crate::webhook::preset::{Encoding, Hash, Kind, Location, Part, Scheme, Templ
 /// The maximum number of signature headers to try.
 const MOST_HEADERS: usize = 16;
 
-/// Tries the body alone, for schemes that also sign the timestamp or the URL.
+/// Tries a signature over only the body, for schemes that also sign the timestamp or the URL.
 pub(super) fn body_alone(search: &Search<'_>) -> Option<NearMiss> {
     let scheme = search.scheme;
     let template = Template::default();
@@ -48,7 +48,7 @@ pub(super) fn unit(search: &Search<'_>) -> Option<NearMiss> {
         })
 }
 
-/// Tries SHA-1, in the header of the scheme and in older headers.
+/// Tries a SHA-1 signature, in the header of the scheme and in older headers.
 pub(super) fn sha1(search: &Search<'_>) -> Option<NearMiss> {
     let scheme = search.scheme;
     if scheme.kind != Kind::Hmac || scheme.hash == Hash::Sha1 {

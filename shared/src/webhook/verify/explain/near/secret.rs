@@ -1,4 +1,4 @@
-//! Guesses that the secret is another one, or is stored in another form.
+//! Guesses that the sender uses another secret, or that the secret is stored in another form.
 
 use super::{Held, NearMiss, Of, Other, Search};
 use crate::webhook::preset::{KeyForm, KeySource, Kind, Scheme};
@@ -52,8 +52,8 @@ pub(super) fn spaces(search: &Search<'_>) -> Option<NearMiss> {
         let bare = secret.expose().trim_matches(marks);
         let hit = search.with_secrets(&[again(secret, bare)]);
         let hit = hit.map(|hit| {
-            let text = "the secret is stored with white space around it: store it again without, \
-                        for example with `printf %s` instead of `echo`";
+            let text = "the secret is stored with white space around it: store it again without \
+                        the white space, for example with `printf %s` instead of `echo`";
             hit.means("secret_space", text)
         });
         hit.or_else(|| {
@@ -66,7 +66,7 @@ pub(super) fn spaces(search: &Search<'_>) -> Option<NearMiss> {
     })
 }
 
-/// How a text is decoded to a key, and the description of it.
+/// The ways to decode a text to a key, each with its description.
 const FORMS: [(KeyForm, &str); 3] = [
     (KeyForm::Utf8, "taken as text, not decoded"),
     (KeyForm::Base64, "decoded from base64"),
@@ -97,7 +97,8 @@ pub(super) fn forms(search: &Search<'_>) -> Option<NearMiss> {
     })
 }
 
-/// The value unchanged, without the prefix that it has, and otherwise with `whsec_`.
+/// Returns the value unchanged and without its prefix. If the value has no prefix, returns it
+/// unchanged and with the prefix `whsec_`.
 fn texts(value: &str) -> Vec<(String, &'static str)> {
     let mut texts = vec![(value.to_owned(), "")];
     for prefix in PREFIXES {
@@ -132,7 +133,7 @@ fn advice(expected: KeyForm, said: &str, form: KeyForm) -> String {
 }
 
 fn each(search: &Search<'_>, near: impl Fn(&Secret) -> Option<NearMiss>) -> Option<NearMiss> {
-    // If the signature is already valid, the secret is right.
+    // If the signature is already valid, the secret is correct.
     if search.needed == Held::Wholly {
         return None;
     }
@@ -150,7 +151,7 @@ fn keyed(scheme: &Scheme, key: KeyForm) -> Scheme {
     }
 }
 
-/// Whether sender and receiver share a secret. A public key is not shared in this sense.
+/// Returns whether sender and receiver share a secret. A public key is not a shared secret.
 fn is_shared(scheme: &Scheme) -> bool {
     match &scheme.kind {
         Kind::Hmac | Kind::Hash | Kind::Token => true,

@@ -1,11 +1,11 @@
-//! Guesses that the provider signed another URL than the one of the request.
+//! Guesses that the provider signed another URL than the URL of the request.
 
 use super::super::absent::signs_url;
 use super::{NearMiss, Search};
 use crate::webhook::envelope::Envelope;
 
-/// The maximum number of hosts to try. A sender can name any number, and each multiplies the
-/// guesses.
+/// The maximum number of hosts to try. A sender can name any number of hosts, and each host
+/// multiplies the number of guesses.
 const MOST_HOSTS: usize = 4;
 
 /// The parts of a URL that proxies change.
@@ -13,10 +13,10 @@ const MOST_HOSTS: usize = 4;
 struct Parts<'u> {
     scheme: &'u str,
     host: &'u str,
-    /// With the colon.
+    /// The port, including its colon.
     port: String,
     path: String,
-    /// With the question mark.
+    /// The query, including its question mark.
     query: &'u str,
 }
 
@@ -48,7 +48,8 @@ impl<'u> Parts<'u> {
     }
 }
 
-/// The index of the port, including its colon.
+/// Returns the index of the colon before the port. If there is no port, returns the length of the
+/// text.
 fn port_at(authority: &str) -> usize {
     let digits = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match authority.rfind(':') {
@@ -97,7 +98,7 @@ pub(super) fn url(search: &Search<'_>) -> Option<NearMiss> {
     })
 }
 
-/// The host names that a proxy passes on, each with its header.
+/// Returns the host names in the headers that proxies set, each with the name of its header.
 fn hosts(envelope: &Envelope) -> Vec<(&'static str, String)> {
     let mut hosts = Vec::new();
     for name in ["x-forwarded-host", "x-original-host", "host"] {
@@ -169,7 +170,7 @@ fn option<'u>(
     (said.into(), Box::new(change))
 }
 
-/// All combinations of at most one alternative for each part.
+/// Returns all combinations of at most one alternative for each part.
 fn combined<'c, 'u>(choices: &'c [Choice<'u>]) -> Vec<Vec<&'c (String, Change<'u>)>> {
     choices.iter().fold(vec![Vec::new()], |all, options| {
         let with = |chosen: &Vec<_>, option| {
