@@ -17,6 +17,7 @@ mod quarantine;
 mod reconcile;
 mod replay;
 mod run;
+mod secrets;
 mod selection;
 mod send;
 mod sources;
@@ -51,6 +52,10 @@ pub use replay::{
     ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};
+pub(crate) use secrets::SecretKind;
+pub use secrets::{
+    KeyAlgorithm, SecretsCommand, SecretsKeypairArgs, SecretsListArgs, SecretsPutArgs,
+};
 pub use selection::{Received, SelectionArgs};
 pub use send::SendArgs;
 pub use sources::{

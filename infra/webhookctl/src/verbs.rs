@@ -14,6 +14,7 @@ mod log;
 mod quarantine;
 mod reconcile;
 pub(crate) mod replay;
+mod secrets;
 mod send;
 mod sources;
 mod stats;
@@ -49,6 +50,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Replay(command) => replay::run(command, &global, out).await,
+        Command::Secrets(command) => secrets::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,
         Command::Context(command) => context::run(command, &global, out).await,

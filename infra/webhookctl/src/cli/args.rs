@@ -15,6 +15,7 @@ use super::log::LogArgs;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::replay::ReplayCommand;
+use super::secrets::SecretsCommand;
 use super::send::SendArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
@@ -161,6 +162,9 @@ pub enum Command {
     Erase(EraseArgs),
     /// List what operators changed, when and why
     Log(LogArgs),
+    /// List and store secrets; prints fingerprints, never values
+    #[command(subcommand, arg_required_else_help = true)]
+    Secrets(SecretsCommand),
     /// Add, check, test and pause sources, and rotate their secrets
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),

@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use anyhow::Context;
 use futures::FutureExt;
-use local::{Options, Stack};
+use local::{Options, Stack, kept_secrets};
 use serde_json::json;
 use shared::inbox::ledger::Ledger;
 use shared::inbox::queue::Queue;
 use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
+use tokio::sync::watch;
 
 use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
@@ -37,7 +38,10 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     if let (true, Some(folder)) = (args.reset, &args.state) {
         reset::reset(folder, out)?;
     }
-    let secrets = DemoSecrets::random()?;
+    let secrets = match &args.state {
+        Some(folder) => DemoSecrets::random()?.or_kept(kept_secrets(folder)?),
+        None => DemoSecrets::random()?,
+    };
     let stand_ins = match args.chaos {
         Some(_) => StandIns::in_trouble(&secrets)?,
         None => StandIns::start(&secrets, 0, 0)?,
@@ -50,6 +54,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     let config = config(&files.sources)?;
     secrets::put(&stack, &secrets, &config, args.sources.is_some()).await?;
     let local = Local::of(&stack, &files.sources)?;
+    let changes = stack.secret_changes();
     let announced = local.announce()?;
     let mut told = Teller {
         out,
@@ -73,11 +78,22 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
             config: &config,
             downstream,
         };
-        Box::pin(stay.until_stopped(broken, &mut told)).await?;
+        tokio::select! {
+            ended = Box::pin(stay.until_stopped(broken, &mut told)) => ended?,
+            failed = refreshes(&stack, changes) => failed?,
+        }
     }
     drop(announced);
     stack.stop().await;
     Ok(exit)
+}
+
+/// Lets the functions read their secrets again after each change. Ends only with an error.
+async fn refreshes(stack: &Stack, mut changes: watch::Receiver<u64>) -> anyhow::Result<()> {
+    while changes.changed().await.is_ok() {
+        stack.refresh_functions()?;
+    }
+    std::future::pending().await
 }
 
 fn check(args: &DevArgs) -> anyhow::Result<()> {

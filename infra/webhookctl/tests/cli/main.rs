@@ -13,6 +13,7 @@ mod output;
 mod reconcile;
 mod replay;
 mod run_time;
+mod secrets;
 mod sources;
 mod sources_changes;
 mod support;
