@@ -11,6 +11,7 @@ mod endpoint;
 mod erase;
 mod help;
 mod inbox;
+mod init;
 mod listen;
 mod log;
 mod quarantine;
@@ -37,6 +38,7 @@ pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use inbox::{BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs};
+pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use quarantine::{

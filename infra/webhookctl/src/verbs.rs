@@ -8,6 +8,7 @@ mod doctor;
 mod endpoint;
 mod erase;
 mod inbox;
+mod init;
 mod keys;
 mod listen;
 mod log;
@@ -50,6 +51,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Replay(command) => replay::run(command, &global, out).await,
+        Command::Init(args) => init::init(&args, out),
         Command::Secrets(command) => secrets::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,

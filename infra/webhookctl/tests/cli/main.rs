@@ -6,6 +6,7 @@ mod dead_letters;
 mod dev;
 mod dev_chaos;
 mod doctor;
+mod first_source;
 mod inbox;
 mod journey;
 mod listen;

@@ -16,7 +16,14 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Develop", &["dev", "send", "listen"]),
     (
         "Set up",
-        &["sources", "secrets", "endpoint", "context", "completions"],
+        &[
+            "init",
+            "sources",
+            "secrets",
+            "endpoint",
+            "context",
+            "completions",
+        ],
     ),
 ];
 
