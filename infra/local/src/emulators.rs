@@ -13,7 +13,9 @@ use super::{
     dynamodb,
     names::random_hex,
     runtime::Engine,
-    s3, secrets_manager, sqs, ssm, state_dir,
+    s3,
+    secret_changes::Changes,
+    secrets_manager, sqs, ssm, state_dir,
     template::{Template, create_table},
 };
 
@@ -25,6 +27,7 @@ pub struct Emulators {
     pub(super) engine: Engine,
     endpoints: Endpoints,
     state: State,
+    pub(super) changes: Changes,
 }
 
 impl Emulators {
@@ -34,18 +37,25 @@ impl Emulators {
         let engine = Engine::start()?;
         let handle = engine.handle();
         let kept = |name: &str| state.kept.then(|| state.folder.join(name));
-        let secrets = secrets_manager::Store::open(kept("secrets.json"))?;
+        let changes = Changes::new();
+        let secrets = secrets_manager::Store::open(kept("secrets.json"), changes.clone())?;
         let endpoints = Endpoints {
             dynamodb: dynamodb::serve(&handle, kept("dynamodb.sqlite").as_deref())?,
             sqs: sqs::serve(&handle)?,
             s3: s3::serve(&handle, state.folder.join("s3"))?,
-            ssm: ssm::serve(&handle, kept("ssm.json"), Arc::clone(&secrets))?,
+            ssm: ssm::serve(
+                &handle,
+                kept("ssm.json"),
+                Arc::clone(&secrets),
+                changes.clone(),
+            )?,
             secrets_manager: secrets_manager::serve(&handle, secrets)?,
         };
         Ok(Self {
             engine,
             endpoints,
             state,
+            changes,
         })
     }
 

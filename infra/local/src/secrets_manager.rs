@@ -18,6 +18,7 @@ use super::{
     json_service::{self, Answer, Refusal},
     names::{arn, now_ms, random_hex},
     runtime::{listen, serve as serve_router},
+    secret_changes::Changes,
 };
 use secret::Entry;
 pub(crate) use secret::Found;
@@ -47,6 +48,7 @@ pub(super) enum Missing {
 pub(crate) struct Store {
     file: Option<PathBuf>,
     secrets: Mutex<Secrets>,
+    changes: Changes,
 }
 
 async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes) -> Response {
@@ -74,11 +76,12 @@ struct Request {
 
 impl Store {
     /// Reads the secrets in `file`. Without a file, the store is empty at first.
-    pub(crate) fn open(file: Option<PathBuf>) -> anyhow::Result<Arc<Self>> {
+    pub(crate) fn open(file: Option<PathBuf>, changes: Changes) -> anyhow::Result<Arc<Self>> {
         let secrets = json_service::read(file.as_deref(), "secrets")?;
         Ok(Arc::new(Self {
             file,
             secrets: Mutex::new(secrets),
+            changes,
         }))
     }
 
@@ -128,7 +131,9 @@ impl Store {
     }
 
     fn save(&self, secrets: &Secrets) -> Result<(), Refusal> {
-        json_service::save(self.file.as_deref(), secrets, "InternalServiceError")
+        json_service::save(self.file.as_deref(), secrets, "InternalServiceError")?;
+        self.changes.count();
+        Ok(())
     }
 }
 
@@ -272,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_labels_move_as_values_are_put() {
-        let store = Store::open(None).unwrap();
+        let store = Store::open(None, Changes::new()).unwrap();
         let put = json!({ "SecretId": "one", "SecretString": "b" });
         assert_eq!(
             store.ask("PutSecretValue", &put),
@@ -297,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_label_of_the_one_in_use_is_moved_and_never_removed() {
-        let store = Store::open(None).unwrap();
+        let store = Store::open(None, Changes::new()).unwrap();
         let create = json!({ "Name": "one", "SecretString": "a" });
         let first = store.ask("CreateSecret", &create).unwrap()["VersionId"].clone();
         let put = json!({ "SecretId": "one", "SecretString": "b" });
@@ -325,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_same_request_may_come_twice() {
-        let store = Store::open(None).unwrap();
+        let store = Store::open(None, Changes::new()).unwrap();
         let token = random_id();
         let create = json!({
             "Name": "one", "SecretString": "a", "ClientRequestToken": token,

@@ -4,7 +4,7 @@ mod reference;
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -18,6 +18,7 @@ use super::{
     json_service::{self, Answer, Refusal},
     names::{arn, now_ms},
     runtime::{listen, serve as serve_router},
+    secret_changes::Changes,
     secrets_manager,
 };
 
@@ -27,6 +28,7 @@ pub(crate) fn serve(
     engine: &Handle,
     file: Option<PathBuf>,
     secrets: Arc<secrets_manager::Store>,
+    changes: Changes,
 ) -> anyhow::Result<String> {
     let parameters = json_service::read(file.as_deref(), "parameters")?;
     let (listener, port) = listen(0)?;
@@ -34,10 +36,20 @@ pub(crate) fn serve(
         file,
         parameters: Mutex::new(parameters),
         secrets,
+        changes,
     });
     let router = Router::new().fallback(answer).with_state(store);
     serve_router(engine, listener, router)?;
     Ok(format!("http://127.0.0.1:{port}"))
+}
+
+/// Returns the parameters in the file: the name, the time of the last change and the value.
+pub(super) fn kept(file: &Path) -> anyhow::Result<Vec<(String, i64, String)>> {
+    let parameters: Parameters = json_service::read(Some(file), "parameters")?;
+    let all = parameters.into_iter();
+    Ok(all
+        .map(|(name, it)| (name, it.modified_ms, it.value))
+        .collect())
 }
 
 type Parameters = BTreeMap<String, Parameter>;
@@ -54,6 +66,7 @@ struct Store {
     file: Option<PathBuf>,
     parameters: Mutex<Parameters>,
     secrets: Arc<secrets_manager::Store>,
+    changes: Changes,
 }
 
 async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes) -> Response {
@@ -131,7 +144,9 @@ impl Store {
     }
 
     fn save(&self, parameters: &Parameters) -> Result<(), Refusal> {
-        json_service::save(self.file.as_deref(), parameters, "InternalServerError")
+        json_service::save(self.file.as_deref(), parameters, "InternalServerError")?;
+        self.changes.count();
+        Ok(())
     }
 }
 

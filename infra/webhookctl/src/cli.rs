@@ -11,12 +11,14 @@ mod endpoint;
 mod erase;
 mod help;
 mod inbox;
+mod init;
 mod listen;
 mod log;
 mod quarantine;
 mod reconcile;
 mod replay;
 mod run;
+mod secrets;
 mod selection;
 mod send;
 mod sources;
@@ -36,6 +38,7 @@ pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use inbox::{BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs};
+pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use quarantine::{
@@ -51,6 +54,10 @@ pub use replay::{
     ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};
+pub(crate) use secrets::SecretKind;
+pub use secrets::{
+    KeyAlgorithm, SecretsCommand, SecretsKeypairArgs, SecretsListArgs, SecretsPutArgs,
+};
 pub use selection::{Received, SelectionArgs};
 pub use send::SendArgs;
 pub use sources::{

@@ -62,6 +62,8 @@ pub struct StandIns {
     pub provider: Provider,
     /// The sources file with the URLs of these servers.
     pub sources: String,
+    /// The URLs of the downstream and of the provider.
+    pub urls: [String; 2],
     servers: Vec<JoinHandle<()>>,
 }
 
@@ -109,6 +111,17 @@ impl DemoSecrets {
             format!("rk_test_{}", random_hex(12)?),
         );
         Ok(Self(secrets))
+    }
+
+    /// Returns these secrets with the values that an earlier run has stored, by `path/name`.
+    #[must_use]
+    pub fn or_kept(mut self, mut kept: BTreeMap<String, String>) -> Self {
+        for (name, value) in &mut self.0 {
+            if let Some(kept) = kept.remove(name) {
+                *value = kept;
+            }
+        }
+        self
     }
 
     /// Parses the secrets from lines of the form `path/name=value`.
@@ -181,6 +194,7 @@ impl StandIns {
             downstream,
             provider,
             sources,
+            urls: [downstream_url, provider_url],
             servers: vec![one, two],
         })
     }

@@ -137,7 +137,7 @@ impl Local {
     fn config(&self) -> anyhow::Result<Config> {
         let text = std::fs::read_to_string(&self.sources)
             .with_context(|| format!("read the sources of dev, {}", self.sources.display()))?;
-        Config::parse(&text).with_context(|| self.sources.display().to_string())
+        Config::parse_for_dev(&text).with_context(|| self.sources.display().to_string())
     }
 
     /// Returns the secrets of the sources.

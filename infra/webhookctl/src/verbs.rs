@@ -8,12 +8,14 @@ mod doctor;
 mod endpoint;
 mod erase;
 mod inbox;
+mod init;
 mod keys;
 mod listen;
 mod log;
 mod quarantine;
 mod reconcile;
 pub(crate) mod replay;
+mod secrets;
 mod send;
 mod sources;
 mod stats;
@@ -49,6 +51,8 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Replay(command) => replay::run(command, &global, out).await,
+        Command::Init(args) => init::init(&args, out),
+        Command::Secrets(command) => secrets::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,
         Command::Context(command) => context::run(command, &global, out).await,

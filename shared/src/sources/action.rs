@@ -268,6 +268,12 @@ impl FileAction {
         let url = self
             .url
             .context("url is missing: the URL of the destination")?;
+        ensure!(
+            forward.allow_loopback || !address::is_on_this_machine(&url),
+            "the url is on this machine, and a deployment cannot reach it; use the public URL of \
+             your service, and receive its events here with `webhookctl dev --forward {}`",
+            address::port(&url)
+        );
         check_url(&url, forward)?;
         let host = address::host(&url).to_ascii_lowercase();
         let secret = self

@@ -8,6 +8,22 @@ pub(super) fn host(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
+/// Returns whether a URL is the address of a program on this machine.
+pub fn is_on_this_machine(url: &str) -> bool {
+    let authority = host(url);
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    // The last colon of an IPv6 address without a port is a part of the address.
+    let host = if port.ends_with(']') { authority } else { host };
+    matches!(host, "127.0.0.1" | "localhost" | "[::1]")
+}
+
+/// The port of a URL in the form `:3000`. Without a port in the URL, this is the port of HTTP.
+pub(super) fn port(url: &str) -> String {
+    let port = host(url).rsplit_once(':').map(|(_, port)| port);
+    let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    format!(":{}", port.filter(is_port).unwrap_or("80"))
+}
+
 /// Returns the name of a function. `given` is a name or an ARN, with or without a qualifier.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 pub(super) fn function(given: &str) -> anyhow::Result<&str> {

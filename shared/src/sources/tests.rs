@@ -183,8 +183,8 @@ fn a_wrong_file_is_refused_with_what_was_meant() {
         ("https://hooks", "https://u@hooks", "contains a user name"),
         (
             "https://hooks.example.com",
-            "http://127.0.0.1:1",
-            "must begin with https://",
+            "http://127.0.0.1:3000",
+            "receive its events here with `webhookctl dev --forward :3000`",
         ),
         ("attempts = 3", "attempts = 0", "between 1 and 50"),
         ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),
@@ -196,6 +196,31 @@ fn a_wrong_file_is_refused_with_what_was_meant() {
     ] {
         assert_refused(from, to, said);
     }
+}
+
+#[test]
+fn only_a_file_for_dev_may_send_to_this_machine() {
+    let file = |url: &str| {
+        format!(
+            "schema = 1\n[[source]]\nname = \"a\"\npreset = \"stripe\"\naction = [{{ kind = \
+             \"http\", url = \"{url}\", secret = \"s\" }}]\n"
+        )
+    };
+    for url in [
+        "http://localhost/a",
+        "http://127.0.0.1:3000",
+        "http://[::1]/",
+    ] {
+        assert!(is_on_this_machine(url), "{url}");
+        let refused = Config::parse(&file(url)).unwrap_err().to_string();
+        assert!(refused.contains("webhookctl dev --forward :"), "{refused}");
+        let config = Config::parse_for_dev(&file(url)).unwrap();
+        assert!(config.forward.allow_loopback);
+    }
+    let elsewhere = "https://localhost.example.com/a";
+    assert!(!is_on_this_machine(elsewhere));
+    let refused = Config::parse_for_dev(&file(elsewhere)).unwrap_err();
+    assert!(refused.to_string().contains("forward.allow_hosts"));
 }
 
 #[test]

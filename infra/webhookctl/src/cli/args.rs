@@ -10,11 +10,13 @@ use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::inbox::InboxCommand;
+use super::init::InitArgs;
 use super::listen::ListenArgs;
 use super::log::LogArgs;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::replay::ReplayCommand;
+use super::secrets::SecretsCommand;
 use super::send::SendArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
@@ -161,6 +163,14 @@ pub enum Command {
     Erase(EraseArgs),
     /// List what operators changed, when and why
     Log(LogArgs),
+    /// Write a first sources file into this folder
+    ///
+    /// Creates sources.toml with comments and an example, and adds the folder of `dev` to
+    /// .gitignore. Never changes an existing sources file.
+    Init(InitArgs),
+    /// List and store secrets; prints fingerprints, never values
+    #[command(subcommand, arg_required_else_help = true)]
+    Secrets(SecretsCommand),
     /// Add, check, test and pause sources, and rotate their secrets
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),

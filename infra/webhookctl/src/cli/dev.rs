@@ -30,9 +30,15 @@ pub struct DevArgs {
     /// Port for webhooks on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "N", default_value_t = 8787)]
     pub port: u16,
-    /// Sources file to use instead of the built-in one
+    /// Sources file [default: sources.toml if it exists, or the sources of the demo]
     #[arg(long, value_name = "FILE")]
     pub sources: Option<PathBuf>,
+    /// Send every HTTP action to this port of this machine; path and query stay
+    ///
+    /// Replaces the host of each URL, so that your program receives here what it receives in a
+    /// deployment. Takes a port such as :3000, or the URL of a loopback address without a path.
+    #[arg(long, value_name = "PORT|URL", conflicts_with_all = ["demo", "chaos"])]
+    pub forward: Option<String>,
     /// Template to build the stack from, instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,

@@ -98,9 +98,8 @@ pub struct SourcesPresetsArgs {
 
 #[derive(Debug, Args)]
 pub struct SourcesCheckArgs {
-    /// File to check
-    #[arg(default_value = "infra/sources.toml")]
-    pub file: PathBuf,
+    /// File to check [default: sources.toml if it exists, or infra/sources.toml]
+    pub file: Option<PathBuf>,
 }
 
 /// The public URL of a deployment. A running `dev` provides its own.
@@ -137,6 +136,12 @@ pub enum Store {
     SecretsManager,
 }
 
+impl NewSecretArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.secret_from.is_some() || self.new_secret.is_some()
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct SourcesAddArgs {
     /// Name of the source: 1 to 40 of a-z, 0-9 and -
@@ -150,10 +155,16 @@ pub struct SourcesAddArgs {
     /// Parameter of the preset (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::assignment)]
     pub param: Vec<Assignment>,
+    /// URL that the events are posted to [default: the events are only stored]
+    ///
+    /// Also adds the host to the allowed hosts. The requests are signed with the egress secret that
+    /// has the name of the source. To store it: webhookctl secrets put NAME --egress
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
     /// Where to store the secret [default: parameter-store]
     #[arg(long, value_name = "STORE", value_enum)]
     pub secret_store: Option<Store>,
-    /// Sources file [default: the file of the running dev, or infra/sources.toml]
+    /// Sources file [default: that of the running dev, sources.toml, or infra/sources.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Change only the file, and store no secret
@@ -177,7 +188,7 @@ pub struct SourcesRemoveArgs {
     /// Also delete its secrets
     #[arg(long)]
     pub with_secrets: bool,
-    /// Sources file [default: the file of the running dev, or infra/sources.toml]
+    /// Sources file [default: that of the running dev, sources.toml, or infra/sources.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]

@@ -135,6 +135,10 @@ impl Printer {
     pub fn list<T: Serialize>(&mut self, list: &List<'_, T>) -> anyhow::Result<()> {
         let data = match self.format {
             Format::Json => self.json_document(&list.document())?,
+            Format::Jsonl => {
+                let lines = list.items.iter().map(|item| self.line(item));
+                lines.collect::<anyhow::Result<String>>()?
+            }
             _ => list.data(
                 self.format,
                 self.terminal.width,
@@ -177,7 +181,7 @@ impl Printer {
                 let schema = schema(command);
                 self.json_document(&Document { schema, item })?
             }
-            Format::Jsonl => json_line(item)?,
+            Format::Jsonl => self.line(item)?,
             Format::Ids => format!("{}\n", safe(id)),
             Format::Csv => {
                 return Err(CliError::usage(
@@ -194,10 +198,7 @@ impl Printer {
     /// Prints one object on its own line immediately. Commands use this for results that arrive one
     /// by one.
     pub fn json_line(&mut self, item: &impl Serialize) -> anyhow::Result<()> {
-        let line = match &self.query {
-            Some(query) => json_line(&query.of(item)?)?,
-            None => json_line(item)?,
-        };
+        let line = self.line(item)?;
         self.data(&line)
     }
 
@@ -266,6 +267,14 @@ impl Printer {
 
     pub fn error(&mut self, error: &CliError) {
         self.err(&error.render(self.format, self.terminal.stderr.colour));
+    }
+
+    /// Returns one object on its own line: with a query, the part that the query selects.
+    fn line(&self, item: &impl Serialize) -> anyhow::Result<String> {
+        match &self.query {
+            Some(query) => json_line(&query.of(item)?),
+            None => json_line(item),
+        }
     }
 
     fn json_document(&self, document: &impl Serialize) -> anyhow::Result<String> {

@@ -97,7 +97,7 @@ fn sources() -> Vec<CompletionCandidate> {
     let config = match file_of_sources(&context()) {
         Some(file) => std::fs::read_to_string(file)
             .ok()
-            .and_then(|text| Config::parse(&text).ok()),
+            .and_then(|text| Config::parse_for_dev(&text).ok()),
         None => Config::parse(EMBEDDED).ok(),
     };
     let sources = config.iter().flat_map(Config::sources);

@@ -1,6 +1,8 @@
 //! `dev`: runs the whole system on this machine.
 
 mod chaos;
+mod forward;
+mod kept;
 mod render;
 mod reset;
 mod secrets;
@@ -12,17 +14,20 @@ use std::time::Instant;
 
 use anyhow::Context;
 use futures::FutureExt;
-use local::{Options, Stack};
+use local::{Options, Stack, kept_secrets};
 use serde_json::json;
 use shared::inbox::ledger::Ledger;
 use shared::inbox::queue::Queue;
 use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
+use tokio::sync::watch;
 
 use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
+use crate::forward::Address;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Local;
+use crate::verbs::send::usual_source;
 use chaos::Broken;
 use render::Teller;
 use secrets::PREFIX;
@@ -33,11 +38,16 @@ const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
 pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let began = Instant::now();
+    let args = with_own_sources(args);
     check(&args)?;
+    let forward = args.forward.as_deref().map(forward::address).transpose()?;
     if let (true, Some(folder)) = (args.reset, &args.state) {
         reset::reset(folder, out)?;
     }
-    let secrets = DemoSecrets::random()?;
+    let secrets = match &args.state {
+        Some(folder) => DemoSecrets::random()?.or_kept(kept_secrets(folder)?),
+        None => DemoSecrets::random()?,
+    };
     let stand_ins = match args.chaos {
         Some(_) => StandIns::in_trouble(&secrets)?,
         None => StandIns::start(&secrets, 0, 0)?,
@@ -45,17 +55,18 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     let downstream = &stand_ins.downstream;
     let broken = args.chaos.map(|what| Broken::new(what, downstream));
     let broken = broken.transpose()?;
-    let files = Files::write(&args, &stand_ins)?;
+    let files = Files::write(&args, &stand_ins, forward.as_ref())?;
     let stack = start(&args, &files, broken.as_ref()).await?;
-    let config = config(&files.sources)?;
+    let config = config(&files.functions)?;
     secrets::put(&stack, &secrets, &config, args.sources.is_some()).await?;
     let local = Local::of(&stack, &files.sources)?;
+    let changes = stack.secret_changes();
     let announced = local.announce()?;
     let mut told = Teller {
         out,
         took: began.elapsed(),
     };
-    told.ready(&local, &args, &stack)?;
+    told.ready(&local, &args, forward.as_ref(), &stack)?;
 
     let mut exit = Exit::Done;
     if args.demo {
@@ -63,9 +74,11 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         exit = Box::pin(demo).await?;
     }
     if !args.once {
-        match args.chaos {
-            Some(what) => told.chaos(what)?,
-            None => told.staying()?,
+        if let Some(what) = args.chaos {
+            told.chaos(what)?;
+        } else {
+            let own = args.sources.as_ref().and_then(|_| usual_source(&config));
+            told.staying(own)?;
         }
         let stay = Stay {
             stack: &stack,
@@ -73,11 +86,36 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
             config: &config,
             downstream,
         };
-        Box::pin(stay.until_stopped(broken, &mut told)).await?;
+        tokio::select! {
+            ended = Box::pin(stay.until_stopped(broken, &mut told)) => ended?,
+            failed = refreshes(&stack, changes) => failed?,
+        }
     }
     drop(announced);
     stack.stop().await;
     Ok(exit)
+}
+
+/// Uses the sources file that `init` writes, unless the arguments select other sources.
+fn with_own_sources(mut args: DevArgs) -> DevArgs {
+    let own = Path::new("sources.toml");
+    let selects = args.sources.is_some() || args.demo || args.chaos.is_some();
+    // If this folder is the state folder, `dev` has written the file itself.
+    let kept = args.state.as_ref().map(|folder| folder.join(own));
+    let kept = kept.and_then(|file| file.canonicalize().ok());
+    let is_own = own.canonicalize().is_ok_and(|own| Some(own) != kept);
+    if !selects && is_own {
+        args.sources = Some(own.to_owned());
+    }
+    args
+}
+
+/// Lets the functions read their secrets again after each change. Ends only with an error.
+async fn refreshes(stack: &Stack, mut changes: watch::Receiver<u64>) -> anyhow::Result<()> {
+    while changes.changed().await.is_ok() {
+        stack.refresh_functions()?;
+    }
+    std::future::pending().await
 }
 
 fn check(args: &DevArgs) -> anyhow::Result<()> {
@@ -106,7 +144,7 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
     let stack = Stack::start(Options {
         state: args.state.clone(),
         port: args.port,
-        sources_file: Some(files.sources.clone()),
+        sources_file: Some(files.functions.clone()),
         // With a prefix, sources with `secret_store = "secrets-manager"` also work locally. The
         // sweep runs every minute, because a developer waits for its result.
         parameters: [
@@ -129,7 +167,7 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
 fn config(sources: &Path) -> anyhow::Result<Config> {
     let file = sources.display();
     let text = std::fs::read_to_string(sources).with_context(|| format!("read {file}"))?;
-    Ok(Config::parse(&text).map_err(|error| {
+    Ok(Config::parse_for_dev(&text).map_err(|error| {
         let message = format!("{file} is invalid: {error:#}");
         CliError::new("sources.invalid", Exit::No, message)
     })?)
@@ -155,11 +193,18 @@ fn port_taken(error: anyhow::Error, port: u16) -> anyhow::Error {
 /// The files that the stack reads. `dev` writes them to the state folder, or to `.mitt`.
 struct Files {
     template: PathBuf,
+    /// The file that commands show and edit.
     sources: PathBuf,
+    /// The file that the functions read: the same, or a copy with other destinations.
+    functions: PathBuf,
 }
 
 impl Files {
-    fn write(args: &DevArgs, stand_ins: &StandIns) -> anyhow::Result<Self> {
+    fn write(
+        args: &DevArgs,
+        stand_ins: &StandIns,
+        forward: Option<&Address>,
+    ) -> anyhow::Result<Self> {
         let folder = args.state.clone().unwrap_or_else(|| PathBuf::from(".mitt"));
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("create the folder {}", folder.display()))?;
@@ -169,17 +214,31 @@ impl Files {
             path.canonicalize()
                 .with_context(|| format!("find {}", path.display()))
         };
+        let sources = match (&args.sources, &args.state) {
+            (Some(path), _) => path
+                .canonicalize()
+                .with_context(|| format!("find {}", path.display()))?,
+            (None, _) if args.chaos.is_some() => written("chaos-sources.toml", &stand_ins.sources)?,
+            (None, Some(_)) => {
+                let file = folder.join("sources.toml");
+                let text = kept::sources(&folder, &file, stand_ins, args.reset)?;
+                written("sources.toml", &text)?
+            }
+            (None, None) => written("sources.toml", &stand_ins.sources)?,
+        };
+        config(&sources)?;
+        let text = std::fs::read_to_string(&sources)
+            .with_context(|| format!("read {}", sources.display()))?;
         Ok(Self {
             template: match &args.template {
                 Some(path) => path.clone(),
                 None => written("template.yaml", TEMPLATE)?,
             },
-            sources: match &args.sources {
-                Some(path) => path
-                    .canonicalize()
-                    .with_context(|| format!("find {}", path.display()))?,
-                None => written("sources.toml", &stand_ins.sources)?,
+            functions: match forward::for_functions(&text, forward)? {
+                Some(text) => written("functions-sources.toml", &text)?,
+                None => sources.clone(),
             },
+            sources,
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::cli::{DoctorArgs, Global};
 use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
+pub(super) use sources::secrets as wanted_secrets;
 
 pub(super) async fn doctor(
     args: DoctorArgs,

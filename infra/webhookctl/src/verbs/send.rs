@@ -11,6 +11,7 @@ mod render;
 mod sample;
 mod tamper;
 pub(in crate::verbs) mod target;
+mod watch;
 
 use std::path::Path;
 
@@ -24,6 +25,7 @@ pub(super) use canary::{Canary, canary};
 use render::Words;
 pub(super) use sample::{Sent, sample, usual_source};
 use target::Target;
+use watch::Watch;
 
 /// The result of one webhook.
 #[derive(Default, Serialize)]
@@ -77,6 +79,8 @@ pub(super) async fn send(
         tamper::check(tamper, &target)?;
     }
     let given = body::given(&args)?;
+    let mut note = body::no_sample(&target, &args);
+    let watch = Watch::new(args.wait, out);
     let http = post::client(&target.url)?;
     let words = Words::new(&target, args.tamper);
     let mut exit = Exit::Done;
@@ -86,13 +90,16 @@ pub(super) async fn send(
             pace.tick().await;
         }
         let draft = body::draft(&target, &args, given.as_ref())?;
+        if let Some(note) = note.take() {
+            out.say(&note);
+        }
         let signed = sign(&target, &draft, args.tamper)?;
         if args.curl {
             out.text(&curl::command(&target.url_of(&signed), &signed))?;
             continue;
         }
         for _ in 0..=usize::from(args.duplicate) {
-            let told = post::post(&http, &target, &draft, &signed, args.wait).await?;
+            let told = post::post(&http, &target, &draft, &signed, &watch).await?;
             if args.wait && told.outcome.as_deref() != Some("done") {
                 exit = Exit::Partial;
             }

@@ -16,6 +16,7 @@ mod secret_input;
 mod secrets;
 mod show;
 mod test;
+mod to;
 mod traffic;
 mod upkeep;
 
@@ -29,7 +30,9 @@ use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 
 pub(in crate::verbs) use pause::Pause;
+pub(in crate::verbs) use rotate::next_slot;
 pub(in crate::verbs) use rotation::Rotation;
+pub(in crate::verbs) use secret_input::ask;
 
 pub(super) async fn run(
     command: SourcesCommand,
@@ -106,13 +109,10 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
 
 fn read(file: &Path) -> anyhow::Result<Config> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    Config::parse(&text).map_err(|error| {
-        CliError::new(
-            "sources.invalid",
-            Exit::No,
-            format!("{} is invalid: {error:#}", file.display()),
-        )
-        .tip("correct the line, and check again")
-        .into()
-    })
+    Config::parse_for_dev(&text).map_err(|error| invalid(file, &error).into())
+}
+
+fn invalid(file: &Path, error: &anyhow::Error) -> CliError {
+    let message = format!("{} is invalid: {error:#}", file.display());
+    CliError::new("sources.invalid", Exit::No, message).tip("correct the line, and check again")
 }

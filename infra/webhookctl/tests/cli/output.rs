@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
+use crate::support::folder::{Folder, words};
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -152,4 +153,17 @@ async fn a_client_without_credentials_says_so() {
 async fn an_answer_that_is_no_answer_shows_no_body() {
     let error = answered(500, "<html>payload</html>").await;
     assert_eq!(error.exit, Exit::Failed);
+}
+
+#[test]
+fn a_query_takes_its_part_of_each_line() -> anyhow::Result<()> {
+    let folder = Folder::new("query-lines")?;
+    let list = words("sources list -o jsonl --query source");
+    let out = folder.run(&list)?;
+    let text = String::from_utf8(out.stdout)?;
+    assert!(text.lines().any(|line| line == "\"stripe-main\""), "{text}");
+    let show = words("sources show stripe-main -o jsonl --query preset");
+    let out = folder.run(&show)?;
+    assert_eq!(String::from_utf8(out.stdout)?, "\"stripe\"\n");
+    Ok(())
 }

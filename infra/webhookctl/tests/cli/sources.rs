@@ -1,6 +1,6 @@
 //! `webhookctl sources` and `webhookctl send`, as a user runs them with and without a stack.
 
-use crate::support::folder::{Folder, stderr, words};
+use crate::support::folder::{Folder, stderr, told, words};
 use crate::support::world::Dev;
 use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
@@ -282,5 +282,36 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
 
     let list = folder.json(&["sources", "list"])?;
     assert_eq!(list["items"][0]["live_secrets"], 2);
+    Ok(())
+}
+
+#[test]
+fn a_type_without_a_sample_is_named_with_near_types() -> anyhow::Result<()> {
+    let folder = Folder::new("types")?;
+    let to = "http://127.0.0.1:9/";
+    let send = |kind: &str| -> anyhow::Result<std::process::Output> {
+        let line = ["send", "stripe", "--to", to, "--curl", "-t", kind];
+        let mut sent = folder.webhookctl(&[&line[..], &["--secret-from", "env:S"]].concat());
+        Ok(sent.env("S", "whsec_1").output()?)
+    };
+    let sent = send("charge.dispute.created")?;
+    assert!(sent.status.success(), "{}", told(&sent));
+    let said = stderr(&sent);
+    for words in [
+        "no sample of stripe charge.dispute.created",
+        "near it: charge.refunded",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    let sent = send("invoice.paid")?;
+    let said = stderr(&sent);
+    assert!(said.contains("samples of stripe: payment_intent"), "{said}");
+    let typo = send("charge.refundd")?;
+    assert_eq!(typo.status.code(), Some(2));
+    let said = stderr(&typo);
+    assert!(said.contains("did you mean 'charge.refunded'?"), "{said}");
+    assert!(!said.contains("near it"), "{said}");
+    let known = send("charge.refunded")?;
+    assert_eq!(stderr(&known), "");
     Ok(())
 }

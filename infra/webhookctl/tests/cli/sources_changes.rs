@@ -91,16 +91,20 @@ impl Folder {
 fn a_file_is_changed_by_one_source_without_an_inbox() -> anyhow::Result<()> {
     let folder = folder("file")?;
     let add = words("sources add pay --preset stripe --file sources.toml");
-    assert_eq!(folder.error(&add)?, (2, "sources.no_inbox".into()));
+    folder.write("given", "a secret of stripe")?;
+    let with_secret = [&add[..], &["--secret-from", "file:given"]].concat();
+    assert_eq!(folder.error(&with_secret)?, (2, "sources.no_inbox".into()));
     assert_eq!(folder.read("sources.toml")?, SOURCES, "nothing was written");
 
-    let added = folder.json(&[&add[..], &["--no-secret"]].concat())?;
+    let added = folder.json(&add)?;
     assert_eq!(added["schema"], "webhookctl/sources.add/v1");
     assert_eq!(added["url"], "https://<api>/in/pay");
+    let next = added["next"].as_str().context("what to do next")?;
+    assert!(next.contains("webhookctl secrets put pay"), "{next}");
     assert!(folder.read("sources.toml")?.starts_with(SOURCES));
     folder.json(&["sources", "check", "sources.toml"])?;
     let again = [&add[..], &["--no-secret"]].concat();
-    assert_eq!(folder.error(&again)?, (5, "sources.invalid".into()));
+    assert_eq!(folder.error(&again)?, (7, "sources.exists".into()));
     let typo = words("sources add x --preset strip --file sources.toml");
     assert_eq!(folder.error(&typo)?, (2, "sources.no_preset".into()));
 

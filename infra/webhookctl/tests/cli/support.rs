@@ -6,5 +6,6 @@
 pub(crate) mod folder;
 pub(crate) mod forward;
 pub(crate) mod log;
+pub(crate) mod receiver;
 pub(crate) mod stack;
 pub(crate) mod world;

@@ -379,3 +379,25 @@ async fn a_person_has_colours_and_tips_and_no_hidden_characters() {
     assert_eq!(raw.exit, Some(0), "{}", raw.text);
     assert!(raw.text.contains('\u{202e}'), "{}", raw.text);
 }
+
+#[tokio::test]
+async fn a_person_who_waits_sees_what_happens() {
+    let world = World::start("send-wait");
+    let ended = world
+        .at_terminal(&["send", "orders", "--wait"])
+        .ends()
+        .await;
+    assert_eq!(ended.exit, Some(0), "{}", ended.text);
+    for said in ["  sending to http://127.0.0.1:", "  answered 200 in "] {
+        assert!(ended.text.contains(said), "{}", ended.text);
+    }
+    for quiet in [&["-q"][..], &["-o", "json"]] {
+        let line = [&["send", "orders", "--wait"], quiet].concat();
+        let ended = world.at_terminal(&line).ends().await;
+        assert_eq!(ended.exit, Some(0), "{}", ended.text);
+        assert!(!ended.text.contains("sending to"), "{}", ended.text);
+    }
+    let line = ["send", "orders", "--wait"];
+    let piped = command(&world.folder, &line).output().unwrap();
+    assert_eq!(String::from_utf8(piped.stderr).unwrap(), "");
+}

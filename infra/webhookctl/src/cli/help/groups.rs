@@ -14,7 +14,17 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
         &["replay", "dlq", "quarantine", "reconcile", "erase"],
     ),
     ("Develop", &["dev", "send", "listen"]),
-    ("Set up", &["sources", "endpoint", "context", "completions"]),
+    (
+        "Set up",
+        &[
+            "init",
+            "sources",
+            "secrets",
+            "endpoint",
+            "context",
+            "completions",
+        ],
+    ),
 ];
 
 /// Returns the tree with this first page. The commands of the tree have the order of the page.

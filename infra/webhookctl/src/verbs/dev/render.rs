@@ -13,6 +13,7 @@ use super::chaos;
 use crate::cli::{Chaos, DevArgs};
 use crate::demo::Fate;
 use crate::demo::downstream::Seen;
+use crate::forward::Address;
 use crate::inspect::view;
 use crate::inspect::{EventRow, columns};
 use crate::output::column::short_id;
@@ -50,14 +51,21 @@ impl Teller<'_> {
         &mut self,
         local: &Local,
         args: &DevArgs,
+        forward: Option<&Address>,
         stack: &Stack,
     ) -> anyhow::Result<()> {
         let took = self.took;
+        let forward = forward.map(|to| to.url().trim_end_matches('/'));
         if self.out.format.is_json() {
-            return self.out.json_line(
-                &json!({"event": "ready", "url": local.url, "took_ms": took.as_millis()}),
-            );
+            let mut line = json!({"event": "ready", "url": local.url, "took_ms": took.as_millis()});
+            if let Some(to) = forward {
+                line["forward"] = json!(to);
+            }
+            return self.out.json_line(&line);
         }
+        let forward = forward.map_or_else(String::new, |to| {
+            format!("\x20 ➜ events    {to}/<path of the action>\n")
+        });
         let state = match &args.state {
             Some(folder) => format!(
                 "{}  kept for the next run; --reset deletes it",
@@ -71,6 +79,7 @@ impl Teller<'_> {
              \x20 ✓ catcher, processor, backup-sync the Lambda binaries, unchanged; logs in {}\n\
              \x20 Ready in {:.1}s\n\n\
              \x20 ➜ webhooks  {}/in/<source>\n\
+             {forward}\
              \x20 ➜ state     {state}\n\n",
             stack.folder().join("logs").display(),
             took.as_secs_f64(),
@@ -280,9 +289,19 @@ impl Teller<'_> {
         Ok(Exit::Done)
     }
 
-    pub(super) fn staying(&mut self) -> anyhow::Result<()> {
+    /// Prints what to try next. `own` is one of the user's sources, if `dev` runs these.
+    pub(super) fn staying(&mut self, own: Option<&str>) -> anyhow::Result<()> {
         if self.out.format.is_json() {
             return Ok(());
+        }
+        if let Some(source) = own {
+            return self.out.painted(&format!(
+                "\n  Now try, in another terminal:\n\
+                 \x20   webhookctl send {source} --wait\n\
+                 \x20   webhookctl inbox list\n\
+                 \x20   webhookctl secrets list\n\n\
+                 \x20 Ctrl-C stops it.\n",
+            ));
         }
         self.out.painted(
             "\n  Now try, in another terminal:\n\

@@ -26,7 +26,7 @@ struct Parameter {
 }
 
 /// Stores each secret where the functions read it. Generates missing secrets for the user's own
-/// sources, and does not replace existing secrets.
+/// sources, and does not replace existing secrets: the user may have set them.
 pub(super) async fn put(
     stack: &Stack,
     secrets: &DemoSecrets,
@@ -36,13 +36,7 @@ pub(super) async fn put(
     let wanted = if own {
         missing(stack, config).await?
     } else {
-        let all = secrets.iter().map(|(kind, name, value)| {
-            Ok(Parameter {
-                name: format!("{}/{name}", path(stack, kind)?),
-                value: value.to_owned(),
-            })
-        });
-        all.collect::<anyhow::Result<_>>()?
+        of_the_demo(stack, secrets).await?
     };
     let ssm = stack.clients().ssm;
     for Parameter { name, value } in wanted {
@@ -51,7 +45,7 @@ pub(super) async fn put(
             .name(format!("{name}/current"))
             .value(value)
             .r#type(ParameterType::SecureString)
-            .overwrite(!own);
+            .overwrite(false);
         let exists = PutParameterError::is_parameter_already_exists;
         match put.send().await {
             Err(error) if !error.as_service_error().is_some_and(exists) => {
@@ -63,6 +57,22 @@ pub(super) async fn put(
     Ok(())
 }
 
+/// Returns the secrets of the demo that the stack does not have yet.
+async fn of_the_demo(stack: &Stack, secrets: &DemoSecrets) -> anyhow::Result<Vec<Parameter>> {
+    let mut wanted = Vec::new();
+    for kind in ["ingress", "egress", "provider-api"] {
+        let path = path(stack, kind)?;
+        let kept = Secrets::new(stack.clients().ssm, path).all().await?;
+        let own = secrets.iter().filter(|(of, _, _)| *of == kind);
+        let missing = own.filter(|(_, name, _)| !kept.contains_key(*name));
+        wanted.extend(missing.map(|(_, name, value)| Parameter {
+            name: format!("{path}/{name}"),
+            value: value.to_owned(),
+        }));
+    }
+    Ok(wanted)
+}
+
 /// Returns new secrets for the sources and destinations that have none. If a source has its secret
 /// in Secrets Manager, this also stores the secret there.
 async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter>> {
@@ -71,6 +81,8 @@ async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter
         .with_managed(Managed::new(config.managed_secrets(), Some(PREFIX)))
         .all()
         .await?;
+    let egress = path(stack, "egress")?;
+    let signing = Secrets::new(stack.clients().ssm, egress).all().await?;
     let mut wanted = Vec::new();
     let mut want = |name: String, value: String| wanted.push(Parameter { name, value });
     for source in config.sources() {
@@ -87,9 +99,11 @@ async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter
             }
         }
         for action in &source.actions {
-            if let ActionKind::Http { secret, .. } = &action.kind {
+            if let ActionKind::Http { secret, .. } = &action.kind
+                && !signing.contains_key(secret)
+            {
                 let value = format!("whsec_{}", random_hex(16)?);
-                want(format!("{}/{secret}", path(stack, "egress")?), value);
+                want(format!("{egress}/{secret}"), value);
             }
         }
     }

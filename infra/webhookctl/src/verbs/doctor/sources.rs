@@ -84,7 +84,7 @@ async fn of(
 }
 
 /// Returns the secrets that the source requires.
-fn secrets(source: &Source) -> Vec<Wanted> {
+pub(in crate::verbs) fn secrets(source: &Source) -> Vec<Wanted> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
     let needed = scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret);

@@ -65,14 +65,14 @@ pub(super) fn given(args: &SendArgs) -> anyhow::Result<Option<Bytes>> {
     })
 }
 
-/// Checks the event type. A type that is similar to the type of a sample is a typo. Any other type
-/// is valid, and is sent with a generic body.
+/// Checks the event type. A type that is almost the type of a sample is a typo. Any other type is
+/// valid, and is sent with a generic body.
 fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
     let kinds = Sample::kinds(preset);
     if kinds.contains(&kind) {
         return Ok(());
     }
-    match nearest(kind, kinds.iter().copied()) {
+    match nearest(kind, kinds.iter().copied()).filter(|meant| is_typo(kind, meant)) {
         None => Ok(()),
         Some(meant) => Err(CliError::usage(
             "send.no_type",
@@ -81,6 +81,45 @@ fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
         .note(format!("samples: {}", kinds.join(", ")))
         .tip(format!("did you mean '{meant}'?"))),
     }
+}
+
+/// Two changed letters are a typo. Types of one object, such as `charge.failed` and
+/// `charge.refunded`, differ in more.
+fn is_typo(kind: &str, meant: &str) -> bool {
+    strsim::damerau_levenshtein(kind, meant) <= 2
+}
+
+/// Returns a note if the preset has no sample of the event type, so that the body is generic.
+pub(super) fn no_sample(target: &Target, args: &SendArgs) -> Option<String> {
+    let kind = args.event_type.as_deref()?;
+    let preset = &target.verifier.preset.id;
+    let own_body = args.data.is_some() || args.file.is_some();
+    let kinds = Sample::kinds(preset);
+    if own_body || kinds.contains(&kind) {
+        return None;
+    }
+    let near = near(kind, &kinds);
+    let samples = match (kinds.as_slice(), near.as_slice()) {
+        ([], _) => format!("{preset} has no samples"),
+        (kinds, []) => format!("samples of {preset}: {}", kinds.join(", ")),
+        (_, near) => format!("near it: {}", near.join(", ")),
+    };
+    Some(format!(
+        "no sample of {preset} {kind}: the body has only the fields that the preset needs; {samples}"
+    ))
+}
+
+/// Returns the types that share a word with this type, such as `charge.refunded` with
+/// `charge.failed`.
+fn near<'k>(kind: &str, kinds: &[&'k str]) -> Vec<&'k str> {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        let words = words.filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let own = words(kind);
+    let shares = |known: &&&str| words(known).iter().any(|word| own.contains(word));
+    kinds.iter().filter(shares).copied().collect()
 }
 
 fn change(draft: &mut Draft, assignment: &Assignment, what: &str) -> anyhow::Result<()> {
@@ -209,6 +248,19 @@ mod tests {
         for bad in ["data.object.amount.deep", "items.1", "items.x"] {
             assert!(set(&mut body(), &assign(true, bad), "x").is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn types_that_share_a_word_are_near() {
+        let kinds = ["payment_intent.succeeded", "charge.refunded"];
+        assert_eq!(near("charge.failed", &kinds), ["charge.refunded"]);
+        assert_eq!(
+            near("Payment.created", &kinds),
+            ["payment_intent.succeeded"]
+        );
+        assert!(near("invoice.paid", &kinds).is_empty());
+        assert!(is_typo("charge.refundd", "charge.refunded"));
+        assert!(!is_typo("charge.failed", "charge.refunded"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use shared::webhook::sign::{Means, means};
 
 use super::post;
 use super::target::{Target, as_received, signed_url};
+use super::watch::Watch;
 use crate::output::CliError;
 use crate::samples::{self, Signer};
 use crate::target::Deployment;
@@ -70,7 +71,7 @@ pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow:
     };
     let signed = super::sign(&target, &draft, None)?;
     let http = shared::aws::outbound::unguarded(Duration::from_secs(35))?;
-    let told = post::post(&http, &target, &draft, &signed, true).await?;
+    let told = post::post(&http, &target, &draft, &signed, &Watch::silent()).await?;
     Ok(Canary {
         url: told.url,
         status: told.status,

@@ -4,6 +4,7 @@ use shared::base::clock::UnixMillis;
 
 use super::render::Words;
 use super::target::Target;
+use super::watch::Watch;
 use super::{body, curl, key, post};
 use crate::audit::Change;
 use crate::cli::{Global, SendArgs};
@@ -48,7 +49,14 @@ pub(super) async fn again(
     }
     let (draft, _) = stored.unsigned(way.target.scheme()?);
     let http = post::client(&way.target.url)?;
-    let mut told = post::post(&http, &way.target, &draft, &signed, args.wait).await?;
+    let mut told = post::post(
+        &http,
+        &way.target,
+        &draft,
+        &signed,
+        &Watch::new(args.wait, out),
+    )
+    .await?;
     let when = age(stored.row.received_at.0, UnixMillis::now().0);
     told.note = format!(" (stored {when} ago in {})", inbox.name);
     told.event = Some(id);

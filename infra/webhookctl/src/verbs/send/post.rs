@@ -8,6 +8,7 @@ use shared::webhook::event::{EventKey, Sha};
 
 use super::Told;
 use super::target::Target;
+use super::watch::Watch;
 use crate::forward::Address;
 use crate::output::time::HOUR_MS;
 use crate::output::{CliError, Exit};
@@ -26,14 +27,16 @@ pub(super) async fn post(
     target: &Target,
     draft: &Draft,
     signed: &Signed,
-    wait: bool,
+    watch: &Watch,
 ) -> anyhow::Result<Told> {
     let (since, began) = (UnixMillis::now(), Instant::now());
+    watch.sends(&target.url);
     let mut told = deliver(http, target, draft, signed).await?;
+    watch.answered(told.status, told.took_ms);
     if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
         && let Some(key) = target.event_key(signed)
     {
-        follow(inbox, &key, since, wait, &mut told).await?;
+        follow(inbox, &key, since, watch, &mut told).await?;
         told.outcome_ms = Some(began.elapsed().as_millis());
     }
     if let (Some(inbox), 401) = (&target.inbox, told.status) {
@@ -123,10 +126,13 @@ async fn follow(
     inbox: &Deployment,
     key: &EventKey,
     since: UnixMillis,
-    wait: bool,
+    watch: &Watch,
     told: &mut Told,
 ) -> anyhow::Result<()> {
-    let enough = |row: &Row| !wait || !row.is_open();
+    let enough = |row: &Row| {
+        watch.sees(row);
+        !watch.waits || !row.is_open()
+    };
     let row = reached(inbox, key, since, PATIENCE, enough).await?;
     let Some(row) = row.filter(enough) else {
         return Err(CliError::new(

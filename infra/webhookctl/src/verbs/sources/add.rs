@@ -12,6 +12,7 @@ use shared::webhook::preset::{Preset, Scheme};
 
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
+use super::to::To;
 use super::{api_url, named};
 use crate::audit::Change;
 use crate::cli::{Global, SourcesAddArgs, Store};
@@ -31,6 +32,12 @@ struct Added {
     /// The full name of the stored secret.
     secret: Option<String>,
     fingerprint: Option<String>,
+    /// The URL of the destination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    /// The name of the secret that signs the requests to the destination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress_secret: Option<String>,
     /// What the operator must do next before the source can receive webhooks.
     next: String,
 }
@@ -47,17 +54,21 @@ pub(super) async fn add(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     check_preset(&args.preset)?;
+    let to = args.to.as_deref();
+    let to = to.map(|url| To::parse(url, &args.source)).transpose()?;
     let local = running(global)?;
     let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
-    let (text, config) = file.with(&block(&args))?;
+    file.has_no(&args.source)?;
+    let (text, config) = file.with(&block(&args, to.as_ref()))?;
     let source = config
         .source(&args.source)
         .context("find the added source")?;
     let scheme = scheme_of(source)?;
     let needed = !args.no_secret && scheme.needs_secret();
-    let place = match (needed, named(global)?) {
-        (false, false) => None,
+    // Without an inbox and a secret, only the file changes. `later` tells how to go on.
+    let place = match (needed && args.new_secret.is_given(), named(global)?) {
         (true, false) => return Err(nowhere().into()),
+        (false, false) => None,
         (_, true) => Some(Place::open(&args, global, &config)?),
     };
     let stored = match &place {
@@ -84,10 +95,18 @@ pub(super) async fn add(
         url: format!("{}/in/{}", api_url(inbox, &args.api_at), source.name),
         secret: both.map(|(place, stored)| place.full_name(source, stored.secret().slot())),
         fingerprint: stored.as_ref().map(|stored| stored.secret().fingerprint()),
-        next: next(local.is_some()),
+        to: to.as_ref().map(|to| to.url.to_owned()),
+        egress_secret: to.as_ref().map(|to| to.secret.to_owned()),
+        next: match &place {
+            Some(_) => next(local.is_some()),
+            None => later(source, needed, to.as_ref()),
+        },
     };
     let text = told(&added, source, stored.as_ref());
     out.document("sources.add", &added, &added.source, &text)?;
+    if to.as_ref().is_some_and(To::is_here) {
+        out.say(HERE);
+    }
     out.say(&added.next);
     out.tip(&format!(
         "then run `webhookctl sources test {}`",
@@ -96,7 +115,12 @@ pub(super) async fn add(
     Ok(Exit::Done)
 }
 
-fn block(args: &SourcesAddArgs) -> Block<'_> {
+/// The warning about a destination on this machine.
+const HERE: &str = "warning: the destination is on this machine: only `dev` accepts it, and a \
+                    deployment rejects the file. Use the public URL of your service, and receive \
+                    its events here with `webhookctl dev --forward :PORT`.";
+
+fn block<'b>(args: &'b SourcesAddArgs, to: Option<&'b To<'b>>) -> Block<'b> {
     let params = args.param.iter();
     Block {
         name: &args.source,
@@ -109,6 +133,7 @@ fn block(args: &SourcesAddArgs) -> Block<'_> {
             Store::ParameterStore => "parameter-store",
             Store::SecretsManager => "secrets-manager",
         }),
+        to,
     }
 }
 
@@ -224,6 +249,30 @@ pub(super) fn next(local: bool) -> String {
     }
 }
 
+/// Returns what to do next if no inbox is selected: only the file was changed.
+fn later(source: &Source, needs_secret: bool, to: Option<&To<'_>>) -> String {
+    let name = &source.name;
+    let mut text = match to {
+        Some(_) => {
+            "Try it here: `webhookctl dev --forward :3000` runs the source on this machine, \
+                    and sends its events to port 3000."
+                .to_owned()
+        }
+        None => "Try it here: `webhookctl dev` runs the source on this machine.".to_owned(),
+    };
+    let ingress = needs_secret.then(|| format!("`webhookctl secrets put {}`", source.secret));
+    let egress = to.map(|_| format!("`webhookctl secrets put {name} --egress`"));
+    let commands: Vec<String> = ingress.into_iter().chain(egress).collect();
+    if !commands.is_empty() {
+        let commands = commands.join(" and ");
+        let _ = write!(
+            text,
+            " In a deployment, store the secrets first: {commands}."
+        );
+    }
+    text
+}
+
 fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     let mut text = String::new();
     if let (Some(name), Some(print), Some(stored)) = (&added.secret, &added.fingerprint, stored) {
@@ -233,7 +282,14 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
         };
         let _ = writeln!(text, "  ✓ {said}  {name}   {print}");
     }
-    let _ = write!(text, "  ✓ source written    {}\n\n", added.file);
+    let _ = writeln!(text, "  ✓ source written    {}", added.file);
+    if let (Some(to), Some(secret)) = (&added.to, &added.egress_secret) {
+        let _ = writeln!(
+            text,
+            "  ✓ sends events to   {to}, signed with the secret {secret}"
+        );
+    }
+    text.push('\n');
     let preset = &source.verifier.preset;
     let _ = writeln!(text, "Paste these at {} ({})", preset.name, preset.docs);
     let mut facts = Facts::default();

@@ -1,15 +1,18 @@
 //! `sources check`: checks a sources file.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
+use anyhow::Context as _;
 use serde::Serialize;
-use shared::sources::Source;
+use shared::sources::{ActionKind, Config, Source, is_on_this_machine};
 use shared::webhook::event::Proven;
 use shared::webhook::preset::{Kind, Scheme};
 
-use super::read;
+use super::file::usual;
+use super::{invalid, read};
 use crate::cli::SourcesCheckArgs;
-use crate::output::{Exit, Printer};
+use crate::output::{CliError, Exit, Printer};
 
 #[derive(Serialize)]
 struct Checked {
@@ -29,10 +32,16 @@ struct Warning {
 /// Checks a sources file. If the file is invalid, the exit code is 5. A warning does not change the
 /// exit code.
 pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
-    let file = args.file.display().to_string();
-    let config = read(&args.file)?;
+    let path = args.file.clone().unwrap_or_else(usual);
+    let file = path.display().to_string();
+    let config = read(&path)?;
+    let here: Vec<Warning> = config.sources().flat_map(on_this_machine).collect();
+    if here.is_empty() {
+        fits_a_deployment(&path)?;
+    }
     let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
-    let warnings: Vec<Warning> = config.sources().filter_map(warning).collect();
+    let warnings = config.sources().filter_map(warning).chain(here);
+    let warnings: Vec<Warning> = warnings.collect();
     let mut text = format!(
         "{file} is valid: {} (configuration {})\n",
         sources.join(", "),
@@ -49,6 +58,34 @@ pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Resul
     };
     out.document("sources.check", &checked, &file, &text)?;
     Ok(Exit::Done)
+}
+
+/// Checks the file as a deployment does. [`read`] also accepts what only `dev` can reach.
+fn fits_a_deployment(path: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("read {}", path.display()))?;
+    let checked = Config::parse(&text).map_err(|error| invalid(path, &error));
+    checked.map(drop).map_err(CliError::into)
+}
+
+/// Returns a warning for each destination on this machine. `dev` accepts it, and a deployment
+/// rejects the file.
+fn on_this_machine(source: &Source) -> Vec<Warning> {
+    let actions = source.actions.iter();
+    let here = actions.filter(|action| match &action.kind {
+        ActionKind::Http { url, .. } => is_on_this_machine(url),
+        _ => false,
+    });
+    here.map(|action| Warning {
+        source: source.name.clone(),
+        message: format!(
+            "action {}: the url is on this machine: only `webhookctl dev` accepts it, and a \
+             deployment rejects the file. Use the public URL of your service, and receive its \
+             events here with `webhookctl dev --forward :PORT`",
+            action.name
+        ),
+    })
+    .collect()
 }
 
 fn warning(source: &Source) -> Option<Warning> {

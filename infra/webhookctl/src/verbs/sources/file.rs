@@ -8,12 +8,26 @@ use shared::base::toml_error::refusal;
 use shared::sources::Config;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, value};
 
+use super::to::To;
 use crate::files;
 use crate::output::{CliError, Exit};
 use crate::target::Local;
 
+/// The path of the sources file that `init` writes.
+const OWN: &str = "sources.toml";
+
 /// The path of the sources file in a checkout.
 const USUAL: &str = "infra/sources.toml";
+
+/// Returns the sources file of this folder: the file that `init` writes, or that of the checkout.
+pub(super) fn usual() -> PathBuf {
+    let own = PathBuf::from(OWN);
+    if own.exists() {
+        own
+    } else {
+        PathBuf::from(USUAL)
+    }
+}
 
 /// A sources file and its content.
 pub(super) struct SourcesFile {
@@ -29,6 +43,8 @@ pub(super) struct Block<'b> {
     pub(super) params: Vec<(&'b str, &'b str)>,
     /// The value of `secret_store`.
     pub(super) secret_store: Option<&'b str>,
+    /// The destination; `None` only stores the events.
+    pub(super) to: Option<&'b To<'b>>,
 }
 
 impl SourcesFile {
@@ -38,21 +54,28 @@ impl SourcesFile {
         let path = match (named, local) {
             (Some(path), _) => path.to_owned(),
             (None, Some(local)) => local.sources.clone(),
-            (None, None) => PathBuf::from(USUAL),
+            (None, None) => usual(),
         };
         let text = std::fs::read_to_string(&path).map_err(|error| {
             CliError::failed(
                 "sources.no_file",
                 format!("{} cannot be read: {error}", path.display()),
             )
-            .tip("run the command in the folder of the sources file, or pass --file FILE")
+            .tip(
+                "run the command in the folder of the sources file, pass --file FILE, or create a \
+                 file with `webhookctl init`",
+            )
         })?;
         Ok(Self { path, text })
     }
 
     /// Returns the text with the new source at its end, and the configuration of this text.
     pub(super) fn with(&self, block: &Block<'_>) -> anyhow::Result<(String, Config)> {
-        let mut text = self.text.clone();
+        let allowed = match block.to {
+            Some(to) => to.allowed_in(&self.text),
+            None => Some(self.text.clone()),
+        };
+        let mut text = allowed.ok_or_else(|| self.by_hand())?;
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -60,6 +83,21 @@ impl SourcesFile {
         text += &block.document().to_string();
         let config = self.checked(&text)?;
         Ok((text, config))
+    }
+
+    /// Returns an error if the file already has a source of this name.
+    pub(super) fn has_no(&self, name: &str) -> Result<(), CliError> {
+        let known = Config::parse_for_dev(&self.text).ok();
+        if known.is_none_or(|config| config.source(name).is_none()) {
+            return Ok(());
+        }
+        let file = self.path.display();
+        Err(CliError::refused(
+            "sources.exists",
+            format!("{file} already has a source {name}; nothing was changed"),
+        )
+        .note(format!("to change the source, edit {file}"))
+        .tip(format!("webhookctl sources show {name} --file {file}")))
     }
 
     /// Returns the text without a source.
@@ -100,7 +138,7 @@ impl SourcesFile {
     }
 
     fn checked(&self, text: &str) -> Result<Config, CliError> {
-        Config::parse(text).map_err(|error| {
+        Config::parse_for_dev(text).map_err(|error| {
             CliError::new(
                 "sources.invalid",
                 Exit::No,
@@ -125,9 +163,11 @@ impl SourcesFile {
 impl Block<'_> {
     /// Returns the source as TOML text of its own.
     fn document(&self) -> DocumentMut {
-        let mut keep = Table::new();
-        keep["kind"] = value("keep");
-        keep.decor_mut().set_prefix("");
+        let mut action = match self.to {
+            Some(to) => to.action(),
+            None => Table::from_iter([("kind", value("keep"))]),
+        };
+        action.decor_mut().set_prefix("");
         let mut source = Table::new();
         source["name"] = value(self.name);
         source["preset"] = value(self.preset);
@@ -140,7 +180,7 @@ impl Block<'_> {
         if !self.params.is_empty() {
             source["params"] = value(self.params.iter().copied().collect::<InlineTable>());
         }
-        source["action"] = Item::ArrayOfTables([keep].into_iter().collect());
+        source["action"] = Item::ArrayOfTables([action].into_iter().collect());
         let mut document = DocumentMut::new();
         document["source"] = Item::ArrayOfTables([source].into_iter().collect::<ArrayOfTables>());
         document
@@ -238,6 +278,7 @@ allow_hosts = []
             variant: None,
             params: Vec::new(),
             secret_store: None,
+            to: None,
         }
     }
 

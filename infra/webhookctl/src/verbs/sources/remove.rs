@@ -33,7 +33,7 @@ pub(super) async fn remove(
     let local = running(global)?;
     let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
     let text = file.without(&args.source)?;
-    let config = Config::parse(&file.text)?;
+    let config = Config::parse_for_dev(&file.text)?;
     let source = config.source(&args.source).context("find the source")?;
     confirmed(&args)?;
     let mut deleted = 0;

@@ -16,6 +16,7 @@ use crate::cli::{Global, SourcesRotateArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Deployment, ManagedSecret};
 use crate::verbs::quarantine::reach;
+pub(in crate::verbs) use begin::next_slot;
 use render::mismatch;
 
 /// A secret without its value, for output.

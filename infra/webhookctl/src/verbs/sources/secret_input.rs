@@ -73,7 +73,7 @@ pub(super) fn new_secret(
 /// Asks for the secret. The prompt changes the terminal settings, and by default Ctrl-C would end
 /// the process before they are restored. So this function handles Ctrl-C. tokio keeps the handler
 /// until the process ends, so a task ends the process on a later Ctrl-C.
-fn ask() -> anyhow::Result<String> {
+pub(in crate::verbs) fn ask() -> anyhow::Result<String> {
     let mut interrupted = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let typed = rpassword::prompt_password("Secret (hidden): ");
     if let Err(error) = &typed

@@ -177,7 +177,7 @@ fn is_called(secret: &Secret, label: &str) -> bool {
 }
 
 /// Returns the next slot. After one secret, this is `v2`, whatever the name of its slot.
-fn next_slot(live: &[Secret]) -> String {
+pub(in crate::verbs) fn next_slot(live: &[Secret]) -> String {
     let numbers = live.iter().filter_map(|secret| {
         let number = secret.slot().strip_prefix('v')?;
         number.parse::<u32>().ok()
