@@ -188,7 +188,7 @@ mod tests {
             there(&mut room, wanted(QueueName::Main, 1)),
             Some(QueueName::Main)
         );
-        // One of the waiting messages in either queue may belong to an old row.
+        // An old row may already have a message in one of the two queues, so it waits for both.
         for _ in 0..3 + BACKLOG_BATCH {
             assert_eq!(there(&mut room, wanted(QueueName::Backlog, 1)), None);
         }

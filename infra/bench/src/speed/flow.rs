@@ -15,8 +15,9 @@ use crate::speed::stats::percentile;
 use crate::speed::stores::Stores;
 use crate::speed::work::{catch, process};
 
-/// The number of events, and the interval at which one of them is sent a second time.
+/// The number of events.
 const EVENTS: u64 = 2_000;
+/// Every tenth event is sent a second time.
 const EVERY: u64 = 10;
 
 /// The number of webhooks that are each sent only after the previous one had its effect.

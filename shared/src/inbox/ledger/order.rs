@@ -61,12 +61,12 @@ impl Ledger {
     }
 }
 
-/// The order of the events of one entity: lock, newest version and order entries.
+/// Keeps the events of one entity in order with a lock, the newest version and order entries.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityOrder<'l>(&'l Ledger);
 
 impl Ledger {
-    /// The order of the events of one entity: lock, newest version and order entries.
+    /// Returns the operations that keep the events of one entity in order.
     pub fn entities(&self) -> EntityOrder<'_> {
         EntityOrder(self)
     }

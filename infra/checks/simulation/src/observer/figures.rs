@@ -15,7 +15,7 @@ pub struct Figures {
     pub double_outcomes: u64,
     /// Events that the destination carried out more than once.
     pub double_effects: u64,
-    /// Events that are done in the ledger but were never carried out.
+    /// Events that are done in the ledger, but that the destination never carried out.
     pub hollow: u64,
     /// Dead letters without a cause at the destination and without a crash.
     pub unexplained: u64,

@@ -1,4 +1,4 @@
-//! Groups the rejected requests of one source and one reason for a row of the list.
+//! Groups rejected requests by source and reason. Each group is one row of the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
