@@ -1,5 +1,6 @@
 //! Webhook verification and signing: pure functions that need neither AWS nor an async runtime.
 
+pub mod context;
 pub mod envelope;
 pub mod event;
 pub mod preset;

@@ -197,6 +197,7 @@ impl Processor {
         Work {
             row,
             body,
+            request: None,
             entity: None,
             effects,
             outbound: &self.outbound,

@@ -71,7 +71,7 @@ pub(crate) fn form_decode(text: &str) -> String {
 ///
 /// API Gateway joins repeated headers with commas (payload format 2.0); other front ends pass them
 /// one by one. Verification must give the same result for both.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {

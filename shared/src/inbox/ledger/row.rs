@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::{Item, OtherArrival, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
+use crate::webhook::context::Account;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
 pub use history::Moment;
 use history::{history, raw_history};
@@ -86,6 +87,7 @@ pub struct Row {
     pub provider: String,
     pub preset: String,
     pub delivery: Option<String>,
+    pub account: Option<Account>,
     pub proven: Proven,
     pub secret: Option<String>,
     pub config: String,
@@ -194,6 +196,7 @@ impl Row {
             provider: text("pvd").unwrap_or_default(),
             preset: text("pre").unwrap_or_default(),
             delivery: text("dlv"),
+            account: item::text(row, "acc").and_then(Account::parse),
             proven: item::text(row, "prv")
                 .and_then(Proven::parse)
                 .unwrap_or(Proven::Nothing),
