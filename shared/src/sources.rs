@@ -5,6 +5,7 @@
 
 mod action;
 mod address;
+mod context;
 mod duration;
 mod endpoint;
 mod filter;
@@ -32,7 +33,7 @@ use crate::base::toml_error::{self, NotAName, refusal};
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::is_fifo;
 pub use endpoint::{Endpoint, Subscriber};
-pub use filter::Filter;
+pub use filter::{Facts, Filter};
 use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};

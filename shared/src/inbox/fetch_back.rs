@@ -85,6 +85,7 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
     // not conflict.
     Event {
         content: state.content,
+        account: preset.account_of_fetched(&fetched.body),
         ..fetched
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{Forward, check_name, duration};
-use crate::webhook::preset::{Preset, Sync, SyncKind};
+use crate::webhook::preset::{FetchedAccount, Preset, Sync, SyncKind};
 
 /// The default overlap: how long before the cursor a run begins. A preset can set a longer one.
 const OVERLAP: Duration = Duration::from_secs(15 * 60);
@@ -26,6 +26,8 @@ pub struct SourceSync {
     pub missing: Missing,
     /// Skips events that the list reports as delivered.
     pub failed_only: bool,
+    /// The account of the events. `None` uses the JSON locations of the source or the preset.
+    pub account: Option<FetchedAccount>,
 }
 
 /// What the sync does with an event that never arrived.
@@ -55,6 +57,7 @@ pub(super) struct FileSync {
     missing: Missing,
     #[serde(default)]
     failed_only: bool,
+    account: Option<String>,
 }
 
 impl FileSync {
@@ -109,6 +112,11 @@ impl FileSync {
             overlap: parsed(self.overlap.as_deref(), own).context("overlap")?,
             missing: self.missing,
             failed_only: self.failed_only,
+            account: self
+                .account
+                .map(|text| FetchedAccount::parse(&text))
+                .transpose()
+                .context("account")?,
             list,
         })
     }

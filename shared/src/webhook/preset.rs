@@ -8,6 +8,7 @@
 //! A preset cannot change these rules of [`verify`](mod@crate::webhook::verify): comparisons take
 //! constant time, a request never chooses the variant, and an empty secret never matches.
 
+mod account;
 mod fetch;
 mod handshake;
 mod joins;
@@ -32,6 +33,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::json_path::{JsonPath, span};
 use crate::webhook::event::Sha;
 
+pub use account::{AccountAt, FetchedAccount, RequestSettings};
 pub use fetch::{Fetch, FetchAuth, State};
 pub(crate) use handshake::Json;
 pub use handshake::{Handshake, Reply};
@@ -91,6 +93,8 @@ pub struct Preset {
     /// The provider's objects that can be compared with local state.
     #[serde(default)]
     pub objects: Vec<Objects>,
+    #[serde(skip)]
+    pub settings: RequestSettings,
 }
 
 impl Preset {

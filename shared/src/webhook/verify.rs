@@ -8,6 +8,7 @@
 
 mod candidates;
 pub(crate) mod code;
+mod context;
 mod decode;
 mod event;
 mod explain;
@@ -31,6 +32,7 @@ use crate::webhook::preset::{
     Code, Fetch, Handshake, Kind, Location, Part, Preset, Reply, Scheme, Unreadable,
 };
 use crate::webhook::secret::Secret;
+pub use context::{reads_secret_in, reads_secret_in_query};
 pub use explain::{
     Compared, Explained, Message, NearMiss, Of, Other, Piece, Show, Steps, Time, Tried,
 };
@@ -174,12 +176,18 @@ impl Verifier {
     }
 
     /// Replaces the URL of a request with the public URL that the provider called, and keeps the
-    /// query as received. Behind a proxy, the catcher sees another host.
+    /// query, and the path behind the address of the source, as received. Behind a proxy, the catcher sees another host.
     #[must_use]
     pub fn at_public_url(&self, mut envelope: Envelope) -> Envelope {
         if let Some(public) = &self.trust.public_url {
             let query = envelope.url.find('?').map_or("", |at| &envelope.url[at..]);
-            envelope.url = format!("{public}{query}");
+            let tail = self.tail(&envelope);
+            let public = if tail.is_empty() {
+                public
+            } else {
+                public.trim_end_matches('/')
+            };
+            envelope.url = format!("{public}{tail}{query}");
         }
         envelope
     }

@@ -50,6 +50,7 @@ pub struct DlqRedriveArgs {
     /// dead letter. To run dead letters again, leave out --native.
     #[arg(long, conflicts_with_all = [
         "source", "event_type", "status", "since", "until", "error", "via", "attempts", "id", "where_",
+        "account", "header",
     ])]
     pub native: bool,
     /// Reason, for the audit log

@@ -32,7 +32,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
         // An unchanged epoch means no claim since: no worker holds it, and its state is the same.
         "epoch = :seen",
         &format!(
-            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, acc, rq, due{decided} \
              ADD epoch :one"
         ),
     )
