@@ -162,6 +162,9 @@ impl Event {
 /// The longest type, and the longest delivery id, in bytes.
 pub const LONGEST_NAME: usize = 128;
 
+/// The longest value of a header that a row stores, in bytes. A longer value is truncated.
+pub const LONGEST_STORED_HEADER: usize = 512;
+
 /// Truncates a text to at most `longest` bytes, at a character boundary.
 pub fn cut(text: &str, longest: usize) -> &str {
     let mut end = longest.min(text.len());

@@ -10,11 +10,10 @@ use super::Verifier;
 use super::prove::Proof;
 use crate::base::json_path::Alone;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
-use crate::webhook::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
+use crate::webhook::event::{
+    Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
+};
 use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
-
-/// The longest value of a stored header, in bytes.
-const LONGEST_HEADER: usize = 512;
 
 /// The limits for splitting a batch. Mitt stores a batch as one event if it has more items, or if
 /// the bodies of its items, each with the surrounding document, would be larger in total.
@@ -214,7 +213,7 @@ impl Verifier {
         for name in names {
             let values: Vec<&str> = headers.all(&name).collect();
             if !values.is_empty() {
-                let value = cut(&values.join(","), LONGEST_HEADER).to_owned();
+                let value = cut(&values.join(","), LONGEST_STORED_HEADER).to_owned();
                 kept.insert(name, value);
             }
         }
