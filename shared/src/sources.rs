@@ -18,9 +18,11 @@ mod rate;
 mod reconcile;
 mod retention;
 mod retry;
+mod signing;
 mod source;
 mod store;
 mod sync;
+pub mod url_template;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +38,7 @@ pub use filter::Filter;
 use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
+pub use signing::{Signing, Stale};
 use source::FileSource;
 pub use source::Source;
 pub use store::SecretStore;

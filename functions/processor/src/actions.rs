@@ -12,6 +12,7 @@ mod eventbridge;
 mod http;
 mod lambda;
 mod open_issue;
+mod request;
 mod sqs;
 mod step_functions;
 
@@ -27,7 +28,7 @@ use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
-use shared::sources::{Action, ActionKind};
+use shared::sources::{Action, ActionKind, Source};
 use shared::webhook::context::RequestContext;
 
 use crate::order::EntityHeaders;
@@ -40,8 +41,9 @@ pub(crate) struct Work<'w> {
     /// The exact bytes of the event, or the current state of its entity if the source fetches it.
     pub(crate) body: &'w Bytes,
     /// The request of the event. `None` if it was not kept, or if Mitt fetched the event.
-    #[expect(dead_code, reason = "the actions read it in a later commit")]
     pub(crate) request: Option<&'w RequestContext>,
+    /// The source of the event, if it is still configured.
+    pub(crate) source: Option<&'w Source>,
     /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,
     pub(crate) effects: &'w Effects<'w>,
@@ -63,8 +65,8 @@ impl Work<'_> {
         let name = &action.name;
         match &action.kind {
             ActionKind::Keep => Outcome::Done,
-            ActionKind::Http { url, secret, keys } => {
-                http::forward(self, name, url, secret, *keys).await
+            ActionKind::Http { url, signing, keys } => {
+                http::forward(self, name, url, signing, *keys).await
             }
             ActionKind::Lambda {
                 function,

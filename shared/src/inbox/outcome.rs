@@ -21,6 +21,9 @@ pub enum Outcome {
     Deferred { why: String, until: UnixMillis },
     /// The action failed, and a retry would fail again.
     Permanent { error: String },
+    /// The event does not make a request that the destination would accept, and a retry would not
+    /// change that. Nothing was sent. The reason is that of the dead letter.
+    Unsendable { reason: &'static str, error: String },
     /// The action may have succeeded, and a retry may repeat its effect: an operator or a check
     /// must decide.
     Unknown { error: String },
@@ -69,7 +72,7 @@ impl Outcome {
     fn weight(&self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Permanent { .. } => 1,
+            Self::Permanent { .. } | Self::Unsendable { .. } => 1,
             Self::Unknown { .. } => 2,
             Self::Deferred { .. } => 3,
             Self::Retry { .. } => 4,

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
-use super::{Forward, address, check_name, check_url};
+use super::signing::{FileSign, FileSigning, Signing, Stale};
+use super::{Forward, address, check_name, check_url, url_template};
 use crate::base::json_path::JsonPath;
 use crate::sources::policy::IdempotencySupport;
 
@@ -27,10 +28,11 @@ pub struct Action {
 pub enum ActionKind {
     /// Only stores the event.
     Keep,
-    /// Posts the event to a URL, signed as Standard Webhooks, with an `Idempotency-Key`.
+    /// Posts the event to a URL, signed as the setting says, with an `Idempotency-Key`.
     Http {
+        /// Its path and its query can have placeholders: see [`url_template`].
         url: String,
-        secret: String,
+        signing: Signing,
         keys: IdempotencySupport,
     },
     /// Invokes a Lambda function.
@@ -95,6 +97,10 @@ pub(super) struct FileAction {
     rate: Option<String>,
     url: Option<String>,
     secret: Option<String>,
+    sign: Option<FileSign>,
+    variant: Option<String>,
+    signed_url: Option<String>,
+    stale: Option<Stale>,
     keys: Option<FileKeys>,
     function: Option<String>,
     invocation: Option<Invocation>,
@@ -170,10 +176,14 @@ impl FileAction {
     /// Rejects a setting of another kind, because it would have no effect.
     fn fits_its_kind(&self) -> anyhow::Result<()> {
         use FileActionKind as Kind;
-        let settings: [(&str, bool, &[Kind]); 12] = [
+        let settings: [(&str, bool, &[Kind]); 16] = [
             ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
             ("url", self.url.is_some(), &[Kind::Http]),
             ("secret", self.secret.is_some(), &[Kind::Http]),
+            ("sign", self.sign.is_some(), &[Kind::Http]),
+            ("variant", self.variant.is_some(), &[Kind::Http]),
+            ("signed_url", self.signed_url.is_some(), &[Kind::Http]),
+            ("stale", self.stale.is_some(), &[Kind::Http]),
             ("keys", self.keys.is_some(), &[Kind::Http]),
             ("function", self.function.is_some(), &[Kind::Lambda]),
             ("invocation", self.invocation.is_some(), &[Kind::Lambda]),
@@ -263,16 +273,21 @@ impl FileAction {
 
     fn into_http(self, forward: &Forward) -> anyhow::Result<(ActionKind, Option<String>)> {
         let url = self.url.context("url is missing")?;
+        url_template::check(&url)?;
         check_url(&url, forward)?;
         let host = address::host(&url).to_ascii_lowercase();
-        let secret = self
-            .secret
-            .context("secret is missing: the name of the signing secret")?;
-        check_name("a secret's name", &secret)?;
+        let signing = FileSigning {
+            sign: self.sign,
+            secret: self.secret,
+            variant: self.variant,
+            signed_url: self.signed_url,
+            stale: self.stale,
+        };
+        let signing = signing.checked()?;
         let keys = self
             .keys
             .map_or(IdempotencySupport::Honoured, FileKeys::keys);
-        Ok((ActionKind::Http { url, secret, keys }, Some(host)))
+        Ok((ActionKind::Http { url, signing, keys }, Some(host)))
     }
 
     fn into_event_bridge(self, source: &str) -> anyhow::Result<(ActionKind, Option<String>)> {

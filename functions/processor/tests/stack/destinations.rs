@@ -3,6 +3,7 @@
 //! destinations are not delayed.
 
 mod server;
+mod signing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

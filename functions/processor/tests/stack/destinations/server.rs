@@ -75,6 +75,14 @@ impl Seen {
         self.headers[name].to_str().unwrap()
     }
 
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
