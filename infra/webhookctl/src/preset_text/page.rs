@@ -20,6 +20,10 @@ events, which are stored under the ids of the webhooks. `delivery log`: it lists
 attempts. `change cursor`: it lists only what has changed, which is stored as a separate event,
 `mitt.changed`.
 
+*Actions* lists the values of `sign` with which a [receiver](receivers.md) can verify the provider's
+signatures, and for how long an official SDK accepts a received one. `standard` and `none` are
+always possible.
+
 ";
 
 pub(crate) fn page() -> anyhow::Result<String> {
@@ -123,6 +127,7 @@ fn variant_lines(text: &mut String, variant: &Variant) {
         let _ = writeln!(text, "  - Left open: {}", cell(open));
     }
     let _ = writeln!(text, "  - Test webhooks are signed with: {}", variant.send);
+    let _ = writeln!(text, "  - Actions: `sign` = {}", variant.forward);
 }
 
 /// Escapes a text for a table cell.
