@@ -5,6 +5,7 @@
 //! operator if a repeat could apply the effect twice.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -29,6 +30,8 @@ pub enum Effect {
         error: String,
         /// The response is the stored one of an earlier call under the same key.
         replayed: bool,
+        /// The wait that the destination asked for.
+        after: Option<Duration>,
     },
 }
 
@@ -253,19 +256,15 @@ impl<'l> Effects<'l> {
                 self.note(name, EffectState::Not, keys, "");
                 outcome
             }
-            Effect::Failed { error, replayed }
-                if replayed || keys == IdempotencySupport::HonouredWithFailures =>
-            {
+            Effect::Failed {
+                error, replayed, ..
+            } if replayed || keys == IdempotencySupport::HonouredWithFailures => {
                 // Another call under this key would only return the same failure.
                 self.note(name, EffectState::Unknown, IdempotencySupport::Ignored, "");
                 Outcome::unknown(error)
             }
-            Effect::Unknown { error } | Effect::Failed { error, .. } => match keys {
-                IdempotencySupport::Honoured | IdempotencySupport::HonouredWithFailures => {
-                    Outcome::retry(error)
-                }
-                IdempotencySupport::Ignored => Outcome::unknown(error),
-            },
+            Effect::Unknown { error } => uncertain(keys, error, None),
+            Effect::Failed { error, after, .. } => uncertain(keys, error, after),
         }
     }
 
@@ -317,6 +316,16 @@ impl<'l> Effects<'l> {
             Some(version) => key(&format!("{name}@{version}")),
             None => key(name),
         }
+    }
+}
+
+/// The outcome of a call that may have had its effect.
+fn uncertain(keys: IdempotencySupport, error: String, after: Option<Duration>) -> Outcome {
+    match keys {
+        IdempotencySupport::Honoured | IdempotencySupport::HonouredWithFailures => {
+            Outcome::Retry { error, after }
+        }
+        IdempotencySupport::Ignored => Outcome::unknown(error),
     }
 }
 

@@ -468,6 +468,7 @@ fn failed(replayed: bool) -> Effect {
     Effect::Failed {
         error: "500".into(),
         replayed,
+        after: None,
     }
 }
 
