@@ -38,6 +38,30 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// so the limit is the same.
 const LARGEST_ANSWER: usize = crate::webhook::event::LARGEST_BODY;
 
+/// How much of a response of a destination is read, if the call succeeded and if it did not. Only
+/// the beginning of an error is kept.
+const LARGEST_OF_DESTINATION: Limits = Limits {
+    success: 64 * 1024,
+    error: 8 * 1024,
+};
+
+/// How much of a response is read, in bytes.
+#[derive(Clone, Copy)]
+struct Limits {
+    success: usize,
+    error: usize,
+}
+
+/// The header in which a destination tells its own id of a request, the usual ones first.
+const REQUEST_IDS: [&str; 6] = [
+    "x-request-id",
+    "x-amzn-requestid",
+    "x-amzn-trace-id",
+    "cf-ray",
+    "x-vercel-id",
+    "fly-request-id",
+];
+
 /// An HTTP client that calls only the addresses that its guard allows.
 #[derive(Clone)]
 pub struct Outbound {
@@ -107,8 +131,12 @@ pub struct Answer {
     pub link: Option<String>,
     /// The response is the stored response to an earlier request with the same idempotency key.
     pub replayed: bool,
-    /// At most 16 MiB; `None` for a larger body.
+    /// At most 16 MiB, or 64 KiB from a destination; `None` for a larger body. Of the error of a
+    /// destination, the first 8 KiB.
     pub body: Option<Bytes>,
+    pub content_type: Option<String>,
+    /// The host's own id of the request.
+    pub request_id: Option<String>,
 }
 
 /// Why there is no response. The texts contain the host and the cause, but no path and no content.
@@ -138,7 +166,8 @@ impl Outbound {
         }
     }
 
-    /// Posts a body.
+    /// Posts a body to a destination. Reads only the beginning of its answer, and then drops the
+    /// connection.
     pub async fn post(
         &self,
         url: &str,
@@ -148,8 +177,8 @@ impl Outbound {
     ) -> Result<Answer, SendError> {
         let url = self.target(url, &[])?;
         let request = self.client(&url)?.post(url);
-        self.send(request.headers(header_map(headers)?).body(body), now)
-            .await
+        let request = request.headers(header_map(headers)?).body(body);
+        self.send(request, now, LARGEST_OF_DESTINATION).await
     }
 
     /// Gets a resource. Encodes the query values.
@@ -162,7 +191,8 @@ impl Outbound {
     ) -> Result<Answer, SendError> {
         let url = self.target(url, query)?;
         let request = self.client(&url)?.get(url);
-        self.send(request.headers(header_map(headers)?), now).await
+        let request = request.headers(header_map(headers)?);
+        self.send(request, now, Limits::ANY).await
     }
 
     /// Sends any request.
@@ -179,7 +209,7 @@ impl Outbound {
         if let Some(body) = call.body {
             request = request.body(body);
         }
-        self.send(request, now).await
+        self.send(request, now, Limits::ANY).await
     }
 
     fn client(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
@@ -225,6 +255,7 @@ impl Outbound {
         &self,
         request: reqwest::RequestBuilder,
         now: UnixMillis,
+        limits: Limits,
     ) -> Result<Answer, SendError> {
         if let Some(inside) = &self.inside {
             return inside(request.build().map_err(trouble)?).await;
@@ -243,26 +274,49 @@ impl Outbound {
         let links = response.headers().get_all(LINK).iter();
         let links: Vec<&str> = links.filter_map(|value| value.to_str().ok()).collect();
         let link = (!links.is_empty()).then(|| links.join(", "));
-        let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(trouble)? {
-            if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Ok(Answer {
-                    status,
-                    retry_after,
-                    link,
-                    replayed,
-                    body: None,
-                });
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let text = |name: &str| {
+            let value = response.headers().get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        let content_type = text("content-type");
+        let request_id = REQUEST_IDS.iter().find_map(|name| text(name));
         Ok(Answer {
+            body: limits.read(&mut response).await?,
             status,
             retry_after,
             link,
             replayed,
-            body: Some(body.freeze()),
+            content_type,
+            request_id,
         })
+    }
+}
+
+impl Limits {
+    const ANY: Self = Self {
+        success: LARGEST_ANSWER,
+        error: LARGEST_ANSWER,
+    };
+
+    /// Reads the body; `None` if that of a success is too large. A smaller limit for errors cuts
+    /// their body.
+    async fn read(self, response: &mut reqwest::Response) -> Result<Option<Bytes>, SendError> {
+        let is_success = response.status().is_success();
+        let most = if is_success { self.success } else { self.error };
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(trouble)? {
+            let room = most - body.len();
+            if chunk.len() <= room {
+                body.extend_from_slice(&chunk);
+                continue;
+            }
+            if is_success || self.error == self.success {
+                return Ok(None);
+            }
+            body.extend_from_slice(&chunk[..room]);
+            break;
+        }
+        Ok(Some(body.freeze()))
     }
 }
 
