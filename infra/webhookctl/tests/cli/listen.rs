@@ -3,23 +3,18 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver as Channel, channel};
 use std::time::{Duration, Instant};
 
 use crate::support::folder::words;
 use crate::support::log::deeds;
+use crate::support::receiver::{OK, PATIENCE, Receiver};
 use crate::support::world::World;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use shared::aws::secrets::Secret;
-use shared::base::clock::UnixMillis;
-use shared::webhook::envelope::Envelope;
-use shared::webhook::preset::Preset;
-use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 const SOURCES: &str = r#"
 schema = 1
@@ -45,110 +40,6 @@ preset = "sendgrid"
 action = [{ kind = "keep" }]
 "#;
 
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A request that a local program received.
-struct Got {
-    path: String,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl Got {
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", String::as_str)
-    }
-
-    /// Returns whether the request passes the verification of a provider's request with this
-    /// secret.
-    fn verifies(&self, preset: &str, url: &str, secret: &str) -> bool {
-        let verifier = Verifier {
-            source: "s".into(),
-            preset: Preset::embedded(preset, &BTreeMap::new()).unwrap(),
-            variant: "default".into(),
-            trust: Trust::default(),
-            config: String::new(),
-        };
-        let headers = self.headers.iter();
-        let envelope = Envelope {
-            method: "POST".into(),
-            url: url.into(),
-            headers: headers
-                .map(|(name, value)| (name, value.as_str()))
-                .collect(),
-            body: self.body.clone().into(),
-            received_at: UnixMillis::now(),
-        };
-        let answer = verifier.verify(&envelope, &[Secret::new("s", secret)]);
-        matches!(answer, Ok(Arrival::Event(_)))
-    }
-}
-
-/// A local program that gives every request the same answer.
-struct App {
-    port: u16,
-    got: Receiver<Got>,
-}
-
-impl App {
-    fn start(answer: &'static str) -> anyhow::Result<Self> {
-        Self::at(0, answer)
-    }
-
-    fn at(port: u16, answer: &'static str) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", port))?;
-        let port = listener.local_addr()?.port();
-        let (tell, got) = channel();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let _ = serve(stream, answer, &tell);
-            }
-        });
-        Ok(Self { port, got })
-    }
-
-    fn next(&self) -> anyhow::Result<Got> {
-        self.got.recv_timeout(PATIENCE).context("a request arrives")
-    }
-
-    fn origin(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    fn url(&self) -> String {
-        format!("http://localhost:{}/hooks", self.port)
-    }
-}
-
-fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> anyhow::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let path = line.split(' ').nth(1).context("a path")?.to_owned();
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else {
-            break;
-        };
-        headers.insert(name.to_ascii_lowercase(), value.to_owned());
-    }
-    let length = headers.get("content-length").map_or("0", String::as_str);
-    let mut body = vec![0; length.parse()?];
-    reader.read_exact(&mut body)?;
-    // The request is passed to the test before the answer is sent, because the test may read it as
-    // soon as the answer arrives.
-    let _ = tell.send(Got {
-        path,
-        headers,
-        body,
-    });
-    stream.write_all(answer.as_bytes())?;
-    Ok(())
-}
-
-const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"ok\":true}";
 const SICK: &str =
     "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\nconnection: close\r\n\r\nsick";
 
@@ -180,22 +71,6 @@ impl World {
         })
     }
 
-    /// Returns a command for the same stack, as a deployment that the table name selects. `sts`
-    /// returns the caller's identity.
-    fn deployment(&self, sts: &App, arguments: &[&str]) -> Command {
-        let local = &self.local;
-        let mut command = self.webhookctl(&["--table", &local.table]);
-        command
-            .args(arguments)
-            .env("AWS_REGION", "us-east-1")
-            .env("AWS_ACCESS_KEY_ID", "test")
-            .env("AWS_SECRET_ACCESS_KEY", "test")
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &local.dynamodb)
-            .env("AWS_ENDPOINT_URL_S3", &local.s3)
-            .env("AWS_ENDPOINT_URL_STS", sts.origin());
-        command
-    }
-
     fn inspect(&self, id: &str) -> anyhow::Result<Value> {
         let output = self.run(&["inbox", "inspect", id, "-o", "json"])?;
         Ok(serde_json::from_slice(&output.stdout)?)
@@ -207,7 +82,7 @@ impl World {
     }
 }
 
-fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+fn lines(stream: impl std::io::Read + Send + 'static) -> Channel<String> {
     let (tell, told) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -219,8 +94,8 @@ fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
 
 struct Listening {
     child: Child,
-    lines: Receiver<String>,
-    talk: Receiver<String>,
+    lines: Channel<String>,
+    talk: Channel<String>,
 }
 
 impl Listening {
@@ -278,7 +153,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     let second = world.send(&["issues", "--file", "large.json"])?;
     let before = world.inspect(&first)?;
 
-    let app = App::start(OK)?;
+    let app = Receiver::start(OK)?;
     let port = app.port.to_string();
     let to = format!(":{port}/hooks?x=1");
     let listening =
@@ -300,13 +175,13 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
             .starts_with("t=")
     );
     let secret = world.secret("orders")?;
-    assert!(got.verifies("stripe", &app.url(), &secret));
-    assert!(!got.verifies("stripe", &app.url(), "another"));
+    assert!(got.verifies("stripe", &app.url(), &secret)?);
+    assert!(!got.verifies("stripe", &app.url(), "another")?);
 
     assert_eq!(listening.delivery()?["id"], second.as_str());
     let got = app.next()?;
     assert_eq!(got.body, large.as_bytes(), "a body from the bucket");
-    assert!(got.verifies("github", &app.url(), &world.secret("issues")?));
+    assert!(got.verifies("github", &app.url(), &world.secret("issues")?)?);
     assert_eq!(got.header("x-github-event"), "issues");
 
     listening.says("Signing orders again with a local secret")?;
@@ -316,7 +191,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
         (told["id"].as_str(), &told["phase"]),
         (Some(third.as_str()), &"live".into())
     );
-    assert!(app.next()?.verifies("stripe", &app.url(), &secret));
+    assert!(app.next()?.verifies("stripe", &app.url(), &secret)?);
 
     // The second listener prints a note about the first. Neither of them changes the inbox.
     let other = world.listen(&["-f", &port, "-s", "orders"])?;
@@ -365,7 +240,7 @@ fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<(
     world.send(&["orders", "-t", "payment_intent.succeeded"])?;
     let second = world.send(&["orders", "-t", "charge.refunded"])?;
 
-    let app = App::at(free, SICK)?;
+    let app = Receiver::at(free, SICK)?;
     for id in [&first, &second] {
         let told = listening.delivery()?;
         assert_eq!(
@@ -384,7 +259,7 @@ fn a_span_that_is_over_ends_the_listener() -> anyhow::Result<()> {
     let world = start("span")?;
     let first = world.send(&["orders"])?;
     world.send(&["issues"])?;
-    let app = App::start(OK)?;
+    let app = Receiver::start(OK)?;
     let port = app.port.to_string();
     let span = [
         "-f", &port, "--since", "1h", "--until", "0s", "--via", "webhook",
@@ -435,7 +310,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     let world = start("event")?;
     let body = "{\"id\":\"evt_7\", \"type\":\"invoice.paid\",\"data\":{\"amount\":5}}";
     let id = world.send(&["orders", "--data", body])?;
-    let app = App::start(OK)?;
+    let app = Receiver::start(OK)?;
     let url = app.url();
 
     let sent = world.run(&["send", "--event", &id[..16], "--to", &url])?;
@@ -456,7 +331,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     }
     let got = app.next()?;
     assert_eq!(got.body, body.as_bytes());
-    assert!(got.verifies("stripe", &url, &world.secret("orders")?));
+    assert!(got.verifies("stripe", &url, &world.secret("orders")?)?);
     assert!(
         got.header("x-webhookctl-original-signature")
             .starts_with("t=")
@@ -474,7 +349,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
         (&id.as_str().into(), &200.into())
     );
     let got = app.next()?;
-    assert!(got.verifies("stripe", &url, "whsec_mine"));
+    assert!(got.verifies("stripe", &url, "whsec_mine")?);
     let changed: Value = serde_json::from_slice(&got.body)?;
     assert_eq!(changed["data"]["amount"], 6);
     let typo = [
@@ -497,7 +372,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
 #[test]
 fn an_event_of_a_provider_with_a_key_is_signed_with_a_local_one() -> anyhow::Result<()> {
     let world = start("event-key")?;
-    let app = App::start(OK)?;
+    let app = Receiver::start(OK)?;
     let url = app.url();
     // The provider publishes a public key, so `send` signs with a local key pair and writes its
     // public key to a file.
@@ -509,7 +384,7 @@ fn an_event_of_a_provider_with_a_key_is_signed_with_a_local_one() -> anyhow::Res
         String::from_utf8_lossy(&sent.stderr)
     );
     let public = world.read(".mitt/listen/calls.pub")?;
-    assert!(app.next()?.verifies("sendgrid", &url, public.trim_end()));
+    assert!(app.next()?.verifies("sendgrid", &url, public.trim_end())?);
     Ok(())
 }
 
@@ -525,12 +400,12 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
     let large = format!("{{\"id\":\"evt_9\",\"noise\":\"{}\"}}", noise(200_000));
     world.write("large.json", &large)?;
     let id = world.send(&["stripe-main", "--file", "large.json"])?;
-    let (app, sts) = (App::start(OK)?, App::start(ALICE)?);
+    let (app, sts) = (Receiver::start(OK)?, Receiver::start(ALICE)?);
     let url = app.url();
     let bucket = world.local.bucket.clone();
 
     let event = ["send", "--event", &id, "--to", &url];
-    let without = world.deployment(&sts, &event).output()?;
+    let without = world.deployment(&sts.origin(), &event).output()?;
     let said = String::from_utf8(without.stderr)?;
     assert!(
         said.contains("--body-bucket") && without.status.code() == Some(1),
@@ -539,7 +414,7 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
     assert_eq!(deeds(&world.dynamodb(), &world.local.table).await?.len(), 0);
 
     let with = [&event[..], &["--body-bucket", &bucket]].concat();
-    let sent = world.deployment(&sts, &with).output()?;
+    let sent = world.deployment(&sts.origin(), &with).output()?;
     ensure!(
         sent.status.success(),
         "{}",
@@ -567,7 +442,7 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
     ];
     let lines = |more: &[&str]| -> anyhow::Result<Value> {
         let output = world
-            .deployment(&sts, &[&span[..], more].concat())
+            .deployment(&sts.origin(), &[&span[..], more].concat())
             .output()?;
         ensure!(
             output.status.success(),

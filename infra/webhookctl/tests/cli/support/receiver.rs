@@ -1,4 +1,4 @@
-//! A tiny program on this machine that receives events.
+//! A tiny program on this machine that receives requests and gives each the same answer.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,9 +13,10 @@ use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-const ACCEPTED: &[u8] = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+pub(crate) const OK: &str =
+    "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"ok\":true}";
 
 pub(crate) struct Receiver {
     pub(crate) port: u16,
@@ -26,18 +27,21 @@ pub(crate) struct Receiver {
 pub(crate) struct Got {
     pub(crate) path: String,
     headers: BTreeMap<String, String>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Receiver {
-    /// Starts a program that accepts each request.
-    pub(crate) fn start() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    pub(crate) fn start(answer: &'static str) -> anyhow::Result<Self> {
+        Self::at(0, answer)
+    }
+
+    pub(crate) fn at(port: u16, answer: &'static str) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
         let port = listener.local_addr()?.port();
         let (tell, got) = channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = serve(stream, &tell);
+                let _ = serve(stream, answer, &tell);
             }
         });
         Ok(Self { port, got })
@@ -46,6 +50,14 @@ impl Receiver {
     pub(crate) fn next(&self) -> anyhow::Result<Got> {
         self.got.recv_timeout(PATIENCE).context("a request arrives")
     }
+
+    pub(crate) fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://localhost:{}/hooks", self.port)
+    }
 }
 
 impl Got {
@@ -53,11 +65,11 @@ impl Got {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Returns whether the request is signed as Standard Webhooks with this secret.
-    pub(crate) fn is_signed_with(&self, secret: &str) -> anyhow::Result<bool> {
+    /// Returns whether the request passes the verification of a preset with this secret.
+    pub(crate) fn verifies(&self, preset: &str, url: &str, secret: &str) -> anyhow::Result<bool> {
         let verifier = Verifier {
             source: "s".into(),
-            preset: Preset::embedded("standard-webhooks", &BTreeMap::new())?,
+            preset: Preset::embedded(preset, &BTreeMap::new())?,
             variant: "default".into(),
             trust: Trust::default(),
             config: String::new(),
@@ -65,7 +77,7 @@ impl Got {
         let headers = self.headers.iter();
         let envelope = Envelope {
             method: "POST".into(),
-            url: String::new(),
+            url: url.into(),
             headers: headers.map(|(name, it)| (name, it.as_str())).collect(),
             body: self.body.clone().into(),
             received_at: UnixMillis::now(),
@@ -75,7 +87,7 @@ impl Got {
     }
 }
 
-fn serve(mut stream: TcpStream, tell: &Sender<Got>) -> anyhow::Result<()> {
+fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> anyhow::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -92,12 +104,12 @@ fn serve(mut stream: TcpStream, tell: &Sender<Got>) -> anyhow::Result<()> {
     let length = headers.get("content-length").map_or("0", String::as_str);
     let mut body = vec![0; length.parse()?];
     reader.read_exact(&mut body)?;
-    // The test receives the request first, because it may look for it as soon as the answer is sent.
+    // The test receives the request first, because it may read it as soon as the answer arrives.
     let _ = tell.send(Got {
         path,
         headers,
         body,
     });
-    stream.write_all(ACCEPTED)?;
+    stream.write_all(answer.as_bytes())?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::ops::Deref;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 use shared::base::clock::UnixMillis;
@@ -61,6 +61,23 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// Returns a command for the same stack, as a deployment that the table name selects. `sts` is
+    /// the URL of a service that returns the caller's identity.
+    pub(crate) fn deployment(&self, sts: &str, arguments: &[&str]) -> Command {
+        let local = &self.local;
+        let mut command = self.webhookctl(&["--table", &local.table]);
+        command
+            .args(arguments)
+            .env("AWS_REGION", "us-east-1")
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &local.dynamodb)
+            .env("AWS_ENDPOINT_URL_S3", &local.s3)
+            .env("AWS_ENDPOINT_URL_SSM", &local.ssm)
+            .env("AWS_ENDPOINT_URL_STS", sts);
+        command
+    }
+
     pub(crate) fn start(name: &str, sources: &str) -> anyhow::Result<Self> {
         Self::start_with(name, sources, |_| Ok(Vec::new()))
     }
