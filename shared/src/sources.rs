@@ -72,8 +72,7 @@ impl Config {
         Self::parse_with(text, |_| {})
     }
 
-    /// Reads and checks a file for a stack on this machine, whose destinations can be on this
-    /// machine too.
+    /// Parses and checks a file for the local stack, whose destinations can be on the same machine.
     pub fn parse_for_dev(text: &str) -> anyhow::Result<Self> {
         Self::parse_with(text, |forward| forward.allow_loopback = true)
     }

@@ -17,7 +17,7 @@ pub fn is_on_this_machine(url: &str) -> bool {
     matches!(host, "127.0.0.1" | "localhost" | "[::1]")
 }
 
-/// The port of a URL in the form `:3000`. Without a port in the URL, this is the port of HTTP.
+/// Returns the port of a URL in the form `:3000`, or `:80` if the URL has no port.
 pub(super) fn port(url: &str) -> String {
     let port = host(url).rsplit_once(':').map(|(_, port)| port);
     let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());

@@ -104,7 +104,7 @@ impl FileSource {
         check_name("a secret's name", &secret)?;
         ensure!(
             !self.action.is_empty(),
-            "action is missing; kind = \"keep\" only stores the events"
+            "action is missing; to only store the events, add an action with kind = \"keep\""
         );
         let actions = all_actions(self.action, &self.name, forward)?;
         let sync = self

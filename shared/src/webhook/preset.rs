@@ -155,7 +155,7 @@ impl Preset {
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(
             preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
-            "an item: location needs event.batch"
+            "a location of the kind item: needs the setting event.batch"
         );
         for scheme in &preset.schemes {
             preset

@@ -27,7 +27,7 @@ impl Credentials {
             .context("the credentials are not of the form client-id:secret")?;
         ensure!(
             !client_id.is_empty() && !secret.is_empty(),
-            "the credentials are empty"
+            "the client id or the secret is empty"
         );
         Ok(Self {
             client_id: client_id.to_owned(),

@@ -83,7 +83,9 @@ fn put(question: &mut ApiRequest, to: &Put, token: &str, number: bool) -> anyhow
                 _ => Value::from(token),
             };
             let place = path.places(&mut json).into_iter().next();
-            *place.with_context(|| format!("the request has no place {path} for a token"))? = value;
+            *place.with_context(|| {
+                format!("the request body has no field {path} for the page token")
+            })? = value;
             question.body = Some(json.to_string());
         }
     }

@@ -266,7 +266,7 @@ impl Ledger {
             }
             anyhow::ensure!(
                 row.schema <= NEWEST_SCHEMA,
-                "a newer release wrote the row of {key}; use that release for the decision"
+                "a newer version of Mitt wrote the row of {key}; use that version to release or discard the event"
             );
             let [why_apart, this] = moments(decision, &row, by, now);
             let change = match decision {

@@ -76,7 +76,7 @@ impl Fetch {
         }
         ensure!(
             matches!(&self.id, Location::Json(path) if !path.is_many()),
-            "fetch.id must be one json: location of the response"
+            "fetch.id must be a location of the kind json: for a single value of the response"
         );
         let of_answer = |part: &Part| match part {
             Part::Literal(_) => true,

@@ -69,7 +69,7 @@ impl ContextRow {
             (context.read_only, "read-only"),
             (
                 context.names.table.is_none(),
-                "resource names are missing: context add --refresh",
+                "resource names are missing; run context add NAME --refresh",
             ),
         ];
         let notes = notes.iter().filter(|(applies, _)| *applies);

@@ -42,8 +42,8 @@ impl Watch {
 
     pub(super) fn sends(&self, url: &str) {
         self.last.set(None);
-        let host = url.split('?').next().unwrap_or(url);
-        self.tell(&format!("sending to {host}"));
+        let shown = url.split('?').next().unwrap_or(url);
+        self.tell(&format!("sending to {shown}"));
     }
 
     pub(super) fn answered(&self, status: u16, took_ms: u128) {
