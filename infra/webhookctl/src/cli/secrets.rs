@@ -1,6 +1,6 @@
 //! Arguments of `secrets`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::quarantine::SecretsAt;
 use super::values::{self, SecretFrom};
@@ -18,11 +18,6 @@ pub enum SecretsCommand {
     /// of a name. If the name already has a value, the command needs --replace; in the running
     /// `dev` it does not.
     Put(SecretsPutArgs),
-    /// Create a key pair: store the private key, and print the public key
-    ///
-    /// Mitt signs with the private key (PKCS #8 in PEM), and the receiver verifies with the public
-    /// key.
-    Keypair(SecretsKeypairArgs),
 }
 
 /// The kind of a secret. Each kind has its own function and its own path.
@@ -75,38 +70,6 @@ pub struct SecretsPutArgs {
     pub reason: Option<String>,
     #[command(flatten)]
     pub secrets_at: SecretsAt,
-}
-
-#[derive(Debug, Args)]
-pub struct SecretsKeypairArgs {
-    /// Name of the secret
-    pub name: String,
-    #[command(flatten)]
-    pub kind: KindArgs,
-    /// Preset whose scheme the receiver verifies; sets the algorithm and the form of the public key
-    #[arg(long, value_name = "PRESET", conflicts_with = "algorithm")]
-    pub preset: Option<String>,
-    /// Variant of the preset, if it has several [default: default]
-    #[arg(long, value_name = "NAME", requires = "preset")]
-    pub variant: Option<String>,
-    /// Algorithm [default: ed25519]
-    #[arg(long, value_name = "NAME", value_enum)]
-    pub algorithm: Option<KeyAlgorithm>,
-    /// Remove the values that the name already has
-    #[arg(long)]
-    pub replace: bool,
-    /// Reason, for the audit log
-    #[arg(short = 'm', long, value_name = "WHY")]
-    pub reason: Option<String>,
-    #[command(flatten)]
-    pub secrets_at: SecretsAt,
-}
-
-/// An algorithm for which the CLI can create a key pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KeyAlgorithm {
-    Ed25519,
-    EcdsaP256,
 }
 
 impl KindArgs {

@@ -1,6 +1,5 @@
 //! `secrets`: lists and stores the secrets of all functions, on the local stack and in AWS.
 
-mod keypair;
 mod list;
 mod put;
 mod store;
@@ -17,6 +16,5 @@ pub(super) async fn run(
     match command {
         SecretsCommand::List(args) => Box::pin(list::list(args, global, out)).await,
         SecretsCommand::Put(args) => Box::pin(put::put(args, global, out)).await,
-        SecretsCommand::Keypair(args) => Box::pin(keypair::keypair(args, global, out)).await,
     }
 }

@@ -39,22 +39,6 @@ impl World {
         let value = got.send().await?.parameter.and_then(|it| it.value);
         value.context("the secret is stored")
     }
-
-    /// Returns a command for the same stack, as a deployment that the table name selects.
-    fn deployed(&self, line: &[&str], sts: &str) -> Command {
-        let local = &self.local;
-        let mut command = self.webhookctl(&["--table", &local.table, "-o", "json"]);
-        command
-            .args(line)
-            .env("AWS_REGION", "us-east-1")
-            .env("AWS_ACCESS_KEY_ID", "test")
-            .env("AWS_SECRET_ACCESS_KEY", "test")
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &local.dynamodb)
-            .env("AWS_ENDPOINT_URL_SSM", &local.ssm)
-            .env("AWS_ENDPOINT_URL_STS", sts)
-            .env("MITT_SECRETS_PATH", "/mitt");
-        command
-    }
 }
 
 /// Runs a command with this text on stdin.
@@ -147,19 +131,6 @@ async fn a_value_that_cannot_be_right_is_not_stored() -> anyhow::Result<()> {
             2,
             "usage.secret_from",
         ),
-        (
-            "secrets keypair app --preset stripe",
-            "",
-            2,
-            "secrets.no_key_pair",
-        ),
-        (
-            "secrets keypair app --preset strpe",
-            "",
-            2,
-            "secrets.no_preset",
-        ),
-        ("secrets keypair app --preset wise", "", 2, "secrets.rsa"),
     ] {
         let line = [&words(line)[..], &["-o", "json"]].concat();
         let put = with_stdin(world.webhookctl(&line), text)?;
@@ -201,41 +172,16 @@ fn a_value_that_is_probably_wrong_has_a_warning() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_key_pair_keeps_its_private_half() -> anyhow::Result<()> {
-    let world = World::start("secrets-keypair", SOURCES)?;
-    let made = world.run(&["secrets", "keypair", "app"])?;
-    let (public, said) = (String::from_utf8(made.stdout.clone())?, stderr(&made));
-    assert!(made.status.success(), "{said}");
-    assert!(
-        public.starts_with("-----BEGIN PUBLIC KEY-----\n"),
-        "{public}"
-    );
-    assert!(
-        !said.contains("PRIVATE") && said.contains("/mitt/egress/app/"),
-        "{said}"
-    );
-    let list = world.json(&["secrets", "list", "--egress"])?;
-    let slot = list["items"][0]["slot"].as_str().context("a slot")?;
-    let stored = world.parameter(&format!("/mitt/egress/app/{slot}")).await?;
-    let pair = shared::webhook::sign::KeyPair::from_pem(&stored)?;
-    let form = shared::webhook::preset::KeyForm::Pem;
-    assert_eq!(pair.public(form)?.trim_end(), public.trim_end());
-
-    let made = world.json(&words(
-        "secrets keypair app --preset standard-webhooks --variant v1a",
-    ))?;
-    let public = made["public_key"].as_str().context("a public key")?;
-    assert!(public.starts_with("whpk_"), "{made}");
-    assert!(!made.to_string().contains("PRIVATE"), "{made}");
-    Ok(())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deployment_replaces_a_secret_only_on_request() -> anyhow::Result<()> {
     let world = World::start("secrets-deployed", SOURCES)?;
     let sts = testkit::sts::sts().await?;
-    let run = |line: &str, text: &str| with_stdin(world.deployed(&words(line), &sts), text);
+    let deployed = |line: &str| {
+        let mut command = world.deployment(&sts, &[&words(line)[..], &["-o", "json"]].concat());
+        command.env("MITT_SECRETS_PATH", "/mitt");
+        command
+    };
+    let run = |line: &str, text: &str| with_stdin(deployed(line), text);
     let put = document(&run("secrets put fresh --egress", "one")?)?;
     assert_eq!(
         (&put["slot"], &put["result"]),
@@ -267,7 +213,7 @@ async fn a_deployment_replaces_a_secret_only_on_request() -> anyhow::Result<()> 
         log.contains("arn:aws:") && log.contains("egress fresh: v2"),
         "{log}"
     );
-    let mut read_only = world.deployed(&words("secrets put fresh --egress --replace"), &sts);
+    let mut read_only = deployed("secrets put fresh --egress --replace");
     read_only.env("WEBHOOKCTL_READ_ONLY", "1");
     assert_eq!(with_stdin(read_only, "three")?.status.code(), Some(7));
     assert_eq!(world.parameter("/mitt/egress/fresh/v2").await?, "two");

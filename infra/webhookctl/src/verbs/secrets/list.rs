@@ -1,6 +1,9 @@
 //! `secrets list`: lists the stored secrets and the missing ones, without their values.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use shared::aws::secrets::Live;
 use shared::base::clock::UnixMillis;
 
 use super::store::secrets;
@@ -66,11 +69,7 @@ pub(super) async fn list(
 }
 
 /// Returns a row for each live value, and one for each missing secret.
-fn of_kind(
-    kind: SecretKind,
-    stored: &std::collections::BTreeMap<String, shared::aws::secrets::Live>,
-    used: &UsedBy,
-) -> Vec<SecretRow> {
+fn of_kind(kind: SecretKind, stored: &BTreeMap<String, Live>, used: &UsedBy) -> Vec<SecretRow> {
     let users = |name: &str| -> Vec<String> {
         let users = used.get(&(kind.as_str(), name.to_owned()));
         users.into_iter().flatten().cloned().collect()
@@ -114,8 +113,6 @@ fn columns(now: i64) -> Vec<Column<'static, SecretRow>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use shared::aws::secrets::Secret;
     use shared::sources::Config;
 

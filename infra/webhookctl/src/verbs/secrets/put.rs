@@ -23,7 +23,6 @@ pub(super) async fn put(
     let secret = checked(&read(&args, out.terminal)?)?;
     fits_its_source(&place, &secret)?;
     let why = Why {
-        what: "secret.put",
         reason: args.reason.as_deref(),
         replace: args.replace,
     };

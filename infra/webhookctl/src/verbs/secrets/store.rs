@@ -1,4 +1,4 @@
-//! Stores a value under the name of a secret, for `secrets put` and `secrets keypair`.
+//! Stores a value under the name of a secret, for `secrets put`.
 
 use std::fmt::Write as _;
 
@@ -30,9 +30,8 @@ pub(super) struct Place {
     store: Secrets,
 }
 
-/// What the options of a command say about a change.
+/// The options of a change.
 pub(super) struct Why<'w> {
-    pub(super) what: &'static str,
     pub(super) reason: Option<&'w str>,
     pub(super) replace: bool,
 }
@@ -141,7 +140,7 @@ impl Place {
 
     async fn log(&self, slot: &str, why: &Why<'_>) -> anyhow::Result<()> {
         let change = Change {
-            what: why.what,
+            what: "secret.put",
             why: why.reason.unwrap_or_default(),
             selection: format!("{} {}: {slot}", self.kind.as_str(), self.name),
             count: 0,
@@ -181,13 +180,14 @@ impl Place {
         );
         let error = CliError::refused("secrets.exists", message)
             .note(format!("stored: {}", known.join(", ")));
-        if self.kind == SecretKind::Ingress {
-            return error.tip(
-                "webhookctl sources rotate-secret SOURCE accepts both values for a while; \
-                 --replace rejects the old value at once",
-            );
+        let mut sources = self.inbox.config.sources();
+        let source = sources.find(|source| source.secret == *name);
+        match source.filter(|_| self.kind == SecretKind::Ingress) {
+            Some(source) => error
+                .note("a rotation accepts both values for a while; --replace removes the old one")
+                .tip(format!("webhookctl sources rotate-secret {}", source.name)),
+            None => error.tip(format!("webhookctl secrets put {name}{flag} --replace")),
         }
-        error.tip(format!("webhookctl secrets put {name}{flag} --replace"))
     }
 
     fn busy(&self) -> CliError {
