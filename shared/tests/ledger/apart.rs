@@ -503,7 +503,7 @@ async fn a_row_of_a_later_version_is_left_to_it() {
         table.ledger.discard(&key, ANNA, THEN).await.unwrap_err(),
     ] {
         assert!(
-            error.to_string().contains("a newer release wrote"),
+            error.to_string().contains("a newer version of Mitt wrote"),
             "{error}"
         );
     }

@@ -27,7 +27,7 @@ impl Credentials {
             .context("the credentials are not of the form client-id:secret")?;
         ensure!(
             !client_id.is_empty() && !secret.is_empty(),
-            "the client id or the secret is empty"
+            "the credentials need a client id and a secret, as client-id:secret"
         );
         Ok(Self {
             client_id: client_id.to_owned(),

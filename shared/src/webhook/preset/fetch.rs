@@ -257,7 +257,7 @@ varies = ["links"]
             ("'^th_[a-z0-9]+$'", "'th_[a-z0-9]+'", "from ^ to $"),
             ("'^th_[a-z0-9]+$'", "'^.+$'", "would change the URL"),
             ("'^th_[a-z0-9]+$'", "'^[a-z/]*$'", "would change the URL"),
-            ("\"json:id\"", "\"form:id\"", "one json: location"),
+            ("\"json:id\"", "\"form:id\"", "a location of the kind json:"),
             (
                 "{json:status}",
                 "{form:status}",
