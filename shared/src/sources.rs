@@ -87,7 +87,7 @@ impl Config {
     fn checked(file: File, text: &str) -> anyhow::Result<Self> {
         ensure!(
             file.schema == 1,
-            "unsupported schema {} (expected 1)",
+            "schema {} is not supported; set schema = 1",
             file.schema
         );
         let hash = hex::encode(&Sha256::digest(text)[..4]);
@@ -104,7 +104,7 @@ impl Config {
             })?;
             ensure!(
                 sources.insert(name.clone(), source).is_none(),
-                "duplicate source {name:?}"
+                "duplicate source {name:?}; set a different name for one of them"
             );
         }
         share_rates(&mut sources)?;
@@ -215,18 +215,19 @@ fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let host = authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
-    ensure!(!host.is_empty(), "the url has no host; add one");
+    ensure!(!host.is_empty(), "the url has no host; add a host");
     let loopback = is_on_this_machine(url);
     if loopback && forward.allow_loopback {
         return Ok(());
     }
     ensure!(
         scheme == "https",
-        "{host:?}: the url must begin with https://"
+        "host {host:?}: the url must begin with https://"
     );
     ensure!(
         forward.allow_hosts.iter().any(|allowed| allowed == host),
-        "{host:?} is not in forward.allow_hosts; add it if Mitt may send events to it"
+        "the host {host:?} is not in forward.allow_hosts; add the host if Mitt may send events to \
+         it"
     );
     Ok(())
 }

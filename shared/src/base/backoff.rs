@@ -43,8 +43,8 @@ impl Backoff {
 /// A random number in 0..1 for [`Backoff::wait`].
 pub fn jitter() -> f64 {
     let mut bytes = [0; 2];
-    // If no random bytes are available, the wait has no jitter. Retries at the same time are better
-    // than no retries.
+    // If no random bytes are available, the wait has no jitter. Without jitter, some retries occur
+    // at the same time, but each event still gets its retry.
     if crate::base::random::fill(&mut bytes).is_err() {
         return 0.0;
     }

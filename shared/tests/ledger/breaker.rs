@@ -115,7 +115,7 @@ async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_hear
     assert!(matches!(two.pass("d", at(31)).await, Pass::Down { .. }));
     let next = two.pass("d", at(61)).await;
     assert!(matches!(next, Pass::Probe(_)), "{next:?}");
-    // The first process had only stopped for some time. It sees a success before the next failure.
+    // The first process had only paused. It sees a success before the next failure.
     one.heard("d", dead, CallResult::Success, at(62), 0.0).await;
     two.heard("d", next, CallResult::Failure, at(63), 0.0).await;
     assert_eq!(

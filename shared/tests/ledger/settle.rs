@@ -136,7 +136,7 @@ async fn dies_and_is_put_off(
     table.ledger.event(key).await.unwrap()
 }
 
-/// Workers claim a waiting event often. Each time, another event may crash the worker.
+/// Workers claim a waiting event many times. During each claim, another event may crash the worker.
 #[tokio::test]
 async fn crashes_count_in_a_row() {
     let table = Table::fresh().await;
@@ -152,7 +152,8 @@ async fn crashes_count_in_a_row() {
     assert_eq!(row.reason.as_deref(), Some("attempts_exhausted"));
 }
 
-/// An event that waits for its turn has run no action, so it cannot be the cause of the crash.
+/// The worker runs no action of an event that waits for its turn, so the event cannot be the cause
+/// of the crash.
 #[tokio::test]
 async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
     let table = Table::fresh().await;

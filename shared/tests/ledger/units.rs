@@ -302,7 +302,7 @@ async fn a_take_over_an_intent_and_a_refusal_cost_one_unit_each() {
     metered.table.lease(&key, NOW).await;
     let taken = ledger.claim(&key, "processor", lease_over(), LEASE, ATTEMPTS);
     let lease = leased(taken.await.unwrap());
-    // The refused claim before it costs another unit, which DynamoDB does not report.
+    // The refused claim before the takeover costs another unit, which DynamoDB does not report.
     assert_eq!(meter.read(), (1.0, 0.0), "take over");
     let intent = effect(EffectState::Intent);
     assert!(ledger.intend(&lease, "http", &intent).await.unwrap());
