@@ -142,7 +142,10 @@ impl Processor {
                 None
             }
             Err(_) => {
-                tracing::error!(message.id = id, "panicked while processing a message");
+                tracing::error!(
+                    message.id = id,
+                    "a panic occurred while processing a message"
+                );
                 None
             }
         }
