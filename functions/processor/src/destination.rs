@@ -211,7 +211,7 @@ impl Processor {
 /// Defers an event by a random additional time, so that deferred events do not all return at once.
 fn deferred(pass: &Pass, why: String) -> Outcome {
     match pass {
-        Pass::Down { until, spread } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
+        Pass::Down { until, spread, .. } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
         Pass::Free | Pass::Probe(_) => Outcome::retry(why),
     }
 }

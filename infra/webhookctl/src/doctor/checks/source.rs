@@ -1,5 +1,7 @@
 //! Checks which outage each source tolerates, and whether its events arrive.
 
+use shared::delivery::breaker::refuses;
+
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown, Verdict};
 use crate::output::time::age;
@@ -114,7 +116,10 @@ fn breaker(facts: &Facts) -> Result<Finding, Unknown> {
             .map_or("while it is probed".to_owned(), |until| {
                 format!("for {}", age(facts.now.0, until.0))
             });
-        Some(format!("{} is not called {until}", first.destination))
+        let why = first
+            .refused
+            .map_or(String::new(), |status| format!(": it {}", refuses(status)));
+        Some(format!("{} is not called {until}{why}", first.destination))
     })
 }
 
