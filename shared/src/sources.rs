@@ -6,6 +6,7 @@
 
 mod action;
 mod address;
+mod answers;
 mod duration;
 mod endpoint;
 mod filter;
@@ -32,6 +33,7 @@ use sha2::{Digest, Sha256};
 use crate::base::toml_error::{self, NotAName, refusal};
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::{is_fifo, is_on_this_machine};
+pub use answers::AnswerRules;
 pub use endpoint::{Endpoint, Subscriber};
 pub use filter::Filter;
 use policy::Retentions;

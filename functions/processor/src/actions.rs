@@ -5,6 +5,7 @@
 //! outside Mitt goes through [`Effects::once`] or [`Effects::keyed`] under a name of its own. With
 //! `destination = "tracker"`, the circuit breaker and the rate limit of that destination apply.
 
+mod answer;
 mod aws;
 mod confirm;
 mod document;
@@ -22,12 +23,13 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::outbound::{Answer, Outbound, SendError};
 use shared::aws::secrets::{Secret, Secrets};
+use shared::base::backoff::jitter;
 use shared::base::clock::Clock;
 use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
-use shared::sources::{Action, ActionKind};
+use shared::sources::{Action, ActionKind, AnswerRules};
 
 use crate::order::EntityHeaders;
 pub(crate) use aws::Clients;
@@ -46,6 +48,8 @@ pub(crate) struct Work<'w> {
     pub(crate) secrets: &'w Secrets,
     pub(crate) clock: Clock,
     pub(crate) health: &'w DestinationHealth,
+    /// What the answers of the destination mean.
+    pub(crate) rules: &'w AnswerRules,
 }
 
 /// The result of an action's last call, which shows whether the destination is healthy.
@@ -103,8 +107,15 @@ impl Work<'_> {
 
     /// Converts a response to an effect, and records the health of the destination.
     pub(crate) fn effect(&self, answer: Result<Answer, SendError>) -> Effect {
-        self.health.note(http::heard(&answer));
-        http::effect(answer)
+        let (rules, row) = (self.rules, self.row);
+        self.health.note(answer::heard(&answer, rules, &row.key));
+        let call = answer::Call {
+            rules,
+            now: (self.clock)(),
+            first: row.first_attempt(),
+            jitter: jitter(),
+        };
+        answer::effect(answer, &call)
     }
 }
 

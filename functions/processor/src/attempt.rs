@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{EffectRow, Lease, MissingBody, Row, Settled, Settlement};
+use shared::inbox::ledger::{EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
@@ -135,7 +135,7 @@ impl Processor {
 fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> ActionsResult {
     let mut all: ActionsResult = (Outcome::Done, Vec::new());
     for (outcome, changed) in results {
-        if let Outcome::Deferred { why, until } = &outcome
+        if let Outcome::Deferred { why, until, .. } = &outcome
             && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
         {
             turn.waits = Some((why.clone(), *until));
@@ -164,7 +164,7 @@ fn settle_turn(
         // One action used up the attempts while another action was deferred.
         (
             Settlement::DeadLetter {
-                reason: "attempts_exhausted",
+                reason: "attempts_exhausted" | REFUSED,
                 ..
             },
             Some((why, until)),
@@ -175,6 +175,7 @@ fn settle_turn(
                 due,
                 resend_after: None,
                 in_line: false,
+                first: None,
             }
         }
         // Another event began this sequence of events, so the sequence must not continue.

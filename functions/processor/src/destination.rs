@@ -7,13 +7,13 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use shared::base::backoff::jitter;
 use shared::base::clock::UnixMillis;
-use shared::delivery::breaker::{CallResult, Pass};
+use shared::delivery::breaker::{CallResult, Pass, refuses};
 use shared::delivery::effects::Effects;
 use shared::delivery::rates::Turn;
 use shared::inbox::ledger::{Lease, Row};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::QueueName;
-use shared::sources::{Action, Destination, Rate};
+use shared::sources::{Action, AnswerRules, Destination, Rate};
 
 use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
@@ -34,6 +34,9 @@ const CALL: Duration = Duration::from_secs(20);
 /// this limit, an event that makes every destination fail would never end. With a probe every ten
 /// minutes, the limit is reached within a day.
 const FREE_PROBES: u32 = 100;
+
+/// The same for a destination that refuses every request, and is probed every minute.
+const FREE_REFUSED_PROBES: u32 = 1_440;
 
 impl Processor {
     /// Runs an action with the given input, if its filter matches the event. Each action has its
@@ -61,6 +64,7 @@ impl Processor {
                 &given.body,
                 &effects,
                 &health,
+                &action.answers,
             )
         };
         let outcome = match &action.destination {
@@ -72,7 +76,7 @@ impl Processor {
             }
             _ => self.end(work.run(action), &work, until).await,
         };
-        (outcome, effects.into_changed())
+        (outcome.of_action(&action.name), effects.into_changed())
     }
 
     /// Confirms a subscription.
@@ -85,7 +89,8 @@ impl Processor {
     ) -> ActionsResult {
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         let health = DestinationHealth::default();
-        let work = self.work_on(&lease.row, body, &effects, &health);
+        let rules = AnswerRules::default();
+        let work = self.work_on(&lease.row, body, &effects, &health, &rules);
         let outcome = self.end(work.confirm(url), &work, until).await;
         (outcome, effects.into_changed())
     }
@@ -107,7 +112,10 @@ impl Processor {
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
-            (Pass::Down { .. }, _) => return deferred(&pass, format!("{name} is down")),
+            (Pass::Down { refused, .. }, _) => {
+                let why = refused.map_or(String::new(), |status| format!(": {}", refuses(status)));
+                return deferred(&pass, format!("{name} is down{why}"));
+            }
             (Pass::Free, Some(rate)) => {
                 if let Some(turn) = self.turn(name, rate, old, until).await {
                     return Outcome::deferred(
@@ -138,6 +146,21 @@ impl Processor {
                 if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
                 deferred(&self.breakers.pass(name, now).await, error)
+            }
+            Outcome::Refused {
+                error,
+                after,
+                within,
+            } if probes && work.row.deferrals < FREE_REFUSED_PROBES => {
+                match self.breakers.pass(name, now).await {
+                    down @ Pass::Down { .. } => deferred(&down, error),
+                    // The destination was down for another reason, and is up again.
+                    Pass::Free | Pass::Probe(_) => Outcome::Refused {
+                        error,
+                        after,
+                        within,
+                    },
+                }
             }
             other => other,
         }
@@ -193,6 +216,7 @@ impl Processor {
         body: &'w Bytes,
         effects: &'w Effects<'w>,
         health: &'w DestinationHealth,
+        rules: &'w AnswerRules,
     ) -> Work<'w> {
         Work {
             row,
@@ -204,6 +228,7 @@ impl Processor {
             secrets: &self.services.secrets,
             clock: self.clock,
             health,
+            rules,
         }
     }
 }
@@ -211,7 +236,9 @@ impl Processor {
 /// Defers an event by a random additional time, so that deferred events do not all return at once.
 fn deferred(pass: &Pass, why: String) -> Outcome {
     match pass {
-        Pass::Down { until, spread, .. } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
+        Pass::Down { until, spread, .. } => {
+            Outcome::deferred(why, *until + spread.mul_f64(jitter()))
+        }
         Pass::Free | Pass::Probe(_) => Outcome::retry(why),
     }
 }

@@ -85,7 +85,7 @@ pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint};
 pub use replay::{Again, Planned, Replayed};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
-pub use settle::{Settled, Settlement};
+pub use settle::{REFUSED, Settled, Settlement};
 pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
 pub use sync_state::{Lost, SyncState};
 use transition::Change;

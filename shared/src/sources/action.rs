@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
+use super::answers::{AnswerRules, FileAnswers, FileStatus};
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
 use super::{Forward, address, check_name, check_url};
@@ -21,6 +22,8 @@ pub struct Action {
     pub filter: Filter,
     /// The destination, which has its own circuit breaker and rate limit.
     pub destination: Option<Destination>,
+    /// What the answers of the destination mean.
+    pub answers: AnswerRules,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +102,10 @@ pub(super) struct FileAction {
     url: Option<String>,
     secret: Option<String>,
     keys: Option<FileKeys>,
+    success: Option<Vec<FileStatus>>,
+    permanent: Option<Vec<FileStatus>>,
+    refused_for: Option<String>,
+    permanent_errors: Option<Vec<String>>,
     function: Option<String>,
     invocation: Option<Invocation>,
     queue: Option<String>,
@@ -151,8 +158,14 @@ impl FileAction {
             .with_context(|| format!("action {name:?}"))
     }
 
-    fn with_name(self, name: String, source: &str, forward: &Forward) -> anyhow::Result<Action> {
+    fn with_name(
+        mut self,
+        name: String,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<Action> {
         self.fits_its_kind()?;
+        let answers = self.take_answers().checked()?;
         let filter = Filter::checked(&self.types, &self.conditions)?;
         let rate = self.rate.as_deref().map(Rate::parse).transpose()?;
         let given = self.destination.clone();
@@ -171,17 +184,35 @@ impl FileAction {
             kind,
             filter,
             destination,
+            answers,
         })
     }
 
-    /// Rejects a setting that belongs to another kind, because it would have no effect.
+    fn take_answers(&mut self) -> FileAnswers {
+        FileAnswers {
+            success: self.success.take(),
+            permanent: self.permanent.take(),
+            refused_for: self.refused_for.take(),
+            permanent_errors: self.permanent_errors.take(),
+        }
+    }
+
+    /// Rejects a setting of another kind, because it would have no effect.
     fn fits_its_kind(&self) -> anyhow::Result<()> {
         use FileActionKind as Kind;
-        let settings: [(&str, bool, &[Kind]); 12] = [
+        let settings: [(&str, bool, &[Kind]); 16] = [
             ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
             ("url", self.url.is_some(), &[Kind::Http]),
             ("secret", self.secret.is_some(), &[Kind::Http]),
             ("keys", self.keys.is_some(), &[Kind::Http]),
+            ("success", self.success.is_some(), &[Kind::Http]),
+            ("permanent", self.permanent.is_some(), &[Kind::Http]),
+            ("refused_for", self.refused_for.is_some(), &[Kind::Http]),
+            (
+                "permanent_errors",
+                self.permanent_errors.is_some(),
+                &[Kind::Lambda],
+            ),
             ("function", self.function.is_some(), &[Kind::Lambda]),
             ("invocation", self.invocation.is_some(), &[Kind::Lambda]),
             ("queue", self.queue.is_some(), &[Kind::Sqs]),
@@ -206,6 +237,11 @@ impl FileAction {
                 self.kind.word()
             );
         }
+        ensure!(
+            self.permanent_errors.is_none() || self.invocation != Some(Invocation::Event),
+            "permanent_errors needs invocation = \"request-response\": Lambda returns no result of \
+             an \"event\" invocation"
+        );
         ensure!(
             self.params.is_none() || self.kind == Kind::Rust,
             "params is a setting of kind \"rust\" only; remove the setting"

@@ -471,6 +471,7 @@ fn failed(replayed: bool) -> Effect {
     Effect::Failed {
         error: "500".into(),
         replayed,
+        after: None,
     }
 }
 

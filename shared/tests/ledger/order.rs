@@ -442,6 +442,7 @@ async fn who_waits_is_called_up_and_nobody_else() {
         due: later,
         resend_after: None,
         in_line: false,
+        first: None,
     };
     let due = async |id: &str| table.ledger.event(&key(id)).await.unwrap().unwrap().due;
     for (id, settlement, called) in [
@@ -488,6 +489,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
         due,
         resend_after: None,
         in_line: false,
+        first: None,
     };
     table.settle(lease, waiting).await;
     let before = table.row(&event).await;

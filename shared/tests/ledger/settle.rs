@@ -94,6 +94,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
             due,
             resend_after: ring,
             in_line: false,
+            first: None,
         };
         let settled = table.settle(lease, settlement.clone()).await;
         assert_eq!(settled, Settled::Recorded(settlement));
@@ -131,6 +132,7 @@ async fn dies_and_is_put_off(
         due: now,
         resend_after: None,
         in_line,
+        first: None,
     };
     table.settle(*lease, put_off).await;
     table.ledger.event(key).await.unwrap()
@@ -203,6 +205,7 @@ async fn a_worker_cannot_write_after_a_takeover() {
         due: after(60_000),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
     // The changes that a later worker makes to the row.

@@ -162,6 +162,7 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
         due: lease_over(),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     let (swept, settled) = held
         .around(

@@ -201,6 +201,7 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
         due: after(60_000),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     for (index, (settlement, cost)) in [
         (retry_at(after(60_000)), (1.0, 2.0)),
