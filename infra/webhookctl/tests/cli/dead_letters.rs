@@ -195,6 +195,109 @@ async fn a_flat_list_is_read_in_pieces() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the arguments of the command that an error recommends.
+fn tip(told: &str) -> anyhow::Result<Vec<String>> {
+    let line = told
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("tip: webhookctl "));
+    let words = line.context("a tip")?.split(' ');
+    Ok(words
+        .map(|word| word.trim_matches('\'').to_owned())
+        .collect())
+}
+
+#[tokio::test]
+async fn a_redrive_repeats_effects_only_under_their_keys() -> anyhow::Result<()> {
+    let world = start("dlq-redrive")?;
+    world.two_errors().await?;
+    let document = world.json(&["dlq", "list", "-s", "stripe-main"])?;
+    let error = document["items"][0]["error"].as_str().context("an error")?;
+    let redrive = ["dlq", "redrive", "--error", error, "-m", "fixed"];
+    let safe = [&redrive[..], &["--mode", "safe"]].concat();
+    let (code, told) = world.refused(&safe)?;
+    assert!(code == Some(7) && told.contains("--confirm 3"), "{told}");
+    // By default, an effect that may have happened is repeated under its key.
+    let (code, told) = world.refused(&redrive)?;
+    assert!(code == Some(7) && told.contains("--confirm 4"), "{told}");
+    assert!(told.contains("[replay.confirm_needed]"), "{told}");
+    let apply = tip(&told)?;
+    let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
+    let done = world.json(&apply)?;
+    assert_eq!(
+        (&done["mode"], &done["outcome"]["done"]),
+        (&json!("guarded"), &json!(4)),
+        "{done}"
+    );
+
+    // The last dead letter of the error is at a destination that knows no keys.
+    let (code, told) = world.refused(&redrive)?;
+    assert!(code == Some(7) && told.contains("[dlq.guarded]"), "{told}");
+    assert!(told.contains("no idempotency key protects it"), "{told}");
+    let shown = tip(&told)?;
+    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+    let shown = world.json(&shown)?;
+    assert_eq!(shown["items"][0]["dedupe_key"], "evt_4", "{shown}");
+    let (code, told) = world.refused(&[&redrive[..], &["--mode", "force"]].concat())?;
+    assert_eq!(code, Some(2), "{told}");
+    let native = ["dlq", "redrive", "--native", "--mode", "safe", "-m", "x"];
+    let (code, told) = world.refused(&native)?;
+    assert_eq!(code, Some(2), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_redrive_that_ran_nothing_says_so_with_its_exit_code() -> anyhow::Result<()> {
+    let world = start("dlq-nothing")?;
+    let redrive = ["dlq", "redrive", "-m", "fixed"];
+    let (code, told) = world.refused(&redrive)?;
+    assert!(code == Some(3) && told.contains("[dlq.nothing]"), "{told}");
+
+    let unknown = Some((EffectState::Unknown, true));
+    world.dead("acme", "evt_1", "timeout", unknown, 1).await?;
+    let safe = [
+        "dlq",
+        "redrive",
+        "-m",
+        "fixed",
+        "--id",
+        "acme:evt_1",
+        "--mode",
+        "safe",
+    ];
+    let (code, told) = world.refused(&safe)?;
+    assert!(code == Some(7) && told.contains("[dlq.guarded]"), "{told}");
+    let json = [&safe[..], &["-o", "json"]].concat();
+    let (code, told) = world.refused(&json)?;
+    assert_eq!(code, Some(7), "{told}");
+    let error: Value = serde_json::from_str(&told).context(told)?;
+    assert_eq!(error["error"]["details"], json!(["1  side effect unknown"]));
+    let (_, told) = world.refused(&safe)?;
+    let mut guarded = tip(&told)?;
+    guarded.extend(["--confirm".to_owned(), "1".to_owned()]);
+    let guarded: Vec<&str> = guarded.iter().map(String::as_str).collect();
+    assert_eq!(world.json(&guarded)?["outcome"]["done"], 1);
+
+    // An effect may have happened, and the destination may have forgotten its key.
+    world
+        .dead("acme", "evt_2", "timeout", unknown, 21 * 60)
+        .await?;
+    let old = ["dlq", "redrive", "-m", "fixed", "--id", "acme:evt_2"];
+    let (code, told) = world.refused(&old)?;
+    assert!(code == Some(7) && told.contains("[dlq.guarded]"), "{told}");
+    let plan = tip(&told)?;
+    let plan: Vec<&str> = plan.iter().map(String::as_str).collect();
+    assert!(plan.contains(&"--accept-duplicate-risk"), "{plan:?}");
+    assert_eq!(world.json(&plan)?["events"], 1);
+
+    let apart = world.apart("evt_3").await?.to_string();
+    world.text(&["quarantine", "discard", &apart, "-m", "a test"])?;
+    let discarded = ["dlq", "redrive", "-m", "fixed", "--id", &apart];
+    let (code, told) = world.refused(&discarded)?;
+    assert!(code == Some(3) && told.contains("[dlq.nothing]"), "{told}");
+    assert!(told.contains("1  discarded"), "{told}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn one_error_is_explained() -> anyhow::Result<()> {
     let world = start("dlq-inspect")?;

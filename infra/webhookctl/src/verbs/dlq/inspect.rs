@@ -7,7 +7,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State};
 
-use super::group::{Group, source_words, text};
+use super::group::{Group, redrive, source_words, text};
 use super::histogram::Histogram;
 use super::replay_safety::{Standings, effects};
 use super::{MOST, dead_letters, died_at};
@@ -43,6 +43,8 @@ struct Document {
     replay: Standings,
     sample: String,
     next_action: String,
+    #[serde(skip)]
+    redrivable: bool,
 }
 
 #[derive(Serialize)]
@@ -186,6 +188,7 @@ impl Document {
             next_action: replay.next_action(),
             replay,
             sample: text(newest).to_owned(),
+            redrivable: group.is_redrivable(&inbox.config, now),
         })
     }
 }
@@ -211,9 +214,8 @@ fn counted<K: Ord>(all: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
 fn show(document: &Document, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
     let text = lines(document, now);
     out.document("dlq.error", document, &document.error, &text)?;
-    if document.replay.open() > 0 {
-        let error = &document.error;
-        out.tip(&format!("webhookctl dlq redrive --error {error} -m \"…\""));
+    if document.redrivable {
+        out.tip(&redrive(&document.error));
     }
     Ok(Exit::Done)
 }

@@ -40,12 +40,12 @@ pub(in crate::verbs) async fn inspect(
         &text(&args, out.format, &event, now),
     )?;
     if !args.full {
-        let mut tip = format!("webhookctl inbox inspect {} --full", args.id);
+        let full = format!("webhookctl inbox inspect {} --full", event.id);
+        out.tip(&full);
         let next = crate::inspect::next_action::next_action(&event, now).command;
-        if let Some(next) = next.filter(|next| *next != tip) {
-            tip = format!("{tip}    {next}");
+        if let Some(next) = next.filter(|next| *next != full) {
+            out.tip(&next);
         }
-        out.tip(&tip);
     }
     Ok(Exit::Done)
 }
