@@ -50,7 +50,7 @@ impl Processor {
         until: UnixMillis,
     ) -> ActionsResult {
         if !action.filter.matches(&lease.row.kind, body) {
-            return (Outcome::Done, Vec::new());
+            return Outcome::Done.into();
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         if let Some(version) = &given.state {
@@ -67,6 +67,7 @@ impl Processor {
                 &action.answers,
             )
         };
+        let began = (self.clock)();
         let outcome = match &action.destination {
             // An effect that is already settled is not sent again, so the state of its destination
             // does not matter.
@@ -76,7 +77,18 @@ impl Processor {
             }
             _ => self.end(work.run(action), &work, until).await,
         };
-        (outcome.of_action(&action.name), effects.into_changed())
+        let outcome = outcome.of_action(&action.name);
+        let took = (self.clock)().since(began);
+        let mut quotes = Vec::new();
+        if let Some(last) = health.take_answer() {
+            let kept = self.keep_answer(action, lease, last, took, &outcome);
+            quotes.extend(kept.await);
+        }
+        ActionsResult {
+            outcome,
+            changed: effects.into_changed(),
+            quotes,
+        }
     }
 
     /// Confirms a subscription.
@@ -92,7 +104,10 @@ impl Processor {
         let rules = AnswerRules::default();
         let work = self.work_on(&lease.row, body, &effects, &health, &rules);
         let outcome = self.end(work.confirm(url), &work, until).await;
-        (outcome, effects.into_changed())
+        ActionsResult {
+            changed: effects.into_changed(),
+            ..outcome.into()
+        }
     }
 
     /// Runs an action if its destination can take the event now. Otherwise defers the event.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-use super::answers::{AnswerRules, FileAnswers, FileStatus};
+use super::answers::{AnswerRules, FileAnswers, FileKeep, FileStatus};
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
 use super::{Forward, address, check_name, check_url};
@@ -106,6 +106,7 @@ pub(super) struct FileAction {
     permanent: Option<Vec<FileStatus>>,
     refused_for: Option<String>,
     permanent_errors: Option<Vec<String>>,
+    answers: Option<FileKeep>,
     function: Option<String>,
     invocation: Option<Invocation>,
     queue: Option<String>,
@@ -194,13 +195,14 @@ impl FileAction {
             permanent: self.permanent.take(),
             refused_for: self.refused_for.take(),
             permanent_errors: self.permanent_errors.take(),
+            answers: self.answers.take(),
         }
     }
 
     /// Rejects a setting of another kind, because it would have no effect.
     fn fits_its_kind(&self) -> anyhow::Result<()> {
         use FileActionKind as Kind;
-        let settings: [(&str, bool, &[Kind]); 16] = [
+        let settings: [(&str, bool, &[Kind]); 17] = [
             ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
             ("url", self.url.is_some(), &[Kind::Http]),
             ("secret", self.secret.is_some(), &[Kind::Http]),
@@ -208,6 +210,7 @@ impl FileAction {
             ("success", self.success.is_some(), &[Kind::Http]),
             ("permanent", self.permanent.is_some(), &[Kind::Http]),
             ("refused_for", self.refused_for.is_some(), &[Kind::Http]),
+            ("answers", self.answers.is_some(), &[Kind::Http]),
             (
                 "permanent_errors",
                 self.permanent_errors.is_some(),

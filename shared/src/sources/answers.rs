@@ -32,6 +32,16 @@ pub struct AnswerRules {
     /// How long after the first attempt the last attempt on a refusal may begin.
     pub refused_for: Duration,
     permanent_errors: Vec<String>,
+    /// Whether the text of an answer is kept, and not only its status.
+    pub keep_text: bool,
+}
+
+/// How much of an answer is kept.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FileKeep {
+    Text,
+    Status,
 }
 
 /// A set of HTTP statuses.
@@ -45,6 +55,7 @@ pub(super) struct FileAnswers {
     pub(super) permanent: Option<Vec<FileStatus>>,
     pub(super) refused_for: Option<String>,
     pub(super) permanent_errors: Option<Vec<String>>,
+    pub(super) answers: Option<FileKeep>,
 }
 
 /// A status such as `409`, or a class such as `"4xx"`.
@@ -63,6 +74,7 @@ impl Default for AnswerRules {
             permanent: Statuses(PERMANENT.map(|status| status..=status).into()),
             refused_for: REFUSED_FOR,
             permanent_errors: Vec::new(),
+            keep_text: true,
         }
     }
 }
@@ -108,6 +120,7 @@ impl FileAnswers {
                 "refused_for must be at most 24h"
             );
         }
+        rules.keep_text = !matches!(self.answers, Some(FileKeep::Status));
         if let Some(names) = self.permanent_errors {
             check_names(&names)?;
             rules.permanent_errors = names;
@@ -194,6 +207,7 @@ mod tests {
         permanent: Option<Vec<FileStatus>>,
         refused_for: Option<String>,
         permanent_errors: Option<Vec<String>>,
+        answers: Option<FileKeep>,
     }
 
     fn read(text: &str) -> anyhow::Result<AnswerRules> {
@@ -203,6 +217,7 @@ mod tests {
             permanent: file.permanent,
             refused_for: file.refused_for,
             permanent_errors: file.permanent_errors,
+            answers: file.answers,
         };
         answers.checked()
     }
@@ -228,6 +243,13 @@ mod tests {
         assert!(rules.is_success(409) && !rules.is_success(201));
         assert!(rules.is_permanent(400) && rules.is_permanent(503) && !rules.is_permanent(410));
         assert_eq!(rules.refused_for, Duration::ZERO);
+    }
+
+    #[test]
+    fn the_text_of_answers_is_kept_unless_the_file_says_otherwise() {
+        assert!(read("").unwrap().keep_text);
+        assert!(read("answers = \"text\"").unwrap().keep_text);
+        assert!(!read("answers = \"status\"").unwrap().keep_text);
     }
 
     #[test]
@@ -266,6 +288,7 @@ mod tests {
             ("permanent_errors = []", "1 to 50 error types"),
             ("permanent_errors = [\"\"]", "no spaces"),
             ("permanent_errors = [\"a b\"]", "no spaces"),
+            ("answers = \"all\"", "expected `text` or `status`"),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());
             assert!(error.contains(said), "{text}: {error}");

@@ -63,6 +63,9 @@ pub struct DlqInspectArgs {
     /// Error fingerprint, as `dlq list` shows it, or id of a dead letter
     #[arg(value_name = "ERROR|ID")]
     pub what: String,
+    /// Also show the texts of the destination's answers, which can quote the event
+    #[arg(long)]
+    pub reveal: bool,
 }
 
 #[derive(Debug, Args)]

@@ -104,6 +104,25 @@ impl Settlement {
         }
     }
 
+    /// The error of an attempt that did not succeed.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Retry { error, .. } | Self::DeadLetter { error, .. } => Some(error),
+            Self::Done | Self::Deferred { .. } => None,
+        }
+    }
+
+    /// The same settlement, whose error also has the text of the destination's answer. Only the row
+    /// may contain it, not a log.
+    #[must_use]
+    pub fn quoting(mut self, text: &str) -> Self {
+        if let Self::Retry { error, .. } | Self::DeadLetter { error, .. } = &mut self {
+            error.push_str(": ");
+            error.push_str(text);
+        }
+        self
+    }
+
     fn retry(error: String, wait: Duration, row: &Row, now: UnixMillis) -> Self {
         Self::Retry {
             error,
