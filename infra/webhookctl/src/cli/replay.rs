@@ -13,7 +13,7 @@ pub enum ReplayCommand {
     ///
     /// The plan stores the event ids, so that it cannot grow. Events that change before you apply
     /// the plan are left out.
-    Plan(ReplayPlanArgs),
+    Plan(Box<ReplayPlanArgs>),
     /// Run the events of a plan; run it again to resume
     ///
     /// Runs a few events first. A plan runs each event once, however often you apply it. Exit 6 if
