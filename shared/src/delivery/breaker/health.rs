@@ -39,8 +39,8 @@ impl Health {
         self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
     }
 
-    /// Whether at least a fifth of the calls in the current minute failed. Old events should then
-    /// wait.
+    /// Returns whether at least a fifth of the calls in the current minute failed. Old events
+    /// should then wait.
     pub(super) fn is_strained(&self, now: UnixMillis) -> bool {
         let recent = now.since(self.minute) < MINUTE;
         recent && self.calls >= SOME && self.failures * 5 >= self.calls
@@ -53,7 +53,7 @@ mod tests {
 
     const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-    /// The call, counted from 1, that opens the breaker.
+    /// Returns the number of the call that opens the breaker, counted from 1.
     fn trips(calls: impl Iterator<Item = bool>, every: Duration) -> Option<usize> {
         let (mut health, mut now) = (Health::default(), NOW);
         let mut tripped = calls.map(|well| {

@@ -60,7 +60,7 @@ impl BreakerState {
         }
     }
 
-    /// The result for a caller that does not probe.
+    /// Returns the result for a caller that does not probe.
     pub(super) fn pass(&self, now: UnixMillis) -> Pass {
         match self.until {
             None => Pass::Free,
@@ -71,8 +71,8 @@ impl BreakerState {
         }
     }
 
-    /// The state while one process probes. The other processes wait until the probe must have
-    /// ended.
+    /// Returns the state for the time of a probe. The other processes wait until the reserved time
+    /// of the probe is over.
     pub(super) fn probed(&self, now: UnixMillis) -> Self {
         Self {
             until: Some(now + PROBE),
@@ -135,7 +135,7 @@ impl BreakerState {
         ])
     }
 
-    /// The condition of the next write, and the value that the condition needs.
+    /// Returns the condition of the next write, and the value that the condition needs.
     pub(super) fn condition(&self) -> (&'static str, Option<(String, AttributeValue)>) {
         match self.rev {
             0 => ("attribute_not_exists(pk)", None),
@@ -144,7 +144,7 @@ impl BreakerState {
     }
 }
 
-/// The duration of the nth consecutive opening.
+/// Returns the duration of the nth consecutive opening.
 fn interval(opens: u32) -> Duration {
     FIRST
         .saturating_mul(1 << opens.saturating_sub(1).min(10))

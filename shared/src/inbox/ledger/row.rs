@@ -82,7 +82,7 @@ pub struct Row {
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
-    /// Later arrivals of the event in other ways.
+    /// Later arrivals of the event by another `via`.
     pub also: Vec<OtherArrival>,
     pub kind: String,
     pub provider: String,
@@ -221,7 +221,7 @@ impl Row {
         EventId::new(self.received_at, &self.key)
     }
 
-    /// Whether the event still needs processing.
+    /// Returns whether the event still needs processing.
     pub fn is_open(&self) -> bool {
         matches!(
             self.state,
@@ -229,13 +229,14 @@ impl Row {
         )
     }
 
-    /// The number of crashes. The current worker of a row in `processing` counts as crashed.
+    /// Returns the number of crashes. The current worker of a row in `processing` counts as
+    /// crashed.
     pub fn crashed(&self) -> u32 {
         let now = u32::from(self.state == State::Processing);
         self.crashes.saturating_add(now)
     }
 
-    /// Whether the lease ended longer ago than the clock margin.
+    /// Returns whether the lease ended longer ago than the clock margin.
     pub fn lease_is_over(&self, now: UnixMillis) -> bool {
         self.lease_until
             .is_none_or(|until| until < now - crate::base::timing::CLOCK_MARGIN)

@@ -89,7 +89,7 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, except that the sweep sends the next message.
+    /// Returns the same settlement, but the sweep sends the next message instead of the worker.
     #[must_use]
     pub fn without_send(self) -> Self {
         match self {
@@ -110,8 +110,8 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, marked as waiting for another event of the same entity. This method
-    /// changes only deferrals.
+    /// Marks a deferral as waiting for another event of the same entity. Does not change other
+    /// settlements.
     #[must_use]
     pub fn in_line(mut self) -> Self {
         if let Self::Deferred { in_line, .. } = &mut self {
@@ -159,10 +159,10 @@ impl Settlement {
     }
 }
 
-/// The number of attempts in the history of this run. The history does not contain crashed
-/// attempts. While an event waits for another event, its actions do not run, so the event did not
-/// cause the crash. An event that does crash workers becomes the first event in its line. After
-/// that, only an older event that arrives late can defer it.
+/// Returns the number of attempts in the history of this run. The history does not contain crashed
+/// attempts. While an event waits for another event, its actions do not run. So the event did not
+/// cause a crash in that time. An event that crashes workers is the first event in its line. Only
+/// an older event that arrives late can defer this event.
 fn attempts_in_history(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
@@ -171,8 +171,8 @@ fn attempts_in_history(row: &Row) -> u32 {
 }
 
 /// Returns the delay of the next message if the worker sends that message itself. The worker sends
-/// it if the wait is short and the run has few claims. Attempts and deferrals both count as claims,
-/// because Lambda stops a long loop of such messages.
+/// the message if the wait is short and the run has few claims, because Lambda stops a long loop of
+/// these messages. Attempts and deferrals both count as claims.
 fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
     let claims = row.attempts.saturating_add(row.deferrals);
     (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
@@ -213,7 +213,7 @@ impl Ledger {
                 {
                     // The event is done, even if this request fails. The body is then kept longer
                     // than its retention.
-                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of a body");
+                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of the body of a done event, so the body is kept longer");
                 }
                 Ok(Settled::Recorded(settlement))
             }
@@ -253,8 +253,8 @@ impl Ledger {
     }
 }
 
-/// Whether an earlier try of a refused settlement succeeded and its response was lost. In that
-/// case, the epoch is unchanged and the row has the state that the settlement writes.
+/// Returns whether an earlier try of a refused settlement succeeded and its response was lost. In
+/// that case, the epoch is unchanged and the row has the state that the settlement writes.
 fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -> bool {
     row.epoch == lease.row.epoch
         && match settlement {

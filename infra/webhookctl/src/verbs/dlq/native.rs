@@ -127,7 +127,7 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
             queue.name()
         ),
     )
-    .tip("wait until it ends, or cancel it: aws sqs cancel-message-move-task")
+    .tip("wait until the move ends, or cancel it with aws sqs cancel-message-move-task")
     .into())
 }
 
@@ -159,7 +159,10 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
         .map_or("FP", |group| group.error.first(digits));
     Ok(CliError::refused(
         "dlq.native_mixed",
-        format!("{} error groups would be moved together", groups.len()),
+        format!(
+            "the command would move the messages of {} different errors together",
+            groups.len()
+        ),
     )
     .tip(format!(
         "webhookctl dlq redrive --error {first} -m \"…\", or --confirm {messages} to move all"
