@@ -263,7 +263,10 @@ mod tests {
             error.starts_with("reconcile.too_many: table users"),
             "{error}"
         );
-        assert!(error.contains("split it into several"), "{error}");
+        assert!(
+            error.contains("split the comparison into several"),
+            "{error}"
+        );
 
         assert!(in_time(UnixMillis(1), UnixMillis(2), "table users").is_ok());
         let late = in_time(UnixMillis(2), UnixMillis(2), "table users");

@@ -103,7 +103,7 @@ mod tests {
         for (line, said) in [
             (
                 "public_url = \"https://hooks.example.com\"",
-                "source \"s\": public_url: has no path",
+                "source \"s\": public_url: the URL has no path",
             ),
             ("url = \"https://hooks.example.com/in/s\"", "`public_url`"),
             ("trust = { public_url = \"https://a/b\" }", "unknown field"),
