@@ -15,7 +15,7 @@ COUNT := 0
 PROFILE := test
 ROWS := 1000 100000
 MAN := target/man
-# The path contains the version, so that a changed version is installed.
+# The path contains the version, so that make installs the tool again when the version changes.
 DENY := .tools/cargo-deny-0.20.2/bin/cargo-deny
 CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
 VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
@@ -128,10 +128,10 @@ foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # 
 clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
-mutants: test-build .tools/bin/cargo-mutants # Mutate the code that decides: a test must fail; COUNT=n tries some
+mutants: test-build .tools/bin/cargo-mutants # Mutate the code that makes decisions: a test must fail for each mutant; COUNT=n tries n mutants
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
-test-long: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .venv/foreign/stamp $(SIGNERS)/node_modules/stamp ## Run the long tests and print one table; STEPS="chaos fuzz" selects some
+test-long: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .venv/foreign/stamp $(SIGNERS)/node_modules/stamp ## Run the long tests and print one table; STEPS="chaos fuzz" selects steps
 	CARGO=$(CARGO) $(PYTHON) infra/tests/long.py $(STEPS)
 
 budgets: test-build $(CHECK)/stamp $(VALGRIND) # Compare instructions, requests and write units with infra/bench/budgets.toml; needs valgrind

@@ -1,5 +1,6 @@
 //! Applies effects at least once, under one idempotency key.
 
+pub mod answers;
 pub mod breaker;
 pub mod effects;
 pub mod pause;

@@ -6,6 +6,7 @@
 
 mod action;
 mod address;
+mod answers;
 mod duration;
 mod endpoint;
 mod filter;
@@ -32,6 +33,7 @@ use sha2::{Digest, Sha256};
 use crate::base::toml_error::{self, NotAName, refusal};
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::{is_fifo, is_on_this_machine};
+pub use answers::AnswerRules;
 pub use endpoint::{Endpoint, Subscriber};
 pub use filter::Filter;
 use policy::Retentions;
@@ -87,7 +89,7 @@ impl Config {
     fn checked(file: File, text: &str) -> anyhow::Result<Self> {
         ensure!(
             file.schema == 1,
-            "unsupported schema {} (expected 1)",
+            "schema {} is not supported; set schema = 1",
             file.schema
         );
         let hash = hex::encode(&Sha256::digest(text)[..4]);
@@ -104,7 +106,7 @@ impl Config {
             })?;
             ensure!(
                 sources.insert(name.clone(), source).is_none(),
-                "duplicate source {name:?}"
+                "duplicate source {name:?}; set a different name for one of them"
             );
         }
         share_rates(&mut sources)?;
@@ -215,18 +217,19 @@ fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let host = authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
-    ensure!(!host.is_empty(), "the url has no host; add one");
+    ensure!(!host.is_empty(), "the url has no host; add a host");
     let loopback = is_on_this_machine(url);
     if loopback && forward.allow_loopback {
         return Ok(());
     }
     ensure!(
         scheme == "https",
-        "{host:?}: the url must begin with https://"
+        "host {host:?}: the url must begin with https://"
     );
     ensure!(
         forward.allow_hosts.iter().any(|allowed| allowed == host),
-        "{host:?} is not in forward.allow_hosts; add it if Mitt may send events to it"
+        "the host {host:?} is not in forward.allow_hosts; add the host if Mitt may send events to \
+         it"
     );
     Ok(())
 }

@@ -112,7 +112,7 @@ fn what_is_only_late_has_no_other_cause() {
     }
 }
 
-/// The secret is wrong and the request is late. The secret is the first thing to fix.
+/// The secret is wrong and the request is late. Mitt reports the wrong secret first.
 #[test]
 fn a_late_request_of_another_source_is_known_as_theirs() {
     let verifier = verifier("stripe");

@@ -113,7 +113,7 @@ impl Api<'_> {
     fn there<T>(&self, answer: Option<T>) -> anyhow::Result<T> {
         answer.with_context(|| {
             format!(
-                "{} answered 404: it does not exist, or the API key {:?} cannot read it",
+                "{} answered 404. The object does not exist, or the API key {:?} cannot read it",
                 self.what, self.secret
             )
         })

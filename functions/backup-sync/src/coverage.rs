@@ -295,7 +295,7 @@ impl BackupSync {
             source,
             missed_events = missed,
             miss_rate_percent = rate,
-            "{missed} events of {source} never arrived by webhook; since yesterday that is {rate} % of {}",
+            "{missed} events of {source} never arrived by webhook, {rate} % of the events since yesterday: {}",
             lately.all(),
         );
     }

@@ -80,7 +80,7 @@ impl BackupSync {
         for (index, (source, endpoint)) in chosen.into_iter().enumerate() {
             let waiting = count - index - 1;
             let Some(turn) = time.turn(ends, waiting) else {
-                failed.push(format!("{}: no time left for it in this run", source.name));
+                failed.push(format!("{}: no time was left in this run", source.name));
                 continue;
             };
             let turn = turn.min(Instant::now() + time.scaled(BUDGET));
@@ -257,7 +257,7 @@ async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<
     let hooks: Vec<T> = api.list(url, &query, json).await?;
     ensure!(
         hooks.len() < HOOKS,
-        "there are more hooks than one page holds"
+        "the provider has more webhooks than fit on one page"
     );
     Ok(hooks)
 }

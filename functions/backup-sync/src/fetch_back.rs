@@ -138,7 +138,8 @@ impl BackupSync {
         due.truncate(MOST);
         tally.left.fetch_add(more as u64, Relaxed);
         let name = source.verifier.trust.api_secret.as_deref();
-        let name = name.context("trust.api_secret is missing: it names the API key")?;
+        let name =
+            name.context("trust.api_secret is missing; set it to the name of the API key")?;
         let run = Run {
             source,
             fetch,
@@ -170,7 +171,7 @@ impl BackupSync {
                 object = wait.object,
                 tries = wait.tries,
                 error = wait.error,
-                "gave up on {}: it could not be fetched for a week",
+                "stopped fetching {}: each fetch of the last week failed",
                 wait.object
             );
             self.services.fetch_back.end(&source.name, wait).await?;
@@ -200,7 +201,7 @@ impl BackupSync {
                 tracing::warn!(
                     source,
                     object = wait.object,
-                    "a notice of {source} named {}, which the provider does not have",
+                    "a notice of {source} names {}, but the provider does not have this object",
                     wait.object
                 );
                 store.end(source, wait).await

@@ -247,7 +247,9 @@ impl BackupSync {
             )?,
             Wanted::Key(kid) => {
                 let name = trust.api_secret.as_ref();
-                let name = name.context("trust.api_secret is missing: it names the credentials")?;
+                let name = name.context(
+                    "trust.api_secret is missing; set it to the name of the credentials",
+                )?;
                 let live = self.services.secrets.live(name, now).await?;
                 let secret = live.first();
                 let secret = secret.with_context(|| format!("credentials {name:?} not found"))?;

@@ -38,8 +38,7 @@ const MOST: usize = 100_000;
 fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
     ensure!(
         count <= MOST,
-        "reconcile.too_many: {what} has more than {MOST} objects; leave some out with `where`, name \
-         a partition of the table, or split it into several [[source.reconcile]]"
+        "reconcile.too_many: {what} has more than {MOST} objects; exclude some with `where`, select one partition of the table, or split the comparison into several [[source.reconcile]]"
     );
     Ok(())
 }
@@ -48,8 +47,7 @@ fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
 fn in_time(now: UnixMillis, ends: UnixMillis, what: &str) -> anyhow::Result<()> {
     ensure!(
         now < ends,
-        "reconcile.too_slow: {what} cannot be read in one run, so nothing was compared; split \
-         it into several [[source.reconcile]], or name a partition of the table"
+        "reconcile.too_slow: {what} cannot be read in one run, so nothing was compared; split the comparison into several [[source.reconcile]], or select one partition of the table"
     );
     Ok(())
 }
@@ -126,7 +124,7 @@ impl BackupSync {
         let last_look = time.scaled(LAST_LOOK);
         ensure!(
             Instant::now() + last_look <= ends,
-            "no time left for it in this run"
+            "no time was left in this run"
         );
         let owner = owner()?;
         // The lease is longer than the function timeout, so it cannot expire while its holder still
@@ -265,7 +263,10 @@ mod tests {
             error.starts_with("reconcile.too_many: table users"),
             "{error}"
         );
-        assert!(error.contains("split it into several"), "{error}");
+        assert!(
+            error.contains("split the comparison into several"),
+            "{error}"
+        );
 
         assert!(in_time(UnixMillis(1), UnixMillis(2), "table users").is_ok());
         let late = in_time(UnixMillis(2), UnixMillis(2), "table users");

@@ -159,7 +159,7 @@ fn say(silence: &Silence) {
         Why::NothingHappened => {
             tracing::info!(
                 source,
-                "no webhook from {source} for {silent}{usually}: nothing happened there"
+                "no webhook from {source} for {silent}{usually}: the provider had no events"
             );
         }
         Why::NotArriving(events) => {
@@ -167,7 +167,7 @@ fn say(silence: &Silence) {
                 source,
                 silent_s = silence.silent_s,
                 missed_since = events,
-                "no webhook from {source} for {silent}{usually}: at least {events} events happened there and did not arrive"
+                "no webhook from {source} for {silent}{usually}: the provider had at least {events} events, and none of them arrived"
             );
         }
         Why::Unknown => {

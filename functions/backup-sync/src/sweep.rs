@@ -143,7 +143,7 @@ impl BackupSync {
             return Ok(SweepReport::default());
         }
         let Some(work) = self.begin(time).await? else {
-            tracing::info!("another sweep handles the rows that are due");
+            tracing::info!("another sweep processes the rows that are due");
             return Ok(SweepReport {
                 more: true,
                 ..SweepReport::default()

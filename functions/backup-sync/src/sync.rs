@@ -175,7 +175,7 @@ impl BackupSync {
         let lookback = order.lookback_s.map(Duration::from_secs);
         ensure!(
             lookback.is_none() || settings.list.mark.is_none(),
-            "the list of {} is read from a position, not from a time: remove the lookback",
+            "the list of {} starts at a position, not at a time; remove the lookback",
             source.name
         );
         let mut run = Run {
@@ -295,7 +295,7 @@ impl BackupSync {
         let fault = anyhow!("in the sync of {}", run.source.name).context(Fault::CursorAhead);
         if run.sync.mark.is_some() {
             return Err(
-                fault.context("the position in the list is kept until the clock reaches it")
+                fault.context("the position in the list is in the future; the sync continues when the clock reaches the position")
             );
         }
         let reach = run.reach().unwrap_or(run.settings.first_lookback);

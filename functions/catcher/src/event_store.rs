@@ -152,8 +152,8 @@ impl EventStore {
             }
             Ok(Err(error)) if is_permanent_rejection(&error) => Put::Refused(error),
             Ok(Err(error)) => Put::Failed(error),
-            Err(_) if patient => Put::Failed(anyhow!("request to the ledger timed out")),
-            Err(_) => Put::Skipped(anyhow!("no time left for the ledger")),
+            Err(_) if patient => Put::Failed(anyhow!("the request to DynamoDB timed out")),
+            Err(_) => Put::Skipped(anyhow!("no time was left for the request to DynamoDB")),
         }
     }
 
@@ -161,7 +161,8 @@ impl EventStore {
     async fn store_body(&self, one: &mut Waiting, until: Instant) -> anyhow::Result<()> {
         if one.placed.is_none() {
             let place = timeout_at(until, self.inbox.ledger.store_body(&one.event)).await;
-            let place = place.unwrap_or_else(|_| Err(anyhow!("request to the bucket timed out")));
+            let place =
+                place.unwrap_or_else(|_| Err(anyhow!("the request to the bucket timed out")));
             one.placed = Some(place?);
         }
         Ok(())
@@ -187,7 +188,8 @@ impl EventStore {
         // The time that the bucket used does not shorten the time for the queue.
         let until = all.min(Instant::now() + budget);
         let sent = timeout_at(until, self.spill.send(messages)).await;
-        let sent = sent.unwrap_or_else(|_| Err(anyhow!("request to the spill queue timed out")));
+        let sent =
+            sent.unwrap_or_else(|_| Err(anyhow!("the request to the spill queue timed out")));
         if sent.is_err() {
             self.breaker().force_closed();
         }

@@ -35,7 +35,7 @@ impl Catcher {
                         tracing::warn!(
                             source = source.name,
                             count,
-                            "rejected a handshake: {} already has a secret",
+                            "rejected a handshake, because {} already has a secret",
                             source.name
                         );
                     }

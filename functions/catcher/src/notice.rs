@@ -29,7 +29,7 @@ impl Catcher {
             .await;
         match noticed {
             Ok(Noticed::Kept) => {
-                tracing::info!(source = name, object, "{object} is fetched again");
+                tracing::info!(source = name, object, "backup-sync fetches {object} again");
                 return acknowledged(source);
             }
             Ok(noticed @ (Noticed::Waits | Noticed::Full)) => {
@@ -39,7 +39,7 @@ impl Catcher {
                         source = name,
                         full,
                         count,
-                        "a notice to {name} names an object that has to be fetched first"
+                        "a notice to {name} names an object that backup-sync must fetch first"
                     );
                 }
             }

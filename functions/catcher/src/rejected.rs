@@ -37,7 +37,7 @@ impl Catcher {
                         source = source.name,
                         reason = %reason,
                         count,
-                        "a request to {} waits for a key that has to be fetched",
+                        "a request to {} waits for a key that backup-sync must fetch",
                         source.name
                     );
                 }
@@ -135,8 +135,7 @@ impl Catcher {
                     tracing::warn!(
                         source = source.name,
                         count,
-                        "a request to {} names a document that is not stored: too many were named in \
-                         this hour",
+                        "a request to {} names a document that is not stored, because requests named too many documents in this hour",
                         source.name
                     );
                 }

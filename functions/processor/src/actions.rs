@@ -5,6 +5,7 @@
 //! outside Mitt goes through [`Effects::once`] or [`Effects::keyed`] under a name of its own. With
 //! `destination = "tracker"`, the circuit breaker and the rate limit of that destination apply.
 
+mod answer;
 mod aws;
 mod confirm;
 mod document;
@@ -22,13 +23,15 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::outbound::{Answer, Outbound, SendError};
 use shared::aws::secrets::{Secret, Secrets};
+use shared::base::backoff::jitter;
 use shared::base::clock::Clock;
 use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
-use shared::sources::{Action, ActionKind};
+use shared::sources::{Action, ActionKind, AnswerRules};
 
+use crate::answers::LastAnswer;
 use crate::order::EntityHeaders;
 pub(crate) use aws::Clients;
 
@@ -46,11 +49,17 @@ pub(crate) struct Work<'w> {
     pub(crate) secrets: &'w Secrets,
     pub(crate) clock: Clock,
     pub(crate) health: &'w DestinationHealth,
+    /// What the answers of the destination mean.
+    pub(crate) rules: &'w AnswerRules,
 }
 
-/// The result of an action's last call, which shows whether the destination is healthy.
+/// The result of an action's last call, which shows whether the destination is healthy, and what it
+/// answered.
 #[derive(Debug, Default)]
-pub(crate) struct DestinationHealth(Mutex<Option<CallResult>>);
+pub(crate) struct DestinationHealth {
+    heard: Mutex<Option<CallResult>>,
+    answer: Mutex<Option<LastAnswer>>,
+}
 
 impl Work<'_> {
     /// Runs an action. AWS calls are boxed, because otherwise the future of every action would be
@@ -103,18 +112,42 @@ impl Work<'_> {
 
     /// Converts a response to an effect, and records the health of the destination.
     pub(crate) fn effect(&self, answer: Result<Answer, SendError>) -> Effect {
-        self.health.note(http::heard(&answer));
-        http::effect(answer)
+        let (rules, row) = (self.rules, self.row);
+        if !answer
+            .as_ref()
+            .is_ok_and(|answer| rules.is_success(answer.status))
+        {
+            self.health
+                .note_answer(LastAnswer::of(&answer, rules.keep_text));
+        }
+        self.health.note(answer::heard(&answer, rules, &row.key));
+        let call = answer::Call {
+            rules,
+            now: (self.clock)(),
+            first: row.first_attempt(),
+            jitter: jitter(),
+        };
+        answer::effect(answer, &call)
     }
 }
 
 impl DestinationHealth {
     pub(crate) fn note(&self, heard: CallResult) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
+    }
+
+    fn note_answer(&self, answer: LastAnswer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+
+    /// Returns the answer to the last call, unless the call succeeded.
+    pub(crate) fn take_answer(&self) -> Option<LastAnswer> {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.take()
     }
 
     pub(crate) fn heard(&self) -> CallResult {
-        let heard = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.unwrap_or(CallResult::NotCalled)
     }
 }

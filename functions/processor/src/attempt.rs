@@ -7,17 +7,34 @@ use bytes::Bytes;
 use futures::future::join_all;
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{EffectRow, Lease, MissingBody, Row, Settled, Settlement};
+use shared::inbox::ledger::{EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
 use shared::webhook::event::{EventId, EventKey};
 
+use crate::answers::{Quote, quoting};
 use crate::order::Turn;
 use crate::{LARGE, Permit, Processor};
 
-/// The outcome of the actions, and the rows of the effects that changed.
-pub(crate) type ActionsResult = (Outcome, Vec<(String, EffectRow)>);
+/// The outcome of the actions, and what they leave behind.
+pub(crate) struct ActionsResult {
+    pub(crate) outcome: Outcome,
+    /// The rows of the effects that changed.
+    pub(crate) changed: Vec<(String, EffectRow)>,
+    /// What destinations said.
+    pub(crate) quotes: Vec<Quote>,
+}
+
+impl From<Outcome> for ActionsResult {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            changed: Vec::new(),
+            quotes: Vec::new(),
+        }
+    }
+}
 
 impl Processor {
     /// Makes one attempt: runs the actions, decides the settlement, records it, and sends the
@@ -34,17 +51,28 @@ impl Processor {
         let chained = slot.is_none();
         let mut turn = Turn::default();
         let acting = Box::pin(self.run_actions(source, &lease, until, &mut turn));
-        let (outcome, changed) = slot.run_releasing_when_slow(acting).await;
+        let acted = slot.run_releasing_when_slow(acting).await;
         if let Some(remark) = turn.remark {
             lease.annotate(remark);
         }
         let now = (self.clock)();
-        let settlement =
-            Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
+        let settlement = Settlement::of(
+            acted.outcome,
+            &lease.row,
+            &source.backoff,
+            now,
+            backoff::jitter(),
+        );
         let settlement = settle_turn(settlement, &mut turn, chained, now);
         let attempt = Attempt::of(&lease.row);
         let ledger = &self.services.inbox.ledger;
-        let settled = ledger.settle(lease, settlement, &changed, now).await?;
+        let quoted = quoting(&settlement, &acted.quotes);
+        let settled = ledger.settle(lease, quoted, &acted.changed, now).await?;
+        // The log must not contain what a destination said.
+        let settled = match settled {
+            Settled::Recorded(_) => Settled::Recorded(settlement),
+            Settled::Stale => Settled::Stale,
+        };
         let next = self.end_turn(turn, &settled).await;
         attempt.log(source, &settled, now.since(began));
         self.send_retry(attempt, settled).await;
@@ -64,11 +92,11 @@ impl Processor {
         let room = is_large.then(|| self.large.try_acquire());
         if let Some(Err(_)) = room {
             let why = "another event with a body of more than 4 MiB is being processed";
-            return (Outcome::deferred(why, until), Vec::new());
+            return Outcome::deferred(why, until).into();
         }
         let body = match self.read_body(lease).await {
             Ok(body) => body,
-            Err(outcome) => return (outcome, Vec::new()),
+            Err(outcome) => return outcome.into(),
         };
         // Mitt itself answers a request to confirm a subscription; no destination receives it.
         if let Some(url) = source.verifier.confirmation(&body) {
@@ -77,7 +105,7 @@ impl Processor {
         }
         let given = match self.take_turn(source, lease, &body, turn).await {
             Ok(given) => given,
-            Err(outcome) => return (outcome, Vec::new()),
+            Err(outcome) => return outcome.into(),
         };
         let actions = source
             .actions
@@ -133,19 +161,21 @@ impl Processor {
 /// Combines the results of all actions of an event. Records the earliest time of a deferred action
 /// in `turn`.
 fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> ActionsResult {
-    let mut all: ActionsResult = (Outcome::Done, Vec::new());
-    for (outcome, changed) in results {
-        if let Outcome::Deferred { why, until } = &outcome
+    let mut all = ActionsResult::from(Outcome::Done);
+    for result in results {
+        let outcome = result.outcome;
+        if let Outcome::Deferred { why, until, .. } = &outcome
             && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
         {
             turn.waits = Some((why.clone(), *until));
         }
-        all.0 = all.0.and(outcome);
-        for (name, effect) in changed {
-            if all.1.iter().any(|(other, _)| *other == name) {
+        all.outcome = all.outcome.and(outcome);
+        all.quotes.extend(result.quotes);
+        for (name, effect) in result.changed {
+            if all.changed.iter().any(|(other, _)| *other == name) {
                 tracing::error!(event.id = %lease.row.id(), effect = name, "two actions have an effect named {name}; the second is not recorded");
             } else {
-                all.1.push((name, effect));
+                all.changed.push((name, effect));
             }
         }
     }
@@ -164,7 +194,7 @@ fn settle_turn(
         // One action used up the attempts while another action was deferred.
         (
             Settlement::DeadLetter {
-                reason: "attempts_exhausted",
+                reason: "attempts_exhausted" | REFUSED,
                 ..
             },
             Some((why, until)),
@@ -175,6 +205,7 @@ fn settle_turn(
                 due,
                 resend_after: None,
                 in_line: false,
+                first: None,
             }
         }
         // Another event began this sequence of events, so the sequence must not continue.

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use shared::base::backoff::jitter;
 use shared::base::clock::UnixMillis;
-use shared::delivery::breaker::{CallResult, Pass};
+use shared::delivery::breaker::{CallResult, Pass, refuses};
 use shared::delivery::effects::Effects;
 use shared::delivery::rates::Turn;
 use shared::inbox::ledger::{Lease, Row};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::QueueName;
-use shared::sources::{Action, Destination, Rate};
+use shared::sources::{Action, AnswerRules, Destination, Rate};
 
 use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
@@ -35,6 +35,9 @@ const CALL: Duration = Duration::from_secs(20);
 /// minutes, the limit is reached within a day.
 const FREE_PROBES: u32 = 100;
 
+/// The same for a destination that refuses every request, and is probed every minute.
+const FREE_REFUSED_PROBES: u32 = 1_440;
+
 impl Processor {
     /// Runs an action with the given input, if its filter matches the event. Each action has its
     /// own effects.
@@ -47,7 +50,7 @@ impl Processor {
         until: UnixMillis,
     ) -> ActionsResult {
         if !action.filter.matches(&lease.row.kind, body) {
-            return (Outcome::Done, Vec::new());
+            return Outcome::Done.into();
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         if let Some(version) = &given.state {
@@ -61,8 +64,10 @@ impl Processor {
                 &given.body,
                 &effects,
                 &health,
+                &action.answers,
             )
         };
+        let began = (self.clock)();
         let outcome = match &action.destination {
             // An effect that is already settled is not sent again, so the state of its destination
             // does not matter.
@@ -72,7 +77,18 @@ impl Processor {
             }
             _ => self.end(work.run(action), &work, until).await,
         };
-        (outcome, effects.into_changed())
+        let outcome = outcome.of_action(&action.name);
+        let took = (self.clock)().since(began);
+        let mut quotes = Vec::new();
+        if let Some(last) = health.take_answer() {
+            let kept = self.keep_answer(action, lease, last, took, &outcome);
+            quotes.extend(kept.await);
+        }
+        ActionsResult {
+            outcome,
+            changed: effects.into_changed(),
+            quotes,
+        }
     }
 
     /// Confirms a subscription.
@@ -85,9 +101,13 @@ impl Processor {
     ) -> ActionsResult {
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         let health = DestinationHealth::default();
-        let work = self.work_on(&lease.row, body, &effects, &health);
+        let rules = AnswerRules::default();
+        let work = self.work_on(&lease.row, body, &effects, &health, &rules);
         let outcome = self.end(work.confirm(url), &work, until).await;
-        (outcome, effects.into_changed())
+        ActionsResult {
+            changed: effects.into_changed(),
+            ..outcome.into()
+        }
     }
 
     /// Runs an action if its destination can take the event now. Otherwise defers the event.
@@ -107,7 +127,10 @@ impl Processor {
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
-            (Pass::Down { .. }, _) => return deferred(&pass, format!("{name} is down")),
+            (Pass::Down { refused, .. }, _) => {
+                let why = refused.map_or(String::new(), |status| format!(": {}", refuses(status)));
+                return deferred(&pass, format!("{name} is down{why}"));
+            }
             (Pass::Free, Some(rate)) => {
                 if let Some(turn) = self.turn(name, rate, old, until).await {
                     return Outcome::deferred(
@@ -138,6 +161,21 @@ impl Processor {
                 if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
                 deferred(&self.breakers.pass(name, now).await, error)
+            }
+            Outcome::Refused {
+                error,
+                after,
+                within,
+            } if probes && work.row.deferrals < FREE_REFUSED_PROBES => {
+                match self.breakers.pass(name, now).await {
+                    down @ Pass::Down { .. } => deferred(&down, error),
+                    // The destination was down for another reason, and is up again.
+                    Pass::Free | Pass::Probe(_) => Outcome::Refused {
+                        error,
+                        after,
+                        within,
+                    },
+                }
             }
             other => other,
         }
@@ -193,6 +231,7 @@ impl Processor {
         body: &'w Bytes,
         effects: &'w Effects<'w>,
         health: &'w DestinationHealth,
+        rules: &'w AnswerRules,
     ) -> Work<'w> {
         Work {
             row,
@@ -204,6 +243,7 @@ impl Processor {
             secrets: &self.services.secrets,
             clock: self.clock,
             health,
+            rules,
         }
     }
 }
@@ -211,7 +251,9 @@ impl Processor {
 /// Defers an event by a random additional time, so that deferred events do not all return at once.
 fn deferred(pass: &Pass, why: String) -> Outcome {
     match pass {
-        Pass::Down { until, spread } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
+        Pass::Down { until, spread, .. } => {
+            Outcome::deferred(why, *until + spread.mul_f64(jitter()))
+        }
         Pass::Free | Pass::Probe(_) => Outcome::retry(why),
     }
 }

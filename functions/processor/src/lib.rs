@@ -10,6 +10,7 @@
 //! of the event, `run_action` calls a destination, and `work` settles the attempt.
 
 mod actions;
+mod answers;
 mod attempt;
 mod destination;
 mod message;
@@ -25,6 +26,7 @@ use futures::future::join_all;
 use message::MessageOutcome;
 use shared::aws::outbound::Outbound;
 use shared::base::clock::{Clock, UnixMillis};
+use shared::delivery::answers::Answers;
 use shared::delivery::breaker::Breakers;
 use shared::delivery::pause::Pauses;
 use shared::delivery::rates::Rates;
@@ -48,6 +50,7 @@ pub struct Processor {
     services: Services,
     outbound: Outbound,
     clients: Clients,
+    answers: Answers,
     breakers: Breakers,
     pauses: Pauses,
     rates: Rates,
@@ -70,6 +73,7 @@ impl Processor {
     pub fn with_outbound(services: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
             clients: Clients::new(&services.aws),
+            answers: Answers::beside(&services.inbox.ledger),
             breakers: Breakers::new(services.aws.dynamodb(), &services.table),
             pauses: Pauses::new(services.inbox.ledger.clone()),
             rates: Rates::new(services.aws.dynamodb(), &services.table),
@@ -142,7 +146,10 @@ impl Processor {
                 None
             }
             Err(_) => {
-                tracing::error!(message.id = id, "panicked while processing a message");
+                tracing::error!(
+                    message.id = id,
+                    "a panic occurred while processing a message"
+                );
                 None
             }
         }

@@ -31,7 +31,7 @@ impl Processor {
         let work_message = match WorkMessage::from_message(message) {
             Ok(work_message) => work_message,
             Err(InvalidMessage::UnknownVersion(version)) => {
-                bail!("unsupported message version {version}: it needs a newer processor");
+                bail!("message version {version} is not supported; deploy a newer processor");
             }
             Err(why) => {
                 // The message does not name an event, so no event is lost.
@@ -94,7 +94,7 @@ impl Processor {
             Claim::Abandoned => Ok((MessageOutcome::Abandoned, None)),
             Claim::TooNew(version) => {
                 bail!(
-                    "the row of event {} has version {version}: it needs a newer processor",
+                    "the row of event {} has version {version}, which is not supported; deploy a newer processor",
                     work_message.key
                 )
             }

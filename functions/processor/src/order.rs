@@ -125,7 +125,7 @@ impl Processor {
         };
         let row = &lease.row;
         let Some(place) = order.place(&source.name, &row.headers, body, row.received_at) else {
-            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} does not name its entity or its version; it is processed without ordering", row.id());
+            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} lacks its entity or its version, so it is processed without ordering", row.id());
             turn.remark = Some(UNORDERED);
             return Ok(ActionInput::event(body, None));
         };

@@ -1,6 +1,7 @@
 //! Shows one event to an operator: as seven lines, with all details, as JSON, or as a row of a
 //! list.
 
+mod answer;
 mod change;
 mod document;
 mod lines;
@@ -9,6 +10,7 @@ mod of_row;
 mod row;
 mod view;
 
+pub(crate) use answer::{Answer, lines as answer_lines};
 pub(crate) use change::Change;
 pub(crate) use document::{SCHEMA, document};
 pub(crate) use lines::{full, later, seven_lines, with_timeline};

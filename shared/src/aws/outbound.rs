@@ -38,6 +38,29 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// because a provider's response can become the body of an event.
 const LARGEST_ANSWER: usize = crate::webhook::event::LARGEST_BODY;
 
+/// The limits for a response of a destination. Mitt keeps only the beginning of an error.
+const LARGEST_OF_DESTINATION: Limits = Limits {
+    success: 64 * 1024,
+    error: 8 * 1024,
+};
+
+/// The largest response body that is read, in bytes.
+#[derive(Clone, Copy)]
+struct Limits {
+    success: usize,
+    error: usize,
+}
+
+/// The headers that can contain the destination's id of a request. The most common header is first.
+const REQUEST_IDS: [&str; 6] = [
+    "x-request-id",
+    "x-amzn-requestid",
+    "x-amzn-trace-id",
+    "cf-ray",
+    "x-vercel-id",
+    "fly-request-id",
+];
+
 /// An HTTP client that calls only the addresses that its guard allows.
 #[derive(Clone)]
 pub struct Outbound {
@@ -108,8 +131,12 @@ pub struct Answer {
     pub link: Option<String>,
     /// Whether this is the stored response to an earlier request with the same idempotency key.
     pub replayed: bool,
-    /// The body, or `None` if it is larger than 16 MiB.
+    /// The body, or `None` if it is larger than 16 MiB, or 64 KiB from a destination. If a
+    /// destination answered with an error, this is the first 8 KiB of its body.
     pub body: Option<Bytes>,
+    pub content_type: Option<String>,
+    /// The host's own id of the request.
+    pub request_id: Option<String>,
 }
 
 /// The reason why there is no response. The texts contain the host and the cause, but no path and
@@ -141,7 +168,8 @@ impl Outbound {
         }
     }
 
-    /// Sends a POST request with a body.
+    /// Sends a POST request with a body to a destination. Reads only the beginning of the response,
+    /// and then drops the connection.
     pub async fn post(
         &self,
         url: &str,
@@ -151,8 +179,8 @@ impl Outbound {
     ) -> Result<Answer, SendError> {
         let url = self.target(url, &[])?;
         let request = self.client(&url)?.post(url);
-        self.send(request.headers(header_map(headers)?).body(body), now)
-            .await
+        let request = request.headers(header_map(headers)?).body(body);
+        self.send(request, now, LARGEST_OF_DESTINATION).await
     }
 
     /// Sends a GET request. Encodes the query values.
@@ -165,7 +193,8 @@ impl Outbound {
     ) -> Result<Answer, SendError> {
         let url = self.target(url, query)?;
         let request = self.client(&url)?.get(url);
-        self.send(request.headers(header_map(headers)?), now).await
+        let request = request.headers(header_map(headers)?);
+        self.send(request, now, Limits::ANY).await
     }
 
     /// Sends a request with any of the supported methods.
@@ -182,7 +211,7 @@ impl Outbound {
         if let Some(body) = call.body {
             request = request.body(body);
         }
-        self.send(request, now).await
+        self.send(request, now, Limits::ANY).await
     }
 
     fn client(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
@@ -228,6 +257,7 @@ impl Outbound {
         &self,
         request: reqwest::RequestBuilder,
         now: UnixMillis,
+        limits: Limits,
     ) -> Result<Answer, SendError> {
         if let Some(inside) = &self.inside {
             return inside(request.build().map_err(trouble)?).await;
@@ -247,26 +277,49 @@ impl Outbound {
         let links = response.headers().get_all(LINK).iter();
         let links: Vec<&str> = links.filter_map(|value| value.to_str().ok()).collect();
         let link = (!links.is_empty()).then(|| links.join(", "));
-        let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(trouble)? {
-            if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Ok(Answer {
-                    status,
-                    retry_after,
-                    link,
-                    replayed,
-                    body: None,
-                });
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let text = |name: &str| {
+            let value = response.headers().get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        let content_type = text("content-type");
+        let request_id = REQUEST_IDS.iter().find_map(|name| text(name));
         Ok(Answer {
+            body: limits.read(&mut response).await?,
             status,
             retry_after,
             link,
             replayed,
-            body: Some(body.freeze()),
+            content_type,
+            request_id,
         })
+    }
+}
+
+impl Limits {
+    const ANY: Self = Self {
+        success: LARGEST_ANSWER,
+        error: LARGEST_ANSWER,
+    };
+
+    /// Reads the body. Returns `None` if the body of a successful response is too large. A smaller
+    /// limit for errors truncates their body.
+    async fn read(self, response: &mut reqwest::Response) -> Result<Option<Bytes>, SendError> {
+        let is_success = response.status().is_success();
+        let most = if is_success { self.success } else { self.error };
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(trouble)? {
+            let room = most - body.len();
+            if chunk.len() <= room {
+                body.extend_from_slice(&chunk);
+                continue;
+            }
+            if is_success || self.error == self.success {
+                return Ok(None);
+            }
+            body.extend_from_slice(&chunk[..room]);
+            break;
+        }
+        Ok(Some(body.freeze()))
     }
 }
 

@@ -188,7 +188,8 @@ impl Secrets {
     fn has_slots(&self, name: &str) -> anyhow::Result<()> {
         ensure!(
             !self.managed.has(name),
-            "the secret {name} is in Secrets Manager and has no slots; change it there"
+            "the secret {name} is in Secrets Manager, so it has no slots; change the secret in \
+             Secrets Manager"
         );
         Ok(())
     }
@@ -229,7 +230,7 @@ impl Secrets {
                 Some(cache) if now.since(cache.read_at) <= STALE => {
                     tracing::warn!(
                         error = format!("{error:#}"),
-                        "cannot read the secrets; using cached values"
+                        "cannot read the secrets; Mitt uses the cached values"
                     );
                     let live = cache.live.clone();
                     let failed_at = Some(now);

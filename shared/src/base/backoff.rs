@@ -38,13 +38,26 @@ impl Backoff {
         let asked = asked.unwrap_or_default().min(LONGEST_RETRY_AFTER);
         wait.max(asked).mul_f64(1.0 + 0.2 * jitter.clamp(0.0, 1.0))
     }
+
+    /// Returns how many attempts of a run begin at most `span` after the first, without jitter. At
+    /// least one.
+    pub fn attempts_within(&self, span: Duration) -> u32 {
+        let mut since_first = Duration::ZERO;
+        for attempt in 1..self.attempts {
+            since_first = since_first.saturating_add(self.wait(attempt, None, 0.0));
+            if since_first > span {
+                return attempt;
+            }
+        }
+        self.attempts
+    }
 }
 
 /// A random number in 0..1 for [`Backoff::wait`].
 pub fn jitter() -> f64 {
     let mut bytes = [0; 2];
-    // If no random bytes are available, the wait has no jitter. Retries at the same time are better
-    // than no retries.
+    // If no random bytes are available, the wait has no jitter. Without jitter, some retries occur
+    // at the same time, but each event still gets its retry.
     if crate::base::random::fill(&mut bytes).is_err() {
         return 0.0;
     }
@@ -91,6 +104,32 @@ mod tests {
             10
         );
         assert_eq!(backoff.wait(1, Some(Duration::MAX), 0.0).as_secs(), 7200);
+    }
+
+    #[test]
+    fn attempts_within_a_span_follow_the_schedule() {
+        let backoff = Backoff::default();
+        let of = |secs| backoff.attempts_within(Duration::from_secs(secs));
+        // The attempts begin at 0, 10 s, 70 s, 370 s, 2170 s, 9370 s and then every two hours.
+        for (secs, attempts) in [
+            (0, 1),
+            (9, 1),
+            (10, 2),
+            (69, 2),
+            (70, 3),
+            (370, 4),
+            (2_170, 5),
+            (9_370, 6),
+            (3 * 3_600, 6),
+            (24 * 3_600, 10),
+        ] {
+            assert_eq!(of(secs), attempts, "{secs}");
+        }
+        let one = Backoff {
+            attempts: 1,
+            waits: Vec::new(),
+        };
+        assert_eq!(one.attempts_within(Duration::MAX), 1);
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl JsonPath {
     /// The scalar at this path as text. A number is returned as it is written. `null` counts as
     /// absent.
     ///
-    /// If a document contains a key twice, the last one counts, as in most JSON parsers. An object
-    /// or an array instead of a scalar is an error.
+    /// If a document contains a key twice, the last value counts, as in most JSON parsers. An
+    /// object or an array instead of a scalar is an error.
     pub fn scalar(&self, json: &[u8]) -> Result<Option<String>, NotThere> {
         self.raw(json)?.map_or(Ok(None), scalar)
     }

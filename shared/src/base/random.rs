@@ -13,7 +13,8 @@ thread_local! {
 /// from a seeded generator.
 pub fn fill(bytes: &mut [u8]) -> anyhow::Result<()> {
     let Some(mut state) = SEEDED.get() else {
-        return getrandom::fill(bytes).map_err(|error| anyhow!("random number generator: {error}"));
+        return getrandom::fill(bytes)
+            .map_err(|error| anyhow!("the random number generator failed: {error}"));
     };
     for chunk in bytes.chunks_mut(8) {
         let drawn = split_mix(&mut state).to_le_bytes();

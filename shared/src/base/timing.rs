@@ -16,8 +16,9 @@ pub const EFFECT_TIMEOUT: Duration = Duration::from_secs(25);
 /// How long a claim prevents other workers from claiming the event.
 pub const LEASE: Duration = Duration::from_secs(35);
 
-/// The accepted clock difference between two machines. A lease counts as expired only this long
-/// after its end. A worker starts nothing this close to the end of its lease.
+/// The accepted clock difference between two machines. Other workers wait this long after the end
+/// of a lease before they treat it as expired. A worker starts no action if its lease ends within
+/// this time.
 pub const CLOCK_MARGIN: Duration = Duration::from_secs(5);
 
 /// The time after which the sweep first checks an event whose work message may be lost.
@@ -28,7 +29,7 @@ pub const FIRST_LOOK: Duration = Duration::from_secs(120);
 pub const LAST_LOOK: Duration = Duration::from_secs(3600);
 
 /// How far back the sweep starts in an inbox that it has never scanned by time. Older code adds its
-/// events to the `work` index, so the sweep finds them there.
+/// events to the `work` index, so the sweep finds those events in the index.
 pub const MARKS_FROM: Duration = LAST_LOOK;
 
 /// The maximum `DelaySeconds` of SQS.
@@ -44,7 +45,7 @@ pub const MAX_SELF_SENDS_PER_RUN: u32 = 3;
 /// events.
 pub const OLD: Duration = Duration::from_secs(600);
 
-/// If a message was sent longer ago than this, it has waited behind other messages. No message is
+/// A message that was sent longer ago than this has waited behind other messages. No message is
 /// delayed by more than [`LONGEST_DELAY`].
 pub const LATE: Duration = Duration::from_secs(LONGEST_DELAY.as_secs() + 300);
 

@@ -7,9 +7,12 @@
 //! attempt. After the open time, one call goes through as a *probe*. If the probe succeeds, the
 //! breaker closes. Otherwise, the breaker opens for a longer time.
 //!
+//! A destination that refuses requests may be right: one event can be wrong. Only if it refuses ten
+//! different events in a row, the breaker opens, and one call a minute probes the destination.
+//!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `SYS` | `BRK#{destination}` | open until `til`, opened `n` times in a row, closed at `cl`, last written `by`; `rev` increases with each write; `ttl` |
+//! | `SYS` | `BRK#{destination}` | open until `til`, opened `n` times in a row, closed at `cl`, last written `by`; `rfs`: the status with which it refuses every request, and the `rev` of that write; `rev` increases with each write; `ttl` |
 //!
 //! Every write is conditional on the `rev` that the process read, so that only one process probes.
 //! A failed read or write of the item does not stop the work. The process continues with the state
@@ -72,6 +75,8 @@ pub enum Pass {
     Down {
         until: UnixMillis,
         spread: Duration,
+        /// The status with which the destination refuses every request, if it does.
+        refused: Option<u16>,
     },
 }
 
@@ -84,7 +89,10 @@ pub struct Probe(BreakerState);
 pub enum CallResult {
     /// The destination responded, even if it rejected the request.
     Success,
-    /// The destination was unreachable, did not respond, or responded that it is unavailable.
+    /// The destination refused the request with a status that does not have to be the fault of the
+    /// event. `event` identifies the event.
+    Refused { status: u16, event: u64 },
+    /// The destination was unreachable, did not answer, or answered that it is unavailable.
     Failure,
     /// The destination was not called.
     NotCalled,
@@ -145,7 +153,12 @@ impl Breakers {
         let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
             match self.read(destination).await {
-                Ok(standing) => self.known(destination, |known| known.standing = standing),
+                Ok(standing) => self.known(destination, |known| {
+                    if standing.is_newer_than(&known.standing) {
+                        known.health.forget_refused();
+                    }
+                    known.standing = standing;
+                }),
                 Err(error) => trouble(destination, &error),
             }
         }
@@ -169,7 +182,18 @@ impl Breakers {
     ) {
         let (seen, next) = match (pass, heard) {
             (_, CallResult::NotCalled) | (Pass::Down { .. }, _) => return,
-            (Pass::Probe(Probe(mine)), CallResult::Success) => {
+            (Pass::Probe(Probe(mine)), CallResult::Refused { status, .. }) if mine.is_refused() => {
+                let why = refuses(status);
+                tracing::warn!(
+                    destination,
+                    breaker = "open",
+                    status,
+                    "{destination} is still down: {why}"
+                );
+                let next = mine.opened_by_refusals(status, now, jitter);
+                (mine, next)
+            }
+            (Pass::Probe(Probe(mine)), CallResult::Success | CallResult::Refused { .. }) => {
                 tracing::info!(destination, breaker = "closed", "{destination} is up again");
                 let next = mine.closed(now);
                 (mine, next)
@@ -179,23 +203,10 @@ impl Breakers {
                 let next = mine.opened(now, jitter);
                 (mine, next)
             }
-            (Pass::Free, _) => {
-                let well = heard == CallResult::Success;
-                let (trips, seen) = self.known(destination, |known| {
-                    (known.health.note(well, now), known.standing.clone())
-                });
-                // Calls that were in flight when the breaker opened give no new information.
-                if !trips || seen.position(now) != Position::Closed {
-                    return;
-                }
-                tracing::error!(
-                    destination,
-                    breaker = "open",
-                    "{destination} is down: its events are deferred"
-                );
-                let next = seen.opened(now, jitter);
-                (seen, next)
-            }
+            (Pass::Free, _) => match self.counted(destination, heard, now, jitter) {
+                Some(change) => change,
+                None => return,
+            },
         };
         match self.write(destination, &seen, &next).await {
             Ok(_) => self.known(destination, |known| known.health = Health::default()),
@@ -203,8 +214,47 @@ impl Breakers {
         }
     }
 
-    /// Whether the cached item is too old. If so, the current time is recorded as the last read. It
-    /// is recorded before the read, so that a failing table is not read more often.
+    /// Counts the result of a call that was no probe. If the destination counts as down now, returns
+    /// the state that was seen and the next state.
+    fn counted(
+        &self,
+        destination: &str,
+        heard: CallResult,
+        now: UnixMillis,
+        jitter: f64,
+    ) -> Option<(BreakerState, BreakerState)> {
+        let (trips, seen) = self.known(destination, |known| {
+            let trips = match heard {
+                CallResult::Refused { event, .. } => known.health.note_refused(event, now),
+                _ => known.health.note(heard == CallResult::Success, now),
+            };
+            (trips, known.standing.clone())
+        });
+        // Calls in flight when the breaker opened add no information.
+        if !trips || seen.position(now) != Position::Closed {
+            return None;
+        }
+        let next = if let CallResult::Refused { status, .. } = heard {
+            let why = refuses(status);
+            tracing::error!(
+                destination,
+                breaker = "open",
+                status,
+                "{destination} is down: {why}; its events are deferred"
+            );
+            seen.opened_by_refusals(status, now, jitter)
+        } else {
+            tracing::error!(
+                destination,
+                breaker = "open",
+                "{destination} is down: its events are deferred"
+            );
+            seen.opened(now, jitter)
+        };
+        Some((seen, next))
+    }
+
+    /// Records the read before it is made, so that a failing table is not read more often.
     fn is_to_be_read(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| {
             let old = known.read_at.is_none_or(|at| now.since(at) >= REREAD);
@@ -269,6 +319,11 @@ impl Breakers {
         // Only configured destinations are cached, so the map stays small.
         with(known.entry(destination.to_owned()).or_default())
     }
+}
+
+/// Says how a destination that refuses every request answers.
+pub fn refuses(status: u16) -> String {
+    format!("refuses every request, last {status}")
 }
 
 fn trouble(destination: &str, error: &anyhow::Error) {

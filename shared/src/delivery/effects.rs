@@ -5,6 +5,7 @@
 //! repeat could apply the effect twice, the module stops, and an operator must decide.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -29,6 +30,8 @@ pub enum Effect {
         error: String,
         /// Whether the destination returned the stored response of an earlier call with this key.
         replayed: bool,
+        /// The wait that the destination asked for.
+        after: Option<Duration>,
     },
 }
 
@@ -254,19 +257,15 @@ impl<'l> Effects<'l> {
                 self.note(name, EffectState::Not, keys, "");
                 outcome
             }
-            Effect::Failed { error, replayed }
-                if replayed || keys == IdempotencySupport::HonouredWithFailures =>
-            {
+            Effect::Failed {
+                error, replayed, ..
+            } if replayed || keys == IdempotencySupport::HonouredWithFailures => {
                 // Another call under this key would only return the same failure.
                 self.note(name, EffectState::Unknown, IdempotencySupport::Ignored, "");
                 Outcome::unknown(error)
             }
-            Effect::Unknown { error } | Effect::Failed { error, .. } => match keys {
-                IdempotencySupport::Honoured | IdempotencySupport::HonouredWithFailures => {
-                    Outcome::retry(error)
-                }
-                IdempotencySupport::Ignored => Outcome::unknown(error),
-            },
+            Effect::Unknown { error } => uncertain(keys, error, None),
+            Effect::Failed { error, after, .. } => uncertain(keys, error, after),
         }
     }
 
@@ -321,8 +320,18 @@ impl<'l> Effects<'l> {
     }
 }
 
-/// The idempotency key of an effect. It is the same in every attempt and every replay. Only a
-/// replay that requests a new effect changes the key, because it starts a new generation.
+/// The outcome of a call that may have had its effect.
+fn uncertain(keys: IdempotencySupport, error: String, after: Option<Duration>) -> Outcome {
+    match keys {
+        IdempotencySupport::Honoured | IdempotencySupport::HonouredWithFailures => {
+            Outcome::Retry { error, after }
+        }
+        IdempotencySupport::Ignored => Outcome::unknown(error),
+    }
+}
+
+/// The idempotency key of an effect. It is the same in every attempt and every replay, unless a
+/// replay asks for a new effect, which starts a new generation.
 pub fn idempotency_key(key: &EventKey, effect: &str, generation: u64) -> String {
     let mut hash = Sha256::new();
     for part in [key.source(), key.id(), effect, &generation.to_string()] {

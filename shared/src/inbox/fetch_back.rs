@@ -127,7 +127,9 @@ impl FetchBack {
                 return Ok(noticed);
             }
         }
-        anyhow::bail!("could not store a notice of {source}: other processes wrote first")
+        anyhow::bail!(
+            "could not store a notice of {source}, because other processes changed its item each time"
+        )
     }
 
     /// The objects of a source that wait for a fetch.

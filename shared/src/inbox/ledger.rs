@@ -11,6 +11,7 @@
 //! | item | pk | sk |
 //! |---|---|---|
 //! | state row | `E#{source}#{event id}` | `M` |
+//! | answer of a destination | same | `A#{effect}#{run}#{attempt}`, see `delivery/answers.rs` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
 //! | marker of a content or signature that an event has used | `E#{source}#~{hash}` | `S` |
 //! | copies and counts of quarantined events | `Q#{source}#…` | see `conflict.rs` |
@@ -85,7 +86,7 @@ pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint};
 pub use replay::{Again, Planned, Replayed};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
-pub use settle::{Settled, Settlement};
+pub use settle::{REFUSED, Settled, Settlement};
 pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
@@ -101,6 +102,9 @@ pub const SCHEMA: u32 = 1;
 /// The newest row version that this code processes. In a row of the next version, this code reads
 /// the attributes that it knows, and keeps all other attributes.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
+
+/// The sort keys of the answers that destinations gave begin with this.
+pub(crate) const ANSWER_PREFIX: &str = "A#";
 
 /// The table for the rows, and the bucket for bodies that are too large for the table.
 #[derive(Clone, Debug)]

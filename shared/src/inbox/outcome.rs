@@ -15,10 +15,24 @@ pub enum Outcome {
         /// The wait that the destination requested.
         after: Option<Duration>,
     },
-    /// The action was not tried, for a reason outside the event. For example, the destination is
-    /// down or has reached its rate limit, or another event must be processed first. A deferral
-    /// does not count as an attempt.
-    Deferred { why: String, until: UnixMillis },
+    /// The destination refused the request, perhaps because of its deployment and not because of
+    /// the event: the route is missing, or a secret is wrong. A retry is safe.
+    Refused {
+        error: String,
+        /// The wait that the destination asked for.
+        after: Option<Duration>,
+        /// How long after the first attempt the last attempt may begin.
+        within: Duration,
+    },
+    /// The action was not tried, for a reason outside the event: the destination is down or has
+    /// reached its rate limit, or another event must be processed first. It does not count as an
+    /// attempt.
+    Deferred {
+        why: String,
+        until: UnixMillis,
+        /// The destination was called, and asked for this wait with `Retry-After`.
+        asked: bool,
+    },
     /// The action failed, and a retry would fail again.
     Permanent { error: String },
     /// The action may have succeeded, and a retry may repeat its effect. An operator or a check
@@ -38,6 +52,7 @@ impl Outcome {
         Self::Deferred {
             why: why.into(),
             until,
+            asked: false,
         }
     }
 
@@ -58,12 +73,49 @@ impl Outcome {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (&self, &other) {
-            (Self::Deferred { until: one, .. }, Self::Deferred { until: two, .. }) if two < one => {
+            (Self::Deferred { until: one, .. }, Self::Deferred { until: two, .. }) => {
+                let asked = self.is_asked() || other.is_asked();
+                if two < one { other } else { self }.asked(asked)
+            }
+            (Self::Refused { within: one, .. }, Self::Refused { within: two, .. }) if two > one => {
                 other
             }
             _ if other.weight() > self.weight() => other,
             _ => self,
         }
+    }
+
+    /// Whether the destination asked for the deferral.
+    fn is_asked(&self) -> bool {
+        matches!(self, Self::Deferred { asked: true, .. })
+    }
+
+    fn asked(mut self, by_destination: bool) -> Self {
+        if let Self::Deferred { asked, .. } = &mut self {
+            *asked = by_destination;
+        }
+        self
+    }
+
+    /// The same outcome of an action, whose error names the action.
+    #[must_use]
+    pub fn of_action(mut self, name: &str) -> Self {
+        if let Self::Retry { error, .. }
+        | Self::Refused { error, .. }
+        | Self::Permanent { error }
+        | Self::Unknown { error }
+        | Self::Deferred {
+            why: error,
+            asked: true,
+            ..
+        } = &mut self
+            && !error
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with([' ', ':']))
+        {
+            *error = format!("{name}: {error}");
+        }
+        self
     }
 
     fn weight(&self) -> u8 {
@@ -72,7 +124,8 @@ impl Outcome {
             Self::Permanent { .. } => 1,
             Self::Unknown { .. } => 2,
             Self::Deferred { .. } => 3,
-            Self::Retry { .. } => 4,
+            Self::Refused { .. } => 4,
+            Self::Retry { .. } => 5,
         }
     }
 }
@@ -80,6 +133,14 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refused(error: &str, hours: u64) -> Outcome {
+        Outcome::Refused {
+            error: error.into(),
+            after: None,
+            within: Duration::from_secs(hours * 3_600),
+        }
+    }
 
     #[test]
     fn an_event_is_open_as_long_as_a_part_of_it_may_still_be_done() {
@@ -90,6 +151,8 @@ mod tests {
             Outcome::unknown("cut off"),
             later(9),
             later(5),
+            refused("404", 3),
+            refused("403", 5),
             Outcome::retry("503"),
         ];
         for (place, worse) in order.iter().enumerate() {
@@ -106,5 +169,23 @@ mod tests {
         assert_eq!(later("full").and(later("down")), later("full"));
         let retry = Outcome::retry("502").and(Outcome::retry("503"));
         assert_eq!(retry, Outcome::retry("502"));
+    }
+    #[test]
+    fn a_deferral_that_one_destination_asked_for_is_remembered() {
+        let asked = |secs: i64| Outcome::deferred("429", UnixMillis(secs)).asked(true);
+        let other = |secs: i64| Outcome::deferred("full", UnixMillis(secs));
+        assert_eq!(asked(9).and(other(5)), other(5).asked(true));
+        assert_eq!(other(5).and(asked(9)), other(5).asked(true));
+        assert_eq!(other(9).and(asked(5)), asked(5));
+        assert_eq!(other(9).and(other(5)), other(5));
+    }
+
+    #[test]
+    fn an_error_names_its_action_once() {
+        let named = refused("the destination answered 404", 3).of_action("orders");
+        assert_eq!(named, refused("orders: the destination answered 404", 3));
+        let retry = Outcome::retry("orders needs params.url").of_action("orders");
+        assert_eq!(retry, Outcome::retry("orders needs params.url"));
+        assert_eq!(Outcome::Done.of_action("orders"), Outcome::Done);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
+use super::answers::{AnswerRules, FileAnswers, FileKeep, FileStatus};
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
 use super::{Forward, address, check_name, check_url};
@@ -21,6 +22,8 @@ pub struct Action {
     pub filter: Filter,
     /// The destination, which has its own circuit breaker and rate limit.
     pub destination: Option<Destination>,
+    /// What the answers of the destination mean.
+    pub answers: AnswerRules,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +102,11 @@ pub(super) struct FileAction {
     url: Option<String>,
     secret: Option<String>,
     keys: Option<FileKeys>,
+    success: Option<Vec<FileStatus>>,
+    permanent: Option<Vec<FileStatus>>,
+    refused_for: Option<String>,
+    permanent_errors: Option<Vec<String>>,
+    answers: Option<FileKeep>,
     function: Option<String>,
     invocation: Option<Invocation>,
     queue: Option<String>,
@@ -133,12 +141,16 @@ enum FileKeys {
 }
 
 impl FileAction {
-    /// Checks the settings of the action. `source` is the name of the action's source.
+    /// Checks the settings of the action. `source` is the name of the source to which the action
+    /// belongs.
     pub(super) fn checked(self, source: &str, forward: &Forward) -> anyhow::Result<Action> {
         let name = match (&self.name, self.kind) {
             (Some(name), _) => name.clone(),
             (None, FileActionKind::Rust) => {
-                bail!("an action of kind \"rust\": name is missing; set it to the name of its code")
+                bail!(
+                    "name is missing in an action of kind \"rust\"; set name to the name of the \
+                     action's code"
+                )
             }
             (None, kind) => kind.word().to_owned(),
         };
@@ -147,8 +159,14 @@ impl FileAction {
             .with_context(|| format!("action {name:?}"))
     }
 
-    fn with_name(self, name: String, source: &str, forward: &Forward) -> anyhow::Result<Action> {
+    fn with_name(
+        mut self,
+        name: String,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<Action> {
         self.fits_its_kind()?;
+        let answers = self.take_answers().checked()?;
         let filter = Filter::checked(&self.types, &self.conditions)?;
         let rate = self.rate.as_deref().map(Rate::parse).transpose()?;
         let given = self.destination.clone();
@@ -159,7 +177,7 @@ impl FileAction {
         let destination = given.or(derived);
         ensure!(
             rate.is_none() || destination.is_some(),
-            "a rate needs a destination; name one: destination = \"tracker\""
+            "a rate needs a destination; set one, such as destination = \"tracker\""
         );
         let destination = destination.map(|name| Destination { name, rate });
         Ok(Action {
@@ -167,17 +185,37 @@ impl FileAction {
             kind,
             filter,
             destination,
+            answers,
         })
     }
 
-    /// Rejects a setting that belongs to another kind, because it would have no effect.
+    fn take_answers(&mut self) -> FileAnswers {
+        FileAnswers {
+            success: self.success.take(),
+            permanent: self.permanent.take(),
+            refused_for: self.refused_for.take(),
+            permanent_errors: self.permanent_errors.take(),
+            answers: self.answers.take(),
+        }
+    }
+
+    /// Rejects a setting of another kind, because it would have no effect.
     fn fits_its_kind(&self) -> anyhow::Result<()> {
         use FileActionKind as Kind;
-        let settings: [(&str, bool, &[Kind]); 12] = [
+        let settings: [(&str, bool, &[Kind]); 17] = [
             ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
             ("url", self.url.is_some(), &[Kind::Http]),
             ("secret", self.secret.is_some(), &[Kind::Http]),
             ("keys", self.keys.is_some(), &[Kind::Http]),
+            ("success", self.success.is_some(), &[Kind::Http]),
+            ("permanent", self.permanent.is_some(), &[Kind::Http]),
+            ("refused_for", self.refused_for.is_some(), &[Kind::Http]),
+            ("answers", self.answers.is_some(), &[Kind::Http]),
+            (
+                "permanent_errors",
+                self.permanent_errors.is_some(),
+                &[Kind::Lambda],
+            ),
             ("function", self.function.is_some(), &[Kind::Lambda]),
             ("invocation", self.invocation.is_some(), &[Kind::Lambda]),
             ("queue", self.queue.is_some(), &[Kind::Sqs]),
@@ -198,13 +236,18 @@ impl FileAction {
         for (setting, is_set, kinds) in settings {
             ensure!(
                 !is_set || kinds.contains(&self.kind),
-                "{setting} is not a setting of kind {:?}",
+                "{setting} is not a setting of kind {:?}; remove the setting",
                 self.kind.word()
             );
         }
         ensure!(
+            self.permanent_errors.is_none() || self.invocation != Some(Invocation::Event),
+            "permanent_errors needs invocation = \"request-response\": Lambda returns no result of \
+             an \"event\" invocation"
+        );
+        ensure!(
             self.params.is_none() || self.kind == Kind::Rust,
-            "params is a setting of kind \"rust\" only"
+            "params is a setting of kind \"rust\" only; remove the setting"
         );
         Ok(())
     }
@@ -220,9 +263,9 @@ impl FileAction {
             FileActionKind::Keep => (ActionKind::Keep, None),
             FileActionKind::Http => self.into_http(forward)?,
             FileActionKind::Lambda => {
-                let function = self
-                    .function
-                    .context("function is missing: the name or ARN of a function")?;
+                let function = self.function.context(
+                    "function is missing; set it to the name or ARN of a Lambda function",
+                )?;
                 let short = address::function(&function)?.to_owned();
                 let invocation = self.invocation.unwrap_or_default();
                 let kind = ActionKind::Lambda {
@@ -232,11 +275,14 @@ impl FileAction {
                 (kind, Some(format!("lambda:{short}")))
             }
             FileActionKind::Sqs => {
-                let url = self.queue.context("queue is missing: the URL of a queue")?;
+                let url = self
+                    .queue
+                    .context("queue is missing; set it to the URL of an SQS queue")?;
                 let short = address::queue(&url, forward.allow_loopback)?;
                 ensure!(
                     self.group.is_none() || address::is_fifo(&url),
-                    "group needs a FIFO queue, whose name ends in .fifo"
+                    "group needs a FIFO queue; use a queue whose name ends in .fifo, or remove \
+                     group"
                 );
                 let destination = format!("sqs:{short}");
                 let group = self.group.as_deref().map(path).transpose()?;
@@ -246,7 +292,7 @@ impl FileAction {
             FileActionKind::StepFunctions => {
                 let state_machine = self
                     .state_machine
-                    .context("state_machine is missing: the ARN of a state machine")?;
+                    .context("state_machine is missing; set it to the ARN of a state machine")?;
                 let short = address::state_machine(&state_machine)?.to_owned();
                 let destination = format!("step-functions:{short}");
                 (
@@ -267,18 +313,18 @@ impl FileAction {
     fn into_http(self, forward: &Forward) -> anyhow::Result<(ActionKind, Option<String>)> {
         let url = self
             .url
-            .context("url is missing: the URL of the destination")?;
+            .context("url is missing; set it to the URL of the destination")?;
         ensure!(
             forward.allow_loopback || !address::is_on_this_machine(&url),
-            "the url is on this machine, and a deployment cannot reach it; use the public URL of \
-             your service, and receive its events here with `webhookctl dev --forward {}`",
+            "a deployment cannot reach a url on this machine; use the public URL of your service. \
+             To receive its events here, run `webhookctl dev --forward {}`",
             address::port(&url)
         );
         check_url(&url, forward)?;
         let host = address::host(&url).to_ascii_lowercase();
         let secret = self
             .secret
-            .context("secret is missing: the name of the signing secret")?;
+            .context("secret is missing; set it to the name of the signing secret")?;
         check_name("a secret's name", &secret)?;
         let keys = self
             .keys
@@ -293,7 +339,8 @@ impl FileAction {
         address::check_event_text("source", &from, 256)?;
         ensure!(
             !from.starts_with("aws."),
-            "source = {from:?}: the prefix \"aws.\" is reserved for AWS services"
+            "source = {from:?}: the prefix \"aws.\" is reserved for AWS services; use another \
+             prefix"
         );
         if let Some(detail_type) = &self.detail_type {
             address::check_event_text("detail_type", detail_type, 128)?;

@@ -92,7 +92,7 @@ pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
 pub(super) fn check_event_text(what: &str, text: &str, most: usize) -> anyhow::Result<()> {
     ensure!(
         (1..=most).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b)),
-        "{what} = {text:?}: must be 1 to {most} printable ASCII characters"
+        "{what} = {text:?}: the value must have 1 to {most} printable ASCII characters"
     );
     Ok(())
 }

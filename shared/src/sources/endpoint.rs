@@ -61,7 +61,7 @@ impl FileEndpoint {
         let local = forward.allow_loopback && self.url.starts_with("http://");
         ensure!(
             (self.url.starts_with("https://") || local) && self.url.contains("/in/"),
-            "url = {:?}: must be the public URL of this source, such as https://<api>/in/{source}",
+            "url = {:?}: use the public URL of this source, such as https://<api>/in/{source}",
             self.url
         );
         let (provider, known_api) = match preset {
@@ -85,19 +85,19 @@ impl FileEndpoint {
                 let shop = self.take("shop")?;
                 ensure!(
                     !shop.contains('/') && shop.ends_with(".myshopify.com"),
-                    "with.shop = {shop:?}: must be a host like my-shop.myshopify.com"
+                    "with.shop = {shop:?}: use a host like my-shop.myshopify.com"
                 );
                 let version = self.with.remove("version");
                 let version = version.unwrap_or_else(|| SHOPIFY_VERSION.to_owned());
                 (Subscriber::Shopify(version), format!("https://{shop}"))
             }
             other => bail!(
-                "preset {other} does not support [source.endpoint]; github, gitlab, shopify and \
-                 stripe do"
+                "preset {other} does not support [source.endpoint]; remove the table. Only the \
+                 presets github, gitlab, shopify and stripe support it"
             ),
         };
         if let Some(name) = self.with.keys().next() {
-            bail!("with.{name}: preset {preset} does not support this setting; remove it");
+            bail!("with.{name}: preset {preset} does not support this setting; remove the setting");
         }
         if let Some(api) = &self.api {
             check_url(api, forward)?;
@@ -126,12 +126,13 @@ impl FileEndpoint {
 
     fn take(&mut self, name: &str) -> anyhow::Result<String> {
         let Some(value) = self.with.remove(name) else {
-            bail!("with = {{ {name} = \"…\" }} is missing");
+            bail!("the setting with = {{ {name} = \"…\" }} is missing; add the setting");
         };
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
         ensure!(
             !value.is_empty() && value.bytes().all(fits) && !value.contains(".."),
-            "with.{name} = {value:?}: use only letters, digits and . _ - /, and no .."
+            "with.{name} = {value:?}: use only letters, digits and . _ - /, but not two dots in a \
+             row"
         );
         Ok(value)
     }

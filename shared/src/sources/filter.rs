@@ -83,14 +83,17 @@ impl Filter {
 
 impl Glob {
     fn parse(text: &str) -> anyhow::Result<Self> {
-        ensure!(!text.is_empty(), "a type is empty; \"*\" matches any type");
+        ensure!(
+            !text.is_empty(),
+            "types contains an empty type; to match any type, use \"*\""
+        );
         let (head, tail) = match text.split_once('*') {
             Some((head, tail)) => (head, Some(tail.to_owned())),
             None => (text, None),
         };
         ensure!(
             !tail.as_deref().unwrap_or_default().contains('*'),
-            "type {text:?}: use at most one \"*\""
+            "type {text:?} is invalid; use at most one \"*\""
         );
         Ok(Self {
             head: head.to_owned(),
@@ -135,7 +138,7 @@ impl FileCondition {
         if let Some(values) = &self.r#in {
             ensure!(
                 !values.is_empty(),
-                "where {:?}: in is empty; list at least one value",
+                "where {:?}: the list of in is empty; add at least one value",
                 self.path
             );
             tests.push(Test::In(

@@ -51,13 +51,14 @@ impl FileOrder {
         if self.mode != FileMode::Fetch {
             ensure!(
                 self.url.is_none() && self.secret.is_none(),
-                "url and secret need mode = \"fetch\""
+                "url and secret are settings of mode = \"fetch\" only; set this mode, or remove \
+                 the settings"
             );
         }
         let at = self.at(preset)?;
         ensure!(
             !at.entity.0.is_empty(),
-            "entity is missing: the location of the object's id in an event, such as \
+            "entity is missing; set it to the location of the object's id in an event, such as \
              \"json:data.object.id\""
         );
         let mode = match self.mode {
@@ -65,26 +66,27 @@ impl FileOrder {
             FileMode::LatestWins => {
                 ensure!(
                     !at.version.0.is_empty(),
-                    "version is missing: the location of a value that grows with each change, such \
-                     as \"json:updated_at\""
+                    "version is missing; set it to the location of a value that grows with each \
+                     change, such as \"json:updated_at\""
                 );
                 Mode::LatestWins
             }
             FileMode::Fetch => {
                 ensure!(
                     !at.version.0.is_empty(),
-                    "version is missing: the location of the version in the fetched state, such as \
-                     \"json:updated_at\"; when a lock expires, only the version prevents an older \
-                     state from overwriting a newer one"
+                    "version is missing; set it to the location of the version in the fetched \
+                     state, such as \"json:updated_at\". When a lock expires, only the version \
+                     prevents an older state from overwriting a newer state"
                 );
                 Mode::Fetch(self.current(forward)?)
             }
             FileMode::Strict => {
                 if let Some(action) = actions.iter().find(|action| !honours_keys(&action.kind)) {
                     bail!(
-                        "mode = \"strict\" needs destinations that honour idempotency keys; action \
-                         {:?} does not declare this, so a repeated call could arrive after newer \
-                         calls; for your own code, set params = {{ keys = \"honoured\" }}",
+                        "mode = \"strict\" needs destinations that honour idempotency keys, \
+                         because a repeated call could arrive after newer calls. Action {:?} does \
+                         not declare that its destination honours the keys. For your own code, set \
+                         params = {{ keys = \"honoured\" }}",
                         action.name
                     );
                 }
@@ -110,7 +112,7 @@ impl FileOrder {
         let compare = match (&given, self.compare) {
             (_, Some(compare)) => compare,
             (Some(_), None) => bail!(
-                "compare is missing: how to compare two versions; use \"number\", \"time\" (RFC \
+                "compare is missing; to compare two versions, set it to \"number\", \"time\" (RFC \
                  3339) or \"text\""
             ),
             (None, None) => preset.compare,
@@ -124,13 +126,13 @@ impl FileOrder {
 
     fn current(&self, forward: &Forward) -> anyhow::Result<Current> {
         let url = self.url.clone().context(
-            "url is missing: the URL of the current state, such as \
+            "url is missing; set it to the URL of the current state, such as \
              \"https://api.example.com/things/{entity}\"",
         )?;
         let after_host = url.splitn(4, '/').nth(3).unwrap_or_default();
         ensure!(
             after_host.contains("{entity}") && !url[..url.len() - after_host.len()].contains('{'),
-            "url {url:?} needs {{entity}} in its path or query, and not in its host"
+            "url {url:?} must contain {{entity}} in its path or query, but not in its host"
         );
         check_url(&url, forward).context("url")?;
         if let Some(secret) = &self.secret {
@@ -171,7 +173,7 @@ fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>>
             location,
             Location::Json(_) | Location::Header(_) | Location::Form(_)
         ),
-        "{what} = {text:?}: must begin with json:, header: or form:"
+        "{what} = {text:?}: the location must begin with json:, header: or form:"
     );
     Ok(Some(Locations(vec![location])))
 }
@@ -268,7 +270,7 @@ mod tests {
             ),
             (
                 "mode = \"strict\"\nentity = \"json:id\"\nurl = \"https://x\"".to_owned(),
-                "need mode = \"fetch\"",
+                "of mode = \"fetch\" only",
             ),
             (with(""), "version is missing"),
             (with(version), "url is missing"),

@@ -21,28 +21,31 @@ fn check(url: &str) -> anyhow::Result<()> {
     let rest = url.strip_prefix("https://").unwrap_or_default();
     ensure!(
         !rest.is_empty() && url.len() <= LONGEST,
-        "must begin with https:// and have at most {LONGEST} bytes; {LIKE}"
+        "the URL must begin with https:// and have at most {LONGEST} bytes; {LIKE}"
     );
     ensure!(
         url.bytes()
             .all(|b| b.is_ascii_graphic() && !b"{}<>\"\\^`|".contains(&b)),
-        "contains characters that are not allowed in a URL; {LIKE}"
+        "the URL contains characters that are not allowed in a URL; {LIKE}"
     );
     ensure!(
         !rest.contains(['?', '#']),
-        "remove the query, because Mitt adds the query of each request; {LIKE}"
+        "the URL has a query; remove the query, because Mitt adds the query of each request; {LIKE}"
     );
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    ensure!(!authority.contains('@'), "remove the user name; {LIKE}");
+    ensure!(
+        !authority.contains('@'),
+        "the URL contains a user name; remove the user name; {LIKE}"
+    );
     let (host, port) = authority.split_once(':').unwrap_or((authority, "443"));
     let of_host = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
     ensure!(
         !host.is_empty() && host.bytes().all(of_host) && port.parse::<u16>().is_ok(),
-        "has no valid host; {LIKE}"
+        "the URL has no valid host; {LIKE}"
     );
     ensure!(
         !path.is_empty(),
-        "has no path; set the full URL to which the provider sends webhooks; {LIKE}"
+        "the URL has no path; set the full URL to which the provider sends webhooks; {LIKE}"
     );
     Ok(())
 }
@@ -100,7 +103,7 @@ mod tests {
         for (line, said) in [
             (
                 "public_url = \"https://hooks.example.com\"",
-                "source \"s\": public_url: has no path",
+                "source \"s\": public_url: the URL has no path",
             ),
             ("url = \"https://hooks.example.com/in/s\"", "`public_url`"),
             ("trust = { public_url = \"https://a/b\" }", "unknown field"),

@@ -24,7 +24,8 @@ impl FileQuarantine {
         if let Some(per_day) = self.per_day {
             ensure!(
                 per_day <= MOST_PER_DAY,
-                "per_day = {per_day}: must be at most {MOST_PER_DAY}; 0 stores no requests"
+                "per_day = {per_day}: use a number of at most {MOST_PER_DAY}; with 0, Mitt stores \
+                 no requests"
             );
             limits.per_day = per_day;
         }
@@ -42,8 +43,8 @@ impl FileQuarantine {
             // One large request could exceed a smaller limit.
             ensure!(
                 bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
-                "bytes_per_day = {said}: must be between {LARGEST_REFUSED} bytes (the largest \
-                 request that is stored) and 100MB; 0 stores no requests"
+                "bytes_per_day = {said}: use a size between {LARGEST_REFUSED} bytes (the largest \
+                 request that Mitt stores) and 100MB; with 0, Mitt stores no requests"
             );
             limits.bytes_per_day = bytes;
         }

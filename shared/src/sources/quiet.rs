@@ -10,10 +10,12 @@ pub(super) fn parse(text: Option<&str>) -> anyhow::Result<QuietAfter> {
         None => Ok(QuietAfter::Learned),
         Some("off") => Ok(QuietAfter::Off),
         Some(text) => {
-            let after = duration::parse(text).context("must be a duration or \"off\"")?;
+            let after = duration::parse(text)
+                .context("the value must be a duration like 12h, or \"off\"")?;
             ensure!(
                 !after.is_zero(),
-                "{text:?} must be longer than zero; \"off\" disables the warning"
+                "the duration {text:?} must be longer than zero; to disable the warning, use \
+                 \"off\""
             );
             Ok(QuietAfter::Set(after))
         }

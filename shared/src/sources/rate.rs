@@ -32,7 +32,7 @@ impl Rate {
             .with_context(|| format!("invalid rate {text:?}; use a rate like 20/s or 100/m"))?;
         ensure!(
             calls >= 1 && u64::from(calls) <= u64::from(MOST) * secs,
-            "rate = {text:?}: must be at least 1 call, and at most {MOST} calls a second"
+            "rate = {text:?}: use a rate of at least 1 call, and of at most {MOST} calls a second"
         );
         Ok(Self {
             calls,

@@ -124,7 +124,8 @@ impl FileReconcile {
             let known: Vec<_> = preset.objects.iter().map(|o| o.name.as_str()).collect();
             ensure!(
                 !known.is_empty(),
-                "preset {} does not support [[source.reconcile]]: it lists no objects",
+                "preset {} does not support [[source.reconcile]], because the preset lists no \
+                 objects; remove the table",
                 preset.id
             );
             bail!(
@@ -142,7 +143,7 @@ impl FileReconcile {
         let cap = self.cap.unwrap_or(CAP);
         ensure!(
             (0.0..=100.0).contains(&cap),
-            "cap = {cap}: must be between 0 and 100 (percent)"
+            "cap = {cap}: use a percentage between 0 and 100"
         );
         let fields = fields(self.fields)?;
         let attributes = fields.iter().map(|(_, attribute)| attribute.clone());
@@ -176,7 +177,7 @@ fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
         let others = objects.narrow.keys().cloned();
         let known: Vec<_> = [objects.id.to_string()].into_iter().chain(others).collect();
         bail!(
-            "id = {text:?}: {} can be identified by {}",
+            "id = {text:?} is not supported: to identify {}, use {}",
             objects.name,
             known.join(" or ")
         );
@@ -192,14 +193,14 @@ fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
 fn fields(file: Vec<FileField>) -> anyhow::Result<Vec<(Compared, String)>> {
     ensure!(
         file.len() <= MOST_FIELDS,
-        "{} fields; use at most {MOST_FIELDS}",
+        "the comparison has {} fields; use at most {MOST_FIELDS}",
         file.len()
     );
     let mut names = BTreeSet::new();
     let field = |file: FileField| {
         ensure!(
             (1..=40).contains(&file.name.len()) && names.insert(file.name.clone()),
-            "field {:?}: a name must be unique and have 1 to 40 characters",
+            "field {:?}: the name must be unique and have 1 to 40 characters",
             file.name
         );
         let side = |given: Option<String>| {
@@ -274,7 +275,7 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
     fn what_is_wrong_is_named() {
         for (from, to, said) in [
             ("\"subscriptions\"", "\"subs\"", "it lists subscriptions"),
-            ("\"customer\"", "\"items\"", "identified by id or customer"),
+            ("\"customer\"", "\"items\"", "use id or customer"),
             ("cap = 2.5", "cap = 101.0", "between 0 and 100"),
             ("cap = 2.5", "kap = 1.0", "`kap`"),
             ("cap = 2.5", "grace = \"soon\"", "invalid duration"),

@@ -29,8 +29,8 @@ impl FileRetention {
             let days = days("rows", text)?;
             ensure!(
                 (FEWEST_DAYS..=MOST_DAYS).contains(&days),
-                "rows = {text:?}: must be between {FEWEST_DAYS}d and {MOST_DAYS}d; providers \
-                 redeliver for up to 30 days, and an event without its row would be processed a \
+                "rows = {text:?}: use a value between {FEWEST_DAYS}d and {MOST_DAYS}d. Providers \
+                 redeliver for up to 30 days, and Mitt would process an event without its row a \
                  second time"
             );
             retention.rows = Duration::from_secs(days * DAY);
@@ -39,8 +39,8 @@ impl FileRetention {
             let days = days("bodies", text)?;
             ensure!(
                 BODY_DAYS.contains(&days),
-                "bodies = {text:?}: must be one of {} days, because the bucket has a lifecycle \
-                 rule for each of them",
+                "bodies = {text:?}: use one of {} days, because the bucket has a lifecycle rule \
+                 for each of these numbers",
                 BODY_DAYS.map(|days| days.to_string()).join(", ")
             );
             retention.bodies = Duration::from_secs(days * DAY);
@@ -56,7 +56,7 @@ impl FileRetention {
 fn days(what: &str, text: &str) -> anyhow::Result<u64> {
     text.strip_suffix('d')
         .and_then(|number| number.trim().parse().ok())
-        .with_context(|| format!("{what} = {text:?}: must be a number of days like 30d"))
+        .with_context(|| format!("{what} = {text:?}: use a number of days like 30d"))
 }
 
 #[cfg(test)]
@@ -80,9 +80,9 @@ mod tests {
         for (text, said) in [
             ("rows = \"30d\"", "a second time"),
             ("rows = \"4000d\"", "between 31d and 3650d"),
-            ("rows = \"90\"", "must be a number of days"),
+            ("rows = \"90\"", "use a number of days"),
             ("bodies = \"5d\"", "3, 7, 14, 30"),
-            ("bodies = \"2h\"", "must be a number of days"),
+            ("bodies = \"2h\"", "use a number of days"),
             ("bodies = \"365d\"", "for longer than rows"),
             ("body = \"7d\"", "`bodies`"),
         ] {

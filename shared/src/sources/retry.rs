@@ -26,7 +26,7 @@ impl FileRetry {
         if let Some(attempts) = self.attempts {
             ensure!(
                 (1..=50).contains(&attempts),
-                "attempts = {attempts}: must be between 1 and 50"
+                "attempts = {attempts}: use a number between 1 and 50"
             );
             backoff.attempts = attempts;
         }
@@ -42,7 +42,7 @@ impl FileRetry {
             // The body must still exist when the event is due.
             ensure!(
                 backoff.waits.iter().all(|wait| *wait <= LONGEST_WAIT),
-                "waits must be at most 24h each"
+                "each of the waits must be at most 24h"
             );
         }
         Ok(backoff)

@@ -125,8 +125,8 @@ impl FileSource {
         let retention = self.retention.checked().context("retention")?;
         ensure!(
             order.is_none() || retention.rows < KEEP_ORDER,
-            "retention: with an order, rows must be less than {}d, because the version of an \
-             object is kept for that time",
+            "retention: if order is set, rows must be less than {}d, because Mitt keeps the \
+             version of an object for that time",
             KEEP_ORDER.as_secs() / 86_400
         );
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
@@ -182,8 +182,8 @@ impl FileSource {
         let quarantine = quarantine.checked().context("quarantine")?;
         ensure!(
             !(self.trust.fetches(scheme) && quarantine.is_off()),
-            "preset {} needs the quarantine, because requests wait there until Mitt has fetched \
-             their key; set limits above 0",
+            "preset {} needs the quarantine, which keeps requests until Mitt has fetched their \
+             key; set limits above 0",
             preset.id
         );
         Ok((preset, quarantine))
@@ -204,8 +204,8 @@ fn checked_max_body(bytes: Option<usize>) -> anyhow::Result<usize> {
     let max_body = bytes.unwrap_or(DEFAULT_MAX_BODY);
     ensure!(
         (1..=LARGEST_MAX_BODY).contains(&max_body),
-        "max_body = {max_body}: must be between 1 and {LARGEST_MAX_BODY} bytes, because of \
-         Lambda's limit"
+        "max_body = {max_body}: use a size between 1 and {LARGEST_MAX_BODY} bytes, because Lambda \
+         accepts no larger request"
     );
     Ok(max_body)
 }

@@ -26,7 +26,7 @@ impl SecretStore {
         let scheme = preset.scheme(variant);
         ensure!(
             scheme.is_some_and(crate::webhook::preset::Scheme::needs_secret),
-            "secret_store: requests of preset {} are not verified with a secret; remove \
+            "secret_store: Mitt verifies requests of preset {} without a secret; remove \
              secret_store",
             preset.id
         );
@@ -118,10 +118,7 @@ mod tests {
                 &[("tasks", "asana", managed)][..],
                 "sets its secret by a handshake",
             ),
-            (
-                &[("push", "google-pubsub", PUBSUB)][..],
-                "not verified with a secret",
-            ),
+            (&[("push", "google-pubsub", PUBSUB)][..], "without a secret"),
             (
                 &[("shop", "shopify", "secret_store = \"vault\"")][..],
                 "unknown variant",

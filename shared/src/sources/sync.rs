@@ -90,16 +90,16 @@ impl FileSync {
         }
         ensure!(
             !self.failed_only || list.delivered.is_some(),
-            "failed_only: the list of preset {} does not report which events were \
-             delivered; remove it",
+            "failed_only: the list of preset {} does not report which events were delivered; \
+             remove failed_only",
             preset.id
         );
         ensure!(
             list.kind != SyncKind::ChangeCursor
                 || list.mark.is_none()
                 || self.first_lookback.is_none(),
-            "first_lookback: the list of preset {} is read from a position, not from a time; \
-             remove it",
+            "first_lookback: Mitt reads the list of preset {} from a position, not from a time; \
+             remove first_lookback",
             preset.id
         );
         let parsed =
@@ -123,7 +123,7 @@ fn of_preset<'p>(preset: &'p Preset, variant: Option<&str>) -> anyhow::Result<&'
         let known: Vec<_> = preset.syncs.iter().map(|sync| &sync.variant[..]).collect();
         if known.is_empty() {
             return format!(
-                "preset {} has no list of events to sync from; define one in [source.sync.list]",
+                "preset {} has no list of events for a sync; define a list in [source.sync.list]",
                 preset.id
             );
         }
@@ -142,11 +142,11 @@ fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
     ensure!(
         url.starts_with("https://") || (loopback && forward.allow_loopback),
-        "{url:?}: must begin with https://, because the request contains the API key"
+        "the URL {url:?} must begin with https://, because the request contains the API key"
     );
     ensure!(
         !host.is_empty() && !host.contains(['@', '{']),
-        "{url:?} has no valid host"
+        "the URL {url:?} has no valid host"
     );
     Ok(())
 }

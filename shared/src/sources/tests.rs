@@ -184,7 +184,7 @@ fn a_wrong_file_is_refused_with_what_was_meant() {
         (
             "https://hooks.example.com",
             "http://127.0.0.1:3000",
-            "receive its events here with `webhookctl dev --forward :3000`",
+            "run `webhookctl dev --forward :3000`",
         ),
         ("attempts = 3", "attempts = 0", "between 1 and 50"),
         ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),

@@ -123,7 +123,7 @@ impl Preset {
         let preset = params::filled(text, params)?;
         ensure!(
             preset.schema == 1,
-            "unsupported schema {} (expected 1)",
+            "schema {} is not supported; set schema = 1",
             preset.schema
         );
         for scheme in &preset.schemes {
@@ -150,12 +150,12 @@ impl Preset {
         );
         ensure!(
             preset.syncs.is_empty() || preset.no_sync.is_none(),
-            "no_sync and [[sync]] cannot be combined; remove one of them"
+            "the preset has both no_sync and [[sync]]; remove one of them"
         );
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(
             preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
-            "a location of the kind item: needs the setting event.batch"
+            "an item: location needs event.batch; set event.batch to the path of the items"
         );
         for scheme in &preset.schemes {
             preset
@@ -164,11 +164,11 @@ impl Preset {
         }
         ensure!(
             (200..300).contains(&preset.ack.ok),
-            "ack.ok must be a 2xx status"
+            "ack.ok must be a status from 200 to 299"
         );
         ensure!(
             (400..500).contains(&preset.ack.bad_signature),
-            "ack.bad_signature must be a 4xx status"
+            "ack.bad_signature must be a status from 400 to 499"
         );
         for objects in &preset.objects {
             objects

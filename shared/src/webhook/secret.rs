@@ -47,8 +47,8 @@ impl Secret {
         self.since
     }
 
-    /// The slot and its version, such as `current.3`. For Secrets Manager, the version and its
-    /// stage, such as `1f2e3d4c.current`.
+    /// The slot and its version, such as `current.3`. For Secrets Manager, the label contains the
+    /// version and its stage, such as `1f2e3d4c.current`.
     pub fn label(&self) -> &str {
         &self.label
     }

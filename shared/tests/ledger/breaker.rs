@@ -32,6 +32,17 @@ async fn fail(breakers: &Breakers, times: u32, now: UnixMillis) {
     }
 }
 
+fn open_until(until: UnixMillis) -> Position {
+    let refused = None;
+    Position::Open { until, refused }
+}
+
+async fn refuse(breakers: &Breakers, pass: Pass, event: u64, now: UnixMillis) {
+    let status = 404;
+    let refused = CallResult::Refused { status, event };
+    breakers.heard("d", pass, refused, now, 0.0).await;
+}
+
 fn probes(passes: &[Pass]) -> usize {
     let probes = passes.iter().filter(|pass| matches!(pass, Pass::Probe(_)));
     probes.count()
@@ -51,6 +62,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     let open = Pass::Down {
         until: at(30),
         spread: Duration::from_secs(30),
+        refused: None,
     };
     assert_eq!(one.pass("d", NOW).await, open);
     assert_eq!(two.pass("d", NOW).await, open);
@@ -72,6 +84,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     let until_it_is_known = Pass::Down {
         until: at(60),
         spread: Duration::from_secs(30),
+        refused: None,
     };
     assert!(
         passes.iter().all(|pass| *pass == until_it_is_known),
@@ -80,10 +93,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     many[winner]
         .heard("d", probe, CallResult::Failure, at(31), 0.0)
         .await;
-    assert_eq!(
-        two.position("d", at(40)).await,
-        Position::Open { until: at(91) }
-    );
+    assert_eq!(two.position("d", at(40)).await, open_until(at(91)));
 
     let probe = two.pass("d", at(91)).await;
     assert!(matches!(probe, Pass::Probe(_)));
@@ -92,6 +102,95 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     assert_eq!(one.pass("d", at(96)).await, Pass::Free);
     let item = table.item("SYS", "BRK#d").await.unwrap();
     assert!(number(&item, "ttl") > at(92).secs());
+}
+
+#[tokio::test]
+async fn ten_refused_events_open_the_breaker_of_all_processes() {
+    let table = Table::fresh().await;
+    let (one, two) = (table.breakers(), table.breakers());
+    // One event that is refused each time says nothing about the destination.
+    for _ in 0..40 {
+        refuse(&one, Pass::Free, 1, NOW).await;
+    }
+    for event in 2..10 {
+        refuse(&one, Pass::Free, event, NOW).await;
+    }
+    assert!(table.item("SYS", "BRK#d").await.is_none());
+    refuse(&one, Pass::Free, 10, NOW).await;
+    let (until, refused) = (at(60), Some(404));
+    let spread = Duration::from_secs(60);
+    let down = |until| Pass::Down {
+        until,
+        spread,
+        refused,
+    };
+    assert_eq!(one.pass("d", NOW).await, down(until));
+    assert_eq!(two.pass("d", NOW).await, down(until));
+    let position = Position::Open { until, refused };
+    assert_eq!(two.read_position("d", NOW).await.unwrap(), position);
+
+    // One probe a minute, for as long as the destination refuses.
+    let mut now = until;
+    for round in 0..3 {
+        let probe = two.pass("d", now).await;
+        assert!(matches!(probe, Pass::Probe(_)), "{round}: {probe:?}");
+        assert!(matches!(one.pass("d", now).await, Pass::Down { .. }));
+        refuse(&two, probe, 100 + round, now).await;
+        now = now + Duration::from_secs(60);
+        assert_eq!(two.pass("d", now - Duration::from_secs(1)).await, down(now));
+    }
+    let probe = one.pass("d", now).await;
+    assert!(matches!(probe, Pass::Probe(_)), "{probe:?}");
+    one.heard("d", probe, CallResult::Success, now, 0.0).await;
+    assert_eq!(
+        two.pass("d", now + Duration::from_secs(6)).await,
+        Pass::Free
+    );
+    assert_eq!(two.read_position("d", now).await.unwrap(), Position::Closed);
+}
+
+#[tokio::test]
+async fn a_poison_event_among_good_ones_opens_no_breaker() {
+    let table = Table::fresh().await;
+    let (proxy, _) = table.through_proxy().await;
+    let breakers = Breakers::new(crate::support::quick(&proxy.url), &table.name);
+    for event in 0..60 {
+        let pass = breakers.pass("d", NOW).await;
+        assert_eq!(pass, Pass::Free, "{event}");
+        // Eight different events are refused between two other answers.
+        refuse(&breakers, pass, event % 3, NOW).await;
+        refuse(&breakers, Pass::Free, 1_000 + event, NOW).await;
+        if event % 5 == 4 {
+            let other = [CallResult::Success, CallResult::Failure][(event / 5 % 2) as usize];
+            breakers.heard("d", Pass::Free, other, NOW, 0.0).await;
+            breakers
+                .heard("d", Pass::Free, CallResult::Success, NOW, 0.0)
+                .await;
+        }
+    }
+    assert!(table.item("SYS", "BRK#d").await.is_none());
+    assert_eq!(proxy.count().get("UpdateItem"), None);
+    assert_eq!(proxy.count()["GetItem"], 1);
+}
+
+#[tokio::test]
+async fn a_refused_probe_shows_that_a_failing_destination_answers() {
+    let table = Table::fresh().await;
+    let breakers = table.breakers();
+    fail(&breakers, 5, NOW).await;
+    let probe = breakers.pass("d", at(30)).await;
+    refuse(&breakers, probe, 1, at(31)).await;
+    assert_eq!(breakers.pass("d", at(32)).await, Pass::Free);
+    // A destination that refused everything and is now unavailable is down for that reason.
+    for event in 0..10 {
+        refuse(&breakers, Pass::Free, event, at(40)).await;
+    }
+    let probe = breakers.pass("d", at(100)).await;
+    let failure = CallResult::Failure;
+    breakers.heard("d", probe, failure, at(101), 0.0).await;
+    let position = breakers.read_position("d", at(102)).await.unwrap();
+    let open = matches!(position, Position::Open { refused: None, .. });
+    assert!(open, "{position:?}");
 }
 
 #[tokio::test]
@@ -115,13 +214,10 @@ async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_hear
     assert!(matches!(two.pass("d", at(31)).await, Pass::Down { .. }));
     let next = two.pass("d", at(61)).await;
     assert!(matches!(next, Pass::Probe(_)), "{next:?}");
-    // The first process had only stopped for some time. It sees a success before the next failure.
+    // The first process had only paused. It sees a success before the next failure.
     one.heard("d", dead, CallResult::Success, at(62), 0.0).await;
     two.heard("d", next, CallResult::Failure, at(63), 0.0).await;
-    assert_eq!(
-        one.position("d", at(70)).await,
-        Position::Open { until: at(123) }
-    );
+    assert_eq!(one.position("d", at(70)).await, open_until(at(123)));
 }
 
 #[tokio::test]
@@ -297,7 +393,7 @@ async fn visit(
     };
     let pass = breakers.pass("d", now).await;
     let put_off = |pass: Pass| match pass {
-        Pass::Down { until, spread } => Outcome::deferred("down", until + spread.mul_f64(0.5)),
+        Pass::Down { until, spread, .. } => Outcome::deferred("down", until + spread.mul_f64(0.5)),
         other => panic!("{other:?}"),
     };
     let (outcome, called) = match pass {

@@ -330,7 +330,7 @@ async fn an_intent_is_refused_for_what_is_done() {
     let intent = effect(EffectState::Intent);
     assert!(!table.ledger.intend(&lease, "issue", &intent).await.unwrap());
     assert_eq!(table.row(&key).await, before);
-    // An action may try an effect again unless the effect is known to be applied.
+    // An action may try an effect again, unless the row records that the destination applied it.
     for state in [EffectState::Intent, EffectState::Not, EffectState::Unknown] {
         let name = state.as_str();
         assert!(
@@ -471,6 +471,7 @@ fn failed(replayed: bool) -> Effect {
     Effect::Failed {
         error: "500".into(),
         replayed,
+        after: None,
     }
 }
 

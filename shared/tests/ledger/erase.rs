@@ -72,7 +72,7 @@ async fn nothing_of_the_content_is_left() {
         assert_eq!(told, [("failed", ""), ("done", ""), ("erased", BY.why)]);
         assert_eq!(row.history[2].owner, BY.who);
         assert_eq!(table.body(event.key()).await, Err(MissingBody::Gone));
-        // The ledger still recognizes the event.
+        // The ledger still recognizes a delivery of the event as a duplicate.
         let again = table.ledger.receive(&event, after(9_500)).await.unwrap();
         assert_eq!(again, Received::Settled);
         assert_eq!(erase(&table, &event).await, Erased::Gone);

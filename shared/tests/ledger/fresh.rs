@@ -83,6 +83,7 @@ async fn what_does_not_end_at_once_gets_its_place() {
         due: after(60_000),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     for (id, settlement) in [
         ("evt_1", retry_at(after(60_000))),

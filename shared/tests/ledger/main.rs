@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod also;
+mod answers;
 mod apart;
 mod batches;
 mod bodies;

@@ -306,7 +306,7 @@ async fn who_waits_comes_back_one_after_the_other() {
         let ahead = table.ahead(&format!("evt_{number}"), number, NOW).await;
         assert_eq!(ahead.unwrap().until, after(again), "evt_{number}");
     }
-    // An event behind a retry waits in the same way.
+    // An event that follows an event with a retry waits in the same way.
     let lease = table.lease(&key("evt_1"), NOW).await;
     table.settle(lease, retry_at(after(60_000))).await;
     let ahead = table.ahead("evt_4", 4, NOW).await.unwrap();
@@ -442,6 +442,7 @@ async fn who_waits_is_called_up_and_nobody_else() {
         due: later,
         resend_after: None,
         in_line: false,
+        first: None,
     };
     let due = async |id: &str| table.ledger.event(&key(id)).await.unwrap().unwrap().due;
     for (id, settlement, called) in [
@@ -488,6 +489,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
         due,
         resend_after: None,
         in_line: false,
+        first: None,
     };
     table.settle(lease, waiting).await;
     let before = table.row(&event).await;

@@ -1,5 +1,5 @@
-//! Tests plans. A plan is stored completely or not at all, only one operator at a time applies it,
-//! and it ends once.
+//! Tests plans. A plan is stored completely or not at all. Only one operator at a time applies a
+//! plan, and a plan ends once.
 
 use std::time::Duration;
 

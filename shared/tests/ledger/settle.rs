@@ -94,6 +94,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
             due,
             resend_after: ring,
             in_line: false,
+            first: None,
         };
         let settled = table.settle(lease, settlement.clone()).await;
         assert_eq!(settled, Settled::Recorded(settlement));
@@ -131,12 +132,13 @@ async fn dies_and_is_put_off(
         due: now,
         resend_after: None,
         in_line,
+        first: None,
     };
     table.settle(*lease, put_off).await;
     table.ledger.event(key).await.unwrap()
 }
 
-/// Workers claim a waiting event often. Each time, another event may crash the worker.
+/// Workers claim a waiting event many times. During each claim, another event may crash the worker.
 #[tokio::test]
 async fn crashes_count_in_a_row() {
     let table = Table::fresh().await;
@@ -152,7 +154,8 @@ async fn crashes_count_in_a_row() {
     assert_eq!(row.reason.as_deref(), Some("attempts_exhausted"));
 }
 
-/// An event that waits for its turn has run no action, so it cannot be the cause of the crash.
+/// The worker runs no action of an event that waits for its turn, so the event cannot be the cause
+/// of the crash.
 #[tokio::test]
 async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
     let table = Table::fresh().await;
@@ -202,6 +205,7 @@ async fn a_worker_cannot_write_after_a_takeover() {
         due: after(60_000),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
     // The changes that a later worker makes to the row.

@@ -162,6 +162,7 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
         due: lease_over(),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     let (swept, settled) = held
         .around(
@@ -242,7 +243,7 @@ async fn a_retry_is_rung_for_on_its_time() {
     assert_eq!(table.next_look(&key).await, look);
     let now = look + Duration::from_secs(20);
     let delay = Duration::from_secs(40);
-    // No other task sends this message, so the sweep sends it even if the queue is deep.
+    // No other task sends this message, so the sweep sends the message even if the queue is deep.
     let swept = table
         .ledger
         .sweep()

@@ -201,6 +201,7 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
         due: after(60_000),
         resend_after: None,
         in_line: false,
+        first: None,
     };
     for (index, (settlement, cost)) in [
         (retry_at(after(60_000)), (1.0, 2.0)),
@@ -302,7 +303,7 @@ async fn a_take_over_an_intent_and_a_refusal_cost_one_unit_each() {
     metered.table.lease(&key, NOW).await;
     let taken = ledger.claim(&key, "processor", lease_over(), LEASE, ATTEMPTS);
     let lease = leased(taken.await.unwrap());
-    // The refused claim before it costs another unit, which DynamoDB does not report.
+    // The refused claim before the takeover costs another unit, which DynamoDB does not report.
     assert_eq!(meter.read(), (1.0, 0.0), "take over");
     let intent = effect(EffectState::Intent);
     assert!(ledger.intend(&lease, "http", &intent).await.unwrap());

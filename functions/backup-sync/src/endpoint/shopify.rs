@@ -57,7 +57,7 @@ pub(super) async fn list(
     let Connection { nodes, page_info } = list.webhook_subscriptions;
     ensure!(
         !page_info.has_next_page,
-        "there are more webhook subscriptions than one page holds"
+        "the provider has more webhook subscriptions than fit on one page"
     );
     let subscription = |node: Node| Subscription {
         id: node.id,

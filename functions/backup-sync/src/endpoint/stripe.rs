@@ -29,7 +29,7 @@ pub(super) async fn list(api: &Api<'_>, endpoint: &Endpoint) -> anyhow::Result<V
     let list: List = api.list(&url, &query, super::json).await?;
     anyhow::ensure!(
         !list.has_more,
-        "there are more webhook endpoints than one page holds"
+        "the provider has more webhook endpoints than fit on one page"
     );
     let subscription = |one: WebhookEndpoint| Subscription {
         id: one.id,

@@ -24,10 +24,10 @@ impl Credentials {
         let text = secret.expose().trim_end_matches(['\r', '\n']);
         let (client_id, secret) = text
             .split_once(':')
-            .context("the credentials are not of the form client-id:secret")?;
+            .context("the credentials do not have the form client-id:secret")?;
         ensure!(
             !client_id.is_empty() && !secret.is_empty(),
-            "the credentials need a client id and a secret, as client-id:secret"
+            "the credentials lack the client id or the secret; store them as client-id:secret"
         );
         Ok(Self {
             client_id: client_id.to_owned(),

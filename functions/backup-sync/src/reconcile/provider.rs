@@ -94,7 +94,7 @@ async fn pages(
         }
         ensure!(
             after.is_none() || after != next,
-            "{} does not continue: its next page is the same page",
+            "the list of {} does not continue: its next page is the same page",
             api.what
         );
         match after {
@@ -132,12 +132,14 @@ fn following(
     match pages {
         Pages::After { param, more } => {
             let more = more.scalar(body);
-            let more = more.map_err(|_| anyhow::anyhow!("a page of the list cannot be read"))?;
+            let more = more.map_err(|_| {
+                anyhow::anyhow!("the API returned a page of the list that cannot be read")
+            })?;
             match (more.as_deref(), last) {
                 (Some("true"), Some(last)) => Ok(Some((param.clone(), last))),
-                (Some("true"), None) => bail!("an empty page says that there is more"),
+                (Some("true"), None) => bail!("an empty page of the list announces a next page"),
                 (Some("false"), _) => Ok(None),
-                _ => bail!("a page of the list does not say whether there is more"),
+                _ => bail!("a page of the list does not say whether a next page exists"),
             }
         }
         Pages::Number { param, size } => {

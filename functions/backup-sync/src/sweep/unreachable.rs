@@ -60,7 +60,7 @@ fn wait(positions: &[Position], now: UnixMillis, jitter: f64) -> Option<Wait> {
         match *position {
             Position::Closed => return None,
             Position::Probing => probing = true,
-            Position::Open { until } => first = Some(first.map_or(until, |at| at.min(until))),
+            Position::Open { until, .. } => first = Some(first.map_or(until, |at| at.min(until))),
         }
     }
     if probing {
@@ -80,6 +80,7 @@ mod tests {
         let now = UnixMillis(1_900_000_000_000);
         let open = |secs| Position::Open {
             until: now + Duration::from_secs(secs),
+            refused: None,
         };
         let at = |secs| now + Duration::from_secs(secs);
         for (positions, expected) in [

@@ -129,12 +129,12 @@ impl BackupSync {
             One::Gone => {
                 run.report.gone += 1;
                 run.missed(&key, item, (self.clock)());
-                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider no longer has it");
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and the provider no longer has the event");
             }
             One::TooLarge => {
                 run.report.gone += 1;
                 run.missed(&key, item, (self.clock)());
-                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, limit = LARGEST_BODY, "event {key} never arrived, and is not stored: its body is larger than {LARGEST_BODY} bytes");
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, limit = LARGEST_BODY, "event {key} never arrived and is not stored, because its body is larger than {LARGEST_BODY} bytes");
             }
             One::OutOfTime => return Ok(false),
         }
@@ -185,7 +185,7 @@ impl BackupSync {
         if kept.iter().any(|kept| kept.received == Received::New) {
             run.missed(key, item, event.received_at());
             run.report.found += 1;
-            tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
+            tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found the event {key}, which never arrived");
         } else if let Some(seen) = self.services.inbox.ledger.seen(key).await? {
             run.saw(key, item, &seen);
         }
@@ -204,7 +204,7 @@ impl BackupSync {
             .count_redelivery_request(key, MOST_ASKED, (self.clock)())
             .await?;
         if !may {
-            tracing::warn!(event.key = %key, source = run.source.name, "event {key} did not arrive after {MOST_ASKED} redelivery requests; fetching it from the API");
+            tracing::warn!(event.key = %key, source = run.source.name, "event {key} did not arrive after {MOST_ASKED} redelivery requests; Mitt fetches the event from the API");
         }
         Ok(may)
     }
@@ -226,12 +226,12 @@ impl BackupSync {
             One::OutOfTime => return Ok(false),
             One::Gone => {
                 run.report.gone += 1;
-                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not deliver it again");
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and the provider does not deliver the event again");
             }
             // The provider has accepted the request, whatever the response contains.
             One::Has(_) | One::TooLarge => {
                 run.report.asked += 1;
-                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived; requested its redelivery");
+                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived; Mitt requested the redelivery of the event");
             }
         }
         run.missed(key, item, (self.clock)());

@@ -45,7 +45,9 @@ impl Listing {
         let mark = match (&sync.mark, &next) {
             (Some(mark), None) => {
                 let at = text(&mark.at, body)?;
-                Some(at.context("the last page does not say where the list continues")?)
+                Some(at.context(
+                    "the last page does not contain the position at which the list continues",
+                )?)
             }
             _ => None,
         };
@@ -55,7 +57,7 @@ impl Listing {
 
 /// Returns the position at which a list begins, from the response to its very first request.
 pub(super) fn first_mark(at: &JsonPath, body: &Bytes) -> anyhow::Result<String> {
-    text(at, body)?.context("the response does not say where the list begins")
+    text(at, body)?.context("the response does not contain the position at which the list begins")
 }
 
 fn next(
@@ -92,7 +94,7 @@ fn next(
                 let next = named(next, body, items)?;
                 ensure!(
                     next.is_some() || (more.is_none() && !until_empty),
-                    "a page says that there is more, but not where"
+                    "a page announces a next page, but does not contain its location"
                 );
                 next
             }
@@ -116,7 +118,7 @@ fn says(more: Option<&JsonPath>, body: &Bytes) -> anyhow::Result<Option<bool>> {
     match text(more, body)?.as_deref() {
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        _ => bail!("a page does not say whether there is more"),
+        _ => bail!("a page does not say whether a next page exists"),
     }
 }
 

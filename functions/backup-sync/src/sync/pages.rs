@@ -245,7 +245,7 @@ impl Run<'_> {
         tracing::error!(
             source = self.source.name,
             seconds = self.report.unreachable_s,
-            "the list of {} does not reach back to the last sync: the events in between cannot be listed",
+            "the list of {} does not reach back to the last sync, so the events in between cannot be listed",
             self.source.name,
         );
     }

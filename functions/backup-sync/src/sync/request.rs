@@ -46,7 +46,7 @@ impl BackupSync {
                     Ok(None)
                 } else {
                     Err(Refused::Final(anyhow::anyhow!(
-                        "the provider's list did not answer before the turn ended"
+                        "the provider did not return the list within the time of this source"
                     )))
                 };
             };

@@ -108,8 +108,8 @@ async fn what_is_proven_item_by_item_is_kept_item_by_item() {
 }
 
 #[tokio::test]
-async fn as_many_events_as_a_batch_may_have_are_kept_in_time() {
-    // The test measures the time, and the check of permissions would take a part of it.
+async fn as_many_events_as_a_batch_may_have_are_kept() {
+    // The catcher has only a few seconds for the batch, and the check of permissions takes a part.
     let inbox = Inbox::start(Options {
         rights: None,
         ..options()
@@ -118,9 +118,15 @@ async fn as_many_events_as_a_batch_may_have_are_kept_in_time() {
     let ids: Vec<String> = (0..256).map(|_| format!("EV-{}", unique())).collect();
     let answer = post(&inbox, &ids.iter().collect::<Vec<_>>()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
+    // On a busy machine, the catcher puts into the spill queue what it cannot store in time.
+    let drain = inbox
+        .invoke("BackupSync", &json!({ "task": "drain" }))
+        .await;
+    let report: serde_json::Value = drain.json().unwrap();
+    assert_eq!(report["failed"], 0, "{report}");
     for id in &ids {
         let key = EventKey::new("gocardless-main", id);
-        assert!(inbox.find(&key).await.is_some(), "{key}");
+        assert!(inbox.find(&key).await.is_some(), "{key} {report}");
     }
     inbox.is_unharmed();
 }

@@ -85,8 +85,12 @@ pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResul
         );
     }
     if status >= 500 || code.starts_with("Internal") {
-        let replayed = false;
-        return (Effect::Failed { error, replayed }, CallResult::Failure);
+        let failed = Effect::Failed {
+            error,
+            replayed: false,
+            after: None,
+        };
+        return (failed, CallResult::Failure);
     }
     if status == 413 || will_never_fit(code) {
         return (

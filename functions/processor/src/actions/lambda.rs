@@ -7,6 +7,7 @@
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
+use serde_json::{Map, Value};
 use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
@@ -52,15 +53,29 @@ pub(super) async fn invoke(
 
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
     if let Some(kind) = answer.function_error() {
+        let thrown = error_type(answer);
+        if let Some(thrown) = thrown.filter(|thrown| work.rules.is_permanent_error(thrown)) {
+            work.health.note(CallResult::Success);
+            let error = format!("the function failed with {thrown}");
+            return Effect::NotApplied(Outcome::permanent(error));
+        }
         // It is unknown how much the function did before it failed.
         work.health.note(CallResult::Failure);
         return Effect::Failed {
             error: format!("the function failed: {kind}"),
             replayed: false,
+            after: None,
         };
     }
     work.health.note(CallResult::Success);
     Effect::Done {
         note: answer.status_code().to_string(),
     }
+}
+
+/// Returns the type of the error that the function threw.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-retries.html>
+fn error_type(answer: &InvokeOutput) -> Option<String> {
+    let thrown: Map<String, Value> = serde_json::from_slice(answer.payload()?.as_ref()).ok()?;
+    Some(thrown.get("errorType")?.as_str()?.to_owned())
 }

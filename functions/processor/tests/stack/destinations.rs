@@ -2,6 +2,8 @@
 //! If a destination is down, slow or at its rate limit, its events lose no attempt and other
 //! destinations are not delayed.
 
+mod kept;
+mod refusals;
 mod server;
 
 use std::collections::BTreeMap;
@@ -395,7 +397,7 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
 
     // After the wait of the breaker, one event probes and the others wait for the result. The sweep
     // sends that event.
-    end_wait_of_breaker(&world).await;
+    end_wait_of_breaker(&world, "down").await;
     for key in &keys[5..7] {
         world.make_due(key).await;
     }
@@ -417,7 +419,7 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
     assert_eq!(item["n"].as_n().unwrap(), "2", "the breaker opened again");
 
     // The destination works again: the next probe closes the breaker, and all events are sent.
-    end_wait_of_breaker(&world).await;
+    end_wait_of_breaker(&world, "down").await;
     for key in &keys {
         world.make_due(key).await;
     }
@@ -452,11 +454,15 @@ async fn the_sweep_postpones(world: &World, keys: &[EventKey]) {
 }
 
 /// Ends the wait of the circuit breaker.
-async fn end_wait_of_breaker(world: &World) {
-    let mut item = world.item("BRK#down").await.unwrap();
+async fn end_wait_of_breaker(world: &World, destination: &str) {
+    let mut item = world.item(&format!("BRK#{destination}")).await.unwrap();
     let rev: u64 = item["rev"].as_n().unwrap().parse().unwrap();
     item.insert("til".into(), AttributeValue::N("5".into()));
     item.insert("rev".into(), AttributeValue::N((rev + 1).to_string()));
+    if let Ok(refused) = item["rfs"].as_s() {
+        let (_, status) = refused.split_once('|').unwrap();
+        item.insert("rfs".into(), s(format!("{}|{status}", rev + 1)));
+    }
     world.inbox.put(item).await;
     // Processes cache the state for five seconds.
     tokio::time::sleep(Duration::from_millis(5_100)).await;

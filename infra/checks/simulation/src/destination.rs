@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use shared::aws::outbound::{Answer, Inside, SendError};
 use tokio::time::sleep;
 
+use crate::clock;
 use crate::crash_injection;
 use crate::rng::Dice;
 use crate::scenario::{Nature, Scenario, Without};
@@ -163,6 +164,9 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, SendError> 
     let (deed, latency, effect) = {
         let mut world = world.lock();
         let world = &mut *world;
+        if clock::elapsed() < Duration::from_millis(world.scenario.missing_for_ms) {
+            return Ok(of(404));
+        }
         let place = world.scenario.order.map(|order| order.place(event));
         if let Some((_, version)) = place {
             world.witness.asked_in_order(event, version, attempt);

@@ -24,6 +24,9 @@ pub struct Scenario {
     pub latency_ms: u64,
     /// Share of calls to the destination that fail.
     pub destination_trouble: u64,
+    /// How long from the start the destination answers every request with 404, as during a
+    /// deployment.
+    pub missing_for_ms: u64,
     /// Share of events that the destination always rejects.
     pub unwanted: u64,
     /// Share of events that crash every worker that processes them.
@@ -117,6 +120,7 @@ impl Scenario {
             odds: Odds::ROUGH,
             latency_ms: 9,
             destination_trouble: 1_500,
+            missing_for_ms: 0,
             unwanted: 50,
             killers: 20,
             message_loss: 300,

@@ -36,6 +36,21 @@ fn the_zeros_are_zero_with_trouble_at_every_step() {
 }
 
 #[test]
+fn a_destination_missing_for_five_minutes_ends_no_event() {
+    const FIVE_MINUTES_MS: u64 = 5 * 60_000;
+    for seed in [1, 2] {
+        let figures = found(Scenario {
+            arrive_in_ms: FIVE_MINUTES_MS,
+            missing_for_ms: FIVE_MINUTES_MS,
+            ..Scenario::calm(seed, 1_000)
+        })
+        .figures;
+        assert_eq!(figures.acknowledged, 1_000);
+        assert_eq!((figures.done, figures.dead), (1_000, 0), "{figures:?}");
+    }
+}
+
+#[test]
 fn a_month_with_outages_leaves_nothing_open() {
     let figures = found((MONTH.scenario)(1, EVENTS)).figures;
     assert!(

@@ -1,8 +1,9 @@
 //! Arguments of `dlq`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::quarantine::DoorAt;
+use super::replay::ReplayMode;
 use super::selection::SelectionArgs;
 
 #[derive(Debug, Subcommand)]
@@ -16,7 +17,29 @@ pub enum DlqCommand {
     #[command(visible_alias = "show")]
     Inspect(DlqInspectArgs),
     /// Run dead letters again: shows the plan, asks for the count, then runs it
+    ///
+    /// Exit 3 if no dead letter is selected that can run, 7 if the mode excludes all of them; then
+    /// nothing ran.
     Redrive(Box<DlqRedriveArgs>),
+}
+
+/// Which of the selected dead letters run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum RedriveMode {
+    /// Dead letters whose open side effects are known not to have happened
+    Safe,
+    /// Also dead letters whose side effects may have happened, if the destination honours the key
+    #[default]
+    Guarded,
+}
+
+impl From<RedriveMode> for ReplayMode {
+    fn from(mode: RedriveMode) -> Self {
+        match mode {
+            RedriveMode::Safe => Self::Safe,
+            RedriveMode::Guarded => Self::Guarded,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -40,6 +63,9 @@ pub struct DlqInspectArgs {
     /// Error fingerprint, as `dlq list` shows it, or id of a dead letter
     #[arg(value_name = "ERROR|ID")]
     pub what: String,
+    /// Also show the texts of the destination's answers, which can quote the event
+    #[arg(long)]
+    pub reveal: bool,
 }
 
 #[derive(Debug, Args)]
@@ -50,8 +76,18 @@ pub struct DlqRedriveArgs {
     /// dead letter. To run dead letters again, leave out --native.
     #[arg(long, conflicts_with_all = [
         "source", "event_type", "status", "since", "until", "error", "via", "attempts", "id", "where_",
+        "mode",
     ])]
     pub native: bool,
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "guarded",
+        hide_possible_values = true,
+        help = "guarded: dead letters whose open side effects did not happen, or may have happened at a \
+                destination that honours idempotency keys; safe: only the former"
+    )]
+    pub mode: RedriveMode,
     /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,

@@ -52,14 +52,14 @@ Exit codes
     0  success; also an empty list
     1  failure: AWS, the network or the disk
     2  usage error: unknown flag, invalid value, missing argument
-    3  not found, or more than one match
+    3  not found, nothing to redrive, or more than one match
     4  no credentials, expired credentials, or access denied (the message names the IAM action)
     5  negative result: a request is not verified, a sources file is invalid, a test failed, objects
        differ, `doctor` found a fault, an event waits longer than --max-lag, or the demo had an
        unexpected result
     6  partial success: some events failed again, or the final status is not `done`
-    7  refused: confirmation missing or wrong, plan expired or changed, secret in use, or read-only
-       context
+    7  refused: confirmation missing or wrong, plan expired or changed, every dead letter excluded by
+       the mode, secret in use, or read-only context
     8  busy: another run holds the lock
   124  --timeout reached
   130  stopped with Ctrl-C; work that began is recorded and can be resumed

@@ -63,12 +63,20 @@ pub struct ListArgs {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one field for each command-line flag"
+)]
 pub struct InspectArgs {
     /// Event id, a unique prefix of it, the provider's event id, or `source:event-id`
     pub id: String,
-    /// Also show arrival, side effects, timeline, replays, and the event that superseded it
+    /// Also show arrival, side effects, answers of destinations, timeline, replays, and the event
+    /// that superseded it
     #[arg(long)]
     pub full: bool,
+    /// With --full: also show the texts of the answers, which can quote the event
+    #[arg(long)]
+    pub reveal: bool,
     /// Also show the timeline
     #[arg(long, conflicts_with = "full")]
     pub timeline: bool,

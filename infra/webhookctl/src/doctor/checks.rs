@@ -66,8 +66,8 @@ pub(crate) static ALL: &[&Check] = &[
 pub(crate) static END_TO_END: Check = Check {
     name: "end_to_end.canary",
     title: "A webhook goes through the public URL and is processed",
-    why: "Only a complete delivery shows that URL, API, catcher, secret, ledger, queue and \
-          processor work together.",
+    why: "Only a complete delivery shows that the URL, the API, the catcher, the secret, the \
+          ledger, the queue and the processor work together.",
     fix: "check the step that the error names; `webhookctl inbox inspect` of the event shows more",
     judge: |_| Err(super::Unknown::Skipped("only with --end-to-end")),
 };

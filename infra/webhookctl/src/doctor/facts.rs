@@ -179,6 +179,8 @@ pub(crate) struct Dark {
 pub(crate) struct OpenBreaker {
     pub destination: String,
     pub until: Option<UnixMillis>,
+    /// The last status, if the destination refuses every request.
+    pub refused: Option<u16>,
 }
 
 impl Unknown {

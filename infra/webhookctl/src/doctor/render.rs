@@ -8,11 +8,11 @@ const BEGIN: &str = "\
 # What `webhookctl doctor` checks
 
 `webhookctl doctor` checks the configuration and the health of a deployment. Each check has a stable
-name, a reason and a fix. `--only` takes names and groups. Exit code 5 means that a check failed;
-with `--strict`, a warning is enough. If a check cannot run, `doctor` reports it as not checked, and
-does not count it as passed. For example, the local stack has no alarms, and an operator may lack a
-permission. `doctor` changes nothing and reads no secret. Only `--end-to-end` sends an event, to a
-source whose only action is `keep`.
+name, a reason and a fix. `--only` takes the names of checks or groups. Exit code 5 means that a
+check failed. With `--strict`, a warning also causes exit code 5. If a check cannot run, `doctor`
+reports it as not checked, and does not count it as passed. For example, the local stack has no
+alarms, and an operator may lack a permission. `doctor` changes nothing and reads no secret. Only
+`--end-to-end` sends an event, to a source whose only action is `keep`.
 
 `make docs` generates this page from the checks.
 ";

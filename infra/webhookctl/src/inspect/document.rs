@@ -3,6 +3,7 @@
 use serde::Serialize;
 use shared::inbox::ledger::State;
 
+use super::answer::Answer;
 use super::view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
@@ -28,6 +29,7 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
         due: view.due.map(rfc3339),
         last_error: view.last_error.as_ref(),
         side_effects: &view.effects,
+        answers: &view.answers,
         received_at: rfc3339(view.received_at),
         via: &view.via,
         also_seen: view.also.iter().map(|also| also_seen(view, also)).collect(),
@@ -59,6 +61,7 @@ struct Document<'v> {
     due: Option<String>,
     last_error: Option<&'v LastError>,
     side_effects: &'v [Effect],
+    answers: &'v [Answer],
     received_at: String,
     via: &'v str,
     also_seen: Vec<AlsoSeen>,
@@ -129,7 +132,7 @@ mod tests {
             r#""last_error":{"text":"GitHub API 502 during issue creation","#,
             r#""fingerprint":"c41f09","retryable":true},"side_effects":[{"#,
             r#""name":"open-issue","key":"issue:evt_01JX9M9M7S7","state":"not_committed","#,
-            r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"#,
+            r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"answers":[],"#,
             r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
             r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","replays":[],"superseded":false,"#,

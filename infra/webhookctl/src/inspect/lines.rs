@@ -42,14 +42,19 @@ pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
     })
 }
 
-/// Returns the seven lines, then arrival, side effects, lineage (if there is any) and timeline.
+/// Returns the seven lines, then arrival, side effects, answers and lineage (if there are any), and
+/// the timeline.
 pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     let lineage = match lineage(view, now_millis).as_str() {
         "" => String::new(),
         lines => format!("\nLineage\n{lines}"),
     };
+    let answers = match super::answer_lines(&view.answers, now_millis).as_str() {
+        "" => String::new(),
+        lines => format!("\nAnswers of destinations\n{lines}"),
+    };
     format!(
-        "{}\nReceived\n{}\nSide effects\n{}{lineage}\nTimeline\n{}",
+        "{}\nReceived\n{}\nSide effects\n{}{answers}{lineage}\nTimeline\n{}",
         seven_lines(view, now_millis),
         received(view, now_millis),
         effects(view, now_millis),

@@ -45,6 +45,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
                 || row.reason.as_deref() == Some("attempts_exhausted"),
         }),
         effects: effects(row),
+        answers: Vec::new(),
         received_at: row.received_at.0,
         via: row.via.as_str().to_owned(),
         also: row

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use shared::inbox::ledger::{EffectState, State};
 
+use super::answer::Answer;
 use crate::output::time::as_rfc3339;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,9 @@ pub(crate) struct EventView {
     pub due: Option<i64>,
     pub last_error: Option<LastError>,
     pub effects: Vec<Effect>,
+    /// The answers of destinations to attempts that did not succeed. It is empty if they were not
+    /// read.
+    pub answers: Vec<Answer>,
     pub received_at: i64,
     pub via: String,
     /// The other deliveries of the event: how they arrived, and when.
@@ -160,6 +164,7 @@ pub(crate) mod tests {
                 keyed: true,
                 at: NOW - 43_000,
             }],
+            answers: Vec::new(),
             received_at: NOW - 3_756_882,
             via: "webhook".into(),
             also: Vec::new(),

@@ -113,7 +113,7 @@ pub(crate) fn text(shown: &Description) -> String {
     facts.maybe("params", some(shown.params.join(", ")));
     facts.add("dedupe by", &shown.dedupe_key);
     facts.maybe("type", some(shown.event_type.clone()));
-    let batch = "a delivery can contain several events; it is stored as one";
+    let batch = "a delivery can contain several events; Mitt stores each separately";
     facts.maybe("batch", shown.batch.then_some(batch));
     for handshake in &shown.handshakes {
         facts.add("handshake", handshake);

@@ -8,17 +8,19 @@ use super::document::{Description, Variant};
 const HEAD: &str = "\
 # Presets
 
-What Mitt knows about each provider. `make docs` generates this page from the files in
-`shared/presets/`. `webhookctl sources presets <preset>` prints the same in a terminal.
+This page describes how each provider signs, names, retries and lists its events. `make docs`
+generates this page from the files in `shared/presets/`. `webhookctl sources presets <preset>` prints
+the same facts in a terminal.
 
-*Proves* is what a valid signature proves: `body`, the whole body; `fields`, a part of it; `origin`,
-only the sender; `token`, that the sender knew a secret; `nothing`. *Checked* is the month in which
-the file was last compared with the provider's documentation.
+The column *proves* shows which part of a request a valid signature proves. `body`: the whole body.
+`fields`: some fields of the body. `origin`: only the sender. `token`: the sender knew a secret.
+`nothing`: no part. The column *checked* shows the month in which the file was last compared with
+the provider's documentation.
 
-*Sync* is how a source with `[source.sync]` finds missed events. `event log`: the provider lists its
-events, which are stored under the ids of the webhooks. `delivery log`: it lists its delivery
-attempts. `change cursor`: it lists only what has changed, which is stored as a separate event,
-`mitt.changed`.
+The column *sync* shows how a source with `[source.sync]` finds missed events. `event log`: the
+provider lists its events, and Mitt stores them under the ids of the webhooks. `delivery log`: the
+provider lists its delivery attempts. `change cursor`: the provider lists only what has changed, and
+Mitt stores each change as a separate event of the type `mitt.changed`.
 
 ";
 
@@ -76,7 +78,7 @@ fn section(text: &mut String, shown: &Description) {
     }
     let _ = writeln!(text, "- Dedupe key: {}", shown.dedupe_key);
     if shown.batch {
-        text.push_str("- A delivery can contain several events; it is stored as one\n");
+        text.push_str("- A delivery can contain several events; Mitt stores each separately\n");
     }
     for handshake in &shown.handshakes {
         let _ = writeln!(text, "- Handshake: {handshake}");
@@ -120,9 +122,9 @@ fn variant_lines(text: &mut String, variant: &Variant) {
         let _ = writeln!(text, "  - Fetched: {}", cell(fetched));
     }
     for open in &variant.leaves_open {
-        let _ = writeln!(text, "  - Left open: {}", cell(open));
+        let _ = writeln!(text, "  - Remaining risk: {}", cell(open));
     }
-    let _ = writeln!(text, "  - Test webhooks are signed with: {}", variant.send);
+    let _ = writeln!(text, "  - Signature of test webhooks: {}", variant.send);
 }
 
 /// Escapes a text for a table cell.

@@ -108,7 +108,7 @@ pub(crate) fn window(scheme: &Scheme) -> String {
         (None, Some(ts)) if ts.enforce => {
             format!("{} old, {} ahead", span(ts.past), span(ts.future))
         }
-        (None, Some(_)) => "none: a time is signed, but no window is stated".to_owned(),
+        (None, Some(_)) => "none: a time is signed, but the provider states no window".to_owned(),
         (None, None) => "none: no time is signed".to_owned(),
     }
 }
@@ -192,7 +192,7 @@ pub(crate) fn sent_with(scheme: &Scheme) -> String {
         Means::Secret => "the secret".to_owned(),
         Means::KeyPair(algorithm) => format!("a key pair of {algorithm}"),
         Means::Nothing => "nothing".to_owned(),
-        Means::No(why) => format!("cannot: {why}"),
+        Means::No(why) => format!("not possible: {why}"),
     }
 }
 

@@ -69,6 +69,26 @@ impl Selection {
         Value::Object(said.collect::<Map<_, _>>())
     }
 
+    /// Returns the conditions as arguments for a shell, such as `--source=github-org`. Returns `None`
+    /// if the selection has values of `--where`, which are never printed, or many ids.
+    pub(crate) fn flags(&self) -> Option<String> {
+        if !self.fields.is_empty() || self.ids.len() > FEW_IDS {
+            return None;
+        }
+        let document = self.document();
+        let mut flags = Vec::new();
+        for (name, value) in document.as_object().into_iter().flatten() {
+            let values = value
+                .as_array()
+                .map_or(std::slice::from_ref(value), Vec::as_slice);
+            for value in values {
+                let text = value.as_str().map_or(value.to_string(), str::to_owned);
+                flags.push(quoted(&format!("--{name}={text}")));
+            }
+        }
+        Some(flags.join(" "))
+    }
+
     /// Describes the conditions in the message for an empty list, such as `source=any,
     /// status=received, since=24h`.
     pub(crate) fn asked(&self) -> String {
@@ -115,6 +135,15 @@ impl Selection {
             .map(|field| field.name.as_str())
             .collect()
     }
+}
+
+/// Quotes an argument for a shell, if it needs quotes.
+fn quoted(argument: &str) -> String {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_=.:,@/+".contains(&b);
+    if argument.bytes().all(is_plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
@@ -187,6 +216,31 @@ mod tests {
                 "where": ["user.email"],
             })
         );
+    }
+
+    #[test]
+    fn a_selection_is_repeated_as_arguments_of_a_shell() {
+        assert_eq!(nothing().flags().as_deref(), Some(""));
+        assert_eq!(outage().flags(), None, "values of --where are not printed");
+        let selection = Selection {
+            kinds: vec!["invoice.*".to_owned(), "it's".to_owned()],
+            fields: Vec::new(),
+            ..outage()
+        };
+        let flags = selection.flags().unwrap();
+        for flag in [
+            "--source=github-org",
+            "--status=failed",
+            "--status=dead_letter",
+            "--since=2026-11-20T09:10:00Z",
+            "'--type=invoice.*'",
+            "'--type=it'\\''s'",
+        ] {
+            assert!(
+                flags.split(' ').any(|found| found == flag),
+                "{flag}: {flags}"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `inbox`: shows stored events.
 
+mod answers;
 mod body;
 mod diff;
 mod export;
@@ -15,6 +16,7 @@ use crate::inspect::view;
 use crate::target::Deployment;
 
 pub(super) use crate::selection::{find_one as find, known_sources};
+pub(super) use answers::answers;
 pub(super) use body::body;
 pub(super) use diff::diff;
 pub(super) use export::export;

@@ -10,6 +10,7 @@ mod document;
 mod executor;
 mod interrupt;
 mod list;
+mod nothing;
 mod outcome;
 mod plan;
 mod progress;
@@ -17,10 +18,11 @@ mod record;
 mod render;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Plan;
+use shared::inbox::ledger::{Plan, Row};
 use shared::inbox::queue::Queue;
+use shared::sources::Config;
 
-use crate::cli::{Global, QueueAt, ReplayCommand};
+use crate::cli::{Global, QueueAt, ReplayCommand, ReplayMode};
 use crate::output::count::plural;
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
@@ -56,20 +58,43 @@ pub(super) async fn run(
 }
 
 /// Makes and applies a plan in one step. Prints the plan, asks for its count unless `confirm`
-/// equals it, and replays those events whose effects are known not to have happened.
+/// equals it, and replays those dead letters that the mode allows. Returns an error if there are
+/// none.
 pub(crate) async fn plan_and_apply(
     selection: Selection,
+    mode: ReplayMode,
     reason: &str,
     confirm: Option<u64>,
     inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let asked = plan::Asked::safe(selection, reason, out.format.is_table());
-    let Some(plan) = plan::made(asked, inbox, out).await? else {
-        return Ok(Exit::Done);
+    let flags = selection.flags();
+    let asked = plan::Asked::redrive(selection, mode, reason, out.format.is_table());
+    let plan = match plan::made(asked, inbox, out).await? {
+        plan::Made::Kept(plan) => plan,
+        plan::Made::Nothing(left) => {
+            return Err(nothing::to_redrive(&left, mode, flags.as_deref(), inbox).into());
+        }
     };
     let args = apply::Args::usual(plan.id, confirm);
     Box::pin(apply::apply(args, inbox, out)).await
+}
+
+/// Returns whether a redrive with its default mode runs the dead letter. Does not read the order of
+/// its source.
+pub(super) fn would_redrive(row: &Row, config: &Config, now: UnixMillis) -> bool {
+    let source = config
+        .source(row.key.source())
+        .map(|source| decision::AtSource {
+            bodies: source.retention.bodies,
+            overtaken: false,
+        });
+    let policy = decision::Policy {
+        mode: ReplayMode::Guarded,
+        ..decision::Policy::default()
+    };
+    let fate = decision::fate(row, policy, source, now);
+    matches!(fate, decision::Fate::Runs { .. })
 }
 
 /// Finds a plan by its id, or by a unique prefix of its id.

@@ -7,6 +7,7 @@ use crate::support::world::World;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
+use shared::delivery::answers::{Answers, KeptAnswer};
 use shared::inbox::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
@@ -195,6 +196,109 @@ async fn a_flat_list_is_read_in_pieces() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the arguments of the command that an error recommends.
+fn tip(told: &str) -> anyhow::Result<Vec<String>> {
+    let line = told
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("tip: webhookctl "));
+    let words = line.context("a tip")?.split(' ');
+    Ok(words
+        .map(|word| word.trim_matches('\'').to_owned())
+        .collect())
+}
+
+#[tokio::test]
+async fn a_redrive_repeats_effects_only_under_their_keys() -> anyhow::Result<()> {
+    let world = start("dlq-redrive")?;
+    world.two_errors().await?;
+    let document = world.json(&["dlq", "list", "-s", "stripe-main"])?;
+    let error = document["items"][0]["error"].as_str().context("an error")?;
+    let redrive = ["dlq", "redrive", "--error", error, "-m", "fixed"];
+    let safe = [&redrive[..], &["--mode", "safe"]].concat();
+    let (code, told) = world.refused(&safe)?;
+    assert!(code == Some(7) && told.contains("--confirm 3"), "{told}");
+    // By default, an effect that may have happened is repeated under its key.
+    let (code, told) = world.refused(&redrive)?;
+    assert!(code == Some(7) && told.contains("--confirm 4"), "{told}");
+    assert!(told.contains("[replay.confirm_needed]"), "{told}");
+    let apply = tip(&told)?;
+    let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
+    let done = world.json(&apply)?;
+    assert_eq!(
+        (&done["mode"], &done["outcome"]["done"]),
+        (&json!("guarded"), &json!(4)),
+        "{done}"
+    );
+
+    // The last dead letter of the error is at a destination that knows no keys.
+    let (code, told) = world.refused(&redrive)?;
+    assert!(code == Some(7) && told.contains("[dlq.guarded]"), "{told}");
+    assert!(told.contains("no idempotency key protects it"), "{told}");
+    let shown = tip(&told)?;
+    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+    let shown = world.json(&shown)?;
+    assert_eq!(shown["items"][0]["dedupe_key"], "evt_4", "{shown}");
+    let (code, told) = world.refused(&[&redrive[..], &["--mode", "force"]].concat())?;
+    assert_eq!(code, Some(2), "{told}");
+    let native = ["dlq", "redrive", "--native", "--mode", "safe", "-m", "x"];
+    let (code, told) = world.refused(&native)?;
+    assert_eq!(code, Some(2), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_redrive_that_ran_nothing_says_so_with_its_exit_code() -> anyhow::Result<()> {
+    let world = start("dlq-nothing")?;
+    let redrive = ["dlq", "redrive", "-m", "fixed"];
+    let (code, told) = world.refused(&redrive)?;
+    assert!(code == Some(3) && told.contains("[dlq.nothing]"), "{told}");
+
+    let unknown = Some((EffectState::Unknown, true));
+    world.dead("acme", "evt_1", "timeout", unknown, 1).await?;
+    let safe = [
+        "dlq",
+        "redrive",
+        "-m",
+        "fixed",
+        "--id",
+        "acme:evt_1",
+        "--mode",
+        "safe",
+    ];
+    let (code, told) = world.refused(&safe)?;
+    assert!(code == Some(7) && told.contains("[dlq.guarded]"), "{told}");
+    let json = [&safe[..], &["-o", "json"]].concat();
+    let (code, told) = world.refused(&json)?;
+    assert_eq!(code, Some(7), "{told}");
+    let error: Value = serde_json::from_str(told.trim()).context(told)?;
+    assert_eq!(error["error"]["details"], json!(["1  side effect unknown"]));
+    let (_, told) = world.refused(&safe)?;
+    let mut guarded = tip(&told)?;
+    guarded.extend(["--confirm".to_owned(), "1".to_owned()]);
+    let guarded: Vec<&str> = guarded.iter().map(String::as_str).collect();
+    assert_eq!(world.json(&guarded)?["outcome"]["done"], 1);
+
+    // An effect may have happened, and the destination may have forgotten its key.
+    world
+        .dead("acme", "evt_2", "timeout", unknown, 21 * 60)
+        .await?;
+    let old = ["dlq", "redrive", "-m", "fixed", "--id", "acme:evt_2"];
+    let (code, told) = world.refused(&old)?;
+    assert!(code == Some(7) && told.contains("[dlq.guarded]"), "{told}");
+    let plan = tip(&told)?;
+    let plan: Vec<&str> = plan.iter().map(String::as_str).collect();
+    assert!(plan.contains(&"--accept-duplicate-risk"), "{plan:?}");
+    assert_eq!(world.json(&plan)?["events"]["planned"], 1);
+
+    let apart = world.apart("evt_3").await?.to_string();
+    world.text(&["quarantine", "discard", &apart, "-m", "a test"])?;
+    let discarded = ["dlq", "redrive", "-m", "fixed", "--id", &apart];
+    let (code, told) = world.refused(&discarded)?;
+    assert!(code == Some(3) && told.contains("[dlq.nothing]"), "{told}");
+    assert!(told.contains("1  discarded"), "{told}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn one_error_is_explained() -> anyhow::Result<()> {
     let world = start("dlq-inspect")?;
@@ -246,6 +350,62 @@ async fn one_error_is_explained() -> anyhow::Result<()> {
     world.ledger.receive(&open, world.now).await?;
     let (code, told) = world.refused(&["dlq", "inspect", "acme:evt_open"])?;
     assert!(code == Some(3) && told.contains("[dlq.not_dead]"), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_text_of_an_answer_is_shown_only_with_reveal() -> anyhow::Result<()> {
+    let world = start("dlq-answers")?;
+    let effect = Some((EffectState::Not, true));
+    let key = world.dead("acme", "evt_1", "http: 422", effect, 1).await?;
+    let row = world.ledger.event(&key).await?.context("the row exists")?;
+    let answer = KeptAnswer {
+        effect: "http".to_owned(),
+        run: 0,
+        attempt: 1,
+        at: world.now,
+        took: Duration::from_millis(31),
+        status: Some(422),
+        request_id: Some("req_1".to_owned()),
+        content_type: Some("text/plain".to_owned()),
+        text: Some("no field \u{1b}[31mname".to_owned()),
+    };
+    let answers = Answers::beside(&world.ledger);
+    answers.keep(&row, &answer).await?;
+    let list = world.json(&["dlq", "list"])?;
+    let error = list["items"][0]["error"].as_str().context("an error")?;
+    for command in [
+        &["inbox", "inspect", "acme:evt_1", "--full"][..],
+        &["dlq", "inspect", "acme:evt_1"],
+        &["dlq", "inspect", error],
+    ] {
+        let hidden = world.text(command)?;
+        for said in [
+            "attempt 1",
+            "422",
+            "31 ms",
+            "req_1",
+            "hidden; --reveal shows it",
+        ] {
+            assert!(hidden.contains(said), "{said}: {hidden}");
+        }
+        assert!(!hidden.contains("no field"), "{hidden}");
+        let reveal = [command, &["--reveal"]].concat();
+        let shown = world.text(&reveal)?;
+        assert!(shown.contains("no field ␛[31mname"), "{shown}");
+        let document = world.json(command)?;
+        let found = &document["answers"][0];
+        assert_eq!(
+            (&found["status"], &found["text"]),
+            (&json!(422), &Value::Null)
+        );
+        assert_eq!(found["text_hidden"], true);
+        let document = world.json(&reveal)?;
+        assert_eq!(document["answers"][0]["text"], "no field \u{1b}[31mname");
+    }
+    // The seven lines do not have the answers, and do not read them.
+    let seven = world.text(&["inbox", "inspect", "acme:evt_1"])?;
+    assert_eq!(seven.lines().count(), 7, "{seven}");
     Ok(())
 }
 

@@ -66,8 +66,7 @@ impl ServerCertVerifier for AmazonFirst {
             .get_or_init(|| verifier(&(self.read)(), &self.provider));
         let second = system.as_ref().map(judge);
         second.or(first).unwrap_or_else(|| {
-            let text =
-                "found no root certificates on this system; install them or set SSL_CERT_FILE";
+            let text = "this system has no root certificates; install them or set SSL_CERT_FILE";
             Err(rustls::Error::General(text.to_owned()))
         })
     }

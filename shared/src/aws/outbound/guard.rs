@@ -24,10 +24,10 @@ impl Guard {
         match url.scheme() {
             "https" => {}
             "http" if local => {}
-            scheme => return Err(format!("{scheme} is not allowed; use https")),
+            scheme => return Err(format!("the URL scheme {scheme} is not allowed; use https")),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("the URL contains a user name or a password; remove it".to_owned());
+            return Err("the URL contains a user name or a password; remove them".to_owned());
         }
         match address {
             Some(ip) if !self.allows(ip) => Err(format!(
@@ -52,7 +52,7 @@ impl Resolve for Guard {
             // and public addresses.
             if let Some(bad) = found.iter().find(|address| !guard.allows(address.ip())) {
                 let text = format!(
-                    "the name resolves to {}, which is not a public address",
+                    "the host name resolves to {}, which is not a public address",
                     bad.ip()
                 );
                 return Err(text.into());

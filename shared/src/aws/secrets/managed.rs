@@ -109,7 +109,9 @@ async fn version(
         return Ok(None);
     };
     let value = parameter.value();
-    let value = value.with_context(|| format!("{stage} of the secret {id} is not a text value"))?;
+    let value = value.with_context(|| {
+        format!("the value {stage} of the secret {id} is not text; store the secret as text")
+    })?;
     let at = parameter
         .last_modified_date()
         .map_or(0, aws_smithy_types::DateTime::secs);

@@ -7,7 +7,11 @@ use crate::base::clock::UnixMillis;
 /// The number of consecutive failures that opens the breaker.
 const IN_A_ROW: u32 = 5;
 
-/// Below this number of calls in a minute, the share of failures does not open the breaker.
+/// The different events that a destination refuses in a row before it counts as down. One event
+/// that it refuses each time is one.
+const REFUSED_IN_A_ROW: usize = 10;
+
+/// The fewest calls in a minute for which the share of failures can open the breaker.
 const ENOUGH: u32 = 20;
 
 /// Below this number of calls in a minute, a destination does not count as strained.
@@ -15,12 +19,14 @@ const SOME: u32 = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Health {
     in_a_row: u32,
     minute: UnixMillis,
     calls: u32,
     failures: u32,
+    /// The events that were refused since the last other answer, by their hash.
+    refused: Vec<u64>,
 }
 
 impl Health {
@@ -30,6 +36,7 @@ impl Health {
             (self.minute, self.calls, self.failures) = (now, 0, 0);
         }
         self.calls += 1;
+        self.refused.clear();
         if well {
             self.in_a_row = 0;
             return false;
@@ -39,7 +46,24 @@ impl Health {
         self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
     }
 
-    /// Whether at least a fifth of the calls in the current minute failed. Old events should then
+    /// Counts a call that the destination refused; returns whether it counts as down. The
+    /// destination answered, so the call is not a failure.
+    pub(super) fn note_refused(&mut self, event: u64, now: UnixMillis) -> bool {
+        let mut refused = std::mem::take(&mut self.refused);
+        self.note(true, now);
+        if !refused.contains(&event) {
+            refused.push(event);
+        }
+        self.refused = refused;
+        self.refused.len() >= REFUSED_IN_A_ROW
+    }
+
+    /// Forgets refusals, because another process has changed the breaker since.
+    pub(super) fn forget_refused(&mut self) {
+        self.refused.clear();
+    }
+
+    /// Whether at least a fifth of the calls in the last minute failed, so that old events should
     /// wait.
     pub(super) fn is_strained(&self, now: UnixMillis) -> bool {
         let recent = now.since(self.minute) < MINUTE;
@@ -96,5 +120,33 @@ mod tests {
         assert_eq!(trips(half, Duration::from_secs(4)), None);
         let third = (0..600).map(|call| call % 3 != 0);
         assert_eq!(trips(third, second), None);
+    }
+
+    #[test]
+    fn ten_different_refused_events_in_a_row_trip_it() {
+        let mut health = Health::default();
+        // One event, however often.
+        assert!((0..100).all(|_| !health.note_refused(1, NOW)));
+        assert!((2..10).all(|event| !health.note_refused(event, NOW)));
+        assert!(!health.note_refused(1, NOW));
+        assert!(health.note_refused(10, NOW));
+        // A success or a failure resets the count.
+        for well in [true, false] {
+            let mut health = Health::default();
+            for round in 0..20 {
+                assert!(
+                    (0..9).all(|event| !health.note_refused(event, NOW)),
+                    "{round}"
+                );
+                assert!(!health.note(well, NOW + MINUTE * 2 * round));
+                if !well {
+                    health.note(true, NOW + MINUTE * 2 * round);
+                }
+            }
+        }
+        // Refusals are no failures.
+        let mut health = Health::default();
+        assert!((0..40).all(|_| !health.note_refused(1, NOW)));
+        assert!(!health.is_strained(NOW));
     }
 }

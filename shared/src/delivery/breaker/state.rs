@@ -14,7 +14,11 @@ const FIRST: Duration = Duration::from_secs(30);
 /// The maximum open time. Each consecutive opening lasts twice as long as the previous one.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// The time that is reserved for a probe. It is longer than any call.
+/// How long a breaker stays open while the destination refuses every request. A refusal costs the
+/// destination little, and a deployment usually ends it.
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// How long a probe may take: longer than any call.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// If a breaker opens again within this time after it closed, the openings count as consecutive.
@@ -37,6 +41,9 @@ pub(super) struct BreakerState {
     opens: u32,
     closed_at: Option<UnixMillis>,
     written_at: UnixMillis,
+    /// The status of the last refusal, if the breaker is open because the destination refuses every
+    /// request.
+    refused: Option<u16>,
 }
 
 /// The position of a breaker.
@@ -46,6 +53,8 @@ pub enum Position {
     Closed,
     Open {
         until: UnixMillis,
+        /// The status with which the destination refuses every request, if it does.
+        refused: Option<u16>,
     },
     /// The open time is over. One call may probe the destination.
     Probing,
@@ -55,7 +64,10 @@ impl BreakerState {
     pub(super) fn position(&self, now: UnixMillis) -> Position {
         match self.until {
             None => Position::Closed,
-            Some(until) if until > now => Position::Open { until },
+            Some(until) if until > now => Position::Open {
+                until,
+                refused: self.refused,
+            },
             Some(_) => Position::Probing,
         }
     }
@@ -66,7 +78,11 @@ impl BreakerState {
             None => Pass::Free,
             Some(until) => Pass::Down {
                 until: until.max(now),
-                spread: interval(self.opens).min(SPREAD),
+                spread: match self.refused {
+                    Some(_) => REFUSED,
+                    None => interval(self.opens).min(SPREAD),
+                },
+                refused: self.refused,
             },
         }
     }
@@ -88,14 +104,34 @@ impl BreakerState {
             until: Some(now + interval),
             opens,
             closed_at: None,
+            refused: None,
             ..self.written(now)
         }
+    }
+
+    /// Opened because the destination refuses every request. One call a minute probes it.
+    pub(super) fn opened_by_refusals(&self, status: u16, now: UnixMillis, jitter: f64) -> Self {
+        Self {
+            until: Some(now + REFUSED.mul_f64(1.0 + 0.2 * jitter.clamp(0.0, 1.0))),
+            refused: Some(status),
+            ..self.opened(now, jitter)
+        }
+    }
+
+    /// Whether the breaker is open because the destination refuses every request.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    pub(super) fn is_newer_than(&self, other: &Self) -> bool {
+        self.rev > other.rev
     }
 
     pub(super) fn closed(&self, now: UnixMillis) -> Self {
         Self {
             until: None,
             closed_at: Some(now),
+            refused: None,
             ..self.written(now)
         }
     }
@@ -108,20 +144,25 @@ impl BreakerState {
         }
     }
 
-    pub(super) const UPDATE: &'static str = "SET sv = :sv, rev = :rev, til = :til, n = :n, cl = :cl, wat = :wat, #by = :by, #ttl = :ttl";
+    pub(super) const UPDATE: &'static str = "SET sv = :sv, rev = :rev, til = :til, n = :n, cl = :cl, wat = :wat, rfs = :rfs, #by = :by, #ttl = :ttl";
 
     pub(super) fn read(stored: &Item) -> Self {
+        let rev = item::number(stored, "rev").unwrap_or(0);
         Self {
-            rev: item::number(stored, "rev").unwrap_or(0),
+            rev,
             until: item::time(stored, "til"),
             opens: item::number(stored, "n").unwrap_or(0),
             closed_at: item::time(stored, "cl"),
             written_at: item::time(stored, "wat").unwrap_or_default(),
+            refused: item::text(stored, "rfs").and_then(|text| refused(text, rev)),
         }
     }
 
     pub(super) fn values(&self, by: &str) -> Item {
         let time = |time: Option<UnixMillis>| time.map_or(AttributeValue::Null(true), item::ms);
+        let refused = self.refused.map_or(AttributeValue::Null(true), |status| {
+            item::s(format!("{}|{status}", self.rev))
+        });
         let forgotten = self.until.unwrap_or(self.written_at) + KEEP;
         Item::from([
             (":sv".to_owned(), item::n(SCHEMA)),
@@ -130,6 +171,7 @@ impl BreakerState {
             (":n".to_owned(), item::n(self.opens)),
             (":cl".to_owned(), time(self.closed_at)),
             (":wat".to_owned(), item::ms(self.written_at)),
+            (":rfs".to_owned(), refused),
             (":by".to_owned(), item::s(by)),
             (":ttl".to_owned(), item::n(forgotten.secs())),
         ])
@@ -144,7 +186,15 @@ impl BreakerState {
     }
 }
 
-/// The duration of the nth consecutive opening.
+/// `rev|status`. Older code keeps the text when it writes the item, with another `rev`: then it no
+/// longer holds.
+fn refused(text: &str, rev: u64) -> Option<u16> {
+    let (written, status) = text.split_once('|')?;
+    let is_current = written.parse() == Ok(rev);
+    status.parse().ok().filter(|_| is_current)
+}
+
+/// How long the nth consecutive opening lasts.
 fn interval(opens: u32) -> Duration {
     FIRST
         .saturating_mul(1 << opens.saturating_sub(1).min(10))
@@ -168,13 +218,17 @@ mod tests {
             standing = standing.opened(now, 0.0);
             let until = standing.until.unwrap();
             intervals.push(until.since(now).as_secs());
-            assert_eq!(standing.position(now), Position::Open { until });
+            let refused = None;
+            assert_eq!(standing.position(now), Position::Open { until, refused });
             assert_eq!(standing.position(until), Position::Probing);
             standing = standing.probed(until);
             now = until;
             assert_eq!(
                 standing.position(now),
-                Position::Open { until: now + PROBE }
+                Position::Open {
+                    until: now + PROBE,
+                    refused
+                }
             );
         }
         assert_eq!(intervals, [30, 60, 120, 240, 480, 600, 600, 600]);
@@ -198,7 +252,15 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let open = BreakerState::default().opened(NOW, 0.5);
-        for standing in [open.clone(), open.probed(at(40)), open.closed(at(50))] {
+        let refused = open.opened_by_refusals(404, NOW, 0.5);
+        for standing in [
+            open.clone(),
+            open.probed(at(40)),
+            open.closed(at(50)),
+            refused.clone(),
+            refused.probed(at(40)),
+            refused.closed(at(50)),
+        ] {
             let stored = standing.values("me");
             let stored = stored
                 .into_iter()
@@ -217,7 +279,7 @@ mod tests {
         for _ in 0..4 {
             standing = standing.opened(NOW, 0.0);
             match standing.pass(NOW) {
-                Pass::Down { until, spread } => {
+                Pass::Down { until, spread, .. } => {
                     assert_eq!(until, standing.until.unwrap());
                     spreads.push(spread.as_secs());
                 }
@@ -225,5 +287,46 @@ mod tests {
             }
         }
         assert_eq!(spreads, [30, 60, 120, 120]);
+    }
+
+    #[test]
+    fn a_destination_that_refuses_everything_is_probed_every_minute() {
+        let mut standing = BreakerState::default();
+        for round in 0..5 {
+            let now = at(100 * round);
+            standing = standing.opened_by_refusals(404, now, 0.0);
+            let until = now + REFUSED;
+            let refused = Some(404);
+            assert_eq!(standing.position(now), Position::Open { until, refused });
+            let spread = REFUSED;
+            let down = Pass::Down {
+                until,
+                spread,
+                refused,
+            };
+            assert_eq!(standing.pass(now), down);
+            standing = standing.probed(until);
+            assert!(standing.is_refused(), "the probe has not ended");
+        }
+        assert!(!standing.closed(NOW).is_refused());
+        assert!(!standing.opened(NOW, 0.0).is_refused());
+    }
+
+    #[test]
+    fn a_refusal_that_older_code_kept_does_not_hold() {
+        let open = BreakerState::default().opened_by_refusals(404, NOW, 0.0);
+        let mut stored: Item = open
+            .values("me")
+            .into_iter()
+            .map(|(name, value)| (name.trim_start_matches(':').to_owned(), value))
+            .collect();
+        assert!(BreakerState::read(&stored).is_refused());
+        stored.insert("rev".to_owned(), item::n(2));
+        assert!(!BreakerState::read(&stored).is_refused());
+        for broken in ["", "|", "1|", "1|404|", "1|99999999", "x|404"] {
+            stored.insert("rev".to_owned(), item::n(1));
+            stored.insert("rfs".to_owned(), item::s(broken));
+            assert!(!BreakerState::read(&stored).is_refused(), "{broken}");
+        }
     }
 }

@@ -286,7 +286,7 @@ impl Ledger {
             }
             ours = Some(this);
         }
-        anyhow::bail!("the row of {key} changed during each of 4 tries; try again")
+        anyhow::bail!("the row of {key} changed during each of 4 tries; run the command again")
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::types::ObjectVersion;
 
-use super::{BodyAt, Item, Ledger, Moment, Row, State, Write, item, transition};
+use super::{ANSWER_PREFIX, BodyAt, Item, Ledger, Moment, Row, State, Write, item, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
@@ -31,7 +31,8 @@ pub struct By<'b> {
 }
 
 impl Ledger {
-    /// Erases the content of an event: its body in each version, headers, errors and notes. An open
+    /// Erases the content of an event: its body in each version, headers, errors, notes and the
+    /// answers of destinations. An open
     /// event becomes a dead letter. A repeated call is safe, and completes a deletion that failed.
     pub async fn erase(
         &self,
@@ -52,8 +53,9 @@ impl Ledger {
             }
             let change = transition::erase(&row, &Scrubbed::of(&row, &old, by, now), now, keep);
             if let Write::Applied(_) = self.change(&pk, change).await? {
-                // The bodies are deleted only after the write. Until then, a worker can claim the
+                // The answers and bodies are deleted only after the write. Until then, a worker can claim the
                 // event and read its body into memory.
+                self.delete_items(&row, ANSWER_PREFIX).await?;
                 self.delete_bodies(&row).await?;
                 return Ok(Erased::Gone);
             }
@@ -64,30 +66,7 @@ impl Ledger {
     /// Deletes each body that was ever stored under the key, including bodies of duplicate
     /// deliveries.
     async fn delete_bodies(&self, row: &Row) -> anyhow::Result<()> {
-        let pk = row.key.pk();
-        let mut place = None;
-        loop {
-            let page = self
-                .table
-                .query()
-                .key_condition_expression("pk = :pk AND begins_with(sk, :body)")
-                .expression_attribute_values(":pk", item::s(&pk))
-                .expression_attribute_values(":body", item::s("B#"))
-                .projection_expression("sk")
-                .consistent_read(true)
-                .set_exclusive_start_key(place)
-                .send()
-                .await
-                .context("list the bodies of an event")?;
-            for body in page.items() {
-                let sk = item::text(body, "sk").unwrap_or_default();
-                self.table.delete("delete a body", (&pk, sk)).await?;
-            }
-            place = page.last_evaluated_key;
-            if place.is_none() {
-                break;
-            }
-        }
+        self.delete_items(row, "B#").await?;
         match (&self.bodies, &row.body_at) {
             (Some(_), at) => {
                 self.delete_objects(&super::body::bucket_folder(&row.key))
@@ -103,6 +82,35 @@ impl Ledger {
                 anyhow::bail!("the body is in the bucket, but no bucket is configured")
             }
             (None, _) => Ok(()),
+        }
+    }
+
+    /// Deletes the items of the event whose sort key begins with `prefix`.
+    async fn delete_items(&self, row: &Row, prefix: &str) -> anyhow::Result<()> {
+        let pk = row.key.pk();
+        let mut place = None;
+        loop {
+            let page = self
+                .table
+                .query()
+                .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
+                .expression_attribute_values(":pk", item::s(&pk))
+                .expression_attribute_values(":prefix", item::s(prefix))
+                .projection_expression("sk")
+                .consistent_read(true)
+                .set_exclusive_start_key(place)
+                .send()
+                .await
+                .context("list the items of an event")?;
+            for found in page.items() {
+                let sk = item::text(found, "sk").unwrap_or_default();
+                let delete = self.table.delete("delete an item of an event", (&pk, sk));
+                delete.await?;
+            }
+            place = page.last_evaluated_key;
+            if place.is_none() {
+                return Ok(());
+            }
         }
     }
 

@@ -120,9 +120,8 @@ impl Operations<'_> {
         let change = transition::set(flag);
         let stored = match self.change_item("SYS", &about.sk(), change).await? {
             Write::Applied(_) => return Ok(FlagResult::Set),
-            Write::Refused(stored) => {
-                stored.context("the flag is set, but DynamoDB did not return it")?
-            }
+            Write::Refused(stored) => stored
+                .context("DynamoDB reported that the flag is set, but did not return the flag")?,
         };
         let current = OperatorFlag::read(&stored)
             .context("a flag is already set, but its item is invalid")?;

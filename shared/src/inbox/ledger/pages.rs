@@ -153,9 +153,19 @@ impl Ledger {
         keys: &[EventKey],
         attributes: Option<&str>,
     ) -> anyhow::Result<(Vec<Item>, Cost)> {
+        let keys: Vec<Item> = keys.iter().map(row_of).collect();
+        self.items(&keys, attributes).await
+    }
+
+    /// Reads items by their keys. Items that do not exist are left out.
+    pub(crate) async fn items(
+        &self,
+        keys: &[Item],
+        attributes: Option<&str>,
+    ) -> anyhow::Result<(Vec<Item>, Cost)> {
         let (mut rows, mut cost) = (Vec::with_capacity(keys.len()), Cost::default());
         for keys in keys.chunks(MOST_AT_ONCE) {
-            let (mut left, mut tries) = (keys.iter().map(row_of).collect::<Vec<_>>(), 0);
+            let (mut left, mut tries) = (keys.to_vec(), 0);
             while !left.is_empty() {
                 let count = left.len();
                 ensure!(

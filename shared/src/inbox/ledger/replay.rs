@@ -179,7 +179,9 @@ impl Plans<'_> {
                 Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::base::backoff::jitter());
             tokio::time::sleep(wait).await;
         }
-        anyhow::bail!("{key} changed during each try, so it was not replayed; try again")
+        anyhow::bail!(
+            "event {key} changed during each try, so it was not replayed; run the command again"
+        )
     }
 
     async fn before_or_moved(self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {

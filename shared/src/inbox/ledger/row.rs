@@ -8,6 +8,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::transition::replay::REPLAYED;
 use super::{Item, OtherArrival, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
@@ -94,7 +95,9 @@ pub struct Row {
     pub body_at: BodyAt,
     pub effects: BTreeMap<String, EffectRow>,
     pub history: Vec<Moment>,
-    /// The history as it is stored, including entries that only newer code can read.
+    /// The run and the time of its first attempt, if a destination asked for a deferral then.
+    pub(super) first_attempt: Option<(u64, UnixMillis)>,
+    /// The history as it is stored, with entries that only newer code can read.
     pub(super) raw_history: Vec<AttributeValue>,
     pub error: Option<String>,
     pub reason: Option<String>,
@@ -204,6 +207,7 @@ impl Row {
             body_at: BodyAt::read(row).ok_or_else(|| bad("bref"))?,
             effects: effects(row),
             history: history(row),
+            first_attempt: item::text(row, "fa").and_then(first_attempt),
             raw_history: raw_history(row),
             error: text("err"),
             reason: text("reason"),
@@ -229,7 +233,22 @@ impl Row {
         )
     }
 
-    /// The number of crashes. The current worker of a row in `processing` counts as crashed.
+    /// When the first attempt of this run ended, if it is known.
+    pub fn first_attempt(&self) -> Option<UnixMillis> {
+        if let Some((run, at)) = self.first_attempt
+            && run == self.run
+        {
+            return Some(at);
+        }
+        let of_run = self.history.iter().rev();
+        let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
+        of_run
+            .filter(|moment| moment.what == "failed")
+            .last()
+            .map(|moment| moment.at)
+    }
+
+    /// The crash count, counting the current lease holder as crashed.
     pub fn crashed(&self) -> u32 {
         let now = u32::from(self.state == State::Processing);
         self.crashes.saturating_add(now)
@@ -252,6 +271,12 @@ fn state(row: &Item) -> Result<State, &'static str> {
         _ if !row.get("fx").is_some_and(AttributeValue::is_m) => Err("fx"),
         _ => Ok(state),
     }
+}
+
+/// `run|time`. A replay by older code leaves the value of the run before it.
+fn first_attempt(text: &str) -> Option<(u64, UnixMillis)> {
+    let (run, at) = text.split_once('|')?;
+    Some((run.parse().ok()?, UnixMillis(at.parse().ok()?)))
 }
 
 fn sha(row: &Item) -> Option<Sha> {

@@ -14,6 +14,9 @@ use crate::inbox::outcome::Outcome;
 /// on time.
 pub(super) const SWEEP_AHEAD: Duration = Duration::from_secs(60);
 
+/// The reason of a dead letter whose destination refused every attempt.
+pub const REFUSED: &str = "refused";
+
 /// The result of an attempt, as it is recorded in the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
@@ -31,6 +34,9 @@ pub enum Settlement {
         resend_after: Option<Duration>,
         /// The event waits for another event of the same entity.
         in_line: bool,
+        /// The time of the first attempt of the run, if a destination asked for the deferral. The
+        /// row keeps it, because such deferrals end some time after it.
+        first: Option<UnixMillis>,
     },
     DeadLetter {
         reason: &'static str,
@@ -70,26 +76,62 @@ impl Settlement {
                 error,
             },
             Outcome::Retry { error, after } => {
-                let wait = backoff.wait(row.attempts, after, jitter);
-                Self::Retry {
-                    error,
-                    due: now + wait,
-                    resend_after: own_send(row, wait),
-                }
+                Self::retry(error, backoff.wait(row.attempts, after, jitter), row, now)
             }
-            Outcome::Deferred { why, until } => {
+            Outcome::Refused {
+                error,
+                after,
+                within,
+            } => {
+                let limit = backoff.attempts_within(within);
+                let error = numbered(&error, row.attempts, limit);
+                if row.attempts >= limit {
+                    let reason = REFUSED;
+                    return Self::DeadLetter { reason, error };
+                }
+                Self::retry(error, backoff.wait(row.attempts, after, jitter), row, now)
+            }
+            Outcome::Deferred { why, until, asked } => {
                 let due = until.max(now);
                 Self::Deferred {
                     why,
                     due,
                     resend_after: own_send(row, due.since(now)),
                     in_line: false,
+                    first: asked.then(|| row.first_attempt().unwrap_or(now)),
                 }
             }
         }
     }
 
-    /// The same settlement, except that the sweep sends the next message.
+    /// The error of an attempt that did not succeed.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Retry { error, .. } | Self::DeadLetter { error, .. } => Some(error),
+            Self::Done | Self::Deferred { .. } => None,
+        }
+    }
+
+    /// The same settlement, whose error also has the text of the destination's answer. Only the row
+    /// may contain it, not a log.
+    #[must_use]
+    pub fn quoting(mut self, text: &str) -> Self {
+        if let Self::Retry { error, .. } | Self::DeadLetter { error, .. } = &mut self {
+            error.push_str(": ");
+            error.push_str(text);
+        }
+        self
+    }
+
+    fn retry(error: String, wait: Duration, row: &Row, now: UnixMillis) -> Self {
+        Self::Retry {
+            error,
+            due: now + wait,
+            resend_after: own_send(row, wait),
+        }
+    }
+
+    /// The same settlement, but the sweep sends the next message.
     #[must_use]
     pub fn without_send(self) -> Self {
         match self {
@@ -99,12 +141,17 @@ impl Settlement {
                 resend_after: None,
             },
             Self::Deferred {
-                why, due, in_line, ..
+                why,
+                due,
+                in_line,
+                first,
+                ..
             } => Self::Deferred {
                 why,
                 due,
                 resend_after: None,
                 in_line,
+                first,
             },
             other @ (Self::Done | Self::DeadLetter { .. }) => other,
         }
@@ -143,6 +190,7 @@ impl Settlement {
                 due,
                 resend_after,
                 in_line,
+                first,
             } => {
                 let look = look_behind(*due, *resend_after);
                 let attempts = if *in_line {
@@ -150,7 +198,11 @@ impl Settlement {
                 } else {
                     row.attempts.saturating_sub(1)
                 };
-                transition::defer(fence, row, effects, why, attempts, *due, look)
+                let change = transition::defer(fence, row, effects, why, attempts, *due, look);
+                match first {
+                    Some(first) => change.first_attempt(row, *first),
+                    None => change,
+                }
             }
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
@@ -159,10 +211,19 @@ impl Settlement {
     }
 }
 
-/// The number of attempts in the history of this run. The history does not contain crashed
-/// attempts. While an event waits for another event, its actions do not run, so the event did not
-/// cause the crash. An event that does crash workers becomes the first event in its line. After
-/// that, only an older event that arrives late can defer it.
+/// Adds the number of the attempt, and the highest number that a refused event can reach.
+fn numbered(error: &str, attempt: u32, limit: u32) -> String {
+    if attempt <= limit {
+        format!("{error} (attempt {attempt} of {limit})")
+    } else {
+        // Another action of the event had more attempts.
+        format!("{error} (attempt {attempt})")
+    }
+}
+
+/// Attempts recorded in the history of this run. Crashed attempts are not recorded: an event
+/// waiting for its turn has not run, so a crash was not its fault. An event that does crash workers
+/// reaches the head of its line, and is then deferred only behind an older event that arrives late.
 fn attempts_in_history(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
@@ -274,101 +335,4 @@ fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use aws_sdk_dynamodb::types::AttributeValue;
-
-    use crate::inbox::ledger::{Item, item};
-
-    fn row(attempts: u32) -> Row {
-        let row = Item::from([
-            ("pk".into(), item::s("E#s#1")),
-            ("sv".into(), item::n(1)),
-            ("st".into(), item::s("processing")),
-            ("epoch".into(), item::n(7)),
-            ("run".into(), item::n(0)),
-            ("att".into(), item::n(attempts)),
-            ("cr".into(), item::n(0)),
-            ("rcv".into(), item::n(0)),
-            ("bref".into(), item::s("i")),
-            ("fx".into(), AttributeValue::M(Item::new())),
-            ("lu".into(), item::n(9_000)),
-            ("due".into(), item::n(10)),
-        ]);
-        Row::read(&row).unwrap()
-    }
-
-    fn of(outcome: Outcome, attempts: u32) -> Settlement {
-        Settlement::of(
-            outcome,
-            &row(attempts),
-            &Backoff::default(),
-            UnixMillis(1_000),
-            0.0,
-        )
-    }
-
-    #[test]
-    fn an_outcome_and_the_attempts_decide() {
-        assert_eq!(of(Outcome::Done, 10), Settlement::Done);
-        let reason = |settlement| match settlement {
-            Settlement::DeadLetter { reason, .. } => reason,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(reason(of(Outcome::permanent("x"), 1)), "permanent");
-        assert_eq!(reason(of(Outcome::unknown("x"), 1)), "outcome_unknown");
-        assert_eq!(reason(of(Outcome::retry("x"), 10)), "attempts_exhausted");
-        let retry = |secs: u64, ring: bool| Settlement::Retry {
-            error: "x".into(),
-            due: UnixMillis(1_000) + Duration::from_secs(secs),
-            resend_after: ring.then_some(Duration::from_secs(secs)),
-        };
-        assert_eq!(of(Outcome::retry("x"), 1), retry(10, true));
-        assert_eq!(of(Outcome::retry("x"), 3), retry(300, true));
-        assert_eq!(of(Outcome::retry("x"), 4), retry(1800, false));
-        assert_eq!(of(Outcome::retry("x"), 9), retry(7200, false));
-    }
-
-    #[test]
-    fn a_worker_rings_for_itself_at_most_three_times_a_run() {
-        let quick = Backoff {
-            attempts: 50,
-            waits: vec![Duration::from_secs(1)],
-        };
-        let rings = (1..50)
-            .filter(|attempt| {
-                let settlement = Settlement::of(
-                    Outcome::retry("x"),
-                    &row(*attempt),
-                    &quick,
-                    UnixMillis(0),
-                    0.5,
-                );
-                matches!(
-                    settlement,
-                    Settlement::Retry {
-                        resend_after: Some(_),
-                        ..
-                    }
-                )
-            })
-            .count();
-        assert_eq!(rings, 3);
-        let rings = (0..50).filter(|put_offs| {
-            let row = Row {
-                deferrals: *put_offs,
-                ..row(1)
-            };
-            let outcome = Outcome::deferred("full", UnixMillis(9));
-            let settlement = Settlement::of(outcome, &row, &quick, UnixMillis(0), 0.5);
-            matches!(
-                settlement,
-                Settlement::Deferred {
-                    resend_after: Some(_),
-                    ..
-                }
-            )
-        });
-        assert_eq!(rings.count(), 3);
-    }
-}
+mod tests;

@@ -288,8 +288,13 @@ impl Change {
         self.with(":err", item::s(cut(error)))
     }
 
-    /// Places the row among the open rows of the `work` index, even if it was not in the index
-    /// before.
+    /// Keeps the time of the first attempt of this run, in the same write.
+    pub(super) fn first_attempt(mut self, row: &Row, at: UnixMillis) -> Self {
+        self.update = self.update.replacen(" REMOVE ", ", fa = :fa REMOVE ", 1);
+        self.with(":fa", item::s(format!("{}|{}", row.run, at.0)))
+    }
+
+    /// Puts the row into the `work` index among the open rows, even if it was not indexed before.
     fn open(self, row: &Row) -> Self {
         self.with(":gpk", item::s(work_partition(&row.key.pk())))
     }

@@ -138,7 +138,7 @@ fn a_wrong_action_is_refused_with_what_was_meant() {
             "invalid state machine ARN",
         ),
         ("kind = 'rust'", "name is missing"),
-        ("kind = 'rust'\nname = 'x'\nrate = '1/s'", "name one"),
+        ("kind = 'rust'\nname = 'x'\nrate = '1/s'", "set one"),
         (
             "kind = 'keep'\nparams = {}",
             "params is a setting of kind \"rust\"",

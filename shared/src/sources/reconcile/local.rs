@@ -127,7 +127,8 @@ fn local_table(
     let is_name = |name: &str| (3..=255).contains(&name.len()) && name.bytes().all(fits);
     ensure!(
         is_name(&table) && index.as_deref().is_none_or(is_name),
-        "table {table:?}, index {index:?}: a name must be 3 to 255 letters, digits and . _ -"
+        "table {table:?}, index {index:?}: a name must have 3 to 255 characters: letters, digits \
+         and . _ -"
     );
     ensure!(
         (1..=2).contains(&key.len()),
@@ -162,9 +163,9 @@ impl KeyText {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
-            let (inside, after) = after
-                .split_once('}')
-                .with_context(|| format!("{text:?} has a {{ without a closing }}"))?;
+            let (inside, after) = after.split_once('}').with_context(|| {
+                format!("the template {text:?} has a {{ without a closing }}; add the bracket")
+            })?;
             if !before.is_empty() {
                 parts.push(KeyPart::Text(before.to_owned()));
             }

@@ -76,7 +76,7 @@ impl Fetch {
         }
         ensure!(
             matches!(&self.id, Location::Json(path) if !path.is_many()),
-            "fetch.id must be a location of the kind json: for a single value of the response"
+            "fetch.id must be a json: location with a single value of the response"
         );
         let of_answer = |part: &Part| match part {
             Part::Literal(_) => true,
@@ -85,7 +85,7 @@ impl Fetch {
         };
         ensure!(
             self.kind.0.iter().all(of_answer),
-            "fetch.type must consist of text and json: locations of the response"
+            "fetch.type can contain only text and json: locations of the response"
         );
         Ok(())
     }
@@ -98,10 +98,13 @@ impl Fetch {
                 Part::Literal(_) => {}
                 Part::At(Location::Json(path)) if !path.is_many() => places += 1,
                 Part::At(Location::Form(_) | Location::Query(_)) => places += 1,
-                _ => bail!("only json:, form: and query: locations are allowed"),
+                _ => bail!("the URL can contain only json:, form: and query: locations"),
             }
         }
-        ensure!(places == 1, "exactly one location must name the object");
+        ensure!(
+            places == 1,
+            "the URL must contain exactly one location, which names the object"
+        );
         let Some(Part::Literal(first)) = self.url.0.first() else {
             bail!("the URL must begin with https:// and a host");
         };
@@ -257,7 +260,7 @@ varies = ["links"]
             ("'^th_[a-z0-9]+$'", "'th_[a-z0-9]+'", "from ^ to $"),
             ("'^th_[a-z0-9]+$'", "'^.+$'", "would change the URL"),
             ("'^th_[a-z0-9]+$'", "'^[a-z/]*$'", "would change the URL"),
-            ("\"json:id\"", "\"form:id\"", "a location of the kind json:"),
+            ("\"json:id\"", "\"form:id\"", "a json: location"),
             (
                 "{json:status}",
                 "{form:status}",

@@ -125,7 +125,7 @@ impl Handshake {
         );
         ensure!(
             self.reply.body.is_none() || self.reply.json.is_none(),
-            "a reply can have body or json, not both"
+            "a reply has both body and json; remove one of them"
         );
         ensure!(
             self.store_secret_from.is_none() || self.arming_only,
@@ -151,8 +151,8 @@ impl Handshake {
         let whole = self.when.body.is_some() || !self.when.json.is_empty();
         ensure!(
             self.require_signature || self.arming_only || self.when.method != "POST" || whole,
-            "an unsigned POST handshake needs when.body or when.json; otherwise it could match an \
-             event"
+            "an unsigned POST handshake needs when.body or when.json; without them, the handshake \
+             could match an event"
         );
         if self.signs() {
             for scheme in schemes {

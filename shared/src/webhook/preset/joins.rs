@@ -3,9 +3,9 @@
 //! A signature covers the joined parts of a message. If the end of a part is ambiguous, an attacker
 //! can split the same bytes in another way, and a captured signature is still valid. For example,
 //! the id could include the beginning of the type, or the query could include the end of the body.
-//! Therefore all parts except one must have an unambiguous end. This requires a fixed length, or a
-//! shape that does not match the separator. A preset that breaks this rule must explain in
-//! `ambiguity` which risk remains and what limits the risk.
+//! Therefore all parts except one must have an unambiguous end. A part has an unambiguous end if it
+//! has a fixed length, or a shape that does not match the separator. A preset that breaks this rule
+//! must explain in `ambiguity` which risk remains and what limits the risk.
 
 use anyhow::bail;
 
@@ -39,8 +39,8 @@ pub(super) fn check(scheme: &Scheme) -> anyhow::Result<()> {
         return Ok(());
     };
     bail!(
-        "in the message {}, bytes can move between {} and {}: add a shape for {} that does not \
-         match {:?}, or explain in `ambiguity` which risk remains and how it is limited",
+        "in the message {}, bytes can move between {} and {}. Add a shape for {} that does not \
+         match {:?}, or explain in `ambiguity` which risk remains and what limits the risk",
         scheme.message,
         part.part,
         next.part,

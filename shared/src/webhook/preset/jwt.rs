@@ -71,7 +71,7 @@ impl Jwt {
         let shared = self.key == KeySource::Secret;
         ensure!(
             self.algs.iter().all(|alg| (*alg == Alg::HS256) == shared),
-            "jwt.algs does not match jwt.key: HS256 needs key = \"utf8\", RS256 and ES256 need \
+            "jwt.algs does not match jwt.key: HS256 needs key = \"utf8\", but RS256 and ES256 need \
              public keys"
         );
         ensure!(self.leeway >= 0, "jwt.leeway cannot be negative");

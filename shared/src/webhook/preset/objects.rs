@@ -54,13 +54,14 @@ impl Objects {
             let place = format!("{{{name}}}");
             ensure!(
                 name != "id" && self.url.contains(&place),
-                "with.{name}: {} have no parameter {name:?}",
+                "with.{name}: {} have no parameter {name:?}; remove it",
                 self.name
             );
             let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
             ensure!(
                 !value.is_empty() && value.bytes().all(fits) && !value.contains(".."),
-                "with.{name} = {value:?}: use only letters, digits and . _ - /"
+                "with.{name} = {value:?}: use only letters, digits and . _ - /, but not two dots \
+                 in a row"
             );
             self.url = self.url.replace(&place, value);
             self.one = self.one.replace(&place, value);
@@ -68,7 +69,7 @@ impl Objects {
         if let Some((_, rest)) = self.url.split_once('{') {
             let name = rest.split('}').next().unwrap_or_default();
             bail!(
-                "{} need a {name}: add with = {{ {name} = \"…\" }}",
+                "{} need the setting {name}; add with = {{ {name} = \"…\" }}",
                 self.name
             );
         }

@@ -74,13 +74,13 @@ impl Scheme {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.ts.is_some() || !self.message.needs_timestamp(),
-            "the message contains {{ts}}, but the table ts is missing"
+            "the message contains {{ts}}, but the table ts is missing; add the table"
         );
         self.sig.check()?;
         let code = matches!(self.kind, Kind::Code(_));
         ensure!(
             code || (self.kind == Kind::Jwt) == self.jwt.is_some(),
-            "kind = \"jwt\" needs the table jwt, and other kinds cannot have it"
+            "kind = \"jwt\" needs the table jwt, and other kinds cannot have this table"
         );
         if let Some(jwt) = &self.jwt {
             jwt.check()?;
@@ -98,7 +98,7 @@ impl Scheme {
         let secret = |part: &Part| *part == Part::Secret;
         ensure!(
             code || (self.kind == Kind::Hash) == self.message.any(&secret),
-            "kind = \"hash\" needs {{secret}} in the message, and other kinds cannot have it"
+            "kind = \"hash\" needs {{secret}} in the message, and other kinds cannot use {{secret}}"
         );
         // With `for_each`, verification would read such a value again for every item.
         let body = |part: &Part| {
@@ -113,7 +113,8 @@ impl Scheme {
         for sentence in [&self.ambiguity, &self.shared_proof].into_iter().flatten() {
             ensure!(
                 !sentence.trim().is_empty(),
-                "ambiguity and shared_proof must not be empty; remove the one that does not apply"
+                "ambiguity and shared_proof must not be empty; write a sentence, or remove the \
+                 empty setting"
             );
         }
         if self.signs_message() {
@@ -182,14 +183,14 @@ impl Scheme {
     fn check_fetch(&self) -> anyhow::Result<()> {
         match (&self.kind, &self.fetch) {
             (Kind::FetchBack, None) => bail!(
-                "kind = \"fetch-back\" needs the table fetch, with url, auth, allow, id and type: \
-                 the event is made from the fetched object"
+                "kind = \"fetch-back\" needs the table fetch, with url, auth, allow, id and type, \
+                 because Mitt creates the event from the fetched object"
             ),
             (Kind::FetchBack, Some(fetch)) => {
                 ensure!(
                     self.proves == Proven::Origin,
-                    "kind = \"fetch-back\" needs proves = \"origin\": the fetched object comes \
-                     from the provider"
+                    "kind = \"fetch-back\" needs proves = \"origin\", because the fetched object \
+                     comes from the provider"
                 );
                 fetch.check()
             }

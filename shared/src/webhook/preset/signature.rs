@@ -55,7 +55,7 @@ impl Signature {
         );
         ensure!(
             tagged != self.take.is_empty(),
-            "sig.take is required for a format with tags, and not allowed for other formats"
+            "a format with tags needs sig.take, and other formats cannot have sig.take"
         );
         for separator in [&self.entry, &self.group, &self.tag_sep, &self.kv] {
             ensure!(

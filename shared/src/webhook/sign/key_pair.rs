@@ -82,8 +82,12 @@ impl KeyPair {
 
     /// Reads a private key from PKCS #8 in PEM, `-----BEGIN PRIVATE KEY-----`.
     pub fn from_pem(pem: &str) -> anyhow::Result<Self> {
-        let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| anyhow!("no PKCS #8 private key in PEM found"))?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
+            anyhow!(
+                "the text is not a PKCS #8 private key in PEM; convert the key with `openssl pkcs8 \
+                 -topk8 -nocrypt`"
+            )
+        })?;
         Self::from_pkcs8(key.secret_pkcs8_der().to_vec())
     }
 

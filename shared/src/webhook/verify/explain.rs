@@ -163,7 +163,8 @@ impl Verifier {
                 let Some(jwt) = &scheme.jwt else {
                     return Steps::nothing(secrets);
                 };
-                // With any other result, this key signed the token, even if the claims are wrong.
+                // All other results mean that this key signed the token, even if the claims are
+                // wrong.
                 let proves = |key: &Key<'_>| {
                     let key = std::slice::from_ref(key);
                     let proof = jwt::token(scheme, &self.trust, envelope, key);

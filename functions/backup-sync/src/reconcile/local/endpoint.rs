@@ -29,7 +29,7 @@ pub(super) async fn list(
         let next = next.filter(|next| !next.is_empty());
         ensure!(
             next.is_none() || next != cursor,
-            "{} does not continue: its next page is the same page",
+            "the list of {} does not continue: its next page is the same page",
             api.what
         );
         if next.is_none() {

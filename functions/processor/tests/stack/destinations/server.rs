@@ -43,6 +43,8 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Says(u16, Vec<(&'static str, String)>, Value),
+    /// An answer with this status whose body never ends.
+    Endless(u16),
     /// The server accepts the request and never answers.
     Never,
 }
@@ -186,13 +188,23 @@ async fn answer(
         });
         told.next(&place, key)
     };
-    let Answer::Says(status, headers, body) = answer else {
-        return std::future::pending().await;
+    let (status, headers, body) = match answer {
+        Answer::Says(status, headers, body) => (status, headers, body),
+        Answer::Endless(status) => return endless(status),
+        Answer::Never => return std::future::pending().await,
     };
     let mut response = axum::Json(body).into_response();
     *response.status_mut() = status.try_into().unwrap();
     for (name, value) in headers {
         response.headers_mut().insert(name, value.parse().unwrap());
     }
+    response
+}
+
+fn endless(status: u16) -> Response {
+    let chunk = || Ok::<_, std::convert::Infallible>(Bytes::from_static(b"there is more. "));
+    let chunks = futures::stream::repeat_with(chunk);
+    let mut response = Response::new(axum::body::Body::from_stream(chunks));
+    *response.status_mut() = status.try_into().unwrap();
     response
 }

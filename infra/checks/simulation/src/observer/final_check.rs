@@ -103,6 +103,7 @@ enum Judged {
 fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
     match text(row, "reason") {
         "permanent" => asked >= 1,
+        "refused" => asked + interrupted >= 6,
         "attempts_exhausted" => asked + interrupted >= 10,
         "crash_loop" => interrupted >= 3,
         _ => false,

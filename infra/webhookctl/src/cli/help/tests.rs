@@ -223,7 +223,7 @@ fn help_explains_every_error_code() {
     assert_eq!(
         shown("[usage.status]"),
         "usage.status\n\n`--status` names a status that does not exist.\n\n\
-         Cause: A misspelled word.\n\nFix: Use one of the values in the tip.\n"
+         Cause: The word is misspelled.\n\nFix: Use one of the values in the tip.\n"
     );
     assert!(shown("auth.denied").contains(" infra/docs/permissions.md "));
 }

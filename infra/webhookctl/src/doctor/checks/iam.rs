@@ -6,7 +6,8 @@ use crate::doctor::{Check, Facts, Finding, Unknown};
 pub(super) static READ: Check = Check {
     name: "iam.read",
     title: "You may read everything that doctor checks",
-    why: "`doctor` does not check what you may not read, and commands that read it fail.",
+    why: "If you may not read a resource, `doctor` does not check it, and commands that read it \
+          fail.",
     fix: "add the actions that the check names to your IAM policy",
     judge: |facts| Ok(read(facts)),
 };

@@ -37,8 +37,8 @@ pub(super) static MAPPED: Check = Check {
 pub(super) static REDRIVE: Check = Check {
     name: "queue.redrive",
     title: "Unreadable messages go to the dead-letter queue",
-    why: "Without a redrive policy, a message that cannot be read returns until it expires, and no \
-          operator is notified.",
+    why: "Without a redrive policy, SQS delivers an unreadable message again and again until it \
+          expires, and no operator is notified.",
     fix: "set RedrivePolicy of the queue to the ARN of WorkDeadLetters, as in template.yaml",
     judge: redrive,
 };
@@ -46,15 +46,15 @@ pub(super) static REDRIVE: Check = Check {
 pub(super) static DLQ_RETENTION: Check = Check {
     name: "queue.dlq_retention",
     title: "The dead-letter queue keeps messages longer than the queue",
-    why: "Standard queues count the age from the first send, so a message could expire a few hours \
-          after it reaches the dead-letter queue.",
+    why: "Standard queues count the age of a message from its first send, so a message could \
+          expire a few hours after it reaches the dead-letter queue.",
     fix: "aws sqs set-queue-attributes --queue-url … --attributes MessageRetentionPeriod=1209600",
     judge: dlq_retention,
 };
 
 pub(super) static MAX_RECEIVES: Check = Check {
     name: "queue.max_receives",
-    title: "A message gets enough receives before it is a dead letter",
+    title: "SQS delivers a message often enough before it is a dead letter",
     why: "Polls that Lambda throttles count as receives. With fewer than five receives, SQS moves \
           messages to the dead-letter queue during a short peak.",
     fix: "set maxReceiveCount of the RedrivePolicy to 10, as in template.yaml",
@@ -73,7 +73,7 @@ pub(super) static SPILL: Check = Check {
 
 pub(super) static DEPTH: Check = Check {
     name: "queue.depth",
-    title: "The queues are short",
+    title: "Few messages wait in the queues",
     why: "Many waiting messages mean that events are late, or that spilled events wait because the \
           table is unavailable.",
     fix: "check the log of the processor and of backup-sync, and `webhookctl inbox list`",

@@ -42,7 +42,7 @@ pub(super) static SYNC: Check = Check {
 
 pub(super) static ENDPOINTS: Check = Check {
     name: "schedule.endpoints",
-    title: "The providers' subscriptions are checked every hour",
+    title: "backup-sync checks the providers' subscriptions every hour",
     why: "A provider that disabled the endpoint sends no webhooks and no notification.",
     fix: FIX,
     judge: |facts| ran(facts, "endpoints", HOUR, |source| source.watched),
@@ -50,7 +50,7 @@ pub(super) static ENDPOINTS: Check = Check {
 
 pub(super) static RECONCILE: Check = Check {
     name: "schedule.reconcile",
-    title: "The providers' objects are compared",
+    title: "The reconciliation compares the providers' objects with yours",
     why: "Only a reconciliation finds changes that neither webhooks nor the sync reported.",
     fix: FIX,
     // A reconciliation must complete at least once a week.

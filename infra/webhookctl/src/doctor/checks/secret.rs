@@ -13,10 +13,11 @@ const DAY: u64 = 24 * 3600;
 pub(super) static PRESENT: Check = Check {
     name: "secret.present",
     title: "Every secret that a source needs is stored",
-    why: "Without the secret of a source, each of its webhooks is answered with 503, and providers \
-          disable an endpoint that fails for a long time.",
+    why: "Without the secret of a source, the catcher answers each of its webhooks with 503, and \
+          providers disable an endpoint that fails for a long time.",
     fix: "aws ssm put-parameter --type SecureString --name /STACK/KIND/NAME/current --value …; for \
-          a source with `secret_store`, store it in Secrets Manager below SecretsManagerPrefix",
+          a source with `secret_store`, store the secret in Secrets Manager below \
+          SecretsManagerPrefix",
     judge: present,
 };
 
@@ -24,15 +25,15 @@ pub(super) static AGE: Check = Check {
     name: "secret.age",
     title: "No secret is older than a year",
     why: "The longer a secret is in use, the more people and machines may know it.",
-    fix: "rotate it: store the new secret in another slot, change it at the provider, then delete \
-          the old slot",
+    fix: "rotate the secret: store the new secret in another slot, change it at the provider, then \
+          delete the old slot",
     judge: age,
 };
 
 pub(super) static UNUSED: Check = Check {
     name: "secret.unused",
     title: "Every stored secret belongs to a source",
-    why: "An unused secret can be deleted, or its name has a typo.",
+    why: "You can delete an unused secret, unless its name is misspelled.",
     fix: "run aws ssm delete-parameter --name …, or correct the name in infra/sources.toml",
     judge: unused,
 };

@@ -1,5 +1,7 @@
 //! Checks which outage each source tolerates, and whether its events arrive.
 
+use shared::delivery::breaker::refuses;
+
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown, Verdict};
 use crate::output::time::age;
@@ -21,8 +23,8 @@ pub(super) static OUTAGE: Check = Check {
 pub(super) static SYNC: Check = Check {
     name: "source.sync",
     title: "The sync of each source is on time",
-    why: "A late sync has not found missed events yet, and the provider's list reaches back only \
-          for a limited time.",
+    why: "A late sync has not found missed events yet, and the provider keeps its list only for a \
+          limited time.",
     fix: "webhookctl sync status shows the cause; the log of backup-sync contains the provider's \
           answer",
     judge: sync,
@@ -40,7 +42,7 @@ pub(super) static SILENT: Check = Check {
 pub(super) static SUBSCRIPTION: Check = Check {
     name: "source.subscription",
     title: "The providers' subscriptions point to this inbox",
-    why: "A subscription that is disabled, missing or points to another URL delivers nothing.",
+    why: "If a subscription is disabled or missing, or points to another URL, no webhooks arrive.",
     fix: "run webhookctl endpoint enable SOURCE, or correct the subscription at the provider",
     judge: subscription,
 };
@@ -64,7 +66,8 @@ pub(super) static PAUSED: Check = Check {
 pub(super) static ROTATION: Check = Check {
     name: "source.rotation",
     title: "No rotation is unfinished",
-    why: "Until the rotation ends, the old secret is accepted from anyone who has it.",
+    why: "Until the rotation ends, the catcher accepts requests from anyone who has the old \
+          secret.",
     fix: "run webhookctl sources rotate-secret SOURCE --finish, or --abort",
     judge: rotation,
 };
@@ -113,7 +116,10 @@ fn breaker(facts: &Facts) -> Result<Finding, Unknown> {
             .map_or("while it is probed".to_owned(), |until| {
                 format!("for {}", age(facts.now.0, until.0))
             });
-        Some(format!("{} is not called {until}", first.destination))
+        let why = first
+            .refused
+            .map_or(String::new(), |status| format!(": it {}", refuses(status)));
+        Some(format!("{} is not called {until}{why}", first.destination))
     })
 }
 

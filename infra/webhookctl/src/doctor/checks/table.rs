@@ -12,15 +12,15 @@ const TTL_BY: &str = "ttl";
 pub(super) static ACTIVE: Check = Check {
     name: "table.active",
     title: "The table and its indexes are active",
-    why: "Without the index `work`, lost events are not found; without `time`, no events are \
-          found.",
+    why: "Without the index `work`, the sweep finds no retries that are due. Without the index \
+          `time`, neither the sweep nor a command finds events by their time of receipt.",
     fix: "wait while an index is being built; if an index is missing, deploy the template again",
     judge: active,
 };
 
 pub(super) static TTL: Check = Check {
     name: "table.ttl",
-    title: "Rows expire",
+    title: "DynamoDB deletes expired rows",
     why: "Without time to live, the table grows without limit, and expired data is kept.",
     fix: "aws dynamodb update-time-to-live --table-name … --time-to-live-specification \
           Enabled=true,AttributeName=ttl",
@@ -30,7 +30,7 @@ pub(super) static TTL: Check = Check {
 pub(super) static RECOVERY: Check = Check {
     name: "table.recovery",
     title: "The table can be restored to any second of the last 35 days",
-    why: "Otherwise, wrong changes by Mitt or by an operator cannot be undone.",
+    why: "Without point-in-time recovery, you cannot undo wrong changes by Mitt or by an operator.",
     fix: "aws dynamodb update-continuous-backups --table-name … --point-in-time-recovery-specification \
           PointInTimeRecoveryEnabled=true",
     judge: recovery,

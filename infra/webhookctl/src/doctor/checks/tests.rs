@@ -351,6 +351,7 @@ const FAULTS: &[Fault] = &[
         source(f).breakers.push(OpenBreaker {
             destination: "erp".to_owned(),
             until: Some(NOW + Duration::from_secs(30)),
+            refused: Some(404),
         });
     }),
     ("source.paused", Verdict::Warn, |f| {

@@ -22,7 +22,7 @@ pub(super) static CHAIN: Check = Check {
 
 pub(super) static WINDOW: Check = Check {
     name: "timing.window",
-    title: "The batch window is included in the visibility",
+    title: "The visibility timeout includes the batch window",
     why: "The visibility timeout of a message begins before Lambda waits for a full batch.",
     fix: "set MaximumBatchingWindowInSeconds of the mapping to 0, or raise VisibilityTimeout",
     judge: window,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::sources::Config;
 
@@ -11,6 +12,7 @@ use super::replay_safety::{ReplaySafety, Standings};
 use crate::fingerprint::{Fingerprint, error_text, template};
 use crate::output::Column;
 use crate::output::time::rfc3339;
+use crate::verbs::replay;
 
 /// The error text of rows that have no error.
 const NONE: &str = "no error was recorded";
@@ -33,6 +35,8 @@ pub(super) struct GroupRow {
     replay: Standings,
     /// The id of the newest dead letter.
     id: String,
+    #[serde(skip)]
+    redrivable: bool,
 }
 
 impl<'r> Group<'r> {
@@ -85,6 +89,12 @@ impl<'r> Group<'r> {
         standings
     }
 
+    /// Returns whether a redrive with its default mode runs one of the dead letters.
+    pub(super) fn is_redrivable(&self, config: &Config, now: i64) -> bool {
+        let mut rows = self.rows.iter();
+        rows.any(|row| replay::would_redrive(row, config, UnixMillis(now)))
+    }
+
     pub(super) fn row(&self, digits: usize, config: &Config, now: i64) -> Option<GroupRow> {
         let (newest, oldest) = (self.newest()?, self.oldest()?);
         Some(GroupRow {
@@ -96,6 +106,7 @@ impl<'r> Group<'r> {
             last_at: rfc3339(died_at(newest)),
             replay: self.standings(config, now),
             id: newest.id().to_string(),
+            redrivable: self.is_redrivable(config, now),
         })
     }
 }
@@ -105,10 +116,20 @@ impl GroupRow {
         &self.error
     }
 
+    /// Returns the command that runs the dead letters again, if it would run one.
+    pub(super) fn redrive(&self) -> Option<String> {
+        self.redrivable.then(|| redrive(&self.error))
+    }
+
     /// Returns whether the group has dead letters that can be replayed.
     pub(super) fn is_open(&self) -> bool {
         self.replay.open() > 0
     }
+}
+
+/// Returns the command that runs the dead letters of an error again.
+pub(super) fn redrive(error: &str) -> String {
+    format!("webhookctl dlq redrive --error {error} -m 'fixed'")
 }
 
 /// Returns the error text of a row.

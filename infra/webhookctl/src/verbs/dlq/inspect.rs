@@ -7,20 +7,20 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State};
 
-use super::group::{Group, source_words, text};
+use super::group::{Group, redrive, source_words, text};
 use super::histogram::Histogram;
 use super::replay_safety::{Standings, effects};
 use super::{MOST, dead_letters, died_at};
 use crate::cli::{DlqInspectArgs, Global, SelectionArgs};
 use crate::fingerprint::is_a_name;
 use crate::inspect::view;
-use crate::inspect::{SCHEMA, document, full};
+use crate::inspect::{Answer, SCHEMA, answer_lines, document, full};
 use crate::output::count::plural;
 use crate::output::safe::capped;
 use crate::output::time::{age, clock_seconds, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
-use crate::verbs::inbox;
+use crate::verbs::inbox::{self, answers};
 
 /// The maximum length of a line. The text is from a destination and can have any length.
 const LINE_CAP: usize = 1000;
@@ -43,6 +43,10 @@ struct Document {
     replay: Standings,
     sample: String,
     next_action: String,
+    /// The answers of destinations to the newest dead letter.
+    answers: Vec<Answer>,
+    #[serde(skip)]
+    redrivable: bool,
 }
 
 #[derive(Serialize)]
@@ -74,12 +78,13 @@ pub(super) async fn inspect(
         let digits = Group::digits(&groups);
         if let Some(group) = named(&groups, &args.what, digits, now)? {
             let shown = Document::new(group, digits, found.more, &inbox, now);
-            if let Some(shown) = shown {
+            if let (Some(mut shown), Some(newest)) = (shown, group.newest()) {
+                shown.answers = answers(&inbox, newest, args.reveal).await?;
                 return show(&shown, now, out);
             }
         }
     }
-    one(&args.what, &inbox, now, out).await
+    one(&args, &inbox, now, out).await
 }
 
 /// Returns the group whose fingerprint starts with `what`, if there is one. Returns an error if
@@ -116,7 +121,13 @@ fn named<'g, 'r>(
 
 /// Shows a single dead letter. The caller has checked that `what` is not the fingerprint of an
 /// error.
-async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
+async fn one(
+    args: &DlqInspectArgs,
+    inbox: &Deployment,
+    now: i64,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let what = args.what.as_str();
     let row = match inbox::find(inbox, what).await {
         Ok(row) => row,
         Err(error) => {
@@ -138,7 +149,8 @@ async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> any
         .tip(format!("webhookctl inbox inspect {}", row.id()))
         .into());
     }
-    let event = view(&row, &inbox.config);
+    let mut event = view(&row, &inbox.config);
+    event.answers = answers(inbox, &row, args.reveal).await?;
     let text = full(&event, now);
     out.document(SCHEMA, &document(&event, now), &event.id, &text)?;
     Ok(Exit::Done)
@@ -186,6 +198,8 @@ impl Document {
             next_action: replay.next_action(),
             replay,
             sample: text(newest).to_owned(),
+            answers: Vec::new(),
+            redrivable: group.is_redrivable(&inbox.config, now),
         })
     }
 }
@@ -211,9 +225,8 @@ fn counted<K: Ord>(all: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
 fn show(document: &Document, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
     let text = lines(document, now);
     out.document("dlq.error", document, &document.error, &text)?;
-    if document.replay.open() > 0 {
-        let error = &document.error;
-        out.tip(&format!("webhookctl dlq redrive --error {error} -m \"…\""));
+    if document.redrivable {
+        out.tip(&redrive(&document.error));
     }
     Ok(Exit::Done)
 }
@@ -249,6 +262,10 @@ fn lines(document: &Document, now: i64) -> String {
     ];
     for (name, value) in pairs {
         let _ = writeln!(text, "  {name:<9}  {}", capped(&value, LINE_CAP));
+    }
+    if !document.answers.is_empty() {
+        let answers = answer_lines(&document.answers, now);
+        let _ = write!(text, "\nAnswers to {}\n{answers}", short(&last.id));
     }
     if document.truncated {
         let _ = writeln!(text, "  based on the {MOST} dead letters received last");

@@ -62,12 +62,9 @@ async fn grouped(
         .iter()
         .filter_map(|group| group.row(digits, &inbox.config, now));
     let (mut items, rest): (Vec<GroupRow>, Vec<GroupRow>) = rows.partition(GroupRow::is_open);
-    let tip = items.first().map(|group| {
-        let error = group.error();
-        format!(
-            "webhookctl dlq inspect {error}     webhookctl dlq redrive --error {error} -m \"…\""
-        )
-    });
+    let first = items.first();
+    let tip = first.map(|group| format!("webhookctl dlq inspect {}", group.error()));
+    let redrive = first.and_then(GroupRow::redrive);
     items.extend(rest);
     let errors: Vec<String> = items
         .iter()
@@ -101,7 +98,11 @@ async fn grouped(
             group::columns(now),
             items,
         )
-    })
+    })?;
+    if let Some(redrive) = redrive {
+        out.tip(&redrive);
+    }
+    Ok(())
 }
 
 async fn flat(

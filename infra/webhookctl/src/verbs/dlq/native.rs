@@ -7,7 +7,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 
 use super::counts::{DeadQueue, dead_letter_counts};
-use super::group::Group;
+use super::group::{self, Group};
 use super::{MOST, dead_letters};
 use crate::audit::{self, Change};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
@@ -154,16 +154,18 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
         return Ok(CliError::refused("dlq.confirm", message));
     }
     let digits = Group::digits(&groups);
-    let first = groups
-        .first()
-        .map_or("FP", |group| group.error.first(digits));
-    Ok(CliError::refused(
+    let error = CliError::refused(
         "dlq.native_mixed",
         format!("{} error groups would be moved together", groups.len()),
     )
-    .tip(format!(
-        "webhookctl dlq redrive --error {first} -m \"…\", or --confirm {messages} to move all"
-    )))
+    .note(format!("--confirm {messages} moves all messages"));
+    let mut groups = groups.iter();
+    Ok(
+        match groups.find(|group| group.is_redrivable(&inbox.config, now)) {
+            Some(group) => error.tip(group::redrive(group.error.first(digits))),
+            None => error.tip("webhookctl dlq list"),
+        },
+    )
 }
 
 /// Waits until the move ends, but at most for [`WATCHED`].

@@ -21,5 +21,6 @@ pub(super) async fn redrive(
     inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;
     let selection = Selection::new(&chosen, &inbox, UnixMillis::now().0)?;
-    replay::plan_and_apply(selection, reason, args.confirm, &inbox, out).await
+    let mode = args.mode.into();
+    replay::plan_and_apply(selection, mode, reason, args.confirm, &inbox, out).await
 }

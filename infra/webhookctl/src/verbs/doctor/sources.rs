@@ -49,14 +49,15 @@ async fn of(
         .filter_map(|it| it.destination.as_ref());
     let destinations: BTreeSet<&str> = destinations.map(|it| it.name.as_str()).collect();
     for destination in destinations {
-        let until = match breakers.position(destination, now).await {
+        let (until, refused) = match breakers.position(destination, now).await {
             Position::Closed => continue,
-            Position::Open { until } => Some(until),
-            Position::Probing => None,
+            Position::Open { until, refused } => (Some(until), refused),
+            Position::Probing => (None, None),
         };
         open.push(OpenBreaker {
             destination: destination.to_owned(),
             until,
+            refused,
         });
     }
     let pause = Pause::of(inbox, &source.name).await?;

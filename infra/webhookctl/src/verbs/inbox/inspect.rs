@@ -6,7 +6,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State};
 use shared::webhook::event::EventKey;
 
-use super::{find, lineage, standing};
+use super::{answers, find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
 use crate::inspect::{EventView, SCHEMA, document, full, seven_lines, with_timeline};
 use crate::output::{CliError, Exit, Format, Printer};
@@ -40,12 +40,12 @@ pub(in crate::verbs) async fn inspect(
         &text(&args, out.format, &event, now),
     )?;
     if !args.full {
-        let mut tip = format!("webhookctl inbox inspect {} --full", args.id);
+        let full = format!("webhookctl inbox inspect {} --full", event.id);
+        out.tip(&full);
         let next = crate::inspect::next_action::next_action(&event, now).command;
-        if let Some(next) = next.filter(|next| *next != tip) {
-            tip = format!("{tip}    {next}");
+        if let Some(next) = next.filter(|next| *next != full) {
+            out.tip(&next);
         }
-        out.tip(&tip);
     }
     Ok(Exit::Done)
 }
@@ -60,6 +60,7 @@ async fn seen(
     let mut event = standing(inbox, row).await?;
     if args.full || format != Format::Table {
         lineage::trace(&mut event, inbox, row).await?;
+        event.answers = answers(inbox, row, args.reveal).await?;
     }
     Ok(event)
 }

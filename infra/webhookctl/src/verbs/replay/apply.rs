@@ -126,10 +126,8 @@ fn locked(plan: &Plan, now: UnixMillis) -> CliError {
         "plan {} is being applied by {by}{since} ({} of {})",
         plan.id, plan.next, plan.count
     );
-    CliError::new("replay.locked", Exit::Busy, message).tip(format!(
-        "watch it with `webhookctl replay status {}`",
-        plan.id
-    ))
+    CliError::new("replay.locked", Exit::Busy, message)
+        .tip(format!("webhookctl replay status {}", plan.id))
 }
 
 /// Checks that the stored events are those from which the plan was made.
@@ -286,24 +284,28 @@ async fn finish(
     let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} no longer exists"))?;
     let exit = exit_of(stop, outcome.failed);
     let error = failures.first().map(|f| f.fingerprint.as_str());
-    let tip = tip(stop, left, &id, error);
+    let tips = tips(stop, left, &id, error);
     let seen = record::Seen { outcome, failures };
     let text = text(stop, left, limit, &id, &took, &seen);
     let record = document(&plan, Some(seen), None, UnixMillis::now());
     out.document("replay.run", &record, &id, &text)?;
-    out.tip(&tip);
+    for tip in tips {
+        out.tip(&tip);
+    }
     Ok(exit)
 }
 
 fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record::Seen) -> String {
     let mut text = match stop {
         Stop::Failed { failed, of } => format!(
-            "stopped: {failed} of {of} failed again (limit {limit}%); {}\n",
+            "stopped: {failed} of {of} failed again (limit {limit}%); {}; fix the cause, then apply \
+             the plan again\n",
             untouched(left)
         ),
-        Stop::Interrupted if left > 0 => {
-            format!("stopped; queued events still run, {}\n", untouched(left))
-        }
+        Stop::Interrupted if left > 0 => format!(
+            "stopped; queued events still run, {}; apply the plan again to continue\n",
+            untouched(left)
+        ),
         Stop::Lost => {
             format!("stopped: another operator has taken plan {id}, or it was cancelled\n")
         }
@@ -317,16 +319,16 @@ fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record
     text
 }
 
-fn tip(stop: Stop, left: usize, id: &str, error: Option<&str>) -> String {
+/// Returns the commands to run next. Each can be pasted as it is.
+fn tips(stop: Stop, left: usize, id: &str, error: Option<&str>) -> Vec<String> {
     match (stop, error) {
-        (Stop::Failed { .. }, _) => {
-            format!("fix the cause, then continue with `webhookctl replay apply {id}`")
-        }
-        (Stop::Interrupted, _) if left > 0 => format!("resume later: webhookctl replay apply {id}"),
-        (Stop::Lost, _) => format!("webhookctl replay status {id}"),
-        (_, Some(error)) => format!(
-            "webhookctl inbox list --error {error}          record: webhookctl replay show {id}"
-        ),
-        (_, None) => format!("record: webhookctl replay show {id}"),
+        (Stop::Failed { .. }, _) => vec![format!("webhookctl replay apply {id}")],
+        (Stop::Interrupted, _) if left > 0 => vec![format!("webhookctl replay apply {id}")],
+        (Stop::Lost, _) => vec![format!("webhookctl replay status {id}")],
+        (_, Some(error)) => vec![
+            format!("webhookctl inbox list --error {error}"),
+            format!("webhookctl replay show {id}"),
+        ],
+        (_, None) => vec![format!("webhookctl replay show {id}")],
     }
 }

@@ -45,10 +45,7 @@ pub(super) fn confirmed(
                 plural(count, "event")
             ),
         )
-        .tip(format!(
-            "review it with `webhookctl replay show {}`, then pass the count it shows",
-            plan.id
-        )),
+        .tip(format!("webhookctl replay show {}", plan.id)),
         Confirmation::Invalid => {
             CliError::refused("replay.not_confirmed", "not a number; nothing was replayed")
         }

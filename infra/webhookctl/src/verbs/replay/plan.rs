@@ -38,6 +38,15 @@ pub(super) struct Asked {
     expires: Duration,
     /// Whether to print the plan. Otherwise, the command prints only its result.
     shown: bool,
+    /// Whether to print a plan without events.
+    empty_shown: bool,
+}
+
+/// What became of the request for a plan.
+pub(super) enum Made {
+    Kept(Box<Plan>),
+    /// No event would run again. The reasons, with the number of events.
+    Nothing(BTreeMap<LeftOut, u64>),
 }
 
 /// The selected events, and the decision about each of them.
@@ -50,14 +59,23 @@ pub(super) struct Judged {
 }
 
 impl Asked {
-    pub(super) fn safe(selection: Selection, reason: &str, shown: bool) -> Self {
+    pub(super) fn redrive(
+        selection: Selection,
+        mode: ReplayMode,
+        reason: &str,
+        shown: bool,
+    ) -> Self {
         Self {
             selection,
             reason: reason.trim().to_owned(),
-            policy: Policy::default(),
+            policy: Policy {
+                mode,
+                ..Policy::default()
+            },
             max: 1000,
             expires: Duration::from_secs(3600),
             shown,
+            empty_shown: false,
         }
     }
 }
@@ -90,20 +108,20 @@ pub(super) async fn plan(
         max: args.max,
         expires: Duration::from_secs(args.expires),
         shown: true,
+        empty_shown: true,
     };
     made(asked, inbox, out).await?;
     Ok(Exit::Done)
 }
 
-/// Makes a plan and prints it. Returns `None` if no event would run again.
+/// Makes a plan, stores it if it has events, and prints it.
 pub(super) async fn made(
     asked: Asked,
     inbox: &Deployment,
     out: &mut Printer,
-) -> anyhow::Result<Option<Plan>> {
+) -> anyhow::Result<Made> {
     inbox.may_write("store a plan")?;
     let now = UnixMillis::now();
-    let shown = asked.shown;
     let rows = selected(&asked, inbox).await?;
     let judged = judge(rows, asked.policy, inbox, now).await?;
     let committed = judged.runs.get(&Runs::Committed).copied().unwrap_or(0);
@@ -116,8 +134,34 @@ pub(super) async fn made(
         );
         return Err(CliError::refused("replay.force", message).into());
     }
+    let (shown, empty_shown) = (asked.shown, asked.empty_shown);
     let by = who(inbox).await?;
-    let mut plan = Plan {
+    let mut plan = planned(asked, &judged, committed, by, now)?;
+    let kept = !judged.events.is_empty();
+    if kept {
+        keep(&mut plan, &judged, inbox).await?;
+        completion_cache::keep(&inbox.name, Kind::Plan, std::slice::from_ref(&plan.id));
+    }
+    if if kept { shown } else { empty_shown } {
+        render::print(&plan, &judged, kept, inbox, now, out)?;
+    }
+    Ok(if kept {
+        Made::Kept(Box::new(plan))
+    } else {
+        Made::Nothing(judged.left)
+    })
+}
+
+/// Returns the plan with its facts. It is not stored yet.
+fn planned(
+    asked: Asked,
+    judged: &Judged,
+    committed: u64,
+    by: String,
+    now: UnixMillis,
+) -> anyhow::Result<Plan> {
+    let left = judged.left.iter();
+    Ok(Plan {
         id: plan_id()?,
         facts: PlanFacts {
             by,
@@ -130,9 +174,7 @@ pub(super) async fn made(
             duplicate_risk: asked.policy.duplicate_risk,
             selected: judged.rows.len() as u64,
             committed,
-            left_out: judged
-                .left
-                .iter()
+            left_out: left
                 .map(|(why, count)| (why.word().to_owned(), *count))
                 .collect(),
             sha256: plan_digest(judged.events.iter()),
@@ -147,16 +189,7 @@ pub(super) async fn made(
         outcome: None,
         cancelled_by: None,
         ended_at: None,
-    };
-    let kept = !judged.events.is_empty();
-    if kept {
-        keep(&mut plan, &judged, inbox).await?;
-        completion_cache::keep(&inbox.name, Kind::Plan, std::slice::from_ref(&plan.id));
-    }
-    if shown || !kept {
-        render::print(&plan, &judged, kept, inbox, now, out)?;
-    }
-    Ok(kept.then_some(plan))
+    })
 }
 
 async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>> {

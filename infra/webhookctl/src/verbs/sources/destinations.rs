@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::delivery::breaker::{Breakers, Position};
+use shared::delivery::breaker::{Breakers, Position, refuses};
 use shared::inbox::ledger::Ledger;
 use shared::sources::Source;
 
@@ -19,6 +19,8 @@ pub(super) struct Destination {
     /// `closed`, `open` or `probing`. Without an inbox, the state is unknown.
     breaker: Option<&'static str>,
     open_until: Option<String>,
+    /// The last status, if the breaker is open because the destination refuses every request.
+    refused: Option<u16>,
     #[serde(skip)]
     until: Option<i64>,
 }
@@ -34,6 +36,7 @@ pub(super) fn configured(source: &Source) -> Vec<Destination> {
             rate: to.and_then(|to| to.rate).map(|rate| rate.to_string()),
             breaker: None,
             open_until: None,
+            refused: None,
             until: None,
         }
     };
@@ -51,12 +54,13 @@ pub(super) async fn look(
         let Some(name) = &destination.destination else {
             continue;
         };
-        let (word, until) = match breakers.read_position(name, now).await? {
-            Position::Closed => ("closed", None),
-            Position::Open { until } => ("open", Some(until)),
-            Position::Probing => ("probing", None),
+        let (word, until, refused) = match breakers.read_position(name, now).await? {
+            Position::Closed => ("closed", None, None),
+            Position::Open { until, refused } => ("open", Some(until), refused),
+            Position::Probing => ("probing", None, None),
         };
         destination.breaker = Some(word);
+        destination.refused = refused;
         destination.open_until = until.map(|until| rfc3339(until.0));
         destination.until = until.map(|until| until.0);
     }
@@ -75,10 +79,15 @@ impl Destination {
         }
         facts.extend(self.rate.clone());
         facts.extend(match (self.breaker, self.until) {
-            (Some("open"), Some(until)) => Some(format!(
-                "down: the circuit breaker is open for {}",
-                duration((until - now).max(0) / 1000)
-            )),
+            (Some("open"), Some(until)) => {
+                let why = self
+                    .refused
+                    .map_or(String::new(), |status| format!("{}; ", refuses(status)));
+                Some(format!(
+                    "down: {why}the circuit breaker is open for {}",
+                    duration((until - now).max(0) / 1000)
+                ))
+            }
             (Some("probing"), _) => Some("down: the next event probes it".to_owned()),
             (Some(_), _) => Some("up".to_owned()),
             (None, _) => None,

@@ -35,7 +35,7 @@ async fn a_person_types_the_count_and_sees_what_comes_of_it() {
         "outcome   ━",
         " 12/12  done 12 · failed 0 · waiting 0",
         "● 12 done in",
-        &format!("record: webhookctl replay show {plan}"),
+        &format!("webhookctl replay show {plan}"),
     ] {
         assert!(ended.text.contains(shown), "{shown}: {}", ended.text);
     }
@@ -140,7 +140,7 @@ async fn the_keys_of_an_interrupt_stop_it_where_it_can_go_on() {
     assert_eq!(ended.exit, Some(130), "{}", ended.text);
     for said in [
         "stopped; queued events still run",
-        &format!("resume later: webhookctl replay apply {plan}"),
+        &format!("webhookctl replay apply {plan}"),
     ] {
         assert!(ended.text.contains(said), "{}", ended.text);
     }

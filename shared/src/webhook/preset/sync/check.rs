@@ -25,7 +25,7 @@ impl Sync {
                     at,
                     Location::Item(_) | Location::Const(_) | Location::BodySha256
                 ),
-                "{at}: values of an item must be in item:, const: or body:sha256"
+                "{at}: for a value of an item, use item:, const: or body:sha256"
             );
         }
         self.check_span().context("time span")?;
@@ -82,13 +82,15 @@ impl Sync {
             None | Some(Location::Item(_)) => {}
             Some(Location::Json(_)) => ensure!(
                 self.fetch.is_some(),
-                "body = \"json:…\" is a part of the fetched document; add fetch, or use item:…"
+                "body = \"json:…\" is a part of the fetched document, so it needs fetch; add \
+                 fetch, or use item:…"
             ),
-            Some(other) => bail!("body = \"{other}\": a body must be in item: or json:"),
+            Some(other) => bail!("body = \"{other}\": use an item: or json: location"),
         }
         ensure!(
             self.redeliver.is_none() || self.time.is_some(),
-            "redeliver needs the time of a delivery: without it, each run would repeat the request"
+            "redeliver needs the time of a delivery; without time, each run would repeat the \
+             request"
         );
         ensure!(
             self.kind == SyncKind::DeliveryLog
@@ -112,13 +114,13 @@ impl Sync {
         if let Page::NextUrl { next, .. } = &self.page {
             ensure!(
                 !matches!(next, Next::Last(_)),
-                "the URL of the next page must be in json: or rel:"
+                "the URL of the next page must be at a json: or rel: location"
             );
         }
         if let Page::Cursor { next, .. } = &self.page {
             ensure!(
                 !matches!(next, Next::Rel(_)),
-                "rel: is the location of a URL; use style = \"next-url\""
+                "a rel: location contains a URL; use style = \"next-url\""
             );
         }
         if let Page::Offset { size, .. } | Page::Number { size, .. } = &self.page {
@@ -133,7 +135,7 @@ impl Sync {
         for request in lists.into_iter().flatten() {
             ensure!(
                 !request.mentions("{item:"),
-                "{{item:…}} is allowed only in fetch and redeliver: {}",
+                "only fetch and redeliver can contain {{item:…}}; remove it from the request {}",
                 request.url
             );
         }
@@ -196,7 +198,7 @@ impl Sync {
             for name in fields_in(text) {
                 ensure!(
                     self.fields.contains_key(name),
-                    "{{field:{name}}} is not declared in fields"
+                    "fields does not declare {{field:{name}}}; add the field"
                 );
             }
         }
@@ -221,7 +223,7 @@ impl Sync {
             let field = self.fields.get(name);
             ensure!(
                 field.is_none_or(|field| field.allow.is_some()),
-                "field {name} is part of the host, so it needs an allow pattern"
+                "field {name} is part of the host, so the field needs an allow pattern"
             );
         }
         ensure!(
@@ -292,8 +294,12 @@ mod tests {
                 "https://{item:id}",
                 "must not choose the host",
             ),
-            ("{field:hook}", "{field:hok}", "{field:hok} is not declared"),
-            ("{field:hook}", "{item:id}", "only in fetch and redeliver"),
+            (
+                "{field:hook}",
+                "{field:hok}",
+                "does not declare {field:hok}",
+            ),
+            ("{field:hook}", "{item:id}", "only fetch and redeliver"),
             (
                 "delivery-log",
                 "event-log\"\ndelivered = \"item:s",

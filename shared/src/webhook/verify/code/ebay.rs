@@ -2,8 +2,8 @@
 //! signature as base64 JSON.
 //! <https://developer.ebay.com/api-docs/commerce/notification/overview.html>
 //!
-//! eBay chose SHA-1. An attacker who has two bodies with the same hash still needs eBay's signature
-//! for one of them.
+//! SHA-1 is eBay's choice. An attacker who has two bodies with the same hash still needs eBay's
+//! signature for one of these bodies.
 
 use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use p256::ecdsa::{Signature, VerifyingKey};

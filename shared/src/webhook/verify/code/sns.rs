@@ -92,7 +92,7 @@ fn read(body: &[u8]) -> Result<Notice, Rejected> {
     serde_json::from_slice(body).map_err(|_| Rejected(Reason::MalformedBody))
 }
 
-/// Returns the signed text: the names of the fields and their values, each on its own line.
+/// Returns the signed text. Each field name and each value is on a separate line.
 fn text(notice: &Notice) -> Result<String, Rejected> {
     let kind = notice.kind.as_deref().unwrap_or_default();
     let subject = ("Subject", &notice.subject);

@@ -67,7 +67,7 @@ pub(super) fn ends(search: &Search<'_>) -> Option<NearMiss> {
             return None;
         }
         let hit = search.with_body(changed)?;
-        Some(hit.means(cause, format!("the same body {text}")))
+        Some(hit.means(cause, format!("the signature matches the same body {text}")))
     })
 }
 
@@ -82,8 +82,8 @@ pub(super) fn json(search: &Search<'_>) -> Option<NearMiss> {
         }
         let hit = search.with_body(changed)?;
         let text = format!(
-            "the same JSON {style}: a proxy or another program parsed the body and wrote it again; \
-             forward the body unchanged"
+            "the signature matches the same JSON {style}: a proxy or another program parsed the \
+             body and wrote it again; forward the body unchanged"
         );
         Some(hit.means("json_rewritten", text))
     })

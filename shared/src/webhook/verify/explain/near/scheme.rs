@@ -22,8 +22,8 @@ pub(super) fn body_alone(search: &Search<'_>) -> Option<NearMiss> {
         ..scheme.clone()
     })?;
     let text = format!(
-        "the signature covers only the body, but this preset requires {}: the sender uses an older \
-         or another scheme; configure the documented scheme there, or choose a matching preset",
+        "the signature covers only the body, but this preset requires {}: the sender uses another \
+         scheme. Configure the documented scheme at the sender, or choose a matching preset",
         scheme.message
     );
     Some(hit.means("body_alone", text))
@@ -78,14 +78,14 @@ pub(super) fn sha1(search: &Search<'_>) -> Option<NearMiss> {
             let wanted = names.first().map_or("", String::as_str);
             let text = if names.iter().any(|known| known == name) {
                 format!(
-                    "the signature in {name} is valid, but made with SHA-1: configure the sender \
-                     to sign with {}",
+                    "the signature in {name} is valid, but it uses SHA-1: configure the sender to \
+                     sign with {}",
                     hash(scheme.hash)
                 )
             } else {
                 format!(
                     "the SHA-1 signature in {name} is valid, but this preset reads {wanted}: a \
-                     proxy removes that header, or the sender is too old to send it"
+                     proxy removes {wanted}, or an old version of the sender does not send it"
                 )
             };
             return Some(hit.means("sha1_only", text));
@@ -124,8 +124,8 @@ pub(super) fn encoding(search: &Search<'_>) -> Option<NearMiss> {
                 reads = format!("{reads} {}", prefixed(&known.prefix));
             }
             let text = format!(
-                "the signature is valid, but written {said}, and this preset expects it {reads}: \
-                 change the format at the sender, or choose a matching preset"
+                "the signature is valid, but the sender writes it {said}, and this preset expects \
+                 it {reads}: change the format at the sender, or choose a matching preset"
             );
             return Some(hit.means("signature_encoding", text));
         }
@@ -147,7 +147,7 @@ pub(super) fn variant(search: &Search<'_>) -> Option<NearMiss> {
         let hit = search.with_scheme(other)?;
         let text = format!(
             "the request is signed as variant {:?} of {}, but the source selects {:?}: select the \
-             first in the configuration, or configure the second at the provider",
+             first variant in the configuration, or configure the second variant at the provider",
             scheme.variant, verifier.preset.id, verifier.variant
         );
         Some(hit.means("other_variant", text))

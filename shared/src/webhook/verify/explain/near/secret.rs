@@ -21,8 +21,8 @@ pub(super) fn others(search: &Search<'_>, others: &[Other]) -> Option<NearMiss> 
             Of::Itself => (
                 "other_secret",
                 format!(
-                    "signed with another secret of {source}, {}, that is not in use: store it in \
-                     its own slot, in addition to the others",
+                    "the request is signed with another secret of {source}, {}, which is not in \
+                     use: store this secret in its own slot, in addition to the other secrets",
                     other.secret.label()
                 ),
             ),
@@ -36,8 +36,9 @@ pub(super) fn others(search: &Search<'_>, others: &[Other]) -> Option<NearMiss> 
             Of::Unused(name) => (
                 "unused_secret",
                 format!(
-                    "signed with the secret stored as {name}, which no source uses: store it under \
-                     the name that {source} reads, or set its name in the configuration"
+                    "the request is signed with the secret stored as {name}, which no source uses: \
+                     store this secret under the name that {source} reads, or set its name in the \
+                     configuration"
                 ),
             ),
         };
