@@ -104,7 +104,7 @@ impl Api<'_> {
             Asked::Answer(answer) => Ok(answer),
             Asked::OutOfTime(trouble) => {
                 let trouble = trouble.unwrap_or_else(|| anyhow::anyhow!("no request was sent"));
-                let what = format!("no time left to request {} again", self.what);
+                let what = format!("no time was left to request {} again", self.what);
                 Err(Refused::Final(trouble.context(what)))
             }
         }

@@ -1,9 +1,10 @@
 //! Requests and responses of the HTTP API (payload format 2.0).
 //! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 //!
-//! These types replace the conversion of `lambda_http`, which panics on a body that is marked as
-//! base64 but is not, and rejects a whole event because of one invalid header value. With these
-//! types, the catcher answers the first request, and accepts the second.
+//! These types replace the conversion of `lambda_http`. That conversion panics if a body is marked
+//! as base64 but is not valid base64. It also rejects a whole request because of one invalid header
+//! value. With these types, the catcher rejects only the invalid body, and accepts the request with
+//! the invalid header value.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +49,7 @@ struct Http {
     source_ip: String,
 }
 
-/// The body was marked as base64, but is not.
+/// The body was marked as base64, but is not valid base64.
 #[derive(Debug)]
 pub struct BadBase64;
 

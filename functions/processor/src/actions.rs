@@ -98,7 +98,9 @@ impl Work<'_> {
             "open-issue" => open_issue::open_issue(self, params).await,
             // When its attempts are used up, the event is a dead letter. An operator can replay it
             // after the code is deployed.
-            _ => Outcome::retry(format!("this processor has no Rust action {code:?}")),
+            _ => Outcome::retry(format!(
+                "this processor has no Rust action {code:?}; deploy a processor with this action, or correct its `name`"
+            )),
         }
     }
 

@@ -123,7 +123,10 @@ impl Processor {
         let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
             let later = now + STRAINED.mul_f64(1.0 + jitter());
-            return Outcome::deferred(format!("{name} is failing, and older events wait"), later);
+            return Outcome::deferred(
+                format!("{name} is failing, so its older events wait"),
+                later,
+            );
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {

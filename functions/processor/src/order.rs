@@ -241,7 +241,7 @@ impl Processor {
                     tracing::info!(
                         event.key = %work_message.key,
                         error = format!("{error:#}"),
-                        "did not process event {} in order; its own message will",
+                        "could not process event {} directly after the previous event; its own message starts it later",
                         work_message.key
                     );
                     None
@@ -288,7 +288,7 @@ impl Processor {
             Err(error) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "could not release the turn of an event; it expires"
+                    "could not release the entity lock of an event; the lock expires"
                 );
                 None
             }

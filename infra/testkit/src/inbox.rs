@@ -102,7 +102,10 @@ impl Inbox {
     }
 
     pub fn must_not_log(&self, text: &str) {
-        assert!(text.len() >= 8, "{text:?} may stand there by chance");
+        assert!(
+            text.len() >= 8,
+            "{text:?} is too short: a log can contain it by chance"
+        );
         self.canaries.lock().unwrap().insert(text.to_owned());
     }
 

@@ -222,12 +222,11 @@ fn no_source(inbox: &Deployment, name: &str) -> CliError {
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let ids = named(asked)?;
     if ids.is_empty() && !asked.is_empty() {
-        return Err(CliError::usage(
-            "usage.id",
-            "no id given, neither as an argument nor on stdin",
-        )
-        .tip("webhookctl inbox list -o ids prints ids for `--id -`")
-        .into());
+        return Err(
+            CliError::usage("usage.id", "no id is given as an argument or on stdin")
+                .tip("webhookctl inbox list -o ids prints ids for `--id -`")
+                .into(),
+        );
     }
     Ok(ids)
 }

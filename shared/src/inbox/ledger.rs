@@ -140,7 +140,7 @@ impl Ledger {
         }
     }
 
-    /// The table, for modules that store other items of the inbox in it.
+    /// Returns the table, for modules that store other items of the inbox in the table.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -187,15 +187,15 @@ impl Ledger {
 
 const READ: &str = "read an item of the ledger";
 
-/// Whether the error is a failed DynamoDB call that can succeed later. Either DynamoDB did not
-/// respond, or its rejection is not permanent. Returns `false` for an S3 error, such as
+/// Returns whether the error is from a failed DynamoDB call that can succeed later. Either DynamoDB
+/// did not respond, or its rejection is not permanent. Returns `false` for an S3 error, such as
 /// `AccessDenied` for a body, because that error concerns one event and not the table.
 pub fn is_unavailable(error: &anyhow::Error) -> bool {
     table::is_failed_call(error) && !is_permanent_rejection(error)
 }
 
-/// Whether DynamoDB or a limit of the ledger rejects this event, and would reject it again. The
-/// table itself is available.
+/// Returns whether DynamoDB or a limit of the ledger permanently rejects this event. The table
+/// itself is available.
 pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
     error.is::<TooManyConflicts>() || table::is_invalid_item(error)
 }

@@ -125,7 +125,7 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
     match at {
         Location::Item(path) => path
             .scalar(raw)
-            .map_err(|_| anyhow!("{path} of an event of the list cannot be read")),
+            .map_err(|_| anyhow!("the value {path} of an event of the list cannot be read")),
         Location::Const(value) => Ok(Some(value.clone())),
         Location::BodySha256 => Ok(Some(Sha::of(raw).hex())),
         other => Err(anyhow!("an event of a list has no {other}")),

@@ -38,7 +38,7 @@ impl Selection {
             let message = format!("--where would read more than {} bodies", thousands(most));
             return Err(CliError::usage("inbox.too_many_bodies", message)
                 .note("no bodies were read")
-                .tip("narrow it with --source, --type, --status, --since or --until"));
+                .tip("narrow the selection with --source, --type, --status, --since or --until"));
         }
         let (s, since) = (if count == 1 { "y" } else { "ies" }, self.since_words());
         let text = format!("--where reads up to {} bod{s} {since}", thousands(count));

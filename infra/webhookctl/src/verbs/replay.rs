@@ -138,10 +138,10 @@ fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
     }
 }
 
-/// Returns a text such as `1 event was not touched`.
+/// Returns a text such as `1 event was not replayed`.
 fn untouched(count: usize) -> String {
     let were = if count == 1 { "was" } else { "were" };
-    format!("{} {were} not touched", plural(count, "event"))
+    format!("{} {were} not replayed", plural(count, "event"))
 }
 
 /// Returns the last part of an ARN, as a short name of an operator.

@@ -114,5 +114,6 @@ fn read(file: &Path) -> anyhow::Result<Config> {
 
 fn invalid(file: &Path, error: &anyhow::Error) -> CliError {
     let message = format!("{} is invalid: {error:#}", file.display());
-    CliError::new("sources.invalid", Exit::No, message).tip("correct the line, and check again")
+    CliError::new("sources.invalid", Exit::No, message)
+        .tip("correct the file, then run `webhookctl sources check`")
 }

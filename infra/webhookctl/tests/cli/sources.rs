@@ -299,7 +299,7 @@ fn a_type_without_a_sample_is_named_with_near_types() -> anyhow::Result<()> {
     let said = stderr(&sent);
     for words in [
         "no sample of stripe charge.dispute.created",
-        "near it: charge.refunded",
+        "similar types: charge.refunded",
     ] {
         assert!(said.contains(words), "{said}");
     }

@@ -87,8 +87,8 @@ impl Ledger {
             ("enc".to_owned(), item::s(packed.encoding.word())),
             ("n".to_owned(), item::n(placed.len)),
         ]);
-        // A second delivery must not give a held body an expiry time. It must not hold an expiring
-        // body either, because the state row may already be settled.
+        // A second delivery must not change whether the stored body is held. If the event is
+        // already done, a body that is then held would never expire.
         let condition = if held {
             body.insert("held".into(), item::n(1));
             "attribute_not_exists(pk)"
@@ -122,7 +122,7 @@ impl Ledger {
         let (s3, bucket) = self
             .bodies
             .as_ref()
-            .context("the body does not fit into the table, and no bucket is configured")?;
+            .context("the body does not fit into the table, and no bucket is configured; set MITT_BODY_BUCKET")?;
         let key = bucket_key(&event.key, &event.sha, packed.encoding);
         let put = s3
             .put_object()
@@ -139,7 +139,7 @@ impl Ledger {
         Ok(StoredBody { len, at })
     }
 
-    /// Whether a bucket for large bodies is configured.
+    /// Returns whether a bucket for large bodies is configured.
     pub fn has_bucket(&self) -> bool {
         self.bodies.is_some()
     }
@@ -182,10 +182,9 @@ impl Ledger {
     }
 
     async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
-        let (s3, bucket) = self
-            .bodies
-            .as_ref()
-            .context("the body is in the bucket, but no bucket is configured")?;
+        let (s3, bucket) = self.bodies.as_ref().context(
+            "the body is in the bucket, but no bucket is configured; set MITT_BODY_BUCKET",
+        )?;
         let object = match s3.get_object().bucket(bucket).key(key).send().await {
             Ok(object) => object,
             Err(error)
@@ -216,8 +215,9 @@ pub(super) fn body_sk(sha: &Sha) -> String {
     format!("B#{}", &sha.hex()[..16])
 }
 
-/// The suffix of an object key whose body is compressed. The bytes do not show whether they are
-/// compressed, because an uncompressed body can begin with the same bytes as a compressed one.
+/// The suffix of the key of an object that contains a compressed body. The bytes do not show
+/// whether they are compressed, because an uncompressed body can begin with the same bytes as a
+/// compressed one.
 const ZSTD: &str = ".zst";
 
 fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
@@ -228,8 +228,8 @@ fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
     format!("{}{}{ending}", bucket_folder(key), sha.hex())
 }
 
-/// The folder of all bodies that were received under this key, so that an erasure finds them. The
-/// name has no date, because a second delivery may arrive on another day.
+/// Returns the folder of all bodies that were received under this key. An erasure uses it to find
+/// the bodies. The name has no date, because a second delivery may arrive on another day.
 pub(super) fn bucket_folder(key: &EventKey) -> String {
     let pk = Sha::of(key.pk().as_bytes()).hex();
     format!("bodies/{}/{}/", key.source(), &pk[..32])

@@ -40,7 +40,8 @@ const LOOK_BUDGET: Duration = Duration::from_secs(60);
 /// How often the dead letters are scanned for bodies to hold.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// How far a scan overlaps the previous scan. The index can be behind the table by this much.
+/// The overlap of a scan with the previous scan. The index can be behind the table by up to this
+/// time.
 const OVERLAP: Duration = Duration::from_secs(600);
 
 /// The number of dead letters that one read of an index partition returns.
@@ -57,7 +58,7 @@ impl Ledger {
         self.retentions.get(source).copied().unwrap_or_default()
     }
 
-    /// The tag of an object that holds a body of this source.
+    /// Returns the tag for objects that contain a body of this source.
     pub(super) fn body_tag(&self, source: &str) -> String {
         format!("{TAG}={}", self.body_days(source))
     }
@@ -73,7 +74,7 @@ impl Ledger {
             && now.since(row.received_at) > HOLD_AFTER
             && let Err(error) = self.hold_body(row).await
         {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not remove the expiry of a body");
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not remove the expiry of the body of an open event; the next check of the row tries again");
         }
     }
 
@@ -132,10 +133,9 @@ impl Ledger {
     }
 
     async fn tag(&self, key: &str, value: &str) -> anyhow::Result<()> {
-        let (s3, bucket) = self
-            .bodies
-            .as_ref()
-            .context("the body is in the bucket, but no bucket is configured")?;
+        let (s3, bucket) = self.bodies.as_ref().context(
+            "the body is in the bucket, but no bucket is configured; set MITT_BODY_BUCKET",
+        )?;
         let tag = Tag::builder().key(TAG).value(value).build()?;
         let tags = Tagging::builder().tag_set(tag).build()?;
         let request = s3.put_object_tagging().bucket(bucket).key(key);
@@ -148,7 +148,7 @@ impl Ledger {
     }
 
     /// Sets the retention tag again after a second delivery wrote the object with a tag that lets
-    /// it expire. The body of an event that is not done must not expire.
+    /// the object expire. The body of an event that is not done must not expire.
     pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
         let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);

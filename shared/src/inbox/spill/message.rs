@@ -34,7 +34,10 @@ impl fmt::Display for Unreadable {
                 f.write_str("the message is not JSON, or a field of an event is missing")
             }
             Self::UnknownVersion(version) => {
-                write!(f, "message version {version} requires a newer release")
+                write!(
+                    f,
+                    "message version {version} requires a newer release of Mitt"
+                )
             }
             Self::Part(part) => write!(f, "the message contains an event with an invalid {part}"),
         }
@@ -118,8 +121,8 @@ pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<Stri
     Ok(messages)
 }
 
-/// Parses a message. Any principal that may send to the queue can write a message, so its content
-/// is not trusted.
+/// Parses a message. Any principal that may send to the queue can write a message, so the content
+/// of a message is not trusted.
 pub(super) fn read(text: &str) -> Result<Vec<Spilled>, Unreadable> {
     let Versioned { v } = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
     if v != VERSION {

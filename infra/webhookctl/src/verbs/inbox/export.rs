@@ -230,7 +230,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A new file that only its owner can read. It gets its name only when it is complete.
+/// A new file that only its owner can read. The file gets its final name when it is complete.
 struct NewFile {
     part: PathBuf,
     path: PathBuf,

@@ -10,7 +10,7 @@ use super::wanted::Wanted;
 use crate::forward::{Address, Answer, Forwarder, Missing, NoAnswer, Stored};
 use crate::samples::Signed;
 
-/// What a delivery needs.
+/// The settings and clients that all deliveries share.
 pub(super) struct Deliveries {
     pub(super) ledger: Ledger,
     pub(super) forwarder: Forwarder,

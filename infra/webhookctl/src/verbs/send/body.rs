@@ -35,7 +35,9 @@ pub(super) fn draft(
         let error = CliError::usage("send.no_type", message);
         let only = format!("every event has the type '{}'", draft.kind);
         return Err(match draft.kind.as_str() {
-            "" => error.note("its webhooks have no type").into(),
+            "" => error
+                .note("the webhooks of this preset have no type")
+                .into(),
             _ => error.note(only).into(),
         });
     }
@@ -102,7 +104,7 @@ pub(super) fn no_sample(target: &Target, args: &SendArgs) -> Option<String> {
     let samples = match (kinds.as_slice(), near.as_slice()) {
         ([], _) => format!("{preset} has no samples"),
         (kinds, []) => format!("samples of {preset}: {}", kinds.join(", ")),
-        (_, near) => format!("near it: {}", near.join(", ")),
+        (_, near) => format!("similar types: {}", near.join(", ")),
     };
     Some(format!(
         "no sample of {preset} {kind}: the body has only the fields that the preset needs; {samples}"
@@ -176,7 +178,7 @@ fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<
             CliError::usage(
                 "send.no_path",
                 format!(
-                    "{} goes through a value that is not an object",
+                    "the path {} goes through a value that is not an object",
                     assignment.path
                 ),
             )

@@ -40,7 +40,7 @@ pub(super) async fn kept(
             let damaged = || {
                 CliError::failed(
                     "verify.damaged",
-                    "the stored body differs from the received one",
+                    "the stored body differs from the received body",
                 )
             };
             return Ok(Kept {
@@ -56,7 +56,7 @@ pub(super) async fn kept(
         Err(error) if is_not_found(&error) => {
             let message = format!("no rejected request and no event '{id}' in {}", inbox.name);
             return Err(CliError::not_found("verify.not_found", message)
-                .note("searched by id and id prefix; rejected requests are kept for 7 days")
+                .note("no id starts with this text; the quarantine keeps rejected requests for 7 days")
                 .tip("webhookctl quarantine list --flat")
                 .into());
         }
@@ -64,7 +64,7 @@ pub(super) async fn kept(
     };
     if row.via != Via::Webhook {
         let message = format!(
-            "{} was fetched from the provider: it has no signature",
+            "Mitt fetched {} from the provider, so the event has no signature",
             row.id()
         );
         return Err(CliError::new("verify.not_signed", Exit::No, message).into());
@@ -143,7 +143,7 @@ pub(super) fn again(
     }
     if envelope.url.is_empty() && verifier.reads_url() {
         let public = verifier.trust.public_url.as_deref();
-        let public = public.unwrap_or("the public URL that the provider posts to");
+        let public = public.unwrap_or("the public URL to which the provider posts");
         return Err(not_kept("the URL, which the signature covers").tip(format!(
             "pass --url with {public}, and the query if there was one"
         )));

@@ -26,7 +26,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The name of the encoding in a row.
+    /// Returns the name of the encoding in a row.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -35,7 +35,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of an item, or `None` if this release does not know it.
+    /// Returns the encoding of an item, or `None` if this release does not know it.
     pub(crate) fn of(item: &Item) -> Option<Self> {
         let word = item::text(item, "enc")?;
         let all = [Self::Raw, Self::Zstd, Self::Zstd1];
