@@ -30,6 +30,7 @@ use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
 use shared::sources::{Action, ActionKind, AnswerRules};
+use shared::webhook::context::RequestContext;
 
 use crate::answers::LastAnswer;
 use crate::order::EntityHeaders;
@@ -41,6 +42,9 @@ pub(crate) struct Work<'w> {
     pub(crate) row: &'w Row,
     /// The exact bytes of the event, or the current state of its entity if the source fetches it.
     pub(crate) body: &'w Bytes,
+    /// The request of the event. `None` if it was not kept, or if Mitt fetched the event.
+    #[expect(dead_code, reason = "the actions read it in a later commit")]
+    pub(crate) request: Option<&'w RequestContext>,
     /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,
     pub(crate) effects: &'w Effects<'w>,

@@ -239,6 +239,7 @@ impl Processor {
         Work {
             row,
             body,
+            request: None,
             entity: None,
             effects,
             outbound: &self.outbound,

@@ -12,6 +12,7 @@ use super::transition::replay::REPLAYED;
 use super::{Item, OtherArrival, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
+use crate::webhook::context::Account;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
 pub use history::Moment;
 use history::{history, raw_history};
@@ -89,6 +90,7 @@ pub struct Row {
     pub provider: String,
     pub preset: String,
     pub delivery: Option<String>,
+    pub account: Option<Account>,
     pub proven: Proven,
     pub secret: Option<String>,
     pub config: String,
@@ -199,6 +201,7 @@ impl Row {
             provider: text("pvd").unwrap_or_default(),
             preset: text("pre").unwrap_or_default(),
             delivery: text("dlv"),
+            account: item::text(row, "acc").and_then(Account::parse),
             proven: item::text(row, "prv")
                 .and_then(Proven::parse)
                 .unwrap_or(Proven::Nothing),
