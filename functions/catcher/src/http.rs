@@ -54,10 +54,17 @@ struct Http {
 pub struct BadBase64;
 
 impl Request {
-    /// Returns the source in the path: `/in/{source}`.
+    /// Returns the source in the path: `/in/{source}`, or `/in/{source}/{path}`.
     pub fn source(&self) -> Option<&str> {
-        let (_, source) = self.raw_path.split_once("/in/")?;
-        (!source.is_empty() && !source.contains('/')).then_some(source)
+        let (_, rest) = self.raw_path.split_once("/in/")?;
+        let source = rest.split('/').next()?;
+        (!source.is_empty()).then_some(source)
+    }
+
+    /// Whether the path continues behind the source.
+    pub(crate) fn has_tail(&self) -> bool {
+        let rest = self.raw_path.split_once("/in/");
+        rest.is_some_and(|(_, rest)| rest.contains('/'))
     }
 
     pub(crate) fn method(&self) -> &str {

@@ -112,7 +112,9 @@ impl Catcher {
     /// Finds the source and reads the bytes. The fastest checks come first.
     async fn receive(&self, request: Request, now: UnixMillis, by: Deadlines) -> Answer<'_> {
         let name = request.source();
-        let Some(source) = name.and_then(|name| self.services.config.source(name)) else {
+        let source = name.and_then(|name| self.services.config.source(name));
+        let source = source.filter(|source| source.accept_path || !request.has_tail());
+        let Some(source) = source else {
             return replies::unknown_source().into();
         };
         if !matches!(request.method(), "POST" | "GET" | "HEAD") {

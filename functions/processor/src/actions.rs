@@ -43,7 +43,6 @@ pub(crate) struct Work<'w> {
     /// The exact bytes of the event, or the current state of its entity if the source fetches it.
     pub(crate) body: &'w Bytes,
     /// The request of the event. `None` if it was not kept, or if Mitt fetched the event.
-    #[expect(dead_code, reason = "the actions read it in a later commit")]
     pub(crate) request: Option<&'w RequestContext>,
     /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,

@@ -88,6 +88,7 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
     // about one state do not conflict.
     Event {
         content: state.content,
+        account: preset.account_of_fetched(&fetched.body),
         ..fetched
     }
 }

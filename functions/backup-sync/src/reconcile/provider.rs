@@ -176,7 +176,7 @@ fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Si
     let raw: &RawValue =
         serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is not valid JSON"))?;
     let own = own_id(&reconcile.objects, raw)?;
-    if !reconcile.filter.matches("", json) {
+    if !reconcile.filter.matches_object(json) {
         return Ok(None);
     }
     let id = match &reconcile.named_by {

@@ -166,6 +166,10 @@ impl BackupSync {
         body: Bytes,
     ) -> anyhow::Result<()> {
         let preset = &run.source.verifier.preset;
+        let account = match &run.settings.account {
+            Some(account) => account.of(&body),
+            None => preset.account_of_fetched(&body),
+        };
         let event = Event::fetched(Fetched {
             source: &run.source.name,
             provider: if preset.generic {
@@ -181,6 +185,7 @@ impl BackupSync {
             via: Via::BackupSync,
             config: self.services.config.hash(),
         });
+        let event = event.of_account(account);
         let kept = self.services.inbox.accept(&event, (self.clock)()).await?;
         if kept.iter().any(|kept| kept.received == Received::New) {
             run.missed(key, item, event.received_at());

@@ -2,16 +2,18 @@
 //! size of the whole item, and a state row is updated several times.
 
 mod packed;
+mod stored_row;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 
-use super::{BodyAt, Item, Ledger, Row, item};
+use super::{BodyAt, InRow, Item, Ledger, Row, item, request};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::{Event, EventKey, Sha};
 pub(super) use packed::LEVEL;
 use packed::stored;
 pub(crate) use packed::{Encoding, Packed, unpack};
+pub use stored_row::Content;
 
 /// The largest compressed body that is stored in the table. Larger bodies go to the bucket.
 const LARGEST_ROW: usize = 32 * 1024;
@@ -66,41 +68,38 @@ impl Ledger {
         held: bool,
         now: UnixMillis,
     ) -> anyhow::Result<()> {
-        let packed = match &placed.at {
+        let in_row = InRow {
+            headers: &event.headers,
+            content_type: event.content_type.as_deref(),
+        };
+        let request = event.request.as_deref();
+        let request = request.map(|request| request::pack(request, in_row));
+        let mut body = Item::from([
+            ("pk".to_owned(), item::s(event.key.pk())),
+            ("sk".to_owned(), item::s(body_sk(&event.sha))),
+        ]);
+        match &placed.at {
             BodyLocation::Bucket(key) => {
                 if held {
                     Box::pin(self.hold_object(key)).await?;
                 }
                 row.insert("bref".into(), item::s(format!("s3:{key}")));
-                return Ok(());
+                if request.is_none() {
+                    return Ok(());
+                }
             }
-            BodyLocation::Table(packed) => packed,
-        };
-        if packed.inline(row) {
-            return Ok(());
+            BodyLocation::Table(packed) => {
+                if packed.inline(row, request.as_deref()) {
+                    return Ok(());
+                }
+                body.insert("b".into(), item::b(packed.bytes.as_slice()));
+                body.insert("enc".into(), item::s(packed.encoding.word()));
+                body.insert("n".into(), item::n(placed.len));
+                row.insert("bref".into(), item::s("d"));
+            }
         }
-        let expires = now + self.retention(event.key.source()).bodies;
-        let mut body = Item::from([
-            ("pk".to_owned(), item::s(event.key.pk())),
-            ("sk".to_owned(), item::s(body_sk(&event.sha))),
-            ("b".to_owned(), item::b(packed.bytes.as_slice())),
-            ("enc".to_owned(), item::s(packed.encoding.word())),
-            ("n".to_owned(), item::n(placed.len)),
-        ]);
-        // A second delivery must not change whether the stored body is held. If the event is
-        // already done, a body that is then held would never expire.
-        let condition = if held {
-            body.insert("held".into(), item::n(1));
-            "attribute_not_exists(pk)"
-        } else {
-            body.insert("ttl".into(), item::n(expires.secs()));
-            "attribute_not_exists(held)"
-        };
-        let condition = (condition, Item::new());
-        self.put("put the body into the ledger", body, Some(condition))
-            .await?;
-        row.insert("bref".into(), item::s("d"));
-        Ok(())
+        body.extend(request.map(|request| ("rq".to_owned(), item::b(request))));
+        self.put_body_row(event, body, held, now).await
     }
 
     /// Prepares the body for its row. If the body is too large for a row, it is durable in the
@@ -153,18 +152,35 @@ impl Ledger {
         let Some(sha) = row.sha.filter(|_| row.erased_at.is_none()) else {
             return Ok(Err(MissingBody::Gone));
         };
+        let body_row = match &row.body_at {
+            BodyAt::Row => self.body_row(row, &sha).await?,
+            BodyAt::Inline | BodyAt::Bucket(_) => None,
+        };
+        self.stored_or_bucket(row, &sha, state_row, body_row.as_ref())
+            .await
+    }
+
+    /// The body, from the rows that are already read or from the bucket.
+    async fn stored_or_bucket(
+        &self,
+        row: &Row,
+        sha: &Sha,
+        state_row: &Item,
+        body_row: Option<&Item>,
+    ) -> anyhow::Result<Result<Body, MissingBody>> {
         let packed = match &row.body_at {
             BodyAt::Inline => stored(state_row)?,
-            BodyAt::Row => {
-                let body = self.immutable(&row.key.pk(), &body_sk(&sha)).await;
-                let body = body.context("read a body")?;
-                body.as_ref().map(stored).transpose()?.flatten()
-            }
+            BodyAt::Row => body_row.map(stored).transpose()?.flatten(),
             BodyAt::Bucket(key) => self.bucket_body(key).await?,
         };
         Ok(packed
             .ok_or(MissingBody::Gone)
-            .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, &sha)))
+            .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, sha)))
+    }
+
+    async fn body_row(&self, row: &Row, sha: &Sha) -> anyhow::Result<Option<Item>> {
+        let body = self.immutable(&row.key.pk(), &body_sk(sha)).await;
+        body.context("read a body")
     }
 
     /// Returns the body of an event that has no row yet, if the body is in the bucket.

@@ -302,6 +302,9 @@ fn add_optional_attributes(row: &mut Item, event: &Event) {
             row.insert(name.into(), item::s(value));
         }
     }
+    if let Some(account) = &event.account {
+        row.insert("acc".into(), item::s(account.written()));
+    }
 }
 
 /// Returns the partition of the `time` index for an event: source, hour and one of four shards.
@@ -383,7 +386,7 @@ mod tests {
     #[test]
     fn a_small_event_with_its_body_fits_one_write_unit() {
         let mut small = row(&event(b"{\"id\":\"evt_1\"}", Via::Webhook), State::Received);
-        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small));
+        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small, None));
         assert!(item::size(&small) <= 1024, "{}", item::size(&small));
     }
 }

@@ -86,7 +86,14 @@ impl Ledger {
                 let change = transition::retention::hold_body();
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
-            (BodyAt::Bucket(key), _) => self.tag(key, HELD).await?,
+            (BodyAt::Bucket(key), sha) => {
+                self.tag(key, HELD).await?;
+                if let Some(sha) = sha {
+                    let sk = super::body::body_sk(sha);
+                    let change = transition::retention::hold_body();
+                    self.change_item(&row.key.pk(), &sk, change).await?;
+                }
+            }
             // An inline body is kept as long as its row, which has no expiry time yet.
             (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
         }
@@ -107,9 +114,15 @@ impl Ledger {
                 let change = transition::retention::release_body(expires);
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
-            (BodyAt::Bucket(key), _) => {
+            (BodyAt::Bucket(key), sha) => {
                 let days = self.body_days(row.key.source()).to_string();
                 self.tag(key, &days).await?;
+                if let Some(sha) = sha {
+                    let sk = super::body::body_sk(sha);
+                    let expires = (row.received_at + retention.bodies).max(now + DAY);
+                    let change = transition::retention::release_body(expires);
+                    self.change_item(&row.key.pk(), &sk, change).await?;
+                }
             }
             (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
         }
