@@ -13,7 +13,7 @@ pub enum ReplayCommand {
     ///
     /// The plan stores the event ids, so later events are never added to it. `replay apply` skips
     /// events that have changed since the plan was made.
-    Plan(ReplayPlanArgs),
+    Plan(Box<ReplayPlanArgs>),
     /// Run the events of a plan; run the command again to resume
     ///
     /// Runs a few events first. A plan runs each event once, even if you apply it again. Exit 6 if

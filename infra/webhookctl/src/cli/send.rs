@@ -24,7 +24,7 @@ pub struct SendArgs {
     /// `X-Webhookctl-Original-Signature`. In a deployment, the command only reads the event, and
     /// the audit log records who read it.
     #[arg(long, value_name = "ID", conflicts_with_all = [
-        "preset", "event_type", "data", "file", "id", "tamper", "duplicate", "count", "rate",
+        "preset", "event_type", "data", "file", "id", "account", "tamper", "duplicate", "count", "rate",
         "list", "new_key", "public_key", "key_from", "variant", "param",
     ])]
     pub event: Option<String>,
@@ -73,6 +73,9 @@ pub struct SendArgs {
     /// The provider's event id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// Account of the event, at the location where the source or the preset reads it
+    #[arg(long, value_name = "ACCOUNT")]
+    pub account: Option<String>,
     /// Make the request invalid after signing
     #[arg(long, value_name = "WHAT")]
     pub tamper: Option<Tamper>,

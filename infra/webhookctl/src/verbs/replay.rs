@@ -48,7 +48,7 @@ pub(super) async fn run(
     }
     let inbox = Deployment::open(&global.target)?;
     match command {
-        ReplayCommand::Plan(args) => Box::pin(plan::plan(args, &inbox, out)).await,
+        ReplayCommand::Plan(args) => Box::pin(plan::plan(*args, &inbox, out)).await,
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,
         ReplayCommand::Status(args) => record::status(&args.plan, &inbox, out).await,
         ReplayCommand::Show(args) => record::show(&args, &inbox, out).await,

@@ -10,7 +10,7 @@ use crate::glob;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
-use crate::selection::{Field, field, sources};
+use crate::selection::{Field, field, has_account, sources};
 use crate::target::Deployment;
 
 /// The maximum time range of a backfill. Each hour of each source is a separate read.
@@ -25,6 +25,7 @@ pub(super) struct Wanted {
     via: Vec<String>,
     attempts: Option<u32>,
     fields: Vec<Field>,
+    accounts: Vec<String>,
     /// The start of the backfill. Without it, `listen` forwards only new events.
     pub(super) since: Option<UnixMillis>,
     pub(super) until: Option<UnixMillis>,
@@ -45,6 +46,10 @@ impl Wanted {
             .tip(format!("webhookctl send --event {id} --to URL"))
             .into());
         }
+        if !asked.header.is_empty() {
+            let error = CliError::usage("listen.header", "listen does not accept --header");
+            return Err(error.tip("select with --type, --account or --where").into());
+        }
         let since = args.backfill.or(asked.received.since);
         let since = since.map(|when| UnixMillis(when.millis(now.0)));
         if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
@@ -59,6 +64,7 @@ impl Wanted {
             via: asked.via.iter().map(ToString::to_string).collect(),
             attempts: asked.attempts,
             fields: asked.where_.iter().map(field).collect::<Result<_, _>>()?,
+            accounts: asked.account.clone(),
             since,
             until: asked
                 .received
@@ -92,6 +98,7 @@ impl Wanted {
             || !self.via.is_empty()
             || self.attempts.is_some()
             || !self.fields.is_empty()
+            || !self.accounts.is_empty()
     }
 
     /// Returns whether the event matches by its attributes in the index.
@@ -114,6 +121,7 @@ impl Wanted {
             && (self.error.is_none() || self.error.as_ref() == error)
             && (self.via.is_empty() || self.via.contains(&shown.via))
             && self.attempts.is_none_or(|least| row.attempts >= least)
+            && has_account(&self.accounts, row)
             && self
                 .fields
                 .iter()

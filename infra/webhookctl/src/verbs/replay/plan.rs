@@ -324,8 +324,8 @@ async fn like_that(
     };
     let mut line = vec!["selection".to_owned()];
     for (name, value) in plan.facts.selection.as_object().into_iter().flatten() {
-        if name == "where" {
-            return Err(unclear("the values of --where are not stored").into());
+        if ["where", "account", "header"].contains(&name.as_str()) {
+            return Err(unclear(&format!("the values of --{name} are not stored")).into());
         }
         let values = value
             .as_array()

@@ -5,6 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
+use super::account;
 use super::target::Target;
 use crate::cli::{Assignment, SendArgs};
 use crate::files;
@@ -46,6 +47,9 @@ pub(super) fn draft(
     }
     let what = format!("the sample of {} {}", draft.preset, draft.kind);
     change_all(&mut draft, args, &what)?;
+    if let Some(account) = &args.account {
+        account::set(&mut draft, &verifier.preset, account)?;
+    }
     Ok(draft)
 }
 

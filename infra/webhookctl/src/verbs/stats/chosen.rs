@@ -106,6 +106,8 @@ fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
         ("--attempts", args.attempts.is_some()),
         ("--id", !args.received.id.is_empty()),
         ("--where", !args.where_.is_empty()),
+        ("--account", !args.account.is_empty()),
+        ("--header", !args.header.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),
