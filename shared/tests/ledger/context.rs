@@ -19,7 +19,9 @@ use shared::webhook::event::{Event, EventKey, Via};
 use shared::webhook::preset::Preset;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
 
-use crate::support::{NOW, Table, after, dead, event_with, github, n, noise, number, s, signed, text};
+use crate::support::{
+    NOW, Table, after, dead, event_with, github, n, noise, number, s, signed, text,
+};
 
 const BY: By<'static> = By {
     who: "arn:aws:iam::1:user/anna",

@@ -71,7 +71,10 @@ async fn events_are_listed_by_account_and_by_header() {
     let world = two_accounts("accounts").await;
     for (arguments, ids) in [
         (vec!["--account", "acct_1"], vec!["a", "b"]),
-        (vec!["--account", "acct_2", "--account", "acct_1"], vec!["a", "b", "c"]),
+        (
+            vec!["--account", "acct_2", "--account", "acct_1"],
+            vec!["a", "b", "c"],
+        ),
         (vec!["--account", "acct"], vec![]),
         (vec!["--header", "X-Tenant=north"], vec!["a", "c"]),
         (
@@ -86,11 +89,30 @@ async fn events_are_listed_by_account_and_by_header() {
     ] {
         assert_eq!(world.listed(&arguments).await, ids, "{arguments:?}");
     }
-    let output = world.run(&["inbox", "list", "--header", "x-tenant=north"]).await;
-    assert!(stderr(&output).contains("--header reads up to 4 bodies"), "{}", stderr(&output));
+    let output = world
+        .run(&["inbox", "list", "--header", "x-tenant=north"])
+        .await;
+    assert!(
+        stderr(&output).contains("--header reads up to 4 bodies"),
+        "{}",
+        stderr(&output)
+    );
     let list = world.json(&["inbox", "list"]).await;
-    let accounts: Vec<&Value> = list["items"].as_array().unwrap().iter().map(|it| &it["account"]).collect();
-    assert_eq!(accounts, [&"acct_1".into(), &"acct_1".into(), &"acct_2".into(), &Value::Null]);
+    let accounts: Vec<&Value> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["account"])
+        .collect();
+    assert_eq!(
+        accounts,
+        [
+            &"acct_1".into(),
+            &"acct_1".into(),
+            &"acct_2".into(),
+            &Value::Null
+        ]
+    );
 }
 
 #[tokio::test]
@@ -106,7 +128,9 @@ async fn a_table_has_the_account_only_if_an_event_has_one() {
 #[tokio::test]
 async fn an_event_is_shown_with_its_request() {
     let world = two_accounts("request").await;
-    let shown = world.run(&["inbox", "inspect", "stripe-main:a", "--full"]).await;
+    let shown = world
+        .run(&["inbox", "inspect", "stripe-main:a", "--full"])
+        .await;
     let shown = stdout(&shown);
     for line in [
         "  account acct_1  signed\n",
@@ -120,8 +144,14 @@ async fn an_event_is_shown_with_its_request() {
     assert_eq!(json["account"]["signed"], true);
     assert_eq!(json["request"]["kept"], true);
     assert_eq!(json["request"]["headers"]["x-tenant"], "north");
-    let none = world.run(&["inbox", "inspect", "stripe-main:d", "--full"]).await;
-    assert!(stdout(&none).contains("\nRequest\n  not kept\n"), "{}", stdout(&none));
+    let none = world
+        .run(&["inbox", "inspect", "stripe-main:d", "--full"])
+        .await;
+    assert!(
+        stdout(&none).contains("\nRequest\n  not kept\n"),
+        "{}",
+        stdout(&none)
+    );
 }
 
 #[tokio::test]
@@ -129,7 +159,15 @@ async fn an_export_has_the_request() {
     let world = two_accounts("export").await;
     let file = world.folder.path().join("events.jsonl");
     let file = file.to_str().unwrap();
-    let export = ["inbox", "export", "-f", file, "--with-request", "--account", "acct_2"];
+    let export = [
+        "inbox",
+        "export",
+        "-f",
+        file,
+        "--with-request",
+        "--account",
+        "acct_2",
+    ];
     let output = world.run(&export).await;
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(file).unwrap();
@@ -139,7 +177,10 @@ async fn an_export_has_the_request() {
     let event: Value = serde_json::from_str(line).unwrap();
     assert_eq!(event["account"]["value"], "acct_2");
     let request = &event["request"];
-    assert_eq!((&request["method"], &request["query"]), (&"POST".into(), &"plan=pro".into()));
+    assert_eq!(
+        (&request["method"], &request["query"]),
+        (&"POST".into(), &"plan=pro".into())
+    );
     assert_eq!(request["path"], "/in/stripe-main");
     assert_eq!(request["headers"]["x-tenant"], "north");
     assert_eq!(request["body"]["id"], "c");
@@ -148,14 +189,25 @@ async fn an_export_has_the_request() {
 #[tokio::test]
 async fn an_account_is_erased_and_no_other() {
     let world = two_accounts("erase").await;
-    let erase = ["erase", "--account", "acct_1", "-m", "asked for", "--confirm", "2"];
+    let erase = [
+        "erase",
+        "--account",
+        "acct_1",
+        "-m",
+        "asked for",
+        "--confirm",
+        "2",
+    ];
     let output = world.run(&erase).await;
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(world.listed(&["--account", "acct_1"]).await, [""; 0]);
     assert_eq!(world.listed(&["--account", "acct_2"]).await, ["c"]);
     // The audit log does not name what was erased.
     let log = stdout(&world.run(&["log", "-o", "json"]).await);
-    assert!(log.contains("of 1 account") && !log.contains("acct_1"), "{log}");
+    assert!(
+        log.contains("of 1 account") && !log.contains("acct_1"),
+        "{log}"
+    );
     let json = world.json(&["inbox", "inspect", "stripe-main:a"]).await;
     assert_eq!(json["request"]["kept"], false);
     assert_eq!(json["account"], Value::Null);
