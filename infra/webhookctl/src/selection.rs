@@ -24,7 +24,7 @@ use crate::output::CliError;
 use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 
-pub(crate) use body::no_bucket;
+pub(crate) use body::{has_headers, no_bucket};
 pub(crate) use find::newest;
 pub(crate) use ids::find as find_one;
 pub(crate) use position::Position;
@@ -182,10 +182,10 @@ pub(crate) fn has_account(accounts: &[String], row: &Row) -> bool {
     accounts.is_empty() || account.is_some_and(|account| accounts.contains(&account.value))
 }
 
-/// A condition on a header of the request.
-fn header(wanted: &Assignment) -> Result<(String, String), CliError> {
+/// A condition on a header of the request: its name in lower case, and its value.
+pub(crate) fn header(wanted: &Assignment) -> Result<(String, String), CliError> {
     if wanted.path.is_empty() || wanted.add {
-        let error = CliError::usage("usage.header", "the name of the header is missing");
+        let error = CliError::usage("usage.header_value", "invalid header, expected NAME=VALUE");
         return Err(error.tip("write --header NAME=VALUE, such as x-shopify-topic=orders/create"));
     }
     Ok((wanted.path.to_ascii_lowercase(), wanted.value.clone()))

@@ -2,7 +2,8 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::json_path::scalar;
-use shared::inbox::ledger::{BodyAt, Cost, Stored};
+use shared::inbox::ledger::{BodyAt, Cost, Row, Stored};
+use shared::webhook::context::KeptRequest;
 
 use super::{Field, Selection};
 use crate::output::CliError;
@@ -87,8 +88,7 @@ impl Selection {
 }
 
 impl Selection {
-    /// Returns whether the request has all required headers. For an event without a stored request,
-    /// the headers of its row are compared.
+    /// Returns whether the request has all required headers.
     async fn has_headers(
         &self,
         inbox: &Deployment,
@@ -98,12 +98,22 @@ impl Selection {
             return Ok((true, Cost::default()));
         }
         let (request, cost) = inbox.ledger.request_of(stored).await?;
-        let has = |(name, value): &(String, String)| match &request {
-            Some(request) => request.context.headers.all(name).any(|one| one == value),
-            None => stored.row.headers.get(name) == Some(value),
-        };
-        Ok((self.headers.iter().all(has), cost))
+        let has = has_headers(&self.headers, request.as_ref(), &stored.row);
+        Ok((has, cost))
     }
+}
+
+/// Returns whether the request of an event has all these headers. Without a stored request, the
+/// headers of the row are compared.
+pub(crate) fn has_headers(
+    wanted: &[(String, String)],
+    request: Option<&KeptRequest>,
+    row: &Row,
+) -> bool {
+    wanted.iter().all(|(name, value)| match request {
+        Some(request) => request.context.headers.all(name).any(|one| one == value),
+        None => row.headers.get(name) == Some(value),
+    })
 }
 
 /// Returns the error for a body in the bucket, if the bucket name is unknown.

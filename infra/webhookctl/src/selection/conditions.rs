@@ -77,9 +77,12 @@ impl Selection {
     }
 
     /// Returns the conditions as arguments for a shell, such as `--source=github-org`. Returns `None`
-    /// if the selection has values of `--where`, which are never printed, or many ids.
+    /// if the selection has values of `--where`, `--account` or `--header`, which are never printed,
+    /// or many ids.
     pub(crate) fn flags(&self) -> Option<String> {
-        if !self.fields.is_empty() || self.ids.len() > FEW_IDS {
+        let has_hidden =
+            !self.fields.is_empty() || !self.accounts.is_empty() || !self.headers.is_empty();
+        if has_hidden || self.ids.len() > FEW_IDS {
             return None;
         }
         let document = self.document();
@@ -254,6 +257,20 @@ mod tests {
     fn a_selection_is_repeated_as_arguments_of_a_shell() {
         assert_eq!(nothing().flags().as_deref(), Some(""));
         assert_eq!(outage().flags(), None, "values of --where are not printed");
+        let of_account = Selection {
+            accounts: vec!["one.example.com".to_owned()],
+            ..nothing()
+        };
+        assert_eq!(of_account.flags(), None, "accounts are not printed");
+        let of_header = Selection {
+            headers: vec![("x-tenant".to_owned(), "one".to_owned())],
+            ..nothing()
+        };
+        assert_eq!(
+            of_header.flags(),
+            None,
+            "values of --header are not printed"
+        );
         let selection = Selection {
             kinds: vec!["invoice.*".to_owned(), "it's".to_owned()],
             fields: Vec::new(),

@@ -9,6 +9,7 @@ mod list;
 mod pause;
 mod presets;
 mod remove;
+mod request;
 mod reveal;
 mod rotate;
 mod rotation;

@@ -5,6 +5,7 @@
 //! does not fit is left out whole: a part of a value is a wrong value.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -101,6 +102,12 @@ pub enum Keep {
 /// The name of a header. A `*` at the end matches any rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern(String);
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl NamePattern {
     /// `None` if the text is not a name in lower case, with an optional `*` at the end.

@@ -1,6 +1,8 @@
 //! Where a source finds the account of an event, and what it stores of a request. A source sets
 //! both; the file of a preset has only the locations of its provider's account.
 
+use std::fmt;
+
 use anyhow::{Context as _, bail, ensure};
 
 use super::{Location, Locations, Preset};
@@ -21,6 +23,16 @@ pub enum AccountAt {
     Request(Location),
     /// `path:N`: a segment of the path behind the address of the source. The first is 1.
     Path(usize),
+}
+
+/// Formats the location in the notation of `sources.toml`.
+impl fmt::Display for AccountAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(at) => at.fmt(f),
+            Self::Path(number) => write!(f, "path:{number}"),
+        }
+    }
 }
 
 /// The largest number in `path:N`.

@@ -4,13 +4,14 @@ use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
 use shared::inbox::ledger::{Listed, Row, State};
 use shared::sources::Config;
+use shared::webhook::context::KeptRequest;
 
 use crate::cli::ListenArgs;
 use crate::glob;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
-use crate::selection::{Field, field, has_account, sources};
+use crate::selection::{Field, field, has_account, has_headers, header, sources};
 use crate::target::Deployment;
 
 /// The maximum time range of a backfill. Each hour of each source is a separate read.
@@ -26,6 +27,7 @@ pub(super) struct Wanted {
     attempts: Option<u32>,
     fields: Vec<Field>,
     accounts: Vec<String>,
+    headers: Vec<(String, String)>,
     /// The start of the backfill. Without it, `listen` forwards only new events.
     pub(super) since: Option<UnixMillis>,
     pub(super) until: Option<UnixMillis>,
@@ -46,10 +48,6 @@ impl Wanted {
             .tip(format!("webhookctl send --event {id} --to URL"))
             .into());
         }
-        if !asked.header.is_empty() {
-            let error = CliError::usage("listen.header", "listen does not accept --header");
-            return Err(error.tip("select with --type, --account or --where").into());
-        }
         let since = args.backfill.or(asked.received.since);
         let since = since.map(|when| UnixMillis(when.millis(now.0)));
         if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
@@ -65,6 +63,7 @@ impl Wanted {
             attempts: asked.attempts,
             fields: asked.where_.iter().map(field).collect::<Result<_, _>>()?,
             accounts: asked.account.clone(),
+            headers: asked.header.iter().map(header).collect::<Result<_, _>>()?,
             since,
             until: asked
                 .received
@@ -99,12 +98,23 @@ impl Wanted {
             || self.attempts.is_some()
             || !self.fields.is_empty()
             || !self.accounts.is_empty()
+            || self.needs_request()
+    }
+
+    /// Returns whether the selection needs the requests of events.
+    pub(super) fn needs_request(&self) -> bool {
+        !self.headers.is_empty()
     }
 
     /// Returns whether the event matches by its attributes in the index.
     pub(super) fn lists(&self, event: &Listed) -> bool {
         let is_type = |pattern: &String| glob::fits(pattern, &event.kind);
         self.types.is_empty() || self.types.iter().any(is_type)
+    }
+
+    /// Returns whether the event matches by the headers of its request.
+    pub(super) fn has_headers(&self, request: Option<&KeptRequest>, row: &Row) -> bool {
+        has_headers(&self.headers, request, row)
     }
 
     /// Returns whether the event matches by its row and body.
