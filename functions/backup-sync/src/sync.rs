@@ -61,7 +61,7 @@ struct Run<'r> {
     /// The end of the lease. The lease is longer than the function timeout, so it cannot expire
     /// while its holder still runs.
     lease: UnixMillis,
-    /// Whether the provider requires a longer wait than the turn has left.
+    /// Whether the provider requires a wait that ends after `ends`.
     has_to_wait: bool,
     /// The token that was exchanged for the key, if the provider requires one.
     bearer: Option<String>,

@@ -19,8 +19,8 @@ use shared::webhook::event::EventKey;
 use crate::{programs, rights, root, template};
 pub use sender::{Answer, Headers, headers, hex, http, mac, with};
 
-/// The test secret with which the files in `infra/events` are signed. In base64, it is also a valid
-/// Standard Webhooks key.
+/// The test secret with which the files in `infra/events` are signed. The value is valid
+/// base64, so it is also a valid Standard Webhooks key.
 pub const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
 
 /// The secret of GitHub's published example.

@@ -136,7 +136,7 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
 fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Option<Bytes>> {
     let raw = path
         .raw(document)
-        .map_err(|_| anyhow!("the document with the event's body is not valid JSON"))?
+        .map_err(|_| anyhow!("the list entry with the event's body is not valid JSON"))?
         .filter(|raw| raw.get() != "null");
     let Some(raw) = raw else {
         return Ok(None);

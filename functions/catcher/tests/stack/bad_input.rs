@@ -480,7 +480,7 @@ async fn the_debug_log_has_no_secret_and_no_body() {
     assert!(log.contains(r#""level":"DEBUG""#), "{log}");
     let kept: Vec<&str> = log
         .lines()
-        .filter(|line| line.contains("stored as"))
+        .filter(|line| line.contains("the event is stored"))
         .collect();
     assert!(!kept.is_empty(), "{log}");
     for line in kept {

@@ -150,8 +150,9 @@ async fn killing_from_outside_fails_what_is_under_way() {
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_an_error() {
     let stack = stack().await;
+    // Of the three functions, this one has the longest timeout.
     let large = stack
-        .invoke("Catcher", &json!({ "do": "large" }))
+        .invoke("BackupSync", &json!({ "do": "large" }))
         .await
         .unwrap();
     assert_eq!(large.error().unwrap().kind, "Function.ResponseSizeTooLarge");

@@ -70,7 +70,8 @@ fn headers(context: &RequestContext) -> BTreeMap<&str, String> {
     all
 }
 
-/// Returns the section of the request. It is empty if the request was not read.
+/// Returns the section of the output that describes the request. It is empty if the command did
+/// not read the request.
 pub(super) fn section(seen: &RequestSeen) -> String {
     let said = match seen {
         RequestSeen::NotRead => return String::new(),

@@ -28,7 +28,7 @@ use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// The number of recent plans in which an id prefix is searched.
+/// The number of recent plans that are searched for an id prefix.
 const RECENT: usize = 10_000;
 
 pub(super) async fn run(

@@ -32,7 +32,10 @@ impl World {
 
     fn ids(&self, arguments: &[&str]) -> anyhow::Result<Vec<String>> {
         let line = [&["inbox", "list", "-o", "ids"], arguments].concat();
-        Ok(self.text(&line)?.lines().map(str::to_owned).collect())
+        let output = self.run(&line)?;
+        ensure!(output.status.success(), "{}", told(&output));
+        let ids = String::from_utf8(output.stdout)?;
+        Ok(ids.lines().map(str::to_owned).collect())
     }
 
     fn done(&self, arguments: &[&str]) -> anyhow::Result<()> {

@@ -84,7 +84,7 @@ pub struct Row {
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
-    /// Later arrivals of the event by another `via`.
+    /// Later arrivals of the event with a different `via`.
     pub also: Vec<OtherArrival>,
     pub kind: String,
     pub provider: String,

@@ -106,7 +106,7 @@ fn only_winner(won: &[bool]) -> anyhow::Result<usize> {
     match winners.as_slice() {
         [(winner, _)] => Ok(*winner),
         _ => bail!(
-            "{} of {} concurrent calls succeeded",
+            "{} of {} concurrent calls succeeded; exactly 1 must succeed",
             winners.len(),
             won.len()
         ),

@@ -342,7 +342,5 @@ async fn like_that(
     let read = flags
         .try_get_matches_from(line)
         .and_then(|found| SelectionArgs::from_arg_matches(&found));
-    Ok(read.map_err(|_| {
-        unclear("this version of webhookctl does not support all options of the selection")
-    })?)
+    Ok(read.map_err(|_| unclear("this version does not support all options of the selection"))?)
 }

@@ -1,4 +1,4 @@
-//! The account and the request of an event: how commands show them and select by them.
+//! Tests how commands show the account and the request of an event, and select events by them.
 
 use std::collections::BTreeMap;
 

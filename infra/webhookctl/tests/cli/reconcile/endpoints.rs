@@ -279,7 +279,7 @@ async fn what_cannot_be_enabled_is_left_to_a_person_with_what_to_do() {
     for (source, said) in [
         (
             "github-main",
-            "add a webhook in the settings at GitHub, with a secret",
+            "add a webhook in the settings at GitHub with a secret",
         ),
         ("stripe-main", "add at the provider: invoice.paid"),
     ] {
