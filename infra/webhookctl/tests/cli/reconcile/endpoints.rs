@@ -281,7 +281,10 @@ async fn what_cannot_be_enabled_is_left_to_a_person_with_what_to_do() {
             "github-main",
             "add a webhook in the settings at GitHub with a secret",
         ),
-        ("stripe-main", "add these types at the provider: invoice.paid"),
+        (
+            "stripe-main",
+            "add these types at the provider: invoice.paid",
+        ),
     ] {
         let failed = enable(&world, source, &[]).await;
         assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
