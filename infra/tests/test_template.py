@@ -345,10 +345,12 @@ def test_every_log_is_ours_and_ends(template):
 # -------------------------------------------------------------------- HTTP
 
 
-def test_the_api_has_the_three_routes_and_nothing_else(template):
+def test_the_api_has_the_routes_of_sources_and_nothing_else(template):
     assert properties(template, "Api")["ProtocolType"] == "HTTP"
     routes = [route for _, route in of_type(template, "AWS::ApiGatewayV2::Route")]
-    assert {r["RouteKey"] for r in routes} == {f"{m} /in/{{source}}" for m in ("POST", "GET", "HEAD")}
+    assert {r["RouteKey"] for r in routes} == {
+        f"{m} /in/{{source}}{path}" for m in ("POST", "GET", "HEAD") for path in ("", "/{path+}")
+    }
     assert {r["Target"]["Fn::Sub"] for r in routes} == {"integrations/${CatcherIntegration}"}
     integration = properties(template, "CatcherIntegration")
     assert integration["PayloadFormatVersion"] == "2.0"

@@ -7,6 +7,7 @@
 mod action;
 mod address;
 mod answers;
+mod context;
 mod duration;
 mod endpoint;
 mod filter;
@@ -35,7 +36,7 @@ pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::{is_fifo, is_on_this_machine};
 pub use answers::AnswerRules;
 pub use endpoint::{Endpoint, Subscriber};
-pub use filter::Filter;
+pub use filter::{Facts, Filter};
 use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};

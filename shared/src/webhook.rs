@@ -1,5 +1,6 @@
 //! Verifies and signs webhooks. The functions need neither AWS nor an async runtime.
 
+pub mod context;
 pub mod envelope;
 pub mod event;
 pub mod preset;

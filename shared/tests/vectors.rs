@@ -150,6 +150,84 @@ fn explained(vector: &Value, joined: bool) -> Result<(), String> {
     }
 }
 
+/// What a source stores of a request was in the request, and no secret is in it.
+#[test]
+fn stored_parts_of_requests_were_sent_and_are_no_secrets() {
+    let mut kept_headers = 0;
+    each_event(|id, vector, verifier, envelope, event| {
+        let request = event.request().unwrap();
+        assert_eq!(request.dropped, 0, "{id}");
+        let context = &request.context;
+        for (name, value) in context.headers.iter() {
+            let mut sent = envelope.headers.all(name);
+            assert!(sent.any(|sent| sent == value), "{id}: {name}");
+            kept_headers += 1;
+        }
+        let target = envelope.path();
+        assert!(target.starts_with(&context.path), "{id}");
+        let query = context.query.as_deref().unwrap_or_default();
+        assert!(query.split('&').all(|pair| target.contains(pair)), "{id}");
+        let values = context.headers.iter().map(|(_, value)| value);
+        let all: Vec<&str> = values.chain([query]).collect();
+        for secret in items(&vector["secrets"]).map(text) {
+            let has = |value: &&str| *value == secret || secret.len() > 7 && value.contains(secret);
+            assert!(!all.iter().any(has), "{id}: a stored value is a secret");
+        }
+        let basic = envelope.headers.one("authorization").ok().flatten();
+        assert!(basic.is_none_or(|value| !all.contains(&value)), "{id}");
+        assert!(!verifier.preset.id.is_empty());
+    });
+    assert!(kept_headers > 500, "{kept_headers}");
+}
+
+/// Headers that neither preset nor source name change nothing of an event but its request.
+#[test]
+fn no_added_header_changes_verdict_key_or_account() {
+    each_event(|id, vector, verifier, envelope, event| {
+        for (name, value) in [
+            ("x-probe", "1"),
+            ("x-account", "other"),
+            ("x-tenant", "other"),
+            ("x-session", "s"),
+            ("x-too-long", &"v".repeat(5_000)),
+            ("x-nul", "a\0b"),
+            ("traceparent", "00-1-1-01"),
+        ] {
+            let mut headers: Vec<(&str, &str)> = envelope.headers.iter().collect();
+            headers.push((name, value));
+            let more = Envelope {
+                headers: headers.into_iter().collect(),
+                ..envelope.clone()
+            };
+            let answer = verifier.verify(&more, &secrets(vector));
+            let Ok(Arrival::Event(again)) = answer else {
+                panic!("{id}: {name}: {answer:?}");
+            };
+            assert_eq!(again.key(), event.key(), "{id}: {name}");
+            assert_eq!(again.once(), event.once(), "{id}: {name}");
+            assert_eq!(again.account(), event.account(), "{id}: {name}");
+        }
+    });
+}
+
+/// Calls `check` with each request that becomes an event.
+fn each_event(mut check: impl FnMut(&str, &Value, &Verifier, &Envelope, &Event)) {
+    let file = file();
+    let mut events = 0;
+    for vector in file["vectors"].as_array().unwrap() {
+        let Ok(verifier) = verifier(vector) else {
+            continue;
+        };
+        let envelope = envelope(vector, false);
+        let answer = verifier.verify(&envelope, &secrets(vector));
+        if let Ok(Arrival::Event(event)) = answer {
+            check(text(&vector["id"]), vector, &verifier, &envelope, &event);
+            events += 1;
+        }
+    }
+    assert!(events > 300, "{events}");
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the caller can select another file"

@@ -103,9 +103,13 @@ impl Api<'_> {
         match with_retries(self.what, once).await? {
             Asked::Answer(answer) => Ok(answer),
             Asked::OutOfTime(trouble) => {
-                let trouble = trouble.unwrap_or_else(|| anyhow::anyhow!("no request was sent"));
-                let what = format!("no time left to request {} again", self.what);
-                Err(Refused::Final(trouble.context(what)))
+                let what = self.what;
+                Err(Refused::Final(match trouble {
+                    Some(trouble) => {
+                        trouble.context(format!("no time was left to request {what} again"))
+                    }
+                    None => anyhow::anyhow!("no time was left to request {what}"),
+                }))
             }
         }
     }

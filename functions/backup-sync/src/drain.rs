@@ -111,7 +111,7 @@ impl BackupSync {
                 unreadable = report.unreadable,
                 stopped = report.stopped,
                 left = report.left,
-                "drained: {} new and {} known of {} messages",
+                "drained {} new and {} known events of {} messages",
                 report.new,
                 report.known,
                 report.messages,
@@ -184,7 +184,7 @@ impl BackupSync {
     async fn enter(&self, spilled: &Spilled) -> Result<Received, Left> {
         let (inbox, event) = (&self.services.inbox, spilled.event());
         let left = |error: anyhow::Error, why: Left| {
-            tracing::error!(event.id = %event.id(), event.key = %event.key(), error = format!("{error:#}"), "left event {} in the spill queue", event.id());
+            tracing::error!(event.id = %event.id(), event.key = %event.key(), error = format!("{error:#}"), "could not store event {}; the event stays in the spill queue", event.id());
             why
         };
         let now = (self.clock)();

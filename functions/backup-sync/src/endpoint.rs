@@ -26,9 +26,9 @@ use crate::{BackupSync, RunTime};
 /// The maximum time for one endpoint in a full run.
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// How long before the dark window the sync begins. The dark window is the time since the last
-/// check that found the subscription healthy. The sync begins earlier, because an event can be
-/// older than the first attempt to deliver it.
+/// After `enable`, the sync requests the events since the last check that found the subscription
+/// healthy. It begins this much earlier, because an event can be older than the first attempt to
+/// deliver it.
 const BEFORE: Duration = Duration::from_secs(15 * 60);
 
 /// The page size of a list of hooks: more hooks than GitHub or GitLab allow for one repository,
@@ -49,11 +49,11 @@ pub struct Enabled {
     /// The change made at the provider, or `None` if the subscription was healthy.
     pub did: Option<String>,
     pub status: Status,
-    /// The result of the sync for the dark window, if the source has a sync.
+    /// The result of the sync since the last healthy check, if the source has a sync.
     pub synced: Option<Synced>,
 }
 
-/// The result of a sync that begins before the dark window.
+/// The result of a sync that begins before the last healthy check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Synced {
     pub from: String,
@@ -80,7 +80,10 @@ impl BackupSync {
         for (index, (source, endpoint)) in chosen.into_iter().enumerate() {
             let waiting = count - index - 1;
             let Some(turn) = time.turn(ends, waiting) else {
-                failed.push(format!("{}: no time was left in this run", source.name));
+                failed.push(format!(
+                    "{}: no time was left in this run for this check",
+                    source.name
+                ));
                 continue;
             };
             let turn = turn.min(Instant::now() + time.scaled(BUDGET));
@@ -111,7 +114,7 @@ impl BackupSync {
         Ok(statuses)
     }
 
-    /// Enables the subscription again, and syncs the events of the dark window.
+    /// Enables the subscription again, and syncs the events since the last healthy check.
     pub(crate) async fn enable(
         &self,
         name: &str,
@@ -202,7 +205,8 @@ impl BackupSync {
         })
     }
 
-    /// Syncs the dark window. The endpoint is already enabled, so an error here is only logged.
+    /// Syncs the events since the last healthy check. The endpoint is already enabled, so an error
+    /// here is only logged.
     async fn sync_from(
         &self,
         source: &Source,
@@ -224,7 +228,7 @@ impl BackupSync {
             tracing::error!(
                 source = source.name,
                 error = format!("{error:#}"),
-                "could not sync the dark window of {}",
+                "could not sync the events that {} missed while its subscription was unhealthy",
                 source.name
             );
         }
@@ -268,7 +272,8 @@ async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<
 )]
 fn json<T: DeserializeOwned>(body: Bytes) -> anyhow::Result<T> {
     // An error of serde can contain a part of the response.
-    serde_json::from_slice(&body).map_err(|_| anyhow::anyhow!("invalid response"))
+    serde_json::from_slice(&body)
+        .map_err(|_| anyhow::anyhow!("the response is not valid JSON of the expected form"))
 }
 
 /// Returns an error that names the manual step, for a change that the provider's API cannot make or
@@ -277,13 +282,13 @@ fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
     let id = finding.subscription.as_deref().unwrap_or_default();
     match finding.health {
         Health::Missing => anyhow::anyhow!(
-            "subscription not found; {create}, with a secret, and store that secret"
+            "the subscription does not exist; {create} with a secret, and store this secret in Mitt"
         ),
         Health::WrongUrl => anyhow::anyhow!(
-            "subscription {id} points to another URL; correct the URL here or at the provider"
+            "subscription {id} points to another URL; correct the URL in the sources file or at the provider"
         ),
         Health::EventsMissing => anyhow::anyhow!(
-            "subscription {id} is enabled but lacks event types; add at the provider: {}; or use --add-types",
+            "subscription {id} is enabled but lacks event types; use --add-types, or add these types at the provider: {}",
             finding.missing_events.join(", ")
         ),
         Health::Disabled | Health::Good => anyhow::anyhow!("subscription {id} cannot be enabled"),

@@ -5,13 +5,17 @@
 //! allows it, and then verifies the requests as of their time of receipt. A genuine request enters
 //! the inbox, whether or not the provider tries again.
 //!
-//! Any sender can name documents that do not exist. The senders therefore alternate, and those with
-//! the fewest failed fetches in the last day come first. If a sender has no failed fetch, its first
-//! document waits only for the first documents of other such senders that were named earlier. An
-//! hour has fewer than [`SENDERS`](shared::inbox::rejected::SENDERS) such senders, so the document
-//! is requested within six runs. What other senders name, and how often, makes no difference. A
-//! second document of the same sender waits for those that the sender named before it. These are at
-//! most [`DOCUMENTS`](shared::inbox::rejected::DOCUMENTS) in an hour, which takes three runs.
+//! Any sender can name documents that do not exist. The senders therefore alternate, and the senders
+//! with the fewest failed fetches in the last day come first. This order limits the wait of a sender
+//! without a failed fetch:
+//!
+//! - The first document of the sender waits only for first documents that other senders without a
+//!   failed fetch named earlier. An hour has fewer than
+//!   [`SENDERS`](shared::inbox::rejected::SENDERS) of these senders, so the task requests the
+//!   document within six runs. The number of documents that other senders name makes no difference.
+//! - A second document of the sender waits for the documents that the sender named before it. A
+//!   sender names at most [`DOCUMENTS`](shared::inbox::rejected::DOCUMENTS) in an hour, which takes
+//!   three runs.
 
 mod by_kid;
 mod choice;
@@ -105,7 +109,7 @@ impl BackupSync {
             if Instant::now() >= ends {
                 tracing::warn!(
                     source = source.name,
-                    "no time left in this run for the keys of {}",
+                    "no time was left in this run for the keys of {}",
                     source.name
                 );
                 return report;
@@ -168,9 +172,9 @@ impl BackupSync {
         if let Ok(Some(seen)) = &judged {
             fetched.seen = Some(*seen);
         }
-        // Written even if the verification failed, so that the next run does not repeat the
-        // fetches. If another run has written in the meantime, it has fetched the documents as
-        // well, and the next run sees them.
+        // The run stores the documents even if the verification failed, so that the next run does
+        // not repeat the fetches. If another run has stored documents in the meantime, that run has
+        // fetched the same documents.
         if fetched != before && !self.services.keyring.write(&source.name, &fetched).await? {
             tracing::info!(
                 source = source.name,
@@ -197,7 +201,7 @@ impl BackupSync {
                 }
                 let fetch = self.fetch(source, &choice.document, now);
                 let text = tokio::time::timeout_at(ends, fetch).await;
-                let text = text.unwrap_or_else(|_| Err(anyhow!("request timed out")));
+                let text = text.unwrap_or_else(|_| Err(anyhow!("the request timed out")));
                 Some((choice, text))
             }
             .boxed_local()
@@ -342,8 +346,8 @@ fn document_of(source: &Source, held: &RejectedRequest) -> Option<Wanted> {
     source.verifier.wanted(&envelope)
 }
 
-/// Returns whether the document of a request was fetched after the request arrived, and still does
-/// not decide about the request.
+/// Returns whether a further wait has no use: the request names no document, or its document was
+/// fetched after the request arrived.
 fn is_in_vain(source: &Source, held: &RejectedRequest, fetched: &Fetched) -> bool {
     document_of(source, held).is_none_or(|document| {
         let at = fetched.fetched_at(&document);

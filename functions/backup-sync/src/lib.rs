@@ -179,7 +179,7 @@ impl BackupSync {
                 .await
                 .is_err()
         {
-            tracing::warn!("no time left in this run to write the heartbeat of {round}");
+            tracing::warn!("no time was left in this run to write the heartbeat of {round}");
         }
         report
     }
@@ -234,7 +234,7 @@ impl BackupSync {
     async fn fetch_back_until(&self, ends: Instant) -> FetchReport {
         let fetched = timeout_at(ends, Box::pin(self.fetch_back())).await;
         fetched.unwrap_or_else(|_| {
-            tracing::warn!("no time left in this run to fetch the objects that notices name");
+            tracing::warn!("no time was left in this run to fetch the objects that notices name");
             FetchReport::default()
         })
     }
@@ -250,7 +250,7 @@ impl BackupSync {
         join(Box::pin(self.keys(time, ends)), self.fetch_back_until(ends)).await;
         let held = timeout_at(time.until(SWEEP_HOLD), self.hold_dead_letters());
         if held.await.is_err() {
-            tracing::warn!("no time left in this run to hold the bodies of dead letters");
+            tracing::warn!("no time was left in this run to hold the bodies of dead letters");
         }
         // A failed sweep counts as a failed row.
         let told = swept.as_ref().cloned().unwrap_or_else(|_| SweepReport {

@@ -71,7 +71,7 @@ impl BackupSync {
             .collect();
         ensure!(
             !chosen.is_empty() || source.is_none() && name.is_none(),
-            "source {:?} has no reconcile {:?}",
+            "source {:?} has no [[source.reconcile]] with the name {:?}",
             source.unwrap_or_default(),
             name.unwrap_or_default()
         );
@@ -124,7 +124,7 @@ impl BackupSync {
         let last_look = time.scaled(LAST_LOOK);
         ensure!(
             Instant::now() + last_look <= ends,
-            "no time was left in this run"
+            "no time was left in this run for the comparison"
         );
         let owner = owner()?;
         // The lease is longer than the function timeout, so it cannot expire while its holder still
@@ -146,7 +146,7 @@ impl BackupSync {
         if let Err(error) = ledger.provider_reports().reconcile_release(lease).await {
             tracing::warn!(
                 error = format!("{error:#}"),
-                "could not release the lease of a comparison; it expires"
+                "could not release the lease of a comparison; the lease expires"
             );
         }
         report.map(Some)

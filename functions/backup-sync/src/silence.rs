@@ -151,7 +151,7 @@ impl BackupSync {
 fn say(silence: &Silence) {
     let source = &silence.source;
     let usually = match silence.usually_s {
-        Some(seconds) => format!(", usually every {}", short(seconds)),
+        Some(seconds) => format!(" (usually one every {})", short(seconds)),
         None => String::new(),
     };
     let silent = short(silence.silent_s);
@@ -159,7 +159,7 @@ fn say(silence: &Silence) {
         Why::NothingHappened => {
             tracing::info!(
                 source,
-                "no webhook from {source} for {silent}{usually}: the provider had no events"
+                "{source} has sent no webhook for {silent}{usually}: the provider had no events"
             );
         }
         Why::NotArriving(events) => {
@@ -167,14 +167,14 @@ fn say(silence: &Silence) {
                 source,
                 silent_s = silence.silent_s,
                 missed_since = events,
-                "no webhook from {source} for {silent}{usually}: the provider had at least {events} events, and none of them arrived"
+                "{source} has sent no webhook for {silent}{usually}: the provider had at least {events} events, and none of them arrived"
             );
         }
         Why::Unknown => {
             tracing::warn!(
                 source,
                 silent_s = silence.silent_s,
-                "no webhook from {source} for {silent}{usually}"
+                "{source} has sent no webhook for {silent}{usually}"
             );
         }
     }

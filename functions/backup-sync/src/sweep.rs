@@ -127,7 +127,7 @@ impl BackupSync {
             skipped_unreachable = report.skipped_unreachable,
             failed = report.failed,
             more = report.more,
-            "swept: sent {} messages for {} rows",
+            "the sweep sent {} messages for {} rows",
             report.sent,
             report.checked,
         );
@@ -174,7 +174,7 @@ impl BackupSync {
         {
             tracing::warn!(
                 error = format!("{error:#}"),
-                "could not release the lease of the sweep; it expires"
+                "could not release the lease of the sweep; the lease expires"
             );
         }
         swept
@@ -192,7 +192,7 @@ impl BackupSync {
             {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "could not empty the backlog queue; the drain does"
+                    "could not empty the backlog queue; the next drain empties it"
                 );
                 return;
             }

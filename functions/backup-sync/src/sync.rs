@@ -61,7 +61,7 @@ struct Run<'r> {
     /// The end of the lease. The lease is longer than the function timeout, so it cannot expire
     /// while its holder still runs.
     lease: UnixMillis,
-    /// Whether the provider requires a longer wait than the turn has left.
+    /// Whether the provider requires a wait that ends after `ends`.
     has_to_wait: bool,
     /// The token that was exchanged for the key, if the provider requires one.
     bearer: Option<String>,
@@ -218,7 +218,9 @@ impl BackupSync {
                 let goes_on = stopped && report.pages > 0;
                 Ok((report, goes_on))
             }
-            Some(fault) => Err(anyhow!("in the list of {}", source.name).context(fault)),
+            Some(fault) => {
+                Err(anyhow!("the list of {} has this fault", source.name).context(fault))
+            }
         }
     }
 
@@ -262,7 +264,7 @@ impl BackupSync {
                 if let Err(second) = self.stop(lease, restart).await {
                     tracing::warn!(
                         error = format!("{second:#}"),
-                        "could not release the sync lease; it expires"
+                        "could not release the lease of the sync; the lease expires"
                     );
                 }
                 Err(error)
@@ -292,7 +294,8 @@ impl BackupSync {
     ) -> anyhow::Result<()> {
         let ledger = &self.services.inbox.ledger;
         ledger.sync().sync_release(lease).await?;
-        let fault = anyhow!("in the sync of {}", run.source.name).context(Fault::CursorAhead);
+        let fault =
+            anyhow!("the sync of {} has this fault", run.source.name).context(Fault::CursorAhead);
         if run.sync.mark.is_some() {
             return Err(
                 fault.context("the position in the list is in the future; the sync continues when the clock reaches the position")

@@ -38,8 +38,8 @@ struct Open {
 }
 
 impl Breaker {
-    /// Returns the first store for the next event. After each wait, one event tries the ledger. The
-    /// others go to the spill queue until the result of this try is known.
+    /// Returns the first store for the next event. After each wait, the catcher tries the ledger
+    /// with one event. The other events go to the spill queue until the result of this try is known.
     pub(crate) fn first_store(&mut self, now: UnixMillis) -> FirstStore {
         let Some(open) = &mut self.open else {
             return FirstStore::Ledger;

@@ -51,7 +51,7 @@ impl Durable {
                     verification = "ok",
                     secret = secret.unwrap_or_default(),
                     received = word,
-                    "stored as {word}",
+                    "the event is stored ({word})",
                 )
             };
         }

@@ -83,10 +83,10 @@ impl EventStore {
                 if let Err(failure) = self.put(&mut waiting, now, by.ledger).await? {
                     let rest = by.all.saturating_duration_since(Instant::now());
                     let spilled = self.spill(&mut waiting, by.ledger, rest, by.all).await;
-                    spilled.with_context(|| format!("{failure:#}; and then"))?;
+                    spilled.with_context(|| format!("{failure:#}; the spill queue failed too"))?;
                     tracing::warn!(
                         error = format!("{failure:#}"),
-                        "the ledger is unavailable; sent the events to the spill queue"
+                        "the ledger is unavailable; the catcher sent the events to the spill queue"
                     );
                 }
             }
@@ -94,7 +94,7 @@ impl EventStore {
                 let spilled = self.spill(&mut waiting, by.ledger, SPILL_BUDGET, by.all);
                 if let Err(failure) = spilled.await {
                     let put = self.put(&mut waiting, now, by.all).await?;
-                    put.with_context(|| format!("{failure:#}; and then"))?;
+                    put.with_context(|| format!("{failure:#}; the write to DynamoDB failed too"))?;
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Catcher {
                     source = source.name,
                     error = format!("{error:#}"),
                     count,
-                    "did not quarantine an event of {}: {error:#}",
+                    "could not quarantine an event of {}: {error:#}",
                     source.name
                 );
             }

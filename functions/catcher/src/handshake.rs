@@ -47,8 +47,8 @@ impl Catcher {
                             source = source.name,
                             count,
                             error = format!("{error:#}"),
-                            "could not store the secret that a handshake of {} sets; the parameter \
-                             AllowArming of the stack permits it",
+                            "could not store the secret that a handshake of {} sets; check that the stack \
+                             parameter AllowArming permits this write",
                             source.name
                         );
                     }

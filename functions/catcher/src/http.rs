@@ -1,9 +1,10 @@
 //! Requests and responses of the HTTP API (payload format 2.0).
 //! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 //!
-//! These types replace the conversion of `lambda_http`, which panics on a body that is marked as
-//! base64 but is not, and rejects a whole event because of one invalid header value. With these
-//! types, the catcher answers the first request, and accepts the second.
+//! These types replace the conversion of `lambda_http`. That conversion panics if a body is marked
+//! as base64 but is not valid base64. It also rejects a whole request because of one invalid header
+//! value. With these types, the catcher rejects only the invalid body, and accepts the request with
+//! the invalid header value.
 
 use std::collections::BTreeMap;
 
@@ -48,15 +49,22 @@ struct Http {
     source_ip: String,
 }
 
-/// The body was marked as base64, but is not.
+/// The body was marked as base64, but is not valid base64.
 #[derive(Debug)]
 pub struct BadBase64;
 
 impl Request {
-    /// Returns the source in the path: `/in/{source}`.
+    /// Returns the source in the path: `/in/{source}`, or `/in/{source}/{path}`.
     pub fn source(&self) -> Option<&str> {
-        let (_, source) = self.raw_path.split_once("/in/")?;
-        (!source.is_empty() && !source.contains('/')).then_some(source)
+        let (_, rest) = self.raw_path.split_once("/in/")?;
+        let source = rest.split('/').next()?;
+        (!source.is_empty()).then_some(source)
+    }
+
+    /// Whether the path continues behind the source.
+    pub(crate) fn has_tail(&self) -> bool {
+        let rest = self.raw_path.split_once("/in/");
+        rest.is_some_and(|(_, rest)| rest.contains('/'))
     }
 
     pub(crate) fn method(&self) -> &str {

@@ -4,9 +4,13 @@
 //! queue, from which the drain moves it to the ledger. Every failure has a status. No failure is an
 //! error of the function, so a sender gets a response within the budget, whatever the stores do.
 //!
-//! A request takes five steps: [`Catcher::answer`] gives it a deadline, `receive` finds its source
-//! and reads its bytes, `verify_with_fresh_secrets` verifies the sender, `store_event` makes the
-//! event durable through [`EventStore`], and `answer` sends the key of the event to the work queue.
+//! A request takes five steps:
+//!
+//! 1. [`Catcher::answer`] sets the deadline of the request.
+//! 2. `receive` finds the source and reads the bytes.
+//! 3. `verify_with_fresh_secrets` verifies the sender.
+//! 4. `store_event` makes the event durable through [`EventStore`].
+//! 5. `answer` sends the key of the event to the work queue.
 
 mod breaker;
 mod durable;
@@ -108,7 +112,9 @@ impl Catcher {
     /// Finds the source and reads the bytes. The fastest checks come first.
     async fn receive(&self, request: Request, now: UnixMillis, by: Deadlines) -> Answer<'_> {
         let name = request.source();
-        let Some(source) = name.and_then(|name| self.services.config.source(name)) else {
+        let source = name.and_then(|name| self.services.config.source(name));
+        let source = source.filter(|source| source.accept_path || !request.has_tail());
+        let Some(source) = source else {
             return replies::unknown_source().into();
         };
         if !matches!(request.method(), "POST" | "GET" | "HEAD") {

@@ -2,7 +2,7 @@
 //! log costs.
 //!
 //! Each process has its own state in memory, and correctness does not depend on it. The counts are
-//! complete, because each line contains the number of requests that it stands for.
+//! complete, because each line contains the number of requests that it represents.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Waits,
     /// The request exceeds a limit for requests of this kind.
     Crowded,
-    /// The inbox could not decide about the request, and the sender is not the cause.
+    /// The inbox could not verify the request for a reason that the sender did not cause.
     Undecided,
     /// The secrets or keys could not be read.
     Failed,
@@ -56,7 +56,7 @@ struct Seen {
 }
 
 impl LogThrottle {
-    /// Counts a request. Returns the number of requests that its line stands for, or `None` if the
+    /// Counts a request. Returns the number of requests that its line represents, or `None` if the
     /// request gets no line.
     pub(crate) fn permit(&self, kind: Kind, source: &str, now: UnixMillis) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

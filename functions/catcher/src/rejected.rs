@@ -135,7 +135,7 @@ impl Catcher {
                     tracing::warn!(
                         source = source.name,
                         count,
-                        "a request to {} names a document that is not stored, because requests named too many documents in this hour",
+                        "did not record the document that a request to {} names, because requests named too many documents in this hour",
                         source.name
                     );
                 }

@@ -23,7 +23,7 @@ impl Catcher {
             tracing::warn!(
                 source = source.name,
                 error = format!("{error:#}"),
-                "could not read the keys; using the keys that were read before"
+                "could not read the keys; the catcher uses the keys that it read before"
             );
         }
         let first = source.verifier.verify(envelope, &live);

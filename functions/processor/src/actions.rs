@@ -30,6 +30,7 @@ use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
 use shared::sources::{Action, ActionKind, AnswerRules};
+use shared::webhook::context::RequestContext;
 
 use crate::answers::LastAnswer;
 use crate::order::EntityHeaders;
@@ -41,6 +42,8 @@ pub(crate) struct Work<'w> {
     pub(crate) row: &'w Row,
     /// The exact bytes of the event, or the current state of its entity if the source fetches it.
     pub(crate) body: &'w Bytes,
+    /// The request of the event. `None` if it was not kept, or if Mitt fetched the event.
+    pub(crate) request: Option<&'w RequestContext>,
     /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,
     pub(crate) effects: &'w Effects<'w>,
@@ -98,7 +101,9 @@ impl Work<'_> {
             "open-issue" => open_issue::open_issue(self, params).await,
             // When its attempts are used up, the event is a dead letter. An operator can replay it
             // after the code is deployed.
-            _ => Outcome::retry(format!("this processor has no Rust action {code:?}")),
+            _ => Outcome::retry(format!(
+                "this processor has no Rust action {code:?}; deploy a processor with this action, or correct its `name`"
+            )),
         }
     }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bytes::Bytes;
 use futures::future::join_all;
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement};
+use shared::inbox::ledger::{
+    Content, EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement,
+};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
@@ -94,32 +95,34 @@ impl Processor {
             let why = "another event with a body of more than 4 MiB is being processed";
             return Outcome::deferred(why, until).into();
         }
-        let body = match self.read_body(lease).await {
-            Ok(body) => body,
+        let content = match self.read_content(lease).await {
+            Ok(content) => content,
             Err(outcome) => return outcome.into(),
         };
+        let body = &content.body;
         // Mitt itself answers a request to confirm a subscription; no destination receives it.
-        if let Some(url) = source.verifier.confirmation(&body) {
+        if let Some(url) = source.verifier.confirmation(body) {
             let url = source.verifier.trust.fetch_url(&url);
-            return self.confirm(&url, lease, &body, until).await;
+            return self.confirm(&url, lease, body, until).await;
         }
-        let given = match self.take_turn(source, lease, &body, turn).await {
+        let given = match self.take_turn(source, lease, &content, turn).await {
             Ok(given) => given,
             Err(outcome) => return outcome.into(),
         };
         let actions = source
             .actions
             .iter()
-            .map(|action| Box::pin(self.run_action(action, lease, &body, &given, until)));
+            .map(|action| Box::pin(self.run_action(action, lease, &content, &given, until)));
         combined(join_all(actions).await, lease, turn)
     }
 
-    /// Reads the body of an event, or returns the outcome of an attempt without it.
-    async fn read_body(&self, lease: &Lease) -> Result<Bytes, Outcome> {
+    /// Reads the body of an event and its request, or returns the outcome of an attempt without
+    /// them.
+    async fn read_content(&self, lease: &Lease) -> Result<Content, Outcome> {
         let ledger = &self.services.inbox.ledger;
-        let body = ledger.leased_body(lease).await;
-        match body.context("read the body") {
-            Ok(Ok(body)) => Ok(body.0),
+        let content = ledger.leased_content(lease).await;
+        match content.context("read the body") {
+            Ok(Ok(content)) => Ok(content),
             Ok(Err(MissingBody::Gone)) => Err(Outcome::permanent("the body no longer exists")),
             Ok(Err(MissingBody::Damaged)) => {
                 let error = "the stored body differs from the received body";

@@ -10,10 +10,10 @@ use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{CallResult, Pass, refuses};
 use shared::delivery::effects::Effects;
 use shared::delivery::rates::Turn;
-use shared::inbox::ledger::{Lease, Row};
+use shared::inbox::ledger::{Content, Lease, Row};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::QueueName;
-use shared::sources::{Action, AnswerRules, Destination, Rate};
+use shared::sources::{Action, AnswerRules, Destination, Facts, Rate};
 
 use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
@@ -45,11 +45,11 @@ impl Processor {
         &self,
         action: &Action,
         lease: &Lease,
-        body: &Bytes,
+        content: &Content,
         given: &ActionInput,
         until: UnixMillis,
     ) -> ActionsResult {
-        if !action.filter.matches(&lease.row.kind, body) {
+        if !action.filter.matches(facts(&lease.row, content)) {
             return Outcome::Done.into();
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
@@ -58,6 +58,7 @@ impl Processor {
         }
         let health = DestinationHealth::default();
         let work = Work {
+            request: content.request.as_ref().map(|kept| &kept.context),
             entity: given.entity.as_ref(),
             ..self.work_on(
                 given.row.as_ref().unwrap_or(&lease.row),
@@ -123,7 +124,10 @@ impl Processor {
         let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
             let later = now + STRAINED.mul_f64(1.0 + jitter());
-            return Outcome::deferred(format!("{name} is failing, and older events wait"), later);
+            return Outcome::deferred(
+                format!("{name} is failing, so its older events wait"),
+                later,
+            );
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
@@ -236,6 +240,7 @@ impl Processor {
         Work {
             row,
             body,
+            request: None,
             entity: None,
             effects,
             outbound: &self.outbound,
@@ -245,6 +250,17 @@ impl Processor {
             health,
             rules,
         }
+    }
+}
+
+/// What the filters of the actions test.
+pub(crate) fn facts<'e>(row: &'e Row, content: &'e Content) -> Facts<'e> {
+    Facts {
+        kind: &row.kind,
+        body: &content.body,
+        account: row.account.as_ref().map(|account| account.value.as_str()),
+        request: content.request.as_ref().map(|kept| &kept.context),
+        headers: &row.headers,
     }
 }
 

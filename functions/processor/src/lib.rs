@@ -5,9 +5,14 @@
 //! little time was left to begin. Otherwise it acknowledges the message, whatever the state of the
 //! row: done, leased, not due or dead letter.
 //!
-//! A message takes six steps: [`Processor::process_batch`] takes a batch, `process_message` reads a
-//! message, `process_event` claims its event, `run_actions` reads the body and waits for the turn
-//! of the event, `run_action` calls a destination, and `work` settles the attempt.
+//! A message takes six steps:
+//!
+//! 1. [`Processor::process_batch`] takes a batch.
+//! 2. `process_message` reads a message.
+//! 3. `process_event` claims the event of the message.
+//! 4. `run_actions` reads the body and waits for the turn of the event.
+//! 5. `run_action` calls a destination.
+//! 6. `work` settles the attempt.
 
 mod actions;
 mod answers;

@@ -15,7 +15,8 @@ use crate::{Permit, Processor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageOutcome {
     Acknowledge,
-    /// The lease of the event's last worker has expired, and this worker did not take it over.
+    /// The lease of the event's last worker has expired, and this worker did not take over the
+    /// event.
     Abandoned,
 }
 
@@ -57,18 +58,18 @@ impl Processor {
         let Some(source) = self.services.config.source(work_message.key.source()) else {
             // The row stays open, and the sweep sends its message again. The processor processes
             // the event once the source is configured again.
-            tracing::error!(event.key = %work_message.key, "source {} is not configured", work_message.key.source());
+            tracing::error!(event.key = %work_message.key, "source {} is not configured; the event waits until the source is configured again", work_message.key.source());
             return Ok((MessageOutcome::Acknowledge, None));
         };
         if self.pauses.is_paused(&source.name, (self.clock)()).await? {
             // The row does not change. The sweep checks it again until an operator resumes the
             // source.
-            tracing::debug!(event.key = %work_message.key, "{} is paused", source.name);
+            tracing::debug!(event.key = %work_message.key, "source {} is paused", source.name);
             return Ok((MessageOutcome::Acknowledge, None));
         }
         let now = (self.clock)();
         if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
-            bail!("not enough time is left in this invocation to begin");
+            bail!("not enough time is left in this invocation to process the event");
         }
         let attempts = source.backoff.attempts;
         match self
@@ -103,7 +104,7 @@ impl Processor {
                 Ok((MessageOutcome::Acknowledge, None))
             }
             other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
-                tracing::debug!(event.key = %work_message.key, claim = ?other, "nothing to do for {}", work_message.key);
+                tracing::debug!(event.key = %work_message.key, claim = ?other, "event {} needs no attempt now", work_message.key);
                 Ok((MessageOutcome::Acknowledge, None))
             }
         }

@@ -16,7 +16,7 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::transition::order::WAITS;
 use shared::inbox::ledger::{
-    EntityLock, ExpiredLease, Lease, OrderEntry, Row, Settled, Settlement, VersionCheck,
+    Content, EntityLock, ExpiredLease, Lease, OrderEntry, Row, Settled, Settlement, VersionCheck,
 };
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
@@ -24,6 +24,7 @@ use shared::sources::Source;
 use shared::sources::ordering::{Entity, Mode, Order, Place, Version};
 use shared::webhook::event::EventKey;
 
+use crate::destination::facts;
 use crate::{Permit, Processor};
 
 /// The waits of a worker before each attempt to get the lock. Most events are processed in less
@@ -111,14 +112,15 @@ impl Processor {
         &self,
         source: &Source,
         lease: &Lease,
-        body: &Bytes,
+        content: &Content,
         turn: &mut Turn,
     ) -> Result<ActionInput, Outcome> {
+        let body = &content.body;
         // A request to confirm a subscription is not about an entity.
         let is_event = source.verifier.confirmation(body).is_none();
         // An event that no action receives must not make other events stale.
         let mut actions = source.actions.iter();
-        let concerns = actions.any(|action| action.filter.matches(&lease.row.kind, body));
+        let concerns = actions.any(|action| action.filter.matches(facts(&lease.row, content)));
         let ordered = source.order.as_ref();
         let Some(order) = ordered.filter(|_| is_event && concerns) else {
             return Ok(ActionInput::event(body, None));
@@ -241,7 +243,7 @@ impl Processor {
                     tracing::info!(
                         event.key = %work_message.key,
                         error = format!("{error:#}"),
-                        "did not process event {} in order; its own message will",
+                        "could not process event {} directly after the previous event; its own message starts it later",
                         work_message.key
                     );
                     None
@@ -288,7 +290,7 @@ impl Processor {
             Err(error) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "could not release the turn of an event; it expires"
+                    "could not release the entity lock of an event; the lock expires"
                 );
                 None
             }

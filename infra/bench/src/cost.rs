@@ -76,7 +76,7 @@ impl Options {
                     let value = value()?;
                     let events = value.parse::<u32>().ok().filter(|events| *events > 0);
                     options.events = events
-                        .with_context(|| format!("--events {value:?}: not a number above 0"))?;
+                        .with_context(|| format!("--events {value:?} is not a number above 0"))?;
                 }
                 "--parameter" => {
                     let value = value()?;
@@ -127,7 +127,7 @@ async fn measured(options: &Options) -> Outcome {
     let mut cases = Vec::new();
     for case in cases_of(options.events, &deployed)? {
         let counted = measure::count(&inputs, &case).await;
-        let counted = counted.with_context(|| format!("the case {:?}", case.name))?;
+        let counted = counted.with_context(|| format!("measure the case {:?}", case.name))?;
         let bill = |door| events::bill(&counted, door, &deployed, &prices);
         let [api, url, cloudfront] = Door::ALL.map(bill);
         let bills = [api?, url?, cloudfront?];

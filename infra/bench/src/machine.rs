@@ -13,7 +13,7 @@ use anyhow::Context as _;
 pub(crate) fn cpu(process: u32) -> anyhow::Result<Duration> {
     let tasks = format!("/proc/{process}/task");
     let tasks = fs::read_dir(&tasks).with_context(|| {
-        format!("read {tasks}: processor time is counted on Linux, while the process is there")
+        format!("read {tasks}: the measurement needs Linux and a running process")
     })?;
     let mut sum = Duration::ZERO;
     for task in tasks {

@@ -26,7 +26,7 @@ async fn main() -> anyhow::Result<()> {
             .invoke(function, &json!({}))
             .await?
             .json()
-            .context("the first invocation")?;
+            .context("invoke the function for the first time")?;
         ids.extend(stack.function_processes(function)?);
     }
     let mut out = std::io::stdout();

@@ -101,7 +101,8 @@ impl Options {
     }
 }
 
-/// A running stack. Dropping it ends everything at once, and [`Stack::stop`] ends it in order.
+/// A running stack. A drop kills all processes immediately. [`Stack::stop`] also waits until the
+/// processes have exited.
 pub struct Stack {
     options: Options,
     template: Template,
@@ -223,7 +224,9 @@ impl Stack {
     /// Returns the SSM path of a function's secrets.
     pub fn secrets_path(&self, function: &str) -> anyhow::Result<&str> {
         let path = self.environment(function)?.get("MITT_SECRETS_PATH");
-        Ok(path.with_context(|| format!("{function} has no MITT_SECRETS_PATH"))?)
+        Ok(path.with_context(|| {
+            format!("the function {function} has no variable MITT_SECRETS_PATH")
+        })?)
     }
 
     /// Runs a function once: `stack.invoke("BackupSync", &json!({"task": "sweep"}))`.
@@ -273,7 +276,7 @@ impl Stack {
         self.emulators.folder()
     }
 
-    /// Ends everything and waits until the processes have exited.
+    /// Stops the stack, and waits until the processes have exited.
     pub async fn stop(self) {
         self.front.close();
         self.invoke.close();

@@ -19,8 +19,8 @@ use shared::webhook::event::EventKey;
 use crate::{programs, rights, root, template};
 pub use sender::{Answer, Headers, headers, hex, http, mac, with};
 
-/// The test secret with which the files in `infra/events` are signed. In base64, it is also a valid
-/// Standard Webhooks key.
+/// The test secret with which the files in `infra/events` are signed. The value is valid
+/// base64, so it is also a valid Standard Webhooks key.
 pub const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
 
 /// The secret of GitHub's published example.
@@ -102,7 +102,10 @@ impl Inbox {
     }
 
     pub fn must_not_log(&self, text: &str) {
-        assert!(text.len() >= 8, "{text:?} may stand there by chance");
+        assert!(
+            text.len() >= 8,
+            "{text:?} is too short: a log can contain it by chance"
+        );
         self.canaries.lock().unwrap().insert(text.to_owned());
     }
 

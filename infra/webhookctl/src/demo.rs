@@ -1,7 +1,7 @@
 //! The demo: sends webhooks with different outcomes to a running deployment, and follows them.
 //!
-//! The demo reads each result from the ledger and from the requests that the downstream received,
-//! and does not assume it from the request that was sent. The journey test asserts on the same
+//! The demo reads each result from the ledger and from the requests that the downstream received.
+//! It does not assume that a request had its expected result. The journey test asserts on the same
 //! results.
 
 mod cases;
@@ -189,7 +189,7 @@ impl StandIns {
         let sources = sources
             .replace("{downstream}", &downstream_url)
             .replace("{provider}", &provider_url);
-        Config::parse(&sources).context("the sources of the demo")?;
+        Config::parse(&sources).context("parse the sources of the demo")?;
         Ok(Self {
             downstream,
             provider,

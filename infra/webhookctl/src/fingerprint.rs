@@ -1,8 +1,9 @@
 //! Groups errors of the same kind.
 //!
 //! Two thousand failures often have only three causes. The CLI computes the fingerprint from the
-//! error text in the row, and does not store it: no index could use it, it would increase the size
-//! of each failed row, and after a change of the algorithm, old rows would be in separate groups.
+//! error text in the row. It does not store the fingerprint, because no index could use it, and
+//! because it would increase the size of each failed row. Also, after a change of the algorithm,
+//! old rows would be in separate groups.
 
 mod template;
 

@@ -7,6 +7,7 @@ mod document;
 mod lines;
 pub(crate) mod next_action;
 mod of_row;
+mod request;
 mod row;
 mod view;
 
@@ -16,7 +17,9 @@ pub(crate) use document::{SCHEMA, document};
 pub(crate) use lines::{full, later, seven_lines, with_timeline};
 pub(crate) use of_row::is_superseded;
 pub(crate) use of_row::view;
-pub(crate) use row::{EventRow, columns};
+pub(crate) use row::{EventRow, account, columns};
 #[cfg(test)]
 pub(crate) use view::tests;
-pub(crate) use view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};
+pub(crate) use view::{
+    Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, as_word,
+};

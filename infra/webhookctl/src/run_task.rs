@@ -74,8 +74,8 @@ fn reach(inbox: &Deployment, global: &Global, at: &FunctionAt) -> anyhow::Result
             "backup_sync.no_function",
             "the name of the backup-sync function is missing",
         )
-        .note("it is the output BackupSyncFunction of the stack")
-        .tip("pass --function NAME, set MITT_BACKUP_SYNC_FUNCTION, or use a context that names it")
+        .note("the name is the output BackupSyncFunction of the stack")
+        .tip("pass --function NAME, set MITT_BACKUP_SYNC_FUNCTION, or use a context that names the function")
         .into());
     };
     if inbox.local.is_some() {

@@ -114,7 +114,7 @@ pub(crate) fn draft(
 ) -> anyhow::Result<Draft> {
     let scheme = preset
         .scheme(variant)
-        .with_context(|| format!("no variant {variant:?}"))?;
+        .with_context(|| format!("the preset has no variant {variant:?}"))?;
     if let Some(id) = id {
         check_id(preset, scheme, id)?;
     }

@@ -24,7 +24,7 @@ use crate::output::CliError;
 use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 
-pub(crate) use body::no_bucket;
+pub(crate) use body::{has_headers, no_bucket};
 pub(crate) use find::newest;
 pub(crate) use ids::find as find_one;
 pub(crate) use position::Position;
@@ -45,6 +45,9 @@ pub(crate) struct Selection {
     attempts: Option<u32>,
     ids: Vec<String>,
     fields: Vec<Field>,
+    accounts: Vec<String>,
+    /// Headers of the request, in lower case, and the values that they must have.
+    headers: Vec<(String, String)>,
     /// Whether reads are unlimited.
     thorough: bool,
     now: i64,
@@ -95,6 +98,8 @@ impl Selection {
             attempts: args.attempts,
             ids: ids(&received.id)?,
             fields: fields.collect::<Result<_, _>>()?,
+            accounts: args.account.clone(),
+            headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
             thorough: false,
             now,
         })
@@ -147,6 +152,7 @@ impl Selection {
             || self.error.is_some()
             || !self.via.is_empty()
             || self.attempts.is_some()
+            || !self.accounts.is_empty()
     }
 
     /// Returns whether a row matches all conditions except those on the body.
@@ -157,6 +163,7 @@ impl Selection {
             || !self.has_kind(&row.kind)
             || !self.via.is_empty() && !self.via.contains(&row.via)
             || self.attempts.is_some_and(|least| row.attempts < least)
+            || !has_account(&self.accounts, row)
         {
             return false;
         }
@@ -167,6 +174,21 @@ impl Selection {
                     || row.reason.as_deref() == Some(error)
             })
     }
+}
+
+/// Returns whether the event belongs to one of these accounts. An empty list has every event.
+pub(crate) fn has_account(accounts: &[String], row: &Row) -> bool {
+    let account = row.account.as_ref();
+    accounts.is_empty() || account.is_some_and(|account| accounts.contains(&account.value))
+}
+
+/// A condition on a header of the request: its name in lower case, and its value.
+pub(crate) fn header(wanted: &Assignment) -> Result<(String, String), CliError> {
+    if wanted.path.is_empty() || wanted.add {
+        let error = CliError::usage("usage.header_value", "invalid header, expected NAME=VALUE");
+        return Err(error.tip("write --header NAME=VALUE, such as x-shopify-topic=orders/create"));
+    }
+    Ok((wanted.path.to_ascii_lowercase(), wanted.value.clone()))
 }
 
 /// A condition on the body.
@@ -222,12 +244,11 @@ fn no_source(inbox: &Deployment, name: &str) -> CliError {
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let ids = named(asked)?;
     if ids.is_empty() && !asked.is_empty() {
-        return Err(CliError::usage(
-            "usage.id",
-            "no id given, neither as an argument nor on stdin",
-        )
-        .tip("webhookctl inbox list -o ids prints ids for `--id -`")
-        .into());
+        return Err(
+            CliError::usage("usage.id", "no id is given as an argument or on stdin")
+                .tip("webhookctl inbox list -o ids prints ids for `--id -`")
+                .into(),
+        );
     }
     Ok(ids)
 }

@@ -1,11 +1,12 @@
-//! The circuit breaker stops calls to a destination that is down. The events of the destination
-//! keep their attempts.
+//! The circuit breaker stops calls to a destination that is down, so that failed calls do not use
+//! up the attempts of its events.
 //!
 //! Each process counts the results of its calls to a destination. If calls fail because of the
 //! destination, and not because of one event, the breaker *opens* for all processes. Its state is
-//! an item in the table. While the breaker is open, events are deferred, which does not count as an
-//! attempt. After the open time, one call goes through as a *probe*. If the probe succeeds, the
-//! breaker closes. Otherwise, the breaker opens for a longer time.
+//! an item in the table. While the breaker is open, the processor defers the events of the
+//! destination. A deferral does not count as an attempt. After the open time, the processor makes
+//! one call as a *probe*. If the probe succeeds, the breaker closes. Otherwise, the breaker opens
+//! for a longer time.
 //!
 //! A destination that refuses requests may be right: one event can be wrong. Only if it refuses ten
 //! different events in a row, the breaker opens, and one call a minute probes the destination.
@@ -52,7 +53,7 @@ pub struct Breakers {
     process: String,
     writes: AtomicU64,
     known: Mutex<HashMap<String, Known>>,
-    /// A reader holds this lock while it reads the table, so that a concurrent caller waits for the
+    /// A task holds this lock while it reads the table, so that a concurrent caller waits for the
     /// result.
     reading: futures::lock::Mutex<()>,
 }
@@ -84,7 +85,7 @@ pub enum Pass {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Probe(BreakerState);
 
-/// The information that a call gives about the health of a destination.
+/// The result of a call, from which the breaker determines the health of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
     /// The destination responded, even if it rejected the request.
@@ -113,14 +114,14 @@ impl Breakers {
         }
     }
 
-    /// The breakers in the table of a ledger.
+    /// Returns the breakers that are stored in the table of a ledger.
     pub fn beside(ledger: &Ledger) -> Self {
         let table = ledger.table();
         Self::new(table.client().clone(), table.name())
     }
 
-    /// Whether a destination may be called. Reads the table at most once in five seconds. Writes to
-    /// the table only before a probe.
+    /// Returns whether a destination may be called. Reads the table at most once in five seconds.
+    /// Writes to the table only before a probe.
     pub async fn pass(&self, destination: &str, now: UnixMillis) -> Pass {
         if self.position(destination, now).await != Position::Probing {
             return self.standing(destination).pass(now);
@@ -147,8 +148,8 @@ impl Breakers {
         Ok(self.read(destination).await?.position(now))
     }
 
-    /// The position of a breaker. A process reads it at most once in five seconds. If a read fails,
-    /// the process uses the last position.
+    /// Returns the position of a breaker. A process reads the position at most once in five
+    /// seconds. If a read fails, the process uses the last position.
     pub async fn position(&self, destination: &str, now: UnixMillis) -> Position {
         let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
@@ -166,7 +167,7 @@ impl Breakers {
         self.standing(destination).position(now)
     }
 
-    /// Whether many calls of this process fail, so that old events should wait.
+    /// Returns whether many calls of this process fail, so that old events should wait.
     pub fn is_strained(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| known.health.is_strained(now))
     }
@@ -188,18 +189,26 @@ impl Breakers {
                     destination,
                     breaker = "open",
                     status,
-                    "{destination} is still down: {why}"
+                    "the probe of {destination} failed: {why}; its circuit breaker stays open"
                 );
                 let next = mine.opened_by_refusals(status, now, jitter);
                 (mine, next)
             }
             (Pass::Probe(Probe(mine)), CallResult::Success | CallResult::Refused { .. }) => {
-                tracing::info!(destination, breaker = "closed", "{destination} is up again");
+                tracing::info!(
+                    destination,
+                    breaker = "closed",
+                    "the probe of {destination} succeeded; its circuit breaker is closed"
+                );
                 let next = mine.closed(now);
                 (mine, next)
             }
             (Pass::Probe(Probe(mine)), CallResult::Failure) => {
-                tracing::warn!(destination, breaker = "open", "{destination} is still down");
+                tracing::warn!(
+                    destination,
+                    breaker = "open",
+                    "the probe of {destination} failed; its circuit breaker stays open"
+                );
                 let next = mine.opened(now, jitter);
                 (mine, next)
             }
@@ -214,8 +223,8 @@ impl Breakers {
         }
     }
 
-    /// Counts the result of a call that was no probe. If the destination counts as down now, returns
-    /// the state that was seen and the next state.
+    /// Counts the result of a call that was no probe. If the breaker has to open, returns the state
+    /// that this process saw and the next state.
     fn counted(
         &self,
         destination: &str,
@@ -230,7 +239,7 @@ impl Breakers {
             };
             (trips, known.standing.clone())
         });
-        // Calls in flight when the breaker opened add no information.
+        // Calls that were in flight when the breaker opened give no new information.
         if !trips || seen.position(now) != Position::Closed {
             return None;
         }
@@ -240,21 +249,23 @@ impl Breakers {
                 destination,
                 breaker = "open",
                 status,
-                "{destination} is down: {why}; its events are deferred"
+                "{destination} is down: {why}; its circuit breaker is open, and its events are deferred"
             );
             seen.opened_by_refusals(status, now, jitter)
         } else {
             tracing::error!(
                 destination,
                 breaker = "open",
-                "{destination} is down: its events are deferred"
+                "{destination} is down; its circuit breaker is open, and its events are deferred"
             );
             seen.opened(now, jitter)
         };
         Some((seen, next))
     }
 
-    /// Records the read before it is made, so that a failing table is not read more often.
+    /// Returns whether the cached item is too old. If so, records the current time as the time of
+    /// the last read. The caller reads the table after that, so a process does not read a failing
+    /// table more often.
     fn is_to_be_read(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| {
             let old = known.read_at.is_none_or(|at| now.since(at) >= REREAD);
@@ -330,7 +341,7 @@ fn trouble(destination: &str, error: &anyhow::Error) {
     tracing::warn!(
         destination,
         error = format!("{error:#}"),
-        "cannot read or write the circuit breaker of {destination}; using the cached state"
+        "could not read or write the circuit breaker of {destination}; this process uses the cached state"
     );
 }
 

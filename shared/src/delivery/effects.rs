@@ -120,7 +120,7 @@ impl<'l> Effects<'l> {
                 }
                 Asked::DidNot if self.is_spent(name) => {
                     let error = format!(
-                        "{name} failed, and its idempotency key only returns that failure again"
+                        "effect {name} failed, and the destination returns the stored failure for each call with the same idempotency key"
                     );
                     self.note(name, EffectState::Refused, keys, &error);
                     return Outcome::permanent(error);
@@ -147,7 +147,7 @@ impl<'l> Effects<'l> {
             return outcome;
         }
         // If the attempt ends before the call, for example after a lost response or a timeout, this
-        // state replaces the uncertain intent. An older uncertain state stays.
+        // state replaces the uncertain intent. The call does not change an older uncertain state.
         if !self.is_in_doubt(name) {
             self.note(name, EffectState::Not, keys, "");
         }
@@ -171,22 +171,22 @@ impl<'l> Effects<'l> {
         self.run(name, IdempotencySupport::Honoured, call).await
     }
 
-    /// The changed effects. The caller writes them when it settles the attempt.
+    /// Returns the changed effects. The caller writes them when it settles the attempt.
     pub fn into_changed(self) -> Vec<(String, EffectRow)> {
         self.changed
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all effects of this attempt with an unknown result went to destinations that honour
-    /// keys.
+    /// Returns `true` if each effect of this attempt with an unknown result has a destination that
+    /// honours keys.
     pub fn all_keyed(&self) -> bool {
         self.changed()
             .iter()
             .all(|(_, effect)| effect.keyed || effect.state != EffectState::Unknown)
     }
 
-    /// Whether an effect needs no further call in this run.
+    /// Returns whether an effect is complete in this run, so that no further call is needed.
     pub fn is_settled(&self, name: &str) -> bool {
         self.before(name).is_some_and(|before| match before.state {
             EffectState::Done => true,
@@ -195,13 +195,13 @@ impl<'l> Effects<'l> {
         })
     }
 
-    /// Whether an earlier attempt may have applied the effect.
+    /// Returns whether an earlier attempt may have applied the effect.
     fn is_in_doubt(&self, name: &str) -> bool {
         let before = self.before(name).map(|effect| effect.state);
         matches!(before, Some(EffectState::Intent | EffectState::Unknown))
     }
 
-    /// Whether the destination is known to have stored a failure under the key.
+    /// Returns whether the destination is known to have stored a failure under the key.
     fn is_spent(&self, name: &str) -> bool {
         self.before(name)
             .is_some_and(|before| before.state == EffectState::Unknown && !before.keyed)
@@ -211,7 +211,7 @@ impl<'l> Effects<'l> {
         self.lease.row.effects.get(name)
     }
 
-    /// The outcome that follows from the ledger alone. `None` if a call is needed.
+    /// Returns the outcome if the ledger alone determines it, or `None` if a call is needed.
     fn known(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         let before = self.before(name)?;
         let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
@@ -221,11 +221,11 @@ impl<'l> Effects<'l> {
                 Some(Outcome::permanent(before.note.clone()))
             }
             IdempotencySupport::Ignored if in_doubt => Some(Outcome::unknown(format!(
-                "{name} may have happened in an earlier attempt, and the destination takes no idempotency key"
+                "effect {name} may have happened in an earlier attempt, and the destination ignores idempotency keys"
             ))),
             IdempotencySupport::HonouredWithFailures if self.is_spent(name) => {
                 Some(Outcome::unknown(format!(
-                    "{name} failed in an earlier attempt, and its idempotency key only returns that failure again"
+                    "effect {name} failed in an earlier attempt, and the destination returns the stored failure for each call with the same idempotency key"
                 )))
             }
             _ => None,
@@ -269,9 +269,9 @@ impl<'l> Effects<'l> {
         }
     }
 
-    /// Returns a retry if the lease has expired or is about to expire. A suspended worker can
-    /// resume after its lease has expired, and must then leave the call to the next worker. The
-    /// effect has not happened, even if its intent was written.
+    /// Returns a retry if the lease has expired or is about to expire. A worker can be suspended,
+    /// and resume after its lease has expired. The worker must then leave the call to the next
+    /// worker. The effect has not happened, even if its intent was written.
     fn held_back(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         if self.lease.holds((self.clock)()) {
             return None;
@@ -320,7 +320,7 @@ impl<'l> Effects<'l> {
     }
 }
 
-/// The outcome of a call that may have had its effect.
+/// Returns the outcome of a call whose effect may have happened.
 fn uncertain(keys: IdempotencySupport, error: String, after: Option<Duration>) -> Outcome {
     match keys {
         IdempotencySupport::Honoured | IdempotencySupport::HonouredWithFailures => {
@@ -330,8 +330,8 @@ fn uncertain(keys: IdempotencySupport, error: String, after: Option<Duration>) -
     }
 }
 
-/// The idempotency key of an effect. It is the same in every attempt and every replay, unless a
-/// replay asks for a new effect, which starts a new generation.
+/// Returns the idempotency key of an effect. The key is the same in every attempt and every replay.
+/// Only a replay that requests a new effect changes the key, because it starts a new generation.
 pub fn idempotency_key(key: &EventKey, effect: &str, generation: u64) -> String {
     let mut hash = Sha256::new();
     for part in [key.source(), key.id(), effect, &generation.to_string()] {

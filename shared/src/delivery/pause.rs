@@ -6,8 +6,8 @@
 //! rows are scheduled for the next sweep.
 //!
 //! If the pause flag cannot be read, the processor uses a cached value that is up to one minute
-//! old. Without such a value, it retries the message. This delays no other work: the claim needs
-//! the same table, so it would fail too.
+//! old. Without a cached value, the processor retries the message. The retry delays no other work,
+//! because a claim needs the same table and would also fail.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +47,7 @@ pub struct Pauses {
 struct Known {
     paused: bool,
     read_at: UnixMillis,
-    /// The time of the last read, including failed reads. So a slow table does not delay every
+    /// The time of the last read. Failed reads count too, so that a slow table does not delay every
     /// event.
     asked_at: UnixMillis,
 }
@@ -60,8 +60,8 @@ impl Pauses {
         }
     }
 
-    /// Whether a source is paused. Reads the flag at most once in five seconds. After an error, it
-    /// is unknown whether the source is paused, and no event of the source may start.
+    /// Returns whether a source is paused. Reads the flag at most once in five seconds. After an
+    /// error, the caller must not start an event of the source, because the source may be paused.
     pub async fn is_paused(&self, source: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let known = self.known(source);
         if let Some(known) = known.filter(|known| known.holds(now)) {
@@ -78,7 +78,7 @@ impl Pauses {
                     tracing::warn!(
                         source,
                         error = format!("{error:#}"),
-                        "cannot read whether {source} is paused; using the cached value"
+                        "could not read whether {source} is paused; this process uses the cached value"
                     );
                     self.remember(source, known.paused, known.read_at, now);
                     Ok(known.paused)

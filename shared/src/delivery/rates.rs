@@ -2,7 +2,8 @@
 //!
 //! Each call takes a ticket of the current window. If the number of the ticket is at most the rate,
 //! the call may start now. A higher number determines a later window, in which the event takes a
-//! new ticket. So waiting events form a line, and do not return at the same time.
+//! new ticket. So the waiting events are spread over the later windows, and do not return at the
+//! same time.
 //!
 //! | pk | sk | |
 //! |---|---|---|
@@ -68,31 +69,38 @@ impl Rates {
             ""
         };
         let ttl = item::n((now + rate.window + KEEP).secs());
-        let mut change = Change::new("count a call", condition, "SET #ttl = :ttl ADD n :one")
-            .named("#ttl", "ttl")
-            .with(":one", item::n(1))
-            .with(":ttl", ttl);
+        let mut change = Change::new(
+            "count a call to a destination",
+            condition,
+            "SET #ttl = :ttl ADD n :one",
+        )
+        .named("#ttl", "ttl")
+        .with(":one", item::n(1))
+        .with(":ttl", ttl);
         if old {
             change = change.with(":half", item::n(rate.half().calls));
         }
         let sk = format!("RATE#{destination}#{window}");
         let count = self.table.update(("SYS", &sk), change, Returns::Updated);
         let answer = tokio::time::timeout(PATIENCE, count).await;
-        let Write::Applied(counted) = answer.context("count a call: the update timed out")?? else {
+        let Write::Applied(counted) =
+            answer.context("count a call to a destination: the update timed out")??
+        else {
             return Ok(turn(rate, window, rate.calls + 1, jitter));
         };
         let counted = counted.unwrap_or_default();
-        let ticket = item::number(&counted, "n").context("count a call: the counter is missing")?;
+        let ticket = item::number(&counted, "n")
+            .context("count a call to a destination: the response contains no count")?;
         Ok(turn(rate, window, ticket, jitter))
     }
 }
 
-/// The number of the window that contains a time.
+/// Returns the number of the window that contains a time.
 fn window(rate: Rate, now: UnixMillis) -> i64 {
     now.0.div_euclid(millis(rate))
 }
 
-/// The time when the call with this ticket may start. Tickets are counted from 1.
+/// Returns the time when the call with this ticket may start. Tickets are counted from 1.
 fn turn(rate: Rate, window: i64, ticket: u32, jitter: f64) -> Turn {
     let behind = ticket.saturating_sub(1) / rate.calls;
     if behind == 0 {

@@ -136,7 +136,7 @@ impl Inbox {
                 Ok(Err(error)) => format!("{error:#}"),
                 Err(_) => "the call timed out".to_owned(),
             };
-            tracing::warn!(event.key = %work_message.key, error = failure, "could not send a message for event {}; the sweep sends it", work_message.key);
+            tracing::warn!(event.key = %work_message.key, error = failure, "could not send a message for event {}; the sweep will send the message", work_message.key);
         };
         stream::iter(work_messages)
             .map(|work_message| Box::pin(send(work_message)))

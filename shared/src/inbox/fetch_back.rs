@@ -1,11 +1,11 @@
 //! Objects that unsigned notices name. This module records them until backup-sync fetches them from
 //! the provider's API.
 //!
-//! Some providers send only the id of an object, without a signature, so any sender can send such a
-//! notice. The catcher therefore stores only the id, and responds with 503. backup-sync fetches the
-//! object, and creates the event from the response. After that, the object is known to exist. For a
-//! known object, the catcher acknowledges a notice as soon as the request to fetch the object is
-//! stored.
+//! Some providers send notices that contain only the id of an object and have no signature. So any
+//! sender can send a notice. The catcher therefore stores only the id, and responds with 503.
+//! backup-sync fetches the object, and creates the event from the response. After that, the object
+//! is known to exist. For a known object, the catcher acknowledges a notice as soon as the request
+//! to fetch the object is stored.
 //!
 //! The number of unknown objects is limited. Each of the [`GROUPS`] groups of networks can have
 //! [`PER_GROUP`] unknown objects. So one sender cannot use the whole limit.
@@ -38,8 +38,8 @@ pub const PER_GROUP: u32 = 64;
 /// How long an object counts as known after it was fetched.
 const KNOWN: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// A read of the objects that wait for a fetch stops after this number of objects. The number of
-/// waiting known objects has no other limit than the number of changed objects.
+/// A read of the objects that wait for a fetch stops after this number of objects. No other limit
+/// applies to known objects, because each known object can change and wait for a fetch.
 const MOST_READ: usize = 4_000;
 
 const READ: &str = "read the state of an object";
@@ -65,7 +65,8 @@ pub enum Noticed {
     Full,
 }
 
-/// The event for a fetched state. The connection to the provider proves the origin of the event.
+/// Returns the event for a fetched state. The connection to the provider proves the origin of the
+/// event.
 pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: UnixMillis) -> Event {
     let preset = &source.verifier.preset;
     let fetched = Event::fetched(Fetched {
@@ -87,6 +88,7 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
     // about one state do not conflict.
     Event {
         content: state.content,
+        account: preset.account_of_fetched(&fetched.body),
         ..fetched
     }
 }
@@ -128,11 +130,11 @@ impl FetchBack {
             }
         }
         anyhow::bail!(
-            "could not store a notice of {source}, because other processes changed its item each time"
+            "could not store a notice of {source}, because other processes changed the item of the object during each try"
         )
     }
 
-    /// The objects of a source that wait for a fetch.
+    /// Returns the objects of a source that wait for a fetch.
     pub async fn waits(&self, source: &str) -> anyhow::Result<Vec<Wait>> {
         let mut waits = Vec::new();
         let mut from = None;

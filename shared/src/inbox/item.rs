@@ -42,8 +42,8 @@ pub(crate) fn bytes<'i>(item: &'i Item, name: &str) -> Option<&'i [u8]> {
     item.get(name)?.as_b().ok().map(AsRef::as_ref)
 }
 
-/// The approximate size of an item in bytes, as DynamoDB counts it. The size includes the names and
-/// the values of the attributes.
+/// Returns the approximate size of an item in bytes, as DynamoDB counts it. The size includes the
+/// names and the values of the attributes.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 pub(crate) fn size(item: &Item) -> usize {
     item.iter()

@@ -106,8 +106,9 @@ impl Keyring {
         Ok(true)
     }
 
-    /// Whether the last read is older than `age`. If so, the current time is recorded as the last
-    /// read. It is recorded before the read, so that a failing table is not read more often.
+    /// Returns whether the last read is older than `age`. If so, records the current time as the
+    /// time of the last read. The caller reads the table after that, so a process does not read a
+    /// failing table more often.
     fn is_older_than(&self, age: Duration, source: &str, now: UnixMillis) -> bool {
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
         let old = read_at
@@ -147,18 +148,18 @@ impl Keyring {
 }
 
 impl Fetched {
-    /// The name and the text of each document.
+    /// Returns the name and the text of each document.
     pub fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
         let documents = self.documents.iter();
         documents.map(|(url, document)| (url.as_str(), document.text.as_str()))
     }
 
-    /// The time when a document was fetched.
+    /// Returns the time when a document was fetched.
     pub fn fetched_at(&self, wanted: &Wanted) -> Option<UnixMillis> {
         Some(self.documents.get(wanted.name().as_ref())?.at)
     }
 
-    /// The number of failed fetches of a document, and the time of the last one.
+    /// Returns the number of failed fetches of a document, and the time of the last one.
     pub fn failed(&self, wanted: &Wanted) -> Option<(u32, UnixMillis)> {
         let failure = self.failures.get(wanted.name().as_ref())?;
         Some((failure.tries, failure.at))

@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | answer of a destination | same | `A#{effect}#{run}#{attempt}`, see `delivery/answers.rs` |
-//! | body | same | `B#{first 16 hex digits of its hash}` |
+//! | body, and the request of its delivery (`rq`) | same | `B#{first 16 hex digits of its hash}` |
 //! | marker of a content or signature that an event has used | `E#{source}#~{hash}` | `S` |
 //! | copies and counts of quarantined events | `Q#{source}#…` | see `conflict.rs` |
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
@@ -51,6 +51,7 @@ pub(crate) mod receive;
 mod recent;
 mod redelivery;
 mod replay;
+mod request;
 mod retention;
 mod row;
 mod search;
@@ -67,7 +68,7 @@ use crate::sources::ordering::Order;
 use crate::sources::policy::Retentions;
 pub use arrivals::{OtherArrival, Seen};
 pub use audit_log::{AuditAction, AuditEntry, AuditLog};
-pub use body::{Body, MissingBody, StoredBody};
+pub use body::{Body, Content, MissingBody, StoredBody};
 pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
 pub use claim::{Claim, ExpiredLease, Lease};
 pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};
@@ -84,6 +85,8 @@ pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint};
 pub use replay::{Again, Planned, Replayed};
+pub use request::UnreadableRequest;
+pub(crate) use request::{InRow, pack_as_text, unpack as unpack_request};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
 pub use settle::{REFUSED, Settled, Settlement};
@@ -140,7 +143,7 @@ impl Ledger {
         }
     }
 
-    /// The table, for modules that store other items of the inbox in it.
+    /// Returns the table, for modules that store other items of the inbox in the table.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -187,15 +190,15 @@ impl Ledger {
 
 const READ: &str = "read an item of the ledger";
 
-/// Whether the error is a failed DynamoDB call that can succeed later. Either DynamoDB did not
-/// respond, or its rejection is not permanent. Returns `false` for an S3 error, such as
+/// Returns whether the error is from a failed DynamoDB call that can succeed later. Either DynamoDB
+/// did not respond, or its rejection is not permanent. Returns `false` for an S3 error, such as
 /// `AccessDenied` for a body, because that error concerns one event and not the table.
 pub fn is_unavailable(error: &anyhow::Error) -> bool {
     table::is_failed_call(error) && !is_permanent_rejection(error)
 }
 
-/// Whether DynamoDB or a limit of the ledger rejects this event, and would reject it again. The
-/// table itself is available.
+/// Returns whether DynamoDB or a limit of the ledger permanently rejects this event. The table
+/// itself is available.
 pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
     error.is::<TooManyConflicts>() || table::is_invalid_item(error)
 }

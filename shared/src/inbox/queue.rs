@@ -68,8 +68,8 @@ impl WorkMessage {
         serde_json::to_string(&message).expect("strings and numbers serialize to JSON")
     }
 
-    /// Parses a message. Any principal that may send to the queue can write a message, so its
-    /// content is not trusted.
+    /// Parses a message. Any principal that may send to the queue can write a message, so the
+    /// content of a message is not trusted.
     pub fn from_message(text: &str) -> Result<Self, InvalidMessage> {
         let Versioned { v } = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
         if v != VERSION {
@@ -92,7 +92,7 @@ pub enum QueueName {
 }
 
 impl QueueName {
-    /// The queue for an event that was received at `received_at`.
+    /// Returns the queue for an event that was received at `received_at`.
     pub fn of(received_at: UnixMillis, now: UnixMillis) -> Self {
         if now.since(received_at) > OLD {
             Self::Backlog
@@ -129,8 +129,8 @@ impl Queue {
         }
     }
 
-    /// Whether a message in the queue with this ARN is so old that it should move to the backlog
-    /// queue. `sent` is the time when SQS received the message.
+    /// Returns whether a message in the queue with this ARN is so old that it should move to the
+    /// backlog queue. `sent` is the time when SQS received the message.
     pub fn is_late(&self, arn: &str, sent: UnixMillis, now: UnixMillis) -> bool {
         let Some(backlog) = &self.backlog else {
             return false;
@@ -215,7 +215,7 @@ impl Queue {
         }
     }
 
-    /// The approximate number of messages that are ready to be received.
+    /// Returns the approximate number of messages that are ready to be received.
     pub async fn depth(&self, lane: QueueName) -> anyhow::Result<u64> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let answer = self
@@ -231,11 +231,11 @@ impl Queue {
             .and_then(|attributes| attributes.get(&visible));
         depth
             .and_then(|text| text.parse().ok())
-            .context("the queue's depth is not a number")
+            .context("SQS did not return the depth of the queue as a number")
     }
 }
 
-/// The delay for SQS in whole seconds, rounded up. `None` if there is no delay.
+/// Returns the delay for SQS in whole seconds, rounded up, or `None` if there is no delay.
 fn delay_seconds(delay: Duration) -> Option<i32> {
     let delay = delay.min(LONGEST_DELAY);
     let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);

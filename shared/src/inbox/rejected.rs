@@ -74,8 +74,8 @@ pub enum StoreResult {
     TooLarge,
     /// The daily quota is used up.
     QuotaSpent,
-    /// No call was made. The source stores no rejected requests, its quota is used up, this process
-    /// has reached its rate limit, or a recent call to the table failed.
+    /// The process made no call to the table. Either the source stores no rejected requests, its
+    /// quota is used up, the process has reached its rate limit, or a recent call failed.
     Skipped,
 }
 
@@ -208,7 +208,7 @@ fn lock(gate: &Mutex<RateLimiter>) -> std::sync::MutexGuard<'_, RateLimiter> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The day of a quota: `yyyymmdd` in UTC.
+/// Returns the day of a quota, as `yyyymmdd` in UTC.
 fn day(at: UnixMillis) -> String {
     at.hour()[..8].to_owned()
 }

@@ -49,7 +49,7 @@ impl Spilled {
         Self { event, placed }
     }
 
-    /// The event as it arrived, with the time of receipt of its request.
+    /// Returns the event as it arrived, with the time of receipt of its request.
     pub fn event(&self) -> &Event {
         &self.event
     }
@@ -108,7 +108,7 @@ impl Spill {
             .await
     }
 
-    /// The source is the message group, as in the work queue.
+    /// Sends one message. The source is the message group, as in the work queue.
     async fn send_one(&self, source: &str, message: String) -> anyhow::Result<()> {
         self.sqs
             .send_message()
@@ -142,7 +142,9 @@ impl Spill {
     /// Deletes a message. The caller must first store all of its events in the ledger.
     pub async fn delete(&self, message: &Message) -> anyhow::Result<()> {
         if message.events.is_err() {
-            bail!("cannot delete an unreadable message: its events would be lost");
+            bail!(
+                "cannot delete an unreadable message of the spill queue, because its events would be lost"
+            );
         }
         self.sqs
             .delete_message()
@@ -154,7 +156,7 @@ impl Spill {
         Ok(())
     }
 
-    /// The approximate number of messages, including hidden messages.
+    /// Returns the approximate number of messages, including hidden messages.
     pub async fn depth(&self) -> anyhow::Result<u64> {
         let kinds = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -174,7 +176,7 @@ impl Spill {
         });
         numbers
             .sum::<Option<u64>>()
-            .context("the spill queue's depth is not a number")
+            .context("SQS did not return the depth of the spill queue as a number")
     }
 }
 

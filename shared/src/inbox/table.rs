@@ -268,7 +268,7 @@ impl Table {
     }
 }
 
-/// Whether the error is from a failed call to DynamoDB.
+/// Returns whether the error is from a failed call to DynamoDB.
 pub(crate) fn is_failed_call(error: &anyhow::Error) -> bool {
     error.is::<SdkError<PutItemError>>()
         || error.is::<SdkError<UpdateItemError>>()
@@ -276,7 +276,8 @@ pub(crate) fn is_failed_call(error: &anyhow::Error) -> bool {
         || error.is::<SdkError<QueryError>>()
 }
 
-/// Whether a put failed because of the item itself. DynamoDB would then reject the item again.
+/// Returns whether DynamoDB rejected a put because of the item itself. DynamoDB would then reject
+/// the item again.
 pub(crate) fn is_invalid_item(error: &anyhow::Error) -> bool {
     let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
         return false;
@@ -292,8 +293,9 @@ pub(crate) fn is_invalid_item(error: &anyhow::Error) -> bool {
         )
 }
 
-/// The result of a cancelled transaction. `None` for every other error. A false condition has
-/// priority over a conflict, because the condition is still false after the conflict.
+/// Returns the result of a cancelled transaction, or `None` for every other error. A false
+/// condition has priority over a conflict, because a retry after the conflict would fail the
+/// condition.
 fn cancelled<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transaction> {
     let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
         error.as_service_error()

@@ -1,7 +1,7 @@
 //! Counts the events that arrived by webhook and the events that only the sync found, with their
 //! delays.
 //!
-//! A complete run of the sync lists all events in a period of the provider's time. The run counts
+//! A complete run of the sync lists all events in a period, by the provider's clock. The run counts
 //! only the events in its [`Window`], which ends some minutes earlier. A newer event may still
 //! arrive by webhook, so it does not count as missed yet. The windows of consecutive runs are
 //! adjacent. The first run that lists a minute of a day counts its events. A run that lists the
@@ -31,7 +31,8 @@ const SETTLING: Duration = Duration::from_secs(300);
 /// each later delivery attempt.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The period of the provider's time whose events a run counts. It consists of whole minutes.
+/// The period, by the provider's clock, whose events a run counts. The period consists of whole
+/// minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub from: UnixMillis,

@@ -63,8 +63,8 @@ pub struct Status {
     /// When a check first found this health.
     #[serde(with = "crate::monitoring::reconcile::rfc3339")]
     pub since: UnixMillis,
-    /// The time since which events can be missing, which is the last check with good health. While
-    /// the health is good, this is the start of the last unhealthy period.
+    /// Events can be missing since this time. It is the time of the last check with good health
+    /// before the last unhealthy period, or of the first check.
     #[serde(
         default,
         with = "crate::monitoring::reconcile::rfc3339::option",

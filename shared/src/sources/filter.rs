@@ -1,10 +1,16 @@
 //! Reads the settings `types = ["invoice.*"]` and `where = [{ path = "$.data.object.status", equals
 //! = "paid" }]`. They select the events to which an action applies.
+//!
+//! A condition can also test a header, a query parameter or the account of the request.
 
-use anyhow::{bail, ensure};
+use std::collections::BTreeMap;
+
+use anyhow::{anyhow, bail, ensure};
 use serde::Deserialize;
 
 use crate::base::json_path::{JsonPath, scalar};
+use crate::webhook::context::{ContextPolicy, RequestContext};
+use crate::webhook::envelope::form_decode;
 
 /// A filter for events. An event matches if its type matches and every condition is true.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,12 +28,35 @@ struct Glob {
     tail: Option<String>,
 }
 
-/// A test of the values at a path. The test compares the values as text, so the number 1 is equal
+/// The values that the conditions of a filter test.
+#[derive(Clone, Copy)]
+pub struct Facts<'e> {
+    pub kind: &'e str,
+    pub body: &'e [u8],
+    pub account: Option<&'e str>,
+    /// The request of the event, if it is stored.
+    pub request: Option<&'e RequestContext>,
+    /// The headers of the row. The filter tests them if the request is not stored.
+    pub headers: &'e BTreeMap<String, String>,
+}
+
+/// A test of the values at one place. The test compares the values as text, so the number 1 is equal
 /// to "1", but not to 1.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
-    path: JsonPath,
+    of: Of,
     test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Of {
+    /// A path in the body.
+    Path(JsonPath),
+    /// A header, in lower case.
+    Header(String),
+    /// A query parameter.
+    Query(String),
+    Account,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +73,11 @@ enum Test {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileCondition {
-    path: String,
+    path: Option<String>,
+    header: Option<String>,
+    query: Option<String>,
+    /// One account, or a list of accounts.
+    account: Option<toml::Value>,
     equals: Option<toml::Value>,
     r#in: Option<Vec<toml::Value>>,
     not: Option<toml::Value>,
@@ -65,13 +98,50 @@ impl Filter {
         })
     }
 
-    /// Returns whether an event with this type and this body matches.
-    pub fn matches(&self, kind: &str, body: &[u8]) -> bool {
-        self.may_match(kind)
+    /// Returns whether an object without a type and without a request matches.
+    pub fn matches_object(&self, json: &[u8]) -> bool {
+        self.matches(Facts {
+            kind: "",
+            body: json,
+            account: None,
+            request: None,
+            headers: &BTreeMap::new(),
+        })
+    }
+
+    /// Returns whether an event matches.
+    pub fn matches(&self, facts: Facts<'_>) -> bool {
+        self.may_match(facts.kind)
             && self
                 .conditions
                 .iter()
-                .all(|condition| condition.holds(body))
+                .all(|condition| condition.holds(facts))
+    }
+
+    /// Whether every condition tests the body.
+    pub(super) fn tests_only_the_body(&self) -> bool {
+        let of_body = |condition: &Condition| matches!(condition.of, Of::Path(_));
+        self.conditions.iter().all(of_body)
+    }
+
+    /// Rejects a condition on a part of the request that the source never stores, because it would
+    /// never match.
+    pub(super) fn check_stored(&self, policy: &ContextPolicy) -> anyhow::Result<()> {
+        for condition in &self.conditions {
+            match &condition.of {
+                Of::Header(name) => ensure!(
+                    policy.can_keep(name),
+                    "where {name:?}: the source does not store this header; see [source.context]"
+                ),
+                Of::Query(name) => ensure!(
+                    policy.can_keep_parameter(name),
+                    "where {name:?}: the source does not store this query parameter; see \
+                     [source.context]"
+                ),
+                Of::Path(_) | Of::Account => {}
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether an event of this type can match. This function does not check the
@@ -112,9 +182,30 @@ impl Glob {
 }
 
 impl Condition {
-    fn holds(&self, body: &[u8]) -> bool {
+    fn holds(&self, facts: Facts<'_>) -> bool {
+        match &self.of {
+            Of::Path(path) => self.holds_in_body(path, facts.body),
+            Of::Header(name) => self.holds_for(&facts.values_of_header(name)),
+            Of::Query(name) => self.holds_for(&facts.values_of_parameter(name)),
+            Of::Account => {
+                let account = facts.account.map(str::to_owned);
+                self.holds_for(&Vec::from_iter(account))
+            }
+        }
+    }
+
+    fn holds_for(&self, values: &[String]) -> bool {
+        let one_of = |wanted: &[String]| values.iter().any(|value| wanted.contains(value));
+        match &self.test {
+            Test::In(wanted) => one_of(wanted),
+            Test::NotIn(wanted) => !one_of(wanted),
+            Test::Exists(wanted) => values.is_empty() != *wanted,
+        }
+    }
+
+    fn holds_in_body(&self, path: &JsonPath, body: &[u8]) -> bool {
         // A body that is not JSON has no values.
-        let values = self.path.all(body).unwrap_or_default();
+        let values = path.all(body).unwrap_or_default();
         let values: Vec<_> = values.into_iter().flatten().collect();
         let one_of = |wanted: &[String]| {
             let mut texts = values.iter().filter_map(|raw| scalar(raw).ok().flatten());
@@ -128,18 +219,66 @@ impl Condition {
     }
 }
 
+impl Facts<'_> {
+    fn values_of_header(&self, name: &str) -> Vec<String> {
+        match self.request {
+            Some(request) => request.headers.all(name).map(str::to_owned).collect(),
+            None => self.headers.get(name).cloned().into_iter().collect(),
+        }
+    }
+
+    fn values_of_parameter(&self, name: &str) -> Vec<String> {
+        let query = self.request.and_then(|request| request.query.as_deref());
+        let pairs = query.unwrap_or_default().split('&');
+        let values = pairs.filter_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (form_decode(key) == name).then(|| form_decode(value))
+        });
+        values.collect()
+    }
+}
+
 impl FileCondition {
+    /// What the condition tests, and its name for errors. An account is compared with the values
+    /// that are in the place of its name.
+    fn of(&self) -> anyhow::Result<(Of, &str)> {
+        let accounts = self.account.as_ref().map(|_| "account");
+        let named = [&self.path, &self.header, &self.query];
+        let named = named.map(Option::as_deref).into_iter().chain([accounts]);
+        let [name] = <[&str; 1]>::try_from(named.flatten().collect::<Vec<_>>())
+            .map_err(|_| anyhow!("where: set exactly one of path, header, query and account"))?;
+        ensure!(!name.is_empty(), "where: the name is empty");
+        let of = match (&self.path, &self.header, &self.query) {
+            (Some(text), ..) => Of::Path(path(text)?),
+            (_, Some(name), _) => Of::Header(name.to_ascii_lowercase()),
+            (_, _, Some(name)) => Of::Query(name.clone()),
+            (None, None, None) => Of::Account,
+        };
+        Ok((of, name))
+    }
+
     fn checked(&self) -> anyhow::Result<Condition> {
-        let path = path(&self.path)?;
+        let (of, name) = self.of()?;
         let mut tests = Vec::new();
+        if let Some(accounts) = &self.account {
+            let accounts = match accounts {
+                toml::Value::Array(accounts) => accounts.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            ensure!(
+                !accounts.is_empty(),
+                "where account is empty; list at least one account"
+            );
+            let accounts = accounts.iter().map(plain);
+            tests.push(Test::In(accounts.collect::<anyhow::Result<_>>()?));
+        }
         if let Some(value) = &self.equals {
             tests.push(Test::In(vec![plain(value)?]));
         }
         if let Some(values) = &self.r#in {
             ensure!(
                 !values.is_empty(),
-                "where {:?}: the list of in is empty; add at least one value",
-                self.path
+                "where {name:?}: the list of in is empty; add at least one value"
             );
             tests.push(Test::In(
                 values.iter().map(plain).collect::<anyhow::Result<_>>()?,
@@ -156,11 +295,15 @@ impl FileCondition {
         }
         tests.extend(self.exists.map(Test::Exists));
         match <[Test; 1]>::try_from(tests) {
-            Ok([test]) => Ok(Condition { path, test }),
+            Ok([test]) => Ok(Condition { of, test }),
+            Err(_) if self.account.is_some() => {
+                bail!(
+                    "where account: remove equals, in, not and exists; account = [\"…\"] is the test"
+                )
+            }
             Err(_) => bail!(
-                "where {:?}: set exactly one of equals, in, not and exists; write a second \
-                 condition for a second test",
-                self.path
+                "where {name:?}: set exactly one of equals, in, not and exists; write a second \
+                 condition for a second test"
             ),
         }
     }
@@ -186,81 +329,4 @@ fn plain(value: &toml::Value) -> anyhow::Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Deserialize)]
-    struct File {
-        #[serde(default)]
-        types: Vec<String>,
-        #[serde(default, rename = "where")]
-        conditions: Vec<FileCondition>,
-    }
-
-    fn filter(text: &str) -> Filter {
-        let file: File = toml::from_str(text).unwrap();
-        Filter::checked(&file.types, &file.conditions).unwrap()
-    }
-
-    #[test]
-    fn a_type_matches_with_a_star_anywhere() {
-        for (glob, matching, other) in [
-            ("invoice.*", "invoice.paid", "invoices.paid"),
-            ("*.paid", "invoice.paid", "invoice.paid.twice"),
-            ("invoice.*.done", "invoice.x.done", "invoice.done"),
-            ("push", "push", "pushed"),
-            ("*", "", "\0"),
-        ] {
-            let filter = filter(&format!("types = ['nothing', {glob:?}]"));
-            assert!(filter.matches(matching, b""), "{glob}");
-            assert_eq!(filter.matches(other, b""), glob == "*", "{glob}");
-        }
-        // Head and tail do not overlap.
-        assert!(!filter("types = ['ab*ba']").matches("aba", b""));
-        assert!(Filter::default().matches("anything", b"not json"));
-    }
-
-    #[test]
-    fn conditions_look_into_the_body() {
-        let body = br#"{"a":{"s":"paid","n":1,"t":true,"z":null},"l":[{"k":"x"},{"k":"y"}]}"#;
-        for (condition, holds) in [
-            ("path = '$.a.s', equals = 'paid'", true),
-            ("path = 'a.s', equals = 'void'", false),
-            ("path = 'a.s', in = ['void', 'paid']", true),
-            ("path = 'a.s', not = 'void'", true),
-            ("path = 'a.s', not = ['void', 'paid']", false),
-            ("path = 'a.none', not = 'void'", true),
-            ("path = 'a.n', equals = 1", true),
-            ("path = 'a.n', equals = 1.5", false),
-            ("path = 'a.t', equals = true", true),
-            ("path = 'a.s', exists = true", true),
-            ("path = 'a', exists = true", true),
-            ("path = 'a', equals = 'paid'", false),
-            ("path = 'a.z', exists = true", false),
-            ("path = 'a.z', exists = false", true),
-            ("path = 'l[*].k', equals = 'y'", true),
-            ("path = 'l[*].k', not = 'y'", false),
-        ] {
-            let one = filter(&format!("where = [{{ {condition} }}]"));
-            assert_eq!(one.matches("", body), holds, "{condition}");
-        }
-        let both = "where = [{ path = 'a.s', equals = 'paid' }, { path = 'a.n', equals = 2 }]";
-        assert!(!filter(both).matches("", body));
-        assert!(filter("where = [{ path = 'a', exists = false }]").matches("", b"\xff"));
-        assert!(!filter("where = [{ path = 'a', equals = '1' }]").matches("", b"a=1"));
-    }
-
-    #[test]
-    fn a_condition_has_one_test() {
-        for text in [
-            "path = 'a'",
-            "path = 'a', equals = 1, exists = true",
-            "path = 'a..b', equals = 1",
-            "path = 'a', equals = [1]",
-            "path = 'a', in = []",
-        ] {
-            let file: File = toml::from_str(&format!("where = [{{ {text} }}]")).unwrap();
-            assert!(Filter::checked(&[], &file.conditions).is_err(), "{text}");
-        }
-    }
-}
+mod tests;

@@ -150,7 +150,7 @@ impl FileReconcile {
         let grace = self.grace.as_deref().map(duration::parse);
         Ok(Reconcile {
             named_by: named_by(self.id.as_deref(), &objects)?,
-            filter: Filter::checked(&[], &self.conditions)?,
+            filter: of_objects(&self.conditions)?,
             local: self
                 .local
                 .checked(attributes.collect(), forward)
@@ -163,6 +163,16 @@ impl FileReconcile {
             cap,
         })
     }
+}
+
+/// The conditions on the provider's objects, which come in no request.
+fn of_objects(conditions: &[FileCondition]) -> anyhow::Result<Filter> {
+    let filter = Filter::checked(&[], conditions)?;
+    ensure!(
+        filter.tests_only_the_body(),
+        "where: an object has no header, query or account; use path"
+    );
+    Ok(filter)
 }
 
 fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::action::FileAction;
+use super::context::{self, FileContext};
 use super::endpoint::FileEndpoint;
 use super::order::FileOrder;
 use super::quarantine::FileQuarantine;
@@ -43,6 +44,8 @@ pub struct Source {
     pub secret_store: SecretStore,
     /// The largest accepted body, in bytes. The catcher responds with 413 to a larger body.
     pub max_body: usize,
+    /// Whether the URL of the source can have a further path.
+    pub accept_path: bool,
     /// The limits for the rejected requests that Mitt stores.
     pub quarantine: Limits,
     pub backoff: Backoff,
@@ -77,6 +80,12 @@ pub(super) struct FileSource {
     public_url: Option<String>,
     max_body: Option<usize>,
     #[serde(default)]
+    account: Vec<String>,
+    #[serde(default)]
+    accept_path: bool,
+    #[serde(default)]
+    context: FileContext,
+    #[serde(default)]
     quarantine: FileQuarantine,
     #[serde(default)]
     retry: FileRetry,
@@ -99,6 +108,7 @@ impl FileSource {
         self.trust.public_url = public_url::checked(self.public_url.take())?;
         let (mut preset, quarantine) = self.preset_and_quarantine()?;
         self.check_trust(forward)?;
+        self.set_request_settings(&mut preset)?;
         let max_body = checked_max_body(self.max_body)?;
         let secret = self.secret.unwrap_or_else(|| self.name.clone());
         check_name("a secret's name", &secret)?;
@@ -106,7 +116,7 @@ impl FileSource {
             !self.action.is_empty(),
             "action is missing; to only store the events, add an action with kind = \"keep\""
         );
-        let actions = all_actions(self.action, &self.name, forward)?;
+        let actions = all_actions(self.action, &self.name, &preset, forward)?;
         let sync = self
             .sync
             .map(|sync| sync.checked(&preset, &self.name, forward))
@@ -149,6 +159,7 @@ impl FileSource {
             secret,
             secret_store: self.secret_store,
             max_body,
+            accept_path: self.accept_path,
             actions,
             sync,
             reconcile,
@@ -189,6 +200,17 @@ impl FileSource {
         Ok((preset, quarantine))
     }
 
+    fn set_request_settings(&mut self, preset: &mut Preset) -> anyhow::Result<()> {
+        let context = std::mem::take(&mut self.context);
+        let scheme = preset.scheme(&self.variant).context("no such variant")?;
+        let context = context.checked(scheme).context("context")?;
+        let account = context::account(&self.account, self.accept_path, preset, scheme);
+        let account = account.context("account")?;
+        preset.settings.context = context;
+        preset.set_account(account);
+        Ok(())
+    }
+
     fn check_trust(&self, forward: &Forward) -> anyhow::Result<()> {
         if let Some(name) = &self.trust.api_secret {
             check_name("trust.api_secret", name)?;
@@ -214,6 +236,7 @@ fn checked_max_body(bytes: Option<usize>) -> anyhow::Result<usize> {
 fn all_actions(
     actions: Vec<FileAction>,
     source: &str,
+    preset: &Preset,
     forward: &Forward,
 ) -> anyhow::Result<Vec<Action>> {
     let mut names = BTreeSet::new();
@@ -224,6 +247,8 @@ fn all_actions(
             "duplicate action {:?}; set a different name for one of them",
             action.name
         );
+        let stored = action.filter.check_stored(&preset.settings.context);
+        stored.with_context(|| format!("action {:?}", action.name))?;
         Ok(action)
     });
     checked.collect()

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{Forward, check_name, duration};
-use crate::webhook::preset::{Preset, Sync, SyncKind};
+use crate::webhook::preset::{FetchedAccount, Preset, Sync, SyncKind};
 
 /// The default overlap. A run lists events from this time before the cursor. A preset can set a
 /// longer overlap.
@@ -28,6 +28,8 @@ pub struct SourceSync {
     pub missing: Missing,
     /// Skips events that the list reports as delivered.
     pub failed_only: bool,
+    /// The account of the events. `None` uses the JSON locations of the source or the preset.
+    pub account: Option<FetchedAccount>,
 }
 
 /// The way in which the sync gets an event that never arrived.
@@ -57,6 +59,7 @@ pub(super) struct FileSync {
     missing: Missing,
     #[serde(default)]
     failed_only: bool,
+    account: Option<String>,
 }
 
 impl FileSync {
@@ -112,6 +115,11 @@ impl FileSync {
             overlap: parsed(self.overlap.as_deref(), own).context("overlap")?,
             missing: self.missing,
             failed_only: self.failed_only,
+            account: self
+                .account
+                .map(|text| FetchedAccount::parse(&text))
+                .transpose()
+                .context("account")?,
             list,
         })
     }

@@ -71,7 +71,7 @@ pub(crate) fn form_decode(text: &str) -> String {
 ///
 /// API Gateway joins repeated headers with commas (payload format 2.0). Other servers pass each
 /// header separately. Verification must give the same result in both cases.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {

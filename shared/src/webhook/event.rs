@@ -4,12 +4,14 @@ mod batch;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
+use crate::webhook::context::{Account, KeptRequest};
 pub use batch::Batch;
 pub(crate) use batch::Part;
 
@@ -38,6 +40,9 @@ pub struct Event {
     pub(crate) delivery: Option<String>,
     pub(crate) content_type: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) account: Option<Account>,
+    /// What is stored of the request. All events of a batch share it.
+    pub(crate) request: Option<Arc<KeptRequest>>,
     pub(crate) body: Bytes,
     pub(crate) sha: Sha,
     /// The hash of the bytes that are the same in every delivery of the event.
@@ -101,6 +106,8 @@ impl Event {
             delivery: None,
             content_type: Some("application/json".to_owned()),
             headers: BTreeMap::new(),
+            account: None,
+            request: None,
             sha: Sha::of(&event.body),
             content: Sha::of(&event.body),
             body: event.body,
@@ -112,6 +119,22 @@ impl Event {
             config: event.config.to_owned(),
             drained_at: None,
         }
+    }
+
+    /// The same event with the account that it belongs to.
+    #[must_use]
+    pub fn of_account(self, account: Option<Account>) -> Self {
+        Self { account, ..self }
+    }
+
+    /// The account that the event belongs to, if the source names one.
+    pub fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    /// What is stored of the request. `None` for a fetched event.
+    pub fn request(&self) -> Option<&KeptRequest> {
+        self.request.as_deref()
     }
 
     pub fn key(&self) -> &EventKey {
@@ -363,37 +386,4 @@ string_enum! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strange_ids_cannot_reach_into_another_key() {
-        for id in ["", "a#b", "a~b", "ä", "a b", &"x".repeat(201)] {
-            let key = EventKey::new("src", id);
-            assert!(key.id().starts_with("h:"), "{id}");
-            assert_eq!(EventKey::from_pk(&key.pk()), Some(key));
-        }
-        assert_eq!(EventKey::new("src", "evt_1").pk(), "E#src#evt_1");
-        assert_ne!(EventKey::new("src", "a#b"), EventKey::new("src", "a~b"));
-    }
-
-    #[test]
-    fn keys_are_read_back_or_refused() {
-        for pk in ["", "E#", "E#src", "E##x", "E#src#", "E#src#a#b", "SYNC#src"] {
-            assert_eq!(EventKey::from_pk(pk), None, "{pk}");
-        }
-    }
-
-    #[test]
-    fn an_id_is_found_by_its_prefix() {
-        let at = UnixMillis(1_795_169_681_118);
-        let id = EventId::new(at, &EventKey::new("s", "1"));
-        assert_eq!(EventId::times(id.as_str()), Some((at, at)));
-        assert_eq!(EventId::times(&id.as_str()[..15]), Some((at, at)));
-        let (from, to) = EventId::times(&id.as_str()[..10]).unwrap();
-        assert!(from <= at && at <= to && from < to);
-        for bad in ["", "evt_", "evt_!", "zzzzzzzzzzzzzzzzzzzzzzzzzzz", "evt_U"] {
-            assert_eq!(EventId::times(bad), None, "{bad}");
-        }
-    }
-}
+mod tests;

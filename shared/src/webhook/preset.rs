@@ -9,6 +9,7 @@
 //! Comparisons take constant time. A request never selects the variant. An empty secret never
 //! matches.
 
+mod account;
 mod fetch;
 mod handshake;
 mod joins;
@@ -33,6 +34,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::json_path::{JsonPath, span};
 use crate::webhook::event::Sha;
 
+pub use account::{AccountAt, FetchedAccount, RequestSettings};
 pub use fetch::{Fetch, FetchAuth, State};
 pub(crate) use handshake::Json;
 pub use handshake::{Handshake, Reply};
@@ -93,6 +95,8 @@ pub struct Preset {
     /// The provider's objects that can be compared with local state.
     #[serde(default)]
     pub objects: Vec<Objects>,
+    #[serde(skip)]
+    pub settings: RequestSettings,
 }
 
 impl Preset {

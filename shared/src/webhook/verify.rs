@@ -9,6 +9,7 @@
 
 mod candidates;
 pub(crate) mod code;
+mod context;
 mod decode;
 mod event;
 mod explain;
@@ -32,6 +33,7 @@ use crate::webhook::preset::{
     Code, Fetch, Handshake, Kind, Location, Part, Preset, Reply, Scheme, Unreadable,
 };
 use crate::webhook::secret::Secret;
+pub use context::{reads_secret_in, reads_secret_in_query};
 pub use explain::{
     Compared, Explained, Message, NearMiss, Of, Other, Piece, Show, Steps, Time, Tried,
 };
@@ -177,12 +179,19 @@ impl Verifier {
     }
 
     /// Replaces the URL of a request with the public URL that the provider called. Keeps the query
-    /// as received. Behind a proxy, the catcher sees another host than the provider.
+    /// and the path after the URL of the source as received. Behind a proxy, the catcher sees another
+    /// host than the provider.
     #[must_use]
     pub fn at_public_url(&self, mut envelope: Envelope) -> Envelope {
         if let Some(public) = &self.trust.public_url {
             let query = envelope.url.find('?').map_or("", |at| &envelope.url[at..]);
-            envelope.url = format!("{public}{query}");
+            let tail = self.tail(&envelope);
+            let public = if tail.is_empty() {
+                public
+            } else {
+                public.trim_end_matches('/')
+            };
+            envelope.url = format!("{public}{tail}{query}");
         }
         envelope
     }

@@ -162,7 +162,7 @@ async fn a_large_body_without_a_bucket_is_not_acknowledged() {
         .unwrap_err();
     assert_eq!(
         format!("{error:#}"),
-        "the body does not fit into the table, and no bucket is configured"
+        "the body does not fit into the table, and no bucket is configured; set MITT_BODY_BUCKET"
     );
     assert!(table.all().await.is_empty());
 }

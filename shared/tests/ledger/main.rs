@@ -15,6 +15,7 @@ mod bodies;
 mod breaker;
 mod capacity;
 mod claim;
+mod context;
 mod coverage;
 mod cursor;
 mod cut;

@@ -292,7 +292,7 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
         shared::inbox::ledger::SweepResult::Exhausted
     );
     let before = table.row(&key).await;
-    // The worker's result was not written. In particular, its effects were not written.
+    // The stale worker cannot settle, so the ledger stores neither its result nor its effects.
     let effects = [("http".to_owned(), effect(EffectState::Done))];
     let settled = table.ledger.settle(lease, dead(), &effects, after(200_001));
     assert_eq!(settled.await.unwrap(), Settled::Stale);

@@ -52,7 +52,7 @@ impl BackupSync {
         if promoted > 0 {
             tracing::info!(
                 promoted,
-                "promoted {promoted} messages of the backlog queue"
+                "moved {promoted} messages from the backlog queue to the work queue"
             );
         }
         ended
@@ -95,7 +95,7 @@ impl BackupSync {
         if passed.left > 0 {
             tracing::warn!(
                 left = passed.left,
-                "could not move {} messages of the backlog queue to the work queue",
+                "could not move {} messages from the backlog queue to the work queue",
                 passed.left
             );
         }

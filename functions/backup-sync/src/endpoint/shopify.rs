@@ -77,7 +77,7 @@ pub(super) async fn enable(
 ) -> anyhow::Result<String> {
     let gone = matches!(finding.health, Health::Missing | Health::EventsMissing);
     if !gone || finding.missing_events.is_empty() {
-        return Err(by_hand(finding, "name the topics in `events = [..]`"));
+        return Err(by_hand(finding, "list the topics in `events = [..]`"));
     }
     for topic in &finding.missing_events {
         let subscription = json!({ "uri": endpoint.url, "format": "JSON" });

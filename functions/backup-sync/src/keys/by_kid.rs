@@ -64,7 +64,7 @@ impl Provider<'_> {
         let answer = self.post(url, &headers, asked.to_string()).await?;
         let key = answer.get("key").filter(|key| key.is_object());
         let key = key.context("the response has no key")?;
-        ensure!(key["kid"] == kid, "the response has another key");
+        ensure!(key["kid"] == kid, "the response has a key with another id");
         let expired = key["expired_at"].as_i64();
         ensure!(
             expired.is_none_or(|at| at > self.now.secs()),

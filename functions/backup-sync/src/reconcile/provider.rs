@@ -137,14 +137,16 @@ fn following(
             })?;
             match (more.as_deref(), last) {
                 (Some("true"), Some(last)) => Ok(Some((param.clone(), last))),
-                (Some("true"), None) => bail!("an empty page of the list announces a next page"),
+                (Some("true"), None) => {
+                    bail!("a page of the list is empty, but says that a next page exists")
+                }
                 (Some("false"), _) => Ok(None),
                 _ => bail!("a page of the list does not say whether a next page exists"),
             }
         }
         Pages::Number { param, size } => {
             let number = this.map_or(Some(1), |(_, number)| number.parse::<u32>().ok());
-            let number = number.context("the page is not a number")?;
+            let number = number.context("the page parameter is not a number")?;
             Ok((count >= *size).then(|| (param.clone(), (number + 1).to_string())))
         }
     }
@@ -174,7 +176,7 @@ fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Si
     let raw: &RawValue =
         serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is not valid JSON"))?;
     let own = own_id(&reconcile.objects, raw)?;
-    if !reconcile.filter.matches("", json) {
+    if !reconcile.filter.matches_object(json) {
         return Ok(None);
     }
     let id = match &reconcile.named_by {

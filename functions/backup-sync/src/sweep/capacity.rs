@@ -107,9 +107,8 @@ impl SendCapacity {
         self.backlog.left + in_work_queue
     }
 
-    /// Reserves a place for the message of a row, if the queue has capacity. A full queue does not
-    /// accept the first message of a retry either, although no other message of this retry can be
-    /// waiting.
+    /// Reserves a place for the message of a row, if the queue has capacity. A full queue also
+    /// rejects the first message of a retry, although the queue has no other message of this retry.
     pub(super) fn admit(&mut self, wanted: CapacityRequest, now: Instant) -> Option<Reservation> {
         let there = self.lane(wanted.lane);
         // The number of messages of old events in the work queue is always limited.

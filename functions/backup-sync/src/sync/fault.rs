@@ -49,8 +49,8 @@ impl fmt::Display for Fault {
             Self::Repeats => "the list repeats a page",
             Self::Elsewhere => "the next page of the list has another origin",
             Self::TooLong => "an event of the list cannot be stored; the other events were stored",
-            Self::Future => "the provider's clock is wrong, or ours; every event was stored",
-            Self::CursorAhead => "the last run began in the future",
+            Self::Future => "the clock of the provider or of Mitt is wrong; every event was stored",
+            Self::CursorAhead => "the start time of the last run is in the future",
         };
         write!(f, "{}: {said}", self.name())
     }

@@ -125,7 +125,7 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
     match at {
         Location::Item(path) => path
             .scalar(raw)
-            .map_err(|_| anyhow!("{path} of an event of the list cannot be read")),
+            .map_err(|_| anyhow!("the value {path} of an event of the list cannot be read")),
         Location::Const(value) => Ok(Some(value.clone())),
         Location::BodySha256 => Ok(Some(Sha::of(raw).hex())),
         other => Err(anyhow!("an event of a list has no {other}")),
@@ -136,7 +136,7 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
 fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Option<Bytes>> {
     let raw = path
         .raw(document)
-        .map_err(|_| anyhow!("the document with the event's body is not valid JSON"))?
+        .map_err(|_| anyhow!("the list entry with the event's body is not valid JSON"))?
         .filter(|raw| raw.get() != "null");
     let Some(raw) = raw else {
         return Ok(None);

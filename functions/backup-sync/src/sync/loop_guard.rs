@@ -27,7 +27,7 @@ impl LoopGuard {
         if self.tokens.insert(fingerprint(next)) {
             return Ok(());
         }
-        let error = anyhow!("the next page is one that was already read");
+        let error = anyhow!("the sync has already read the next page");
         Err(error.context(Fault::Repeats))
     }
 

@@ -53,7 +53,7 @@ impl Run<'_> {
     /// at once.
     fn found_too_long(&mut self, item: &Item) -> anyhow::Result<()> {
         if self.sync.mark.is_some() {
-            let error = anyhow!("an id of {} bytes", item.id.len());
+            let error = anyhow!("the event id has {} bytes", item.id.len());
             return Err(error.context(Fault::TooLong));
         }
         self.fault = Some(Fault::TooLong);
@@ -166,6 +166,10 @@ impl BackupSync {
         body: Bytes,
     ) -> anyhow::Result<()> {
         let preset = &run.source.verifier.preset;
+        let account = match &run.settings.account {
+            Some(account) => account.of(&body),
+            None => preset.account_of_fetched(&body),
+        };
         let event = Event::fetched(Fetched {
             source: &run.source.name,
             provider: if preset.generic {
@@ -181,11 +185,12 @@ impl BackupSync {
             via: Via::BackupSync,
             config: self.services.config.hash(),
         });
+        let event = event.of_account(account);
         let kept = self.services.inbox.accept(&event, (self.clock)()).await?;
         if kept.iter().any(|kept| kept.received == Received::New) {
             run.missed(key, item, event.received_at());
             run.report.found += 1;
-            tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found the event {key}, which never arrived");
+            tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
         } else if let Some(seen) = self.services.inbox.ledger.seen(key).await? {
             run.saw(key, item, &seen);
         }
@@ -231,7 +236,7 @@ impl BackupSync {
             // The provider has accepted the request, whatever the response contains.
             One::Has(_) | One::TooLarge => {
                 run.report.asked += 1;
-                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived; Mitt requested the redelivery of the event");
+                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived; Mitt requested its redelivery");
             }
         }
         run.missed(key, item, (self.clock)());

@@ -71,7 +71,7 @@ fn next(
         None => Ok(first),
         Some(token) => token
             .parse::<u64>()
-            .map_err(|_| anyhow::anyhow!("the next page is not a number")),
+            .map_err(|_| anyhow::anyhow!("the number of the next page is not a valid number")),
     };
     let count = u64::try_from(items.len())?;
     Ok(match &sync.page {
@@ -94,7 +94,7 @@ fn next(
                 let next = named(next, body, items)?;
                 ensure!(
                     next.is_some() || (more.is_none() && !until_empty),
-                    "a page announces a next page, but does not contain its location"
+                    "a page says that a next page exists, but does not contain its location"
                 );
                 next
             }
@@ -133,8 +133,9 @@ fn named(next: &Next, body: &Bytes, items: &[Item]) -> anyhow::Result<Option<Str
             else {
                 return Ok(None);
             };
-            let links: Vec<Related> = serde_json::from_str(links.get())
-                .map_err(|_| anyhow::anyhow!("the links of a page cannot be read"))?;
+            let links: Vec<Related> = serde_json::from_str(links.get()).map_err(|_| {
+                anyhow::anyhow!("the links of a page do not have the expected form")
+            })?;
             let mut links = links.into_iter();
             Ok(links.find(|link| link.rel == "next").map(|link| link.href))
         }
@@ -150,7 +151,7 @@ struct Related {
 fn text(path: &JsonPath, json: &[u8]) -> anyhow::Result<Option<String>> {
     let value = path
         .scalar(json)
-        .map_err(|_| anyhow::anyhow!("a page of the list: {path} cannot be read"))?;
+        .map_err(|_| anyhow::anyhow!("the value {path} of a page of the list cannot be read"))?;
     Ok(value.filter(|value| !value.is_empty()))
 }
 

@@ -81,13 +81,13 @@ pub(super) fn say_left(sources: &[&str]) {
     tracing::warn!(
         left,
         sources = names,
-        "no time left in this run to sync {names}; the next run begins with them"
+        "no time was left in this run to sync {names}; the next run begins with these sources"
     );
 }
 
 pub(super) fn say_done(report: &SyncReport, order: &SyncRequest) {
     let but = if order.dry_run {
-        "; nothing was added"
+        "; the dry run added no event"
     } else {
         ""
     };

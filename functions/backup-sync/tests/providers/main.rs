@@ -1,8 +1,8 @@
 //! The sync of each preset with the real binaries, against a server that answers as the provider's
-//! documentation says. The sync finds an event that never arrived once, under the id of its
-//! webhook.
+//! documentation says. The sync stores each event that never arrived exactly once, with the id that
+//! its webhook would have.
 
-#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bad_input;
 mod by_data;
@@ -38,8 +38,8 @@ providers! {
         dropbox notion hubspot linear jira;
 }
 
-/// Checks a list of events: the sync finds an event that never arrived under the id of its webhook,
-/// whether the webhook arrived before, arrives later, or never arrives.
+/// Checks a list of events. Each event has the same id in the list and in its webhook, so the sync
+/// stores it once, whether the webhook arrived before, arrives later, or never arrives.
 async fn event_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();

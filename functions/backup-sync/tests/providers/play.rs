@@ -205,7 +205,7 @@ pub(crate) fn secs(text: Option<&str>) -> Option<UnixMillis> {
     text.map(|text| UnixMillis::from_secs(text.parse().unwrap()))
 }
 
-/// Parses the time of a query, in RFC 3339.
+/// Parses a time parameter of a query, in RFC 3339 format.
 pub(crate) fn time(text: Option<&str>) -> Option<UnixMillis> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
     text.map(|text| UnixMillis(time(text)))

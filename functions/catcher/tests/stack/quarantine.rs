@@ -308,7 +308,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         ),
         (
             "quarantine reverify -m rotated --confirm 4",
-            "3 requests would enter, but --confirm is 4; nothing was changed",
+            "3 requests would enter the inbox, but --confirm is 4; nothing was changed",
         ),
     ] {
         let refused = webhookctl(&inbox, line).await;

@@ -95,8 +95,8 @@ async fn without_both_stores_no_event_is_acknowledged() {
                 .expect_another_try(&format!("dynamodb and sqs {fault:?}"), b"")
                 .await;
         }
-        // Only the ledger is available again. The catcher calls it, although it has failed so
-        // often.
+        // Only the ledger is available again. The catcher calls the ledger, although many earlier
+        // calls have failed.
         shaky.dynamodb.mend().await;
         shaky.expect_kept(&format!("only sqs {fault:?}"), b"").await;
         shaky.sqs.mend().await;

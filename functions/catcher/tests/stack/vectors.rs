@@ -219,8 +219,8 @@ impl<'i> Run<'i> {
     }
 
     /// Checks that the log contains an accepted reason for each rejection, in the order of the
-    /// requests. In a minute, ten requests of a source get one line each, and then one line stands
-    /// for many.
+    /// requests. In a minute, ten requests of a source get one line each. Each later line counts
+    /// many requests.
     fn tells_why(&self) {
         let logged = refusals(self.inbox);
         for (source, refusals) in &self.refusals {
@@ -263,7 +263,7 @@ impl<'i> Run<'i> {
             };
             assert!(
                 fitting.any(kept_well),
-                "{} has no row as it should be",
+                "{} has a missing or wrong row",
                 vector.id
             );
         }

@@ -1,10 +1,14 @@
 //! An event as one JSON document, for destinations without headers.
 //!
-//! `{"event": {"id", "key", "source", "type", …, "idempotencyKey"}, "body": …, "isBase64": false}`
+//! `{"event": {"id", "key", "source", "type", …, "idempotencyKey"}, "request": …, "body": …,
+//! "isBase64": false}`
+
+use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use shared::webhook::context::RequestContext;
 
 use super::Work;
 
@@ -12,6 +16,11 @@ use super::Work;
 #[serde(rename_all = "camelCase")]
 struct Document<'w> {
     event: Metadata<'w>,
+    /// `null` if the request is not stored, if Mitt fetched the event, or if it did not fit.
+    request: Option<Request<'w>>,
+    /// Present and true if the request did not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_omitted: Option<bool>,
     body: Body<'w>,
     /// Whether the body is in Base64, because it is not valid UTF-8.
     is_base64: bool,
@@ -25,6 +34,8 @@ struct Metadata<'w> {
     source: &'w str,
     r#type: &'w str,
     provider: &'w str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<Account<'w>>,
     received_at: String,
     /// What the signature proves: `body`, `fields`, `origin`, `token` or `nothing`.
     proven: &'static str,
@@ -42,6 +53,42 @@ struct Metadata<'w> {
 }
 
 #[derive(Serialize)]
+struct Account<'w> {
+    value: &'w str,
+    /// Whether the signature covers the value.
+    signed: bool,
+}
+
+/// The request as the provider sent it.
+#[derive(Serialize)]
+struct Request<'w> {
+    method: &'w str,
+    path: &'w str,
+    query: Option<&'w str>,
+    /// The values of a repeated header are joined with commas.
+    headers: BTreeMap<&'w str, String>,
+}
+
+impl<'w> From<&'w RequestContext> for Request<'w> {
+    fn from(context: &'w RequestContext) -> Self {
+        let mut headers: BTreeMap<&str, String> = BTreeMap::new();
+        for (name, value) in context.headers.iter() {
+            let joined = headers.entry(name).or_default();
+            if !joined.is_empty() {
+                joined.push(',');
+            }
+            joined.push_str(value);
+        }
+        Self {
+            method: &context.method,
+            path: &context.path,
+            query: context.query.as_deref(),
+            headers,
+        }
+    }
+}
+
+#[derive(Serialize)]
 #[serde(untagged)]
 enum Body<'w> {
     Json(&'w RawValue),
@@ -50,24 +97,53 @@ enum Body<'w> {
 }
 
 /// Returns the document with the body as text, exactly as received.
-pub(super) fn with_text(work: &Work<'_>, key: &str) -> Result<String, serde_json::Error> {
-    let body = std::str::from_utf8(work.body).map_or_else(|_| base64(work), Body::Text);
-    document(work, key, body)
+pub(super) fn with_text(
+    work: &Work<'_>,
+    key: &str,
+    most: usize,
+) -> Result<String, serde_json::Error> {
+    fitting(work, key, most, || text(work))
 }
 
 /// Returns the document with a JSON body as JSON, so that rules and expressions can match on it.
-pub(super) fn with_json(work: &Work<'_>, key: &str) -> Result<String, serde_json::Error> {
-    match serde_json::from_slice(work.body) {
-        Ok(body) => document(work, key, Body::Json(body)),
-        Err(_) => with_text(work, key),
+pub(super) fn with_json(
+    work: &Work<'_>,
+    key: &str,
+    most: usize,
+) -> Result<String, serde_json::Error> {
+    let body = || serde_json::from_slice(work.body).map_or_else(|_| text(work), Body::Json);
+    fitting(work, key, most, body)
+}
+
+/// Leaves out the request if the document is longer than `most` bytes: a destination must not
+/// reject an event because of its headers.
+fn fitting<'w>(
+    work: &Work<'w>,
+    key: &str,
+    most: usize,
+    body: impl Fn() -> Body<'w>,
+) -> Result<String, serde_json::Error> {
+    let whole = document(work, key, body(), true)?;
+    if whole.len() <= most || work.request.is_none() {
+        return Ok(whole);
     }
+    document(work, key, body(), false)
+}
+
+fn text<'w>(work: &Work<'w>) -> Body<'w> {
+    std::str::from_utf8(work.body).map_or_else(|_| base64(work), Body::Text)
 }
 
 fn base64(work: &Work<'_>) -> Body<'static> {
     Body::Base64(STANDARD.encode(work.body))
 }
 
-fn document(work: &Work<'_>, key: &str, body: Body<'_>) -> Result<String, serde_json::Error> {
+fn document(
+    work: &Work<'_>,
+    key: &str,
+    body: Body<'_>,
+    with_request: bool,
+) -> Result<String, serde_json::Error> {
     let row = work.row;
     serde_json::to_string(&Document {
         event: Metadata {
@@ -76,6 +152,10 @@ fn document(work: &Work<'_>, key: &str, body: Body<'_>) -> Result<String, serde_
             source: row.key.source(),
             r#type: &row.kind,
             provider: &row.provider,
+            account: row.account.as_ref().map(|account| Account {
+                value: &account.value,
+                signed: account.is_signed,
+            }),
             received_at: row.received_at.rfc3339(),
             proven: row.proven.as_str(),
             content_type: row.content_type.as_deref(),
@@ -85,6 +165,8 @@ fn document(work: &Work<'_>, key: &str, body: Body<'_>) -> Result<String, serde_
             attempt: row.attempts,
             run: row.run,
         },
+        request: work.request.filter(|_| with_request).map(Request::from),
+        request_omitted: (!with_request).then_some(true),
         is_base64: matches!(body, Body::Base64(_)),
         body,
     })

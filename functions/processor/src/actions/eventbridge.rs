@@ -32,7 +32,8 @@ pub(super) async fn put(
     let detail_type: String = detail_type.chars().take(LONGEST_TYPE).collect();
     work.effects
         .keyed(name, async |key: &str| {
-            let detail = match document::with_json(work, key) {
+            let most = LARGEST.saturating_sub(source.len() + detail_type.len());
+            let detail = match document::with_json(work, key, most) {
                 Ok(detail) => detail,
                 Err(error) => return Effect::NotApplied(Outcome::permanent(error.to_string())),
             };

@@ -71,6 +71,14 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
     if let Some(content_type) = &work.row.content_type {
         headers.push(("content-type", content_type));
     }
+    // An account is printable, so it is a valid header value.
+    if let Some(account) = &work.row.account {
+        let is_signed = if account.is_signed { "yes" } else { "no" };
+        headers.extend([
+            ("mitt-account", account.value.as_str()),
+            ("mitt-account-signed", is_signed),
+        ]);
+    }
     headers.extend(work.entity.iter().flat_map(|entity| entity.headers()));
     // A type that is not a valid header value is left out. The receiver can read it from the body.
     if !work.row.kind.is_empty() && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b)) {

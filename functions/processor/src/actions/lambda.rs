@@ -31,7 +31,7 @@ pub(super) async fn invoke(
     };
     work.effects
         .keyed(name, async |key: &str| {
-            let payload = match document::with_text(work, key) {
+            let payload = match document::with_text(work, key, most) {
                 Ok(payload) if payload.len() > most => {
                     return Effect::NotApplied(Outcome::permanent(format!(
                         "the payload has {} bytes; Lambda accepts at most {most}",

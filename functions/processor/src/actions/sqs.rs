@@ -91,6 +91,17 @@ fn attributes(work: &Work<'_>, key: &str, encoding: Option<&str>) -> Vec<(&'stat
         ("Mitt-Proven", row.proven.to_string()),
         ("Content-Type", row.content_type.clone().unwrap_or_default()),
         ("Content-Encoding", encoding.unwrap_or_default().to_owned()),
+        // SQS accepts ten attributes, so the name says whether the signature covers the account.
+        match &row.account {
+            Some(account) if account.is_signed => ("Mitt-Account", account.value.clone()),
+            account => (
+                "Mitt-Account-Unsigned",
+                account
+                    .as_ref()
+                    .map(|account| account.value.clone())
+                    .unwrap_or_default(),
+            ),
+        },
     ];
     // SQS rejects an attribute that is empty or contains control characters.
     let fits = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);

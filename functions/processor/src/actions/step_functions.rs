@@ -19,7 +19,7 @@ const LARGEST: usize = 256 * 1024;
 pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> Outcome {
     work.effects
         .keyed(name, async |key: &str| {
-            let input = match document::with_json(work, key) {
+            let input = match document::with_json(work, key, LARGEST) {
                 Ok(input) if input.len() > LARGEST => {
                     return Effect::NotApplied(Outcome::permanent(format!(
                         "the input has {} bytes; Step Functions accepts at most {LARGEST}",

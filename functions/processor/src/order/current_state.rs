@@ -79,15 +79,21 @@ impl Processor {
         let answer = match tokio::time::timeout(FETCH_TIMEOUT, get).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(SendError::NotSent(error) | SendError::OutcomeUnknown(error))) => {
-                return Ok(Err(Outcome::retry(format!("fetch the state: {error}"))));
+                return Ok(Err(Outcome::retry(format!(
+                    "could not fetch the current state: {error}"
+                ))));
             }
-            Err(_) => return Ok(Err(Outcome::retry("fetch the state: request timed out"))),
+            Err(_) => {
+                return Ok(Err(Outcome::retry(
+                    "could not fetch the current state: the request timed out",
+                )));
+            }
         };
         Ok(match (answer.status, answer.body) {
             (200..=299, Some(body)) => Ok(Some(body)),
             (404 | 410, _) => Ok(None),
             (status, _) => Err(Outcome::Retry {
-                error: format!("fetch the state: the provider answered {status}"),
+                error: format!("could not fetch the current state: the provider answered {status}"),
                 after: answer.retry_after,
             }),
         })

@@ -2,6 +2,8 @@
 //! If a destination is down, slow or at its rate limit, its events lose no attempt and other
 //! destinations are not delayed.
 
+mod accounts;
+mod context;
 mod kept;
 mod refusals;
 mod server;

@@ -26,7 +26,7 @@ use super::support::{failures, record, work_message};
 
 const TOKEN: &str = "token-of-the-provider";
 
-/// Plays the destination, which supports idempotency keys and nothing else, and the provider's API.
+/// Plays the destination and the provider's API. The destination supports only idempotency keys.
 #[derive(Clone, Default)]
 struct World(Arc<Mutex<Seen>>);
 

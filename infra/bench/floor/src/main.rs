@@ -24,7 +24,7 @@ fn main() -> anyhow::Result<()> {
         let id = head
             .lines()
             .find_map(|line| line.strip_prefix("lambda-runtime-aws-request-id: "))
-            .context("an event without an id")?;
+            .context("the event has no id")?;
         let status = if catcher.catch(&event)? { 200 } else { 401 };
         let answer = format!(r#"{{"statusCode":{status},"body":""}}"#);
         let path = format!("/2018-06-01/runtime/invocation/{id}/response");

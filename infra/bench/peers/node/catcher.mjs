@@ -1,4 +1,4 @@
-// The catcher's job as it is otherwise written: proves a webhook, keeps it, announces it, answers.
+// A typical catcher in Node.js: verifies a webhook, stores it, sends its message, and answers.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 import { ConditionalCheckFailedException, DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';

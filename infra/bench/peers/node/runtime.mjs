@@ -1,4 +1,4 @@
-// Asks the Runtime API for events, as Lambda's own client does and with less work.
+// Requests events from the Runtime API, as Lambda's own client does, but with less work.
 import http from 'node:http';
 
 import { handler } from './catcher.mjs';

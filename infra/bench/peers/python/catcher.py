@@ -1,4 +1,4 @@
-"""The catcher's job as it is otherwise written: proves a webhook, keeps it, announces it, answers."""
+"""A typical catcher in Python: verifies a webhook, stores it, sends its message, and answers."""
 
 import hashlib
 import hmac

@@ -189,7 +189,7 @@ fn machine(
     let meter = match architectures[0].as_str() {
         Some("arm64") => Meter::LambdaGbSecondArm64,
         Some("x86_64") | None => Meter::LambdaGbSecondX8664,
-        Some(other) => bail!("{id}: the architecture {other} has no price"),
+        Some(other) => bail!("{id}: no price is known for the architecture {other}"),
     };
     let logging = resources.property(id, "LoggingConfig")?.unwrap_or_default();
     let log_group = logging["LogGroup"].as_str().unwrap_or_default().to_owned();

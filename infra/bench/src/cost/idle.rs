@@ -36,8 +36,8 @@ pub(crate) fn bill<'p>(
     Ok(bill)
 }
 
-/// Returns the monthly cost of a schedule. Each run costs as much as a later run. The additional
-/// cost of the first run recurs at its hourly rate.
+/// Adds the monthly cost of a schedule to the bill. Each run costs as much as a later run. The
+/// additional cost of the first run recurs at its hourly rate.
 fn runs(
     bill: &mut Bill<'_>,
     rest: &Rest,

@@ -116,8 +116,8 @@ fn again_of(events: u32, share: f64) -> u32 {
     ((f64::from(events) * share).ceil() as u32).clamp(1, events)
 }
 
-/// The cost of one run of a schedule: of the first run, which includes hourly work and the start of
-/// the process, and of the later runs.
+/// The counts of the runs of the schedules. The first run includes hourly work and the start of the
+/// process. The later runs do not.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     pub(crate) first: BTreeMap<String, Tally>,
@@ -184,8 +184,8 @@ pub(crate) async fn rest(inputs: &Inputs<'_>, deployed: &Deployed) -> anyhow::Re
 /// Returns how much of the first run's additional work recurs in an hour. The first run of the
 /// hourly count counts all uncounted hours. A later run counts two hours: the newest one and, for
 /// the last time, the hour of a day ago. A process records the end of a drain every ten minutes. It
-/// also records the end of a sweep, but the later sweep is measured in a process that has not
-/// recorded one.
+/// also records the end of a sweep, but the later sweep is measured in a process that has not yet
+/// recorded the end of a sweep.
 fn hourly_share(report: &Value) -> f64 {
     if report["task"] == "drain" {
         return 6.0;

@@ -185,7 +185,7 @@ impl Prices {
             Some(Standing::Nothing(_)) => Ok(None),
             None => bail!(
                 "the template has a {kind}, whose cost is missing in [resources] of \
-                infra/prices.toml: add a line, \"nothing\" if it is paid by use"
+                infra/prices.toml: add a line, with the value \"nothing\" if AWS bills it by use"
             ),
         }
     }

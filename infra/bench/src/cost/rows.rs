@@ -51,7 +51,7 @@ pub(crate) struct Rows {
     pub(crate) done: u32,
 }
 
-/// An index, with the attributes that it contains: the keys.
+/// An index and its attributes, which are only the keys.
 pub(super) struct Index {
     pub(super) name: String,
     pub(super) keys: Vec<String>,

@@ -106,9 +106,8 @@ impl Stand {
         invocation.json().with_context(|| format!("run {function}"))
     }
 
-    /// Reads what the sweep reads about events of the last hour: each event, and later the index
-    /// once more. The measurement reads it itself, because the sweep would wait until the events
-    /// are old enough.
+    /// Makes the same reads as the sweep for events of the last hour: first the index and each
+    /// event, and later only the index. The sweep itself would wait until the events are old enough.
     pub(super) async fn look_over(&self) -> anyhow::Result<()> {
         let table = &self.stack.template().table_definition()?.name;
         let client = local::clients::dynamodb(&self.scan_url);

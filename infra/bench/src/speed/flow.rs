@@ -146,7 +146,7 @@ fn alone(bench: &Bench, functions: &Path) -> anyhow::Result<Vec<f64>> {
             while !stores.has_effect(&id) {
                 ensure!(
                     began.elapsed() < Duration::from_secs(10),
-                    "no effect within 10 s"
+                    "the webhook had no effect within 10 s"
                 );
                 std::thread::sleep(Duration::from_micros(200));
             }

@@ -145,7 +145,7 @@ pub(crate) fn webhook(number: u64) -> anyhow::Result<String> {
 pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
     let webhook = Webhook::new(number, SIZE, Shape::Documented);
     let event: Value = serde_json::from_slice(&webhook.body)?;
-    let id = event["id"].as_str().context("a webhook without an id")?;
+    let id = event["id"].as_str().context("the webhook has no id")?;
     Ok(id.to_owned())
 }
 

@@ -70,7 +70,7 @@ impl Running {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .with_context(|| format!("run {first} (is it built?)"))?;
+            .with_context(|| format!("run {first}; check that this program is built"))?;
         let mut running = Self {
             name: program.name,
             log: program.log.clone(),
@@ -117,7 +117,7 @@ impl Running {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
         let kilobytes: u64 = kilobytes
-            .context("no peak memory in the process status")?
+            .context("the process status contains no peak memory")?
             .parse()?;
         Ok(kilobytes * 1024)
     }
@@ -138,7 +138,7 @@ impl Running {
             .map(|(_, fields)| fields.split_whitespace());
         let faults = fields.and_then(|mut fields| fields.nth(7));
         Ok(faults
-            .context("no page faults in the process statistics")?
+            .context("the process statistics contain no page faults")?
             .parse()?)
     }
 
@@ -146,7 +146,7 @@ impl Running {
     pub(crate) fn end(mut self) -> anyhow::Result<String> {
         self.cpu()?;
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("the process is gone")?, Signal::TERM)?;
+        kill_process(pid.context("the process has ended")?, Signal::TERM)?;
         self.child.wait()?;
         Ok(self.written())
     }

@@ -79,7 +79,8 @@ const BATCH: f64 = 10.0;
 pub(crate) fn table(measured: &Measured) -> anyhow::Result<Table> {
     let mut table = Table::new(["", "measured", "target", ""]);
     for (what, target, of) in TARGETS {
-        let is = of(measured).with_context(|| format!("no measurement for: {what}"))?;
+        let is = of(measured)
+            .with_context(|| format!("there is no measurement for the target {what:?}"))?;
         let (bound, holds) = match target {
             AtMost(most) => (format!("≤ {}", figure(most)), is <= most),
             AtLeast(least) => (format!("≥ {}", figure(least)), is >= least),

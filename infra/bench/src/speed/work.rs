@@ -39,7 +39,7 @@ impl Job {
                     "a batch of {}",
                     done.work_messages
                 );
-                ensure!(done.again == 0, "{} of a batch failed", done.again);
+                ensure!(done.again == 0, "{} messages of a batch failed", done.again);
                 Ok(done.answer)
             }
             Self::Sweeps => running.invoke(json!({ "task": "sweep" }).to_string()),

@@ -199,7 +199,7 @@ impl Timing {
             }
             Phase::Leased { until, began } => {
                 if clock + self.margin >= until && self.held_back {
-                    steps.sure(me, "holds its call back", go(Phase::Idle));
+                    steps.sure(me, "makes no call", go(Phase::Idle));
                     return;
                 }
                 let end = (until - self.margin).saturating_sub(world.ahead[n]);

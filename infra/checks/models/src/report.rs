@@ -109,7 +109,7 @@ pub fn summary(lines: &[Line], took: Duration) -> String {
     let steps: usize = lines.iter().map(|line| line.finding.steps).sum();
     let unexpected = lines.iter().filter(|line| !line.is_as_expected()).count();
     format!(
-        "{} cases, {states} states, {steps} steps in {:.1} s: {} to hold, {} ablations, {} limits; {unexpected} not as expected",
+        "{} cases, {states} states, {steps} steps in {:.1} s: {} must hold, {} are ablations, {} are limits; {unexpected} results are unexpected",
         lines.len(),
         took.as_secs_f64(),
         count(|expect| expect == Expect::Holds),

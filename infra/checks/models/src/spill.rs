@@ -182,7 +182,7 @@ impl Spill {
         if world.up {
             steps.maybe("table", "goes down", world.with(|w| w.up = false));
         } else {
-            steps.sure("table", "comes back", world.with(|w| w.up = true));
+            steps.sure("table", "is available again", world.with(|w| w.up = true));
         }
         if !world.old {
             let to = world.with(|w| w.old = true);

@@ -90,7 +90,7 @@ impl Options {
             let number = || {
                 value
                     .parse::<u64>()
-                    .with_context(|| format!("{word} {value:?}: not a number"))
+                    .with_context(|| format!("{word} {value:?} is not a number"))
             };
             match word.as_str() {
                 "--seed" => options.seed = number()?,

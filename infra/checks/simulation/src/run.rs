@@ -263,11 +263,12 @@ impl Run {
     }
 }
 
-/// Returns the number of entities whose version at the destination is not the newest one that was
-/// carried out. A dead letter counts if the destination carried it out but this could not be
-/// recorded. If a dead letter was not carried out, older versions can have been skipped because of
-/// it, and it waits for an operator. Below such a dead letter, only versions that were carried out
-/// count.
+/// Returns the number of entities whose version at the destination is not the expected version.
+///
+/// The expected version is the newest version that is done, or that is a dead letter and the
+/// destination carried out. If the newest version is a dead letter that the destination never
+/// carried out, older versions may be done without their actions. The expected version is then the
+/// newest version that the destination carried out.
 fn stale(world: &World) -> u64 {
     let Some(order) = world.scenario.order else {
         return 0;

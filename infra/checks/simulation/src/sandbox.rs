@@ -27,7 +27,7 @@ use crate::webhook::{self, EBAY};
 use crate::wire;
 use crate::world::{SECRETS_PATH, Shared};
 
-/// The only source of a run without a stranger.
+/// The only source of a run without an attacker.
 pub const SOURCE: &str = "stripe-main";
 
 const TABLE: &str = "inbox";

@@ -1,4 +1,4 @@
-//! Plays the providers. They send each event until it is acknowledged, and send some events a
+//! Simulates the providers. They send each event until it is acknowledged, and send some events a
 //! second time.
 
 use std::rc::Rc;

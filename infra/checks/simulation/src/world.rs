@@ -46,7 +46,7 @@ pub struct World {
     pub unknown: Vec<String>,
 }
 
-/// The shared world. It lives on one thread, so the lock is never contended.
+/// The shared world. Only one thread uses it, so the lock is never contended.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<World>>);
 

@@ -1,6 +1,6 @@
 //! Runs small simulations. `make simulate` runs the large ones.
 
-#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use simulation::cases::{
     Figure, LATEST, MONTH, ROUGH, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,

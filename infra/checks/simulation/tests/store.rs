@@ -1,7 +1,7 @@
 //! Compares the DynamoDB of the simulation with that of the local stack. They share no code, and
 //! must give the same result for every transition of every kind of row.
 
-#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! `MITT_SYNC_EVENTS=100000 cargo test --profile simulation -p simulation --test sync` makes the
 //! large run.
 
-#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -145,10 +145,7 @@ fn inside(provider: &Arc<Mutex<Provider>>, dies: &Arc<Notify>, takes: Duration) 
     })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the size is the caller's to choose"
-)]
+#[expect(clippy::disallowed_methods, reason = "the caller chooses the size")]
 fn size() -> u64 {
     let size = std::env::var("MITT_SYNC_EVENTS").ok();
     size.map_or(EVENTS, |size| size.parse().unwrap())

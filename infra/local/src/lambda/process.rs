@@ -79,9 +79,12 @@ impl Process {
             // because its Runtime API is no longer available.
             .process_group(0);
         let _inside = engine.enter();
-        let child = command
-            .spawn()
-            .with_context(|| format!("run {} (is it built?)", spec.executable.display()))?;
+        let child = command.spawn().with_context(|| {
+            format!(
+                "run {}; build the function if it does not exist",
+                spec.executable.display()
+            )
+        })?;
         let pid = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));

@@ -173,18 +173,20 @@ async fn all_old(client: &Client, table: &str) -> anyhow::Result<()> {
         .await;
     let error = second
         .err()
-        .context("the second put succeeded")?
+        .context("the second put succeeded, but must fail")?
         .into_service_error();
     let aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
         failed,
     ) = error
     else {
-        bail!("unexpected error: {error}");
+        bail!("the second put failed with an unexpected error: {error}");
     };
-    let old = failed.item().context("the error contains no item")?;
+    let old = failed
+        .item()
+        .context("the error does not contain the old item")?;
     ensure!(
         old.get("racer") == Some(&number(1)),
-        "the error contains another item"
+        "the error contains a different item"
     );
     Ok(())
 }
@@ -205,15 +207,17 @@ async fn token(client: &Client, table: &str) -> anyhow::Result<()> {
         let request = client.transact_write_items().client_request_token(&token);
         async move { anyhow::Ok(request.transact_items(items?).send().await) }
     };
-    write("token").await?.context("the first transaction")?;
+    write("token")
+        .await?
+        .context("write the first transaction")?;
     // If the emulator applied the transaction again, its condition would fail.
     write("token")
         .await?
-        .context("the same transaction again")?;
+        .context("repeat the first transaction")?;
     let other = write("another").await?;
     let error = other
         .err()
-        .context("another transaction with the same token succeeded")?;
+        .context("another transaction with the same token succeeded, but must fail")?;
     ensure!(
         error
             .into_service_error()
@@ -236,11 +240,11 @@ async fn all_or_nothing(client: &Client, table: &str) -> anyhow::Result<()> {
         .await;
     let error = both
         .err()
-        .context("the transaction succeeded")?
+        .context("the transaction succeeded, but must fail")?
         .into_service_error();
     ensure!(
         error.is_transaction_canceled_exception(),
-        "unexpected error: {error}"
+        "the transaction failed with an unexpected error: {error}"
     );
     ensure!(
         get(client, table, "free").await?.is_none(),
@@ -261,7 +265,7 @@ async fn sparse(client: &Client, table: &str) -> anyhow::Result<()> {
     }
     ensure!(
         indexed(client, table).await? == ["in"],
-        "the index does not contain exactly the expected item"
+        "the index must contain only the item that has its key"
     );
     client
         .update_item()

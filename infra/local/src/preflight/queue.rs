@@ -151,7 +151,7 @@ async fn visibility(client: &Client, url: &str) -> anyhow::Result<()> {
         .context("a sent message did not arrive")?;
     ensure!(
         receives(&first) == Some("1"),
-        "the first receive has the count {:?}",
+        "the receive count after the first receive is {:?}, not 1",
         receives(&first)
     );
     ensure!(
@@ -176,7 +176,7 @@ async fn visibility(client: &Client, url: &str) -> anyhow::Result<()> {
         .context("the message did not become visible again")?;
     ensure!(
         receives(&second) == Some("2"),
-        "the second receive has the count {:?}",
+        "the receive count after the second receive is {:?}, not 2",
         receives(&second)
     );
     delete(client, url, &second).await?;
@@ -210,7 +210,12 @@ async fn long_poll(client: &Client, url: &str) -> anyhow::Result<()> {
         "the long poll returned only after {:?}",
         start.elapsed()
     );
-    delete(client, url, &message.context("the long poll was empty")?).await
+    delete(
+        client,
+        url,
+        &message.context("the long poll returned no message")?,
+    )
+    .await
 }
 
 async fn redrive(client: &Client, url: &str, dead: &str) -> anyhow::Result<()> {
@@ -241,7 +246,7 @@ async fn redrive(client: &Client, url: &str, dead: &str) -> anyhow::Result<()> {
         .context("the message is not in the dead-letter queue")?;
     ensure!(
         letter.body() == Some("poison"),
-        "the dead letter has another body"
+        "the dead letter has a different body"
     );
     delete(client, dead, &letter).await
 }

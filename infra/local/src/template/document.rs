@@ -88,7 +88,9 @@ impl<'a> Document<'a> {
         let node = self.root.get("Globals").and_then(|all| all.get("Function"));
         match node.and_then(|all| all.get(name)) {
             None => Ok(None),
-            Some(node) => self.resolve(node, 0).context("Globals of the functions"),
+            Some(node) => self
+                .resolve(node, 0)
+                .context("read the Globals of the functions"),
         }
     }
 
@@ -132,7 +134,7 @@ impl<'a> Document<'a> {
         match self.resolve(node, depth)? {
             Some(Value::Bool(truth)) => Ok(truth),
             Some(Value::String(text)) if text == "true" || text == "false" => Ok(text == "true"),
-            _ => bail!("line {}: must be true or false", line(node)),
+            _ => bail!("line {}: the condition must be true or false", line(node)),
         }
     }
 
@@ -165,7 +167,7 @@ impl<'a> Document<'a> {
                 Value::Object(map)
             }
             YamlDataOwned::Tagged(tag, _) => bail!("line {}: unknown tag {tag:?}", line(node)),
-            _ => bail!("line {}: not a value", line(node)),
+            _ => bail!("line {}: the YAML node is not a value", line(node)),
         }))
     }
 

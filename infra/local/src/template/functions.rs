@@ -33,17 +33,26 @@ impl Document<'_> {
         depth: usize,
     ) -> anyhow::Result<Option<Value>> {
         Ok(Some(match name {
-            "Ref" => return self.reference(text(argument).context("needs a name")?, depth),
-            "Condition" => {
-                Value::Bool(self.condition(text(argument).context("needs a name")?, depth)?)
+            "Ref" => {
+                return self.reference(
+                    text(argument).context("the argument must be a name")?,
+                    depth,
+                );
             }
+            "Condition" => Value::Bool(self.condition(
+                text(argument).context("the argument must be a name")?,
+                depth,
+            )?),
             "GetAtt" => match argument.data.as_sequence() {
                 Some(parts) => {
                     let parts: Vec<_> = parts.iter().filter_map(text).collect();
                     self.attribute(&parts.join("."), depth)?.into()
                 }
                 None => self
-                    .attribute(text(argument).context("needs a name")?, depth)?
+                    .attribute(
+                        text(argument).context("the argument must be a name")?,
+                        depth,
+                    )?
                     .into(),
             },
             "Sub" => self.substitute(argument, depth)?.into(),
@@ -55,23 +64,26 @@ impl Document<'_> {
                     let separator = self.string(separator, depth)?;
                     whole.split(&separator).collect::<Vec<_>>().into()
                 }
-                _ => bail!("needs a separator and a string"),
+                _ => bail!("the arguments must be a separator and a string"),
             },
             "FindInMap" => self.find_in_map(argument, depth)?,
             "If" => match items(argument)? {
                 [condition, yes, no] => {
-                    let truth = self.condition(text(condition).context("needs a name")?, depth)?;
+                    let truth = self.condition(
+                        text(condition).context("the first argument must be a name")?,
+                        depth,
+                    )?;
                     return self.resolve(if truth { yes } else { no }, depth);
                 }
-                _ => bail!("needs a condition and two values"),
+                _ => bail!("the arguments must be a condition and two values"),
             },
             "Equals" => match items(argument)? {
                 [one, other] => (self.string(one, depth)? == self.string(other, depth)?).into(),
-                _ => bail!("needs two values"),
+                _ => bail!("the arguments must be two values"),
             },
             "Not" => match items(argument)? {
                 [one] => (!self.truth(one, depth)?).into(),
-                _ => bail!("needs one condition"),
+                _ => bail!("the argument must be one condition"),
             },
             "And" | "Or" => {
                 let truths: Vec<_> = items(argument)?
@@ -92,40 +104,52 @@ impl Document<'_> {
 
     fn join(&self, argument: &Node, depth: usize) -> anyhow::Result<Value> {
         let [separator, list] = items(argument)? else {
-            bail!("needs a separator and a list");
+            bail!("the arguments must be a separator and a list");
         };
-        let list = self.resolve(list, depth)?.context("has no list")?;
-        let list = list.as_array().context("needs a list")?;
+        let list = self
+            .resolve(list, depth)?
+            .context("the list has no value")?;
+        let list = list
+            .as_array()
+            .context("the second argument must be a list")?;
         let parts: Option<Vec<_>> = list.iter().map(scalar_text).collect();
-        let parts = parts.context("needs a list of strings")?;
+        let parts = parts.context("the list must contain only strings")?;
         Ok(parts.join(&self.string(separator, depth)?).into())
     }
 
     fn select(&self, argument: &Node, depth: usize) -> anyhow::Result<Value> {
         let [at, list] = items(argument)? else {
-            bail!("needs a number and a list");
+            bail!("the arguments must be a number and a list");
         };
-        let at: usize = self.string(at, depth)?.parse().context("needs a number")?;
-        let list = self.resolve(list, depth)?.context("has no list")?;
+        let at: usize = self
+            .string(at, depth)?
+            .parse()
+            .context("the first argument must be a number")?;
+        let list = self
+            .resolve(list, depth)?
+            .context("the list has no value")?;
         list.get(at).cloned().context("the list is too short")
     }
 
     fn find_in_map(&self, argument: &Node, depth: usize) -> anyhow::Result<Value> {
         let [map, first, second] = items(argument)? else {
-            bail!("needs a map and two keys");
+            bail!("the arguments must be a map and two keys");
         };
         let mut found = self.root.get("Mappings");
         for key in [map, first, second] {
             let key = self.string(key, depth).ok();
             found = found.and_then(|all| all.get(key?));
         }
-        let found = found.context("the map has no such keys")?;
-        self.resolve(found, depth)?.context("has no value")
+        let found = found.context("the map does not have these keys")?;
+        self.resolve(found, depth)?
+            .context("the argument has no value")
     }
 
     fn string(&self, node: &Node, depth: usize) -> anyhow::Result<String> {
-        let value = self.resolve(node, depth)?.context("has no value")?;
-        scalar_text(&value).context("needs a string")
+        let value = self
+            .resolve(node, depth)?
+            .context("the argument has no value")?;
+        scalar_text(&value).context("the argument must be a string")
     }
 
     fn reference(&self, name: &str, depth: usize) -> anyhow::Result<Option<Value>> {
@@ -160,7 +184,9 @@ impl Document<'_> {
     }
 
     fn attribute(&self, path: &str, depth: usize) -> anyhow::Result<String> {
-        let (id, attribute) = path.split_once('.').context("needs Resource.Attribute")?;
+        let (id, attribute) = path
+            .split_once('.')
+            .context("the argument must have the form Resource.Attribute")?;
         let kind = self.kind(id)?;
         let name = self.physical_name(id, depth)?;
         Ok(match (kind, attribute) {
@@ -185,13 +211,13 @@ impl Document<'_> {
                 text(template),
                 pairs(values).unwrap_or_default().into_iter().collect(),
             ),
-            Some(_) => bail!("needs a string, or a string and values"),
+            Some(_) => bail!("the argument must be a string, or a string and values"),
         };
-        let mut rest = template.context("needs a string")?;
+        let mut rest = template.context("the argument must be a string")?;
         let mut result = String::new();
         while let Some((before, after)) = rest.split_once("${") {
             result.push_str(before);
-            let (name, after) = after.split_once('}').context("a ${ without a closing }")?;
+            let (name, after) = after.split_once('}').context("a `${` has no closing `}`")?;
             rest = after;
             let name = name.trim();
             if let Some(literal) = name.strip_prefix('!') {
@@ -215,5 +241,7 @@ impl Document<'_> {
 
 fn items(argument: &Node) -> anyhow::Result<&[Node]> {
     let items = argument.data.as_sequence();
-    items.map(Vec::as_slice).context("needs a list")
+    items
+        .map(Vec::as_slice)
+        .context("the argument must be a list")
 }

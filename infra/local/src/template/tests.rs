@@ -180,7 +180,7 @@ fn a_wrong_template_is_refused_by_the_name_of_what_is_wrong() {
         ),
         ("QueueName: !Ref Bare", "parameter Bare has no default"),
         ("DelaySeconds: !GetAtt Q.Colour", "Q.Colour"),
-        ("QueueName: !Sub '${Q'", "without a closing }"),
+        ("QueueName: !Sub '${Q'", "has no closing `}`"),
         ("QueueName: !Sub '${Q}'", "refers to itself"),
         (
             "QueueName: !Transform x",

@@ -60,7 +60,7 @@ impl Template {
         let uri = string(document, integration, "IntegrationUri")?;
         let function = self
             .function_in(&uri)
-            .with_context(|| format!("resource {integration}: no function in {uri:?}"))?;
+            .with_context(|| format!("resource {integration}: {uri:?} contains no function"))?;
         let timeout = number(document, integration, "TimeoutInMillis")?;
         let timeout = timeout.map_or(GATEWAY_TIMEOUT, Duration::from_millis);
         Ok(Route {

@@ -27,7 +27,7 @@ use meter::{Cost, Meter};
 /// The number of runs of each command. One run is too short to measure its processor time.
 const RUNS: u32 = 5;
 
-/// The maximum ratio between the costs on a larger and on a smaller table. A larger table has more
+/// The maximum ratio of the cost on a larger table to the cost on a smaller table. A larger table has more
 /// events in the same second, and more events in each hour.
 const SLACK: f64 = 1.5;
 

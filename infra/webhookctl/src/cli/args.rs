@@ -103,7 +103,7 @@ pub struct Global {
     #[arg(long, global = true, hide = true, env = "COLUMNS")]
     pub terminal_width: Option<String>,
 
-    /// `0`: no tips
+    /// Set to `0` to print no tips
     #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_TIPS")]
     pub tips: Option<String>,
 }
@@ -113,8 +113,8 @@ pub enum Command {
     /// Run the whole system on this machine, without AWS
     ///
     /// The functions are the same binaries as in AWS. This process emulates the table, the queues,
-    /// the bucket and the secrets. On a terminal, `dev` shows each change of each event; s sends a
-    /// webhook, q stops.
+    /// the bucket and the secrets. On a terminal, `dev` shows each change of each event. Press s to
+    /// send a webhook, or q to stop.
     Dev(DevArgs),
     /// Send a signed test webhook, as a provider would
     ///
@@ -127,14 +127,15 @@ pub enum Command {
     /// unreachable, events wait, and are sent later. Quarantined events are skipped unless you pass
     /// --status quarantined.
     ///
-    /// On a terminal, r sends the last event again, d shows its details, the arrow keys select
-    /// another event for both, p pauses, q stops.
+    /// On a terminal, press r to send the last event again, d to show its details, p to pause, or q
+    /// to stop. The arrow keys select another event for r and d.
     Listen(ListenArgs),
     /// Explain why a signature does or does not match
     ///
     /// Checks a rejected request or a stored event by its id, or a request that you pass with
-    /// --body and -H. It runs the same verification as the catcher. If that fails, it tries the
-    /// usual causes one by one and names the one that fits. Exit 5 if the request is not verified.
+    /// --body and -H. The command runs the same verification as the catcher. If the verification
+    /// fails, the command tries the usual causes one by one and names the cause that fits. Exit 5
+    /// if the request is not verified.
     Verify(VerifyArgs),
     /// List, inspect, count, follow and export stored events
     #[command(subcommand, arg_required_else_help = true)]

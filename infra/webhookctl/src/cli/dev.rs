@@ -33,9 +33,9 @@ pub struct DevArgs {
     /// Sources file [default: sources.toml if it exists, or the sources of the demo]
     #[arg(long, value_name = "FILE")]
     pub sources: Option<PathBuf>,
-    /// Send every HTTP action to this port of this machine; path and query stay
+    /// Send every HTTP action to this port of this machine; the path and the query stay the same
     ///
-    /// Replaces the host of each URL, so that your program receives here what it receives in a
+    /// Replaces the host of each URL, so that your program receives the same requests as in a
     /// deployment. Takes a port such as :3000, or the URL of a loopback address without a path.
     #[arg(long, value_name = "PORT|URL", conflicts_with_all = ["demo", "chaos"])]
     pub forward: Option<String>,

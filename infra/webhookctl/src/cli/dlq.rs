@@ -76,7 +76,7 @@ pub struct DlqRedriveArgs {
     /// dead letter. To run dead letters again, leave out --native.
     #[arg(long, conflicts_with_all = [
         "source", "event_type", "status", "since", "until", "error", "via", "attempts", "id", "where_",
-        "mode",
+        "mode", "account", "header",
     ])]
     pub native: bool,
     #[arg(

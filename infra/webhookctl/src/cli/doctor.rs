@@ -20,7 +20,7 @@ pub struct DoctorArgs {
     pub canary: Option<String>,
     /// Write a report to share to this file: settings, checks and counts, no bodies or secrets
     ///
-    /// Shows the report before it writes it.
+    /// The command shows the report before it writes the file.
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
     /// Print the documentation of all checks, and check nothing

@@ -11,11 +11,11 @@ pub enum EndpointCommand {
     Show(EndpointShowArgs),
     /// Enable a subscription again, and fetch the events that it missed
     ///
-    /// GitHub, GitLab and Stripe disable a subscription, and the command enables it again. For
-    /// GitLab, it sends a test request. Shopify deletes a subscription, and the command creates it
-    /// again. With --add-types, GitHub, GitLab and Stripe subscriptions also get the expected event
-    /// types that they lack. For other faults the command prints what to do by hand. The next sync
-    /// of the source starts before the outage.
+    /// The command enables a subscription that GitHub, GitLab or Stripe has disabled. For GitLab,
+    /// the command sends a test request. The command also creates a subscription that Shopify has
+    /// deleted. With --add-types, GitHub, GitLab and Stripe subscriptions also get the expected
+    /// event types that they lack. For other faults, the command prints the steps for you to do.
+    /// The next sync of the source requests events from before the outage.
     Enable(EndpointEnableArgs),
 }
 

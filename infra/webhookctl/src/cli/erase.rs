@@ -15,6 +15,9 @@ pub struct EraseArgs {
     /// (repeatable; all must match)
     #[arg(long = "where", value_name = "PATH=VALUE", value_parser = values::assignment)]
     pub matching: Vec<Assignment>,
+    /// Events of this account, such as the domain of a shop (repeatable)
+    #[arg(long, value_name = "ACCOUNT", conflicts_with = "id")]
+    pub account: Vec<String>,
     /// Source to search (repeatable) [default: all]
     #[arg(short, long, value_name = "SOURCE", conflicts_with = "id")]
     pub source: Vec<String>,

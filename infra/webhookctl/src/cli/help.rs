@@ -38,10 +38,10 @@ Output
   -o wide    every column, full ids
   -o json    one document: {\"schema\": \"webhookctl/<command>/v1\", \"items\": [...], \"next_cursor\": ...}
   -o jsonl   one object per line, for pipes
-  -o csv     RFC 4180 with a header row; a leading ' keeps a cell from running as a formula
+  -o csv     RFC 4180 with a header row; a leading ' prevents a cell from running as a formula
   -o ids     one id per line; pass them to another command with `--id -`
   --query    JMESPath on the JSON document; with -o jsonl, on each object
-  A schema version can gain fields. It never loses or changes one.
+  A schema version can gain fields. It never loses or changes a field.
   Times are RFC 3339 in UTC. Durations are in seconds.
   A list that stops early has \"truncated\": true, and \"next_cursor\" to continue.
   When stdout is not a terminal, -o table prints no colour and no tips.

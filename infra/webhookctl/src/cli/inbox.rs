@@ -23,20 +23,21 @@ pub enum InboxCommand {
     Body(BodyArgs),
     /// Compare the bodies of two events; exit 1 if they differ
     ///
-    /// Reports different values separately from different notation: key order, white space, and the
-    /// notation of numbers and strings.
+    /// Reports differences in values separately from differences in notation, such as key order,
+    /// white space, and the notation of numbers and strings.
     Diff(DiffArgs),
     /// Follow events as they arrive and change, until Ctrl-C
     ///
-    /// Reads the table once a second, and changes nothing. Events that were already open are read
-    /// every five seconds.
+    /// Reads the table once a second, and changes nothing. Every five seconds, the command also
+    /// reads older events that are still open.
     Tail(TailArgs),
     /// Write events to a file; the audit log records who exported them
     Export(ExportArgs),
     /// Count events: received, waiting, failed, and how long they take
     ///
-    /// Failed events, dead letters and the oldest waiting event are current values, whatever the
-    /// time range. Duplicates are not counted: only metrics and logs record them.
+    /// Failed events, dead letters and the oldest waiting event are current values. The time range
+    /// does not apply to these values. Duplicates are not counted, because only metrics and logs
+    /// record them.
     Stats(StatsArgs),
 }
 

@@ -12,7 +12,7 @@ pub struct ListenArgs {
     /// URL on this machine: `:3000/path` or `http://localhost:3000/path`
     #[arg(short = 'f', long = "forward-to", value_name = "URL")]
     pub forward_to: String,
-    /// Send past events first, oldest first: those since 2h, 09:10, 2026-11-20
+    /// Send past events first, oldest first, from this time on: 2h, 09:10, 2026-11-20
     #[arg(long, value_name = "TIME", value_parser = values::when, conflicts_with = "since")]
     pub backfill: Option<When>,
     /// Sign with a secret of this machine: the original signatures of past events are too old
@@ -27,7 +27,7 @@ pub struct ListenArgs {
     /// Show the start of each response
     #[arg(long)]
     pub show_response: bool,
-    /// Allow this host, which is not this machine; events contain customer data
+    /// Allow this other host as the destination; events contain customer data
     #[arg(long, value_name = "HOST")]
     pub allow_host: Option<String>,
 

@@ -21,14 +21,14 @@ pub enum QuarantineCommand {
     /// checked as of this time. Forged requests stay. Requests that were accepted before are
     /// skipped.
     Reverify(ReverifyArgs),
-    /// Delete rejected requests; they expire after a week anyway
+    /// Delete rejected requests before they expire after a week
     Purge(PurgeArgs),
     /// Run a quarantined event, although another event has the same id or body
     ///
-    /// Such an event was verified and is in the inbox, with the status `quarantined`. It runs once,
-    /// with its own event key and its own idempotency keys.
+    /// A quarantined event was verified and is in the inbox, with the status `quarantined`. The
+    /// event runs once, with its own event key and its own idempotency keys.
     Release(ReleaseArgs),
-    /// Make a quarantined event a dead letter; it does not run
+    /// Make a quarantined event a dead letter, without running it
     Discard(DiscardArgs),
 }
 

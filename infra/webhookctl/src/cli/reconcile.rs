@@ -13,15 +13,15 @@ pub enum ReconcileCommand {
     Report(ReconcileReportArgs),
     /// Compare now
     ///
-    /// backup-sync reads both sides and stores a report. Nothing is changed. Exit 5 if objects
+    /// backup-sync reads both sides and stores a report. It changes no object. Exit 5 if objects
     /// differ.
     Run(ReconcileRunArgs),
     /// Add an event to the inbox for each object that differs in a report
     ///
     /// The event types are mitt.reconcile.missing, mitt.reconcile.gone and
     /// mitt.reconcile.different; the actions of the source handle them. Each object of a report
-    /// gets one event, however often you repair it. Only the newest report of a comparison can be
-    /// repaired, and only for a day.
+    /// gets only one event, even if you repair the report again. Only the newest report of a
+    /// comparison can be repaired, and only for a day.
     Repair(ReconcileRepairArgs),
 }
 

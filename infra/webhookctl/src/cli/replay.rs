@@ -11,12 +11,12 @@ use crate::output::time::When;
 pub enum ReplayCommand {
     /// Select events and show what a replay would do; runs nothing
     ///
-    /// The plan stores the event ids, so that it cannot grow. Events that change before you apply
-    /// the plan are left out.
-    Plan(ReplayPlanArgs),
-    /// Run the events of a plan; run it again to resume
+    /// The plan stores the event ids, so later events are never added to it. `replay apply` skips
+    /// events that have changed since the plan was made.
+    Plan(Box<ReplayPlanArgs>),
+    /// Run the events of a plan; run the command again to resume
     ///
-    /// Runs a few events first. A plan runs each event once, however often you apply it. Exit 6 if
+    /// Runs a few events first. A plan runs each event once, even if you apply it again. Exit 6 if
     /// events failed again, 7 if the plan was not confirmed or has expired, 8 if another operator
     /// is applying it.
     Apply(ReplayApplyArgs),
@@ -30,10 +30,10 @@ pub enum ReplayCommand {
     Log(ReplayLogArgs),
 }
 
-/// Which of the selected events run again.
+/// Selects which events of the selection run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ReplayMode {
-    /// Events whose open side effects are known not to have happened
+    /// Events for which Mitt knows that no open side effect has happened
     #[default]
     Safe,
     /// Also events whose side effects may have happened, if the destination honours the key

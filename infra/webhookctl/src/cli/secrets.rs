@@ -13,10 +13,10 @@ pub enum SecretsCommand {
     List(SecretsListArgs),
     /// Store a secret, and print its fingerprint
     ///
-    /// Without a flag, this is the secret with which a provider signs its webhooks. The value comes
-    /// from stdin, a prompt or --from, and is never an argument. The functions use the newest value
-    /// of a name. If the name already has a value, the command needs --replace; in the running
-    /// `dev` it does not.
+    /// Without a flag, the command stores the secret with which a provider signs its webhooks. The
+    /// value comes from stdin, a prompt or --from, and is never an argument. The functions use the
+    /// newest value of a name. If the name already has a value, the command needs --replace, except
+    /// in the running `dev`.
     Put(SecretsPutArgs),
 }
 

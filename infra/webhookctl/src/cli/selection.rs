@@ -76,6 +76,18 @@ pub struct SelectionArgs {
         display_order = 10
     )]
     pub where_: Vec<Assignment>,
+    /// Account of the event, such as the domain of a shop (repeatable)
+    #[arg(long, value_name = "ACCOUNT", display_order = 11)]
+    pub account: Vec<String>,
+    /// Header of the request equals: --header `x-shopify-topic=orders/create` (reads bodies;
+    /// repeatable)
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        value_parser = values::assignment,
+        display_order = 12
+    )]
+    pub header: Vec<Assignment>,
 }
 
 fn via(text: &str) -> Result<Via, CliError> {

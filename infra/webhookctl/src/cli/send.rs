@@ -16,15 +16,15 @@ pub struct SendArgs {
     /// Provider to imitate, or source to send as; `--list` shows the providers
     #[arg(value_name = "PRESET|SOURCE", required_unless_present_any = ["list", "event"])]
     pub preset: Option<String>,
-    /// Send a stored event again with a new signature: to the local stack, or --to this machine
+    /// Send a stored event again with a new signature, to the local stack or to the URL in --to
     ///
     /// Takes an id, a unique prefix of it, the provider's event id, or `source:event-id`. The
     /// signature uses the secret of the local stack, or the secret of this machine that `webhookctl
     /// listen --resign` uses. The original signature is in the header
-    /// `X-Webhookctl-Original-Signature`. In a deployment this only reads the event, and the audit
-    /// log records who read it.
+    /// `X-Webhookctl-Original-Signature`. In a deployment, the command only reads the event, and
+    /// the audit log records who read it.
     #[arg(long, value_name = "ID", conflicts_with_all = [
-        "preset", "event_type", "data", "file", "id", "tamper", "duplicate", "count", "rate",
+        "preset", "event_type", "data", "file", "id", "account", "tamper", "duplicate", "count", "rate",
         "list", "new_key", "public_key", "key_from", "variant", "param",
     ])]
     pub event: Option<String>,
@@ -57,9 +57,9 @@ pub struct SendArgs {
     pub secret_from: Option<SecretFrom>,
     /// Where to read the private key to sign with, in place of the provider's: PKCS #8 in PEM
     ///
-    /// Use it with a preset whose provider publishes a public key. The location is `-` (stdin),
-    /// `file:PATH` or `env:NAME`. A running `dev` has created a key for each of its sources that
-    /// uses Ed25519 or ECDSA.
+    /// Use this flag with a preset whose provider publishes a public key. The location is `-`
+    /// (stdin), `file:PATH` or `env:NAME`. A running `dev` has created a key for each of its sources
+    /// that uses Ed25519 or ECDSA.
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from,
           conflicts_with = "secret_from")]
     pub key_from: Option<SecretFrom>,
@@ -73,6 +73,9 @@ pub struct SendArgs {
     /// The provider's event id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// Account of the event, at the location where the source or the preset reads it
+    #[arg(long, value_name = "ACCOUNT")]
+    pub account: Option<String>,
     /// Make the request invalid after signing
     #[arg(long, value_name = "WHAT")]
     pub tamper: Option<Tamper>,

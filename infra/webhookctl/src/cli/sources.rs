@@ -39,7 +39,7 @@ pub enum SourcesCommand {
     /// no secret automatically. --overlap sets a reminder, which `sources list` shows when the time
     /// is over.
     RotateSecret(SourcesRotateArgs),
-    /// Pause the events of a source; no attempts are spent
+    /// Pause the events of a source, without using up attempts
     ///
     /// Webhooks are still received and stored. A worker finishes the event that it has started.
     Pause(SourcesPauseArgs),

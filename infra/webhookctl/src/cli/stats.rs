@@ -19,7 +19,7 @@ pub struct StatsArgs {
         hide_default_value = true
     )]
     pub by: By,
-    /// Exit 5 if an event of a source has waited longer than this; with -q, print nothing else
+    /// Exit 5 if an event of a source has waited longer than this; with -q, print only errors
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub max_lag: Option<Duration>,
     // Must be last: clap applies its heading to all later options.

@@ -194,7 +194,10 @@ impl Demo<'_> {
         let secret = self.deployment.secrets.get(&format!("ingress/{source}"))?;
         let sent = self.send_signed(sample, source, &secret).await?;
         if sent.status != 200 {
-            bail!("a genuine webhook to {source} was answered {}", sent.status);
+            bail!(
+                "the catcher answered a genuine webhook to {source} with status {}",
+                sent.status
+            );
         }
         Ok((sample, sent))
     }
@@ -208,7 +211,7 @@ impl Demo<'_> {
         let configured = self
             .config
             .source(source)
-            .with_context(|| format!("no source {source}"))?;
+            .with_context(|| format!("the demo has no source {source}"))?;
         let verifier = &configured.verifier;
         let now = UnixMillis::now();
         let url = format!("{}/in/{source}", self.deployment.url);
@@ -300,7 +303,8 @@ fn new_fate(
 }
 
 fn find(preset: &str, kind: Option<&str>) -> anyhow::Result<&'static Sample> {
-    Sample::find(preset, kind).with_context(|| format!("no sample of {preset}"))
+    Sample::find(preset, kind)
+        .with_context(|| format!("the preset {preset} has no sample of this type"))
 }
 
 fn took(row: &Row) -> String {

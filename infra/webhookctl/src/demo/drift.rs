@@ -74,7 +74,10 @@ impl Demo<'_> {
         }
         provider.subscribe("sub_07", "canceled");
         let report = self.compared().await?;
-        let fault = report.drift.first().context("no drift reported")?;
+        let fault = report
+            .drift
+            .first()
+            .context("the reconciliation reported no drift")?;
         let now = UnixMillis::now();
         let source = self
             .config

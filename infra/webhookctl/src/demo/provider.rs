@@ -83,7 +83,7 @@ impl Provider {
     pub fn happen(&self, event: &Bytes) -> anyhow::Result<()> {
         let json: Value = serde_json::from_slice(event)?;
         let (Some(created), Some(id)) = (json["created"].as_i64(), json["id"].as_str()) else {
-            anyhow::bail!("an event of Stripe needs id and created");
+            anyhow::bail!("the JSON of a Stripe event must have id and created");
         };
         self.log()
             .events

@@ -16,8 +16,8 @@ pub enum Trouble {
     Crash(mpsc::UnboundedSender<Crash>),
 }
 
-/// A signal that the processor has stopped while it waited for the answer. Dropping the sender is
-/// the same signal.
+/// A signal that the processor has stopped while it waited for the answer. Dropping the
+/// sender of the channel has the same effect.
 pub type Crash = oneshot::Sender<()>;
 
 /// An outage, which begins with the first request.

@@ -186,7 +186,7 @@ pub(crate) struct OpenBreaker {
 impl Unknown {
     pub(super) fn finding(&self, facts: &Facts) -> Finding {
         Finding::not_checked(match self {
-            Self::NotHere => "not checked here: not part of the local stack".to_owned(),
+            Self::NotHere => "not checked: the local stack does not have this resource".to_owned(),
             Self::Unnamed(what) => {
                 return Finding::not_checked(format!(
                     "not checked: {} does not name {what}",

@@ -1,7 +1,7 @@
 //! Signs stored events again, with a secret that exists only on this machine.
 //!
-//! The program verifies signatures as usual. But the stored signatures may be too old for it, and
-//! the provider's secret stays in the deployment.
+//! The program verifies signatures as usual. The stored signatures may be too old for the program,
+//! and the provider's secret stays in the deployment.
 
 use std::path::{Path, PathBuf};
 

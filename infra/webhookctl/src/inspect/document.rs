@@ -4,7 +4,8 @@ use serde::Serialize;
 use shared::inbox::ledger::State;
 
 use super::answer::Answer;
-use super::view::{Body, Effect, EventView, LastError, Moment, Replay, as_word};
+use super::request::{RequestDocument, request};
+use super::view::{Account, Body, Effect, EventView, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
@@ -36,6 +37,8 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
         body: &view.body,
         proven: &view.proven,
         secret: view.secret.as_deref(),
+        account: view.account.as_ref(),
+        request: request(&view.request),
         replays: &view.replays,
         superseded: view.superseded,
         superseded_by: view.superseded_by.as_deref(),
@@ -68,6 +71,9 @@ struct Document<'v> {
     body: &'v Body,
     proven: &'v str,
     secret: Option<&'v str>,
+    account: Option<&'v Account>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<RequestDocument<'v>>,
     replays: &'v [Replay],
     superseded: bool,
     superseded_by: Option<&'v str>,
@@ -135,7 +141,7 @@ mod tests {
             r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"answers":[],"#,
             r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
-            r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","replays":[],"superseded":false,"#,
+            r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","account":null,"replays":[],"superseded":false,"#,
             r#""superseded_by":null,"timeline":[{"#,
             r#""at":"2026-11-20T09:12:04.118Z","what":"stored","detail":"202 in 4 ms"}],"#,
             r#""next_action":{"code":"retry_safe","text":"retry-safe, side effect not committed","#,

@@ -2,6 +2,7 @@
 
 use shared::inbox::ledger::State;
 
+use super::request::{account_line, section};
 use super::view::EventView;
 use crate::inspect::next_action::next_action;
 use crate::output::count::thousands;
@@ -54,9 +55,11 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
         lines => format!("\nAnswers of destinations\n{lines}"),
     };
     format!(
-        "{}\nReceived\n{}\nSide effects\n{}{answers}{lineage}\nTimeline\n{}",
+        "{}\nReceived\n{}{}{}\nSide effects\n{}{answers}{lineage}\nTimeline\n{}",
         seven_lines(view, now_millis),
         received(view, now_millis),
+        account_line(view.account.as_ref()),
+        section(&view.request),
         effects(view, now_millis),
         timeline(view, now_millis),
     )

@@ -1,4 +1,4 @@
-//! What an operator should do next about an event. Only this module computes it.
+//! Computes the next action of an operator for an event. No other module computes it.
 
 use serde::Serialize;
 use shared::inbox::ledger::{EffectState, State};

@@ -4,7 +4,9 @@ use shared::inbox::ledger::{Moment as Stage, Row, State};
 use shared::sources::Config;
 
 use crate::fingerprint::{Fingerprint, error_text};
-use crate::inspect::{Body, Effect, EventView, LastError, Moment, Replay, later};
+use crate::inspect::{
+    Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, later,
+};
 
 /// The processor's note on an event that was superseded by a newer event of the same entity.
 const SKIPPED_STALE: &str = "skipped_stale";
@@ -60,6 +62,11 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
         },
         proven: row.proven.as_str().to_owned(),
         secret: row.secret.clone(),
+        account: row.account.as_ref().map(|account| Account {
+            value: account.value.clone(),
+            signed: account.is_signed,
+        }),
+        request: RequestSeen::NotRead,
         source_paused: false,
         replays: replays(row),
         superseded: is_superseded(row),

@@ -17,6 +17,7 @@ pub(crate) struct EventRow {
     #[serde(serialize_with = "as_word")]
     pub status: State,
     pub attempt_count: u32,
+    pub account: Option<String>,
     pub dedupe_key: String,
     pub via: String,
     pub received_at: String,
@@ -32,6 +33,7 @@ impl EventRow {
             event_type: view.event_type.clone(),
             status: view.status,
             attempt_count: view.attempt_count,
+            account: view.account.as_ref().map(|account| account.value.clone()),
             dedupe_key: view.dedupe_key.clone(),
             via: view.via.clone(),
             received_at: rfc3339(view.received_at),
@@ -57,7 +59,13 @@ pub(crate) fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
         Column::text("DEDUPE KEY", "dedupe_key", 12).extra(),
         Column::whole("ERROR", "error_fingerprint").extra(),
         Column::text("NEXT ACTION", "next_action.text", 16).essential(),
+        account().extra(),
     ]
+}
+
+/// Returns the column of the account, which lists show if an event has one.
+pub(crate) fn account() -> Column<'static, EventRow> {
+    Column::text("ACCOUNT", "account", 12)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use shared::inbox::ledger::{EffectState, State};
+use shared::webhook::context::KeptRequest;
 
 use super::answer::Answer;
 use crate::output::time::as_rfc3339;
@@ -35,6 +36,8 @@ pub(crate) struct EventView {
     pub proven: String,
     /// The secret that matched, by its id.
     pub secret: Option<String>,
+    pub account: Option<Account>,
+    pub request: RequestSeen,
     pub source_paused: bool,
     /// The replays by operators, oldest first.
     pub replays: Vec<Replay>,
@@ -44,6 +47,27 @@ pub(crate) struct EventView {
     /// The newest event of that entity. It is missing if it was not looked up, or if it is unknown.
     pub superseded_by: Option<String>,
     pub timeline: Vec<Moment>,
+}
+
+/// The account that the event belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Account {
+    pub value: String,
+    /// Whether the signature covers the value.
+    pub signed: bool,
+}
+
+/// The request of the event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum RequestSeen {
+    #[default]
+    NotRead,
+    /// It is not stored: an older version stored the event, Mitt fetched it, or its source stores
+    /// no requests.
+    NotKept,
+    Kept(KeptRequest),
+    /// It is stored, but cannot be read, for this reason.
+    Unreadable(String),
 }
 
 /// A plan that ran an event again.
@@ -175,6 +199,8 @@ pub(crate) mod tests {
             },
             proven: "body".into(),
             secret: Some("v3".into()),
+            account: None,
+            request: RequestSeen::NotRead,
             source_paused: false,
             replays: Vec::new(),
             superseded: false,

@@ -112,7 +112,8 @@ fn no_credentials(place: &Place) -> CliError {
 }
 
 fn no_region() -> CliError {
-    CliError::usage("usage.region", "no AWS Region").tip("pass --region REGION, or set AWS_REGION")
+    CliError::usage("usage.region", "the AWS Region is not set")
+        .tip("pass --region REGION, or set AWS_REGION")
 }
 
 fn unreachable(place: &Place) -> CliError {
@@ -121,7 +122,7 @@ fn unreachable(place: &Place) -> CliError {
         format!("cannot connect to {}", spot(place)),
     );
     match place.endpoint_url {
-        Some(_) => error.tip("is it running? `webhookctl dev` starts the local stack"),
+        Some(_) => error.tip("check that the local stack is running; `webhookctl dev` starts it"),
         None => error.tip("check the network, the proxy and --region"),
     }
 }
@@ -191,8 +192,8 @@ mod tests {
             shown(&error),
             "error: not allowed: dynamodb:Query on table/mitt-prod/index/time [auth.denied]\n\
              \x20note: you are arn:aws:sts::123456789012:assumed-role/Developer/alice\n\
-             \x20 tip: attach infra/policies/viewer.json, or use credentials that have it; \
-             `webhookctl doctor --only iam` lists all that are missing\n\
+             \x20 tip: attach infra/policies/viewer.json, or use credentials with this permission; \
+             `webhookctl doctor --only iam` lists all missing permissions\n\
              \x20docs: infra/docs/errors.md#authdenied\n"
         );
         assert_eq!(rewrite(&error, &place()).exit, Exit::Denied);

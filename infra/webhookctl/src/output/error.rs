@@ -58,7 +58,8 @@ impl From<Exit> for ExitCode {
 /// An error for operators, with a code for scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CliError {
-    /// The code in the form `noun.what`, such as `inbox.not_found`. A released code never changes.
+    /// The code in the form `noun.problem`, such as `inbox.not_found`. A released code never
+    /// changes.
     pub code: &'static str,
     pub message: String,
     pub exit: Exit,
@@ -256,7 +257,7 @@ mod tests {
             "no event 'evt_01KZ99999999' in prod (eu-west-1)",
         )
         .note("searched: inbox, quarantine, dead letters; kept for 90 days")
-        .tip("is it in another deployment? contexts: prod, staging, local (-c NAME)")
+        .tip("the event may be in another deployment; contexts: prod, staging, local (-c NAME)")
     }
 
     #[test]
@@ -265,7 +266,7 @@ mod tests {
             not_found().render(Format::Table, false),
             "error: no event 'evt_01KZ99999999' in prod (eu-west-1) [inbox.not_found]\n\
              \x20note: searched: inbox, quarantine, dead letters; kept for 90 days\n\
-             \x20 tip: is it in another deployment? contexts: prod, staging, local (-c NAME)\n\
+             \x20 tip: the event may be in another deployment; contexts: prod, staging, local (-c NAME)\n\
              \x20docs: infra/docs/errors.md#inboxnot_found\n"
         );
     }
@@ -276,7 +277,7 @@ mod tests {
             r#"{"error":{"code":"inbox.not_found","#,
             r#""message":"no event 'evt_01KZ99999999' in prod (eu-west-1)","exit":3,"#,
             r#""note":"searched: inbox, quarantine, dead letters; kept for 90 days","#,
-            r#""tip":"is it in another deployment? contexts: prod, staging, local (-c NAME)","#,
+            r#""tip":"the event may be in another deployment; contexts: prod, staging, local (-c NAME)","#,
             r#""docs":"infra/docs/errors.md#inboxnot_found"}}"#,
             "\n"
         );

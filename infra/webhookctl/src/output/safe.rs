@@ -170,8 +170,8 @@ pub(crate) mod tests {
         corpus
     }
 
-    /// Checks the text with other code than the functions above, so that the two do not have the
-    /// same error.
+    /// Checks the text with different code than the functions above, so that the check does not
+    /// repeat an error of those functions.
     pub(crate) fn is_inert(text: &str) -> bool {
         !text.chars().any(|c| {
             c.is_control()

@@ -7,8 +7,8 @@ pub(crate) const TIP: Style = AnsiColor::Green.on_default();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const HEAD: Style = Style::new().bold();
 
-/// Returns the style of a status. The output also has the word, so the colour carries no
-/// information of its own.
+/// Returns the style of a status. The output also has the word of the status, so it contains the
+/// same information without colours.
 pub(crate) fn of_status(status: &str) -> Style {
     match status.trim() {
         "done" => AnsiColor::Green.on_default(),

@@ -59,7 +59,7 @@ impl Draft {
     ) -> anyhow::Result<Signed> {
         let scheme = preset
             .scheme(variant)
-            .with_context(|| format!("no variant {variant:?}"))?;
+            .with_context(|| format!("the preset has no variant {variant:?}"))?;
         let unsigned = Signed {
             url: self.url(url),
             headers: self.headers.clone(),

@@ -9,7 +9,7 @@ pub(super) struct Filler(Vec<(&'static str, String)>);
 impl Filler {
     /// Creates the values, except those for the id and the type.
     pub(super) fn new(now: UnixMillis) -> anyhow::Result<Self> {
-        let date = jiff::Timestamp::from_millisecond(now.0).context("time out of range")?;
+        let date = jiff::Timestamp::from_millisecond(now.0).context("the time is out of range")?;
         Ok(Self(vec![
             ("{uuid}", uuid()?),
             ("{hex24}", random_hex(12)?),

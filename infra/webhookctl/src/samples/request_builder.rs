@@ -46,9 +46,9 @@ impl RequestBuilder {
                 .json
                 .as_deref()
                 .map(|json| serde_json::from_str(&filler.fill(json)));
-            let json = json
-                .transpose()
-                .with_context(|| format!("the json of {} in samples/drafts.toml", preset.id))?;
+            let json = json.transpose().with_context(|| {
+                format!("parse the JSON of {} in samples/drafts.toml", preset.id)
+            })?;
             ("application/json", Body::Json(json.unwrap_or_default()))
         };
         let batch = preset.event.batch.clone().or(scheme.for_each.clone());

@@ -1,8 +1,9 @@
-//! Applies the conditions of `--where`, which need the bodies of events.
+//! Applies the conditions of `--where` and `--header`, which need the body rows of events.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::json_path::scalar;
-use shared::inbox::ledger::{BodyAt, Cost, Stored};
+use shared::inbox::ledger::{BodyAt, Cost, Row, Stored};
+use shared::webhook::context::KeptRequest;
 
 use super::{Field, Selection};
 use crate::output::CliError;
@@ -18,7 +19,7 @@ const AT_ONCE: usize = 16;
 impl Selection {
     /// Returns whether the command must read bodies.
     pub(super) fn needs_bodies(&self) -> bool {
-        !self.fields.is_empty()
+        !self.fields.is_empty() || !self.headers.is_empty()
     }
 
     /// Returns the maximum number of bodies to read.
@@ -34,14 +35,19 @@ impl Selection {
     /// there are too many bodies.
     pub(super) fn will_read(&self, count: usize) -> Result<String, CliError> {
         let most = self.most_bodies();
+        let flag = if self.fields.is_empty() {
+            "--header"
+        } else {
+            "--where"
+        };
         if count > most {
-            let message = format!("--where would read more than {} bodies", thousands(most));
+            let message = format!("{flag} would read more than {} bodies", thousands(most));
             return Err(CliError::usage("inbox.too_many_bodies", message)
                 .note("no bodies were read")
-                .tip("narrow it with --source, --type, --status, --since or --until"));
+                .tip("narrow the selection with --source, --type, --status, --since or --until"));
         }
         let (s, since) = (if count == 1 { "y" } else { "ies" }, self.since_words());
-        let text = format!("--where reads up to {} bod{s} {since}", thousands(count));
+        let text = format!("{flag} reads up to {} bod{s} {since}", thousands(count));
         Ok(text.trim_end().to_owned())
     }
 
@@ -56,10 +62,15 @@ impl Selection {
             return Ok(rows);
         }
         let read = rows.into_iter().map(|stored| async move {
+            let (has_headers, mut cost) = self.has_headers(inbox, &stored).await?;
+            if self.fields.is_empty() || !has_headers {
+                return anyhow::Ok((has_headers.then_some(stored), cost));
+            }
             if matches!(stored.row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
                 return Err(no_bucket().into());
             }
-            let (body, cost) = inbox.ledger.body_of(&stored).await?;
+            let (body, of_body) = inbox.ledger.body_of(&stored).await?;
+            cost += of_body;
             let has = body.is_some_and(|body| self.fields.iter().all(|field| field.is_in(&body.0)));
             anyhow::Ok((has.then_some(stored), cost))
         });
@@ -74,6 +85,35 @@ impl Selection {
         }
         Ok(kept)
     }
+}
+
+impl Selection {
+    /// Returns whether the request has all required headers.
+    async fn has_headers(
+        &self,
+        inbox: &Deployment,
+        stored: &Stored,
+    ) -> anyhow::Result<(bool, Cost)> {
+        if self.headers.is_empty() {
+            return Ok((true, Cost::default()));
+        }
+        let (request, cost) = inbox.ledger.request_of(stored).await?;
+        let has = has_headers(&self.headers, request.as_ref(), &stored.row);
+        Ok((has, cost))
+    }
+}
+
+/// Returns whether the request of an event has all these headers. Without a stored request, the
+/// headers of the row are compared.
+pub(crate) fn has_headers(
+    wanted: &[(String, String)],
+    request: Option<&KeptRequest>,
+    row: &Row,
+) -> bool {
+    wanted.iter().all(|(name, value)| match request {
+        Some(request) => request.context.headers.all(name).any(|one| one == value),
+        None => row.headers.get(name) == Some(value),
+    })
 }
 
 /// Returns the error for a body in the bucket, if the bucket name is unknown.

@@ -1,10 +1,13 @@
 //! Describes the conditions of a selection, as text and as a document. Neither contains the values
-//! of `--where`, because these can be personal data that must be erased.
+//! of `--where`, `--account` and `--header`, because these can be personal data that must be erased.
 
 use serde_json::{Map, Value, json};
 
 use super::Selection;
 use crate::output::time::{rfc3339, short};
+
+/// What a stored record has instead of an account.
+const HIDDEN: &str = "not stored";
 
 /// The maximum number of ids that a text lists one by one.
 const FEW_IDS: usize = 20;
@@ -36,8 +39,10 @@ impl Selection {
             few if few.len() <= FEW_IDS => Some(format!("id {}", few.join(" "))),
             ids => Some(format!("{} ids", ids.len())),
         });
+        words.extend(self.of_accounts());
         words
             .extend((!self.fields.is_empty()).then(|| format!("where {}", self.paths().join(","))));
+        words.extend(self.header_names().map(|name| format!("header {name}")));
         words.retain(|word| !word.is_empty());
         if words.is_empty() {
             return "everything".to_owned();
@@ -61,6 +66,8 @@ impl Selection {
             ("attempts", json!(self.attempts)),
             ("id", json!(self.ids)),
             ("where", json!(self.paths())),
+            ("account", json!(vec![HIDDEN; self.accounts.len()])),
+            ("header", json!(self.header_names().collect::<Vec<_>>())),
         ];
         let said = all.into_iter().filter(|(_, value)| {
             !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
@@ -70,9 +77,12 @@ impl Selection {
     }
 
     /// Returns the conditions as arguments for a shell, such as `--source=github-org`. Returns `None`
-    /// if the selection has values of `--where`, which are never printed, or many ids.
+    /// if the selection has values of `--where`, `--account` or `--header`, which are never printed,
+    /// or many ids.
     pub(crate) fn flags(&self) -> Option<String> {
-        if !self.fields.is_empty() || self.ids.len() > FEW_IDS {
+        let has_hidden =
+            !self.fields.is_empty() || !self.accounts.is_empty() || !self.headers.is_empty();
+        if has_hidden || self.ids.len() > FEW_IDS {
             return None;
         }
         let document = self.document();
@@ -117,7 +127,22 @@ impl Selection {
         asked.extend((!self.ids.is_empty()).then(|| format!("{} ids", self.ids.len())));
         asked
             .extend((!self.fields.is_empty()).then(|| format!("where={}", self.paths().join(","))));
+        asked.extend(self.of_accounts());
+        asked.extend(self.header_names().map(|name| format!("header={name}")));
         asked.join(", ")
+    }
+
+    /// Describes the accounts without naming them, because an account can be the data of a person.
+    fn of_accounts(&self) -> Option<String> {
+        match self.accounts.len() {
+            0 => None,
+            1 => Some("of 1 account".to_owned()),
+            count => Some(format!("of {count} accounts")),
+        }
+    }
+
+    fn header_names(&self) -> impl Iterator<Item = &str> {
+        self.headers.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns the start time as text, such as `since 09:10`. Without a start time, returns an
@@ -168,6 +193,8 @@ mod tests {
             attempts: None,
             ids: Vec::new(),
             fields: Vec::new(),
+            accounts: Vec::new(),
+            headers: Vec::new(),
             thorough: false,
             now: NOW,
         }
@@ -196,6 +223,14 @@ mod tests {
             "github-org failed,dead_letter since 09:10 where user.email"
         );
         assert!(!outage().asked().contains("anna"));
+        let of_account = Selection {
+            accounts: vec!["anna.example.test".to_owned()],
+            headers: vec![("x-user".to_owned(), "anna".to_owned())],
+            ..nothing()
+        };
+        assert_eq!(of_account.words(), "of 1 account header x-user");
+        let told = [of_account.asked(), of_account.document().to_string()];
+        assert!(!told.concat().contains("anna"), "{told:?}");
         let ids = |count: usize| Selection {
             ids: (0..count).map(|number| format!("evt_{number}")).collect(),
             ..nothing()
@@ -222,6 +257,20 @@ mod tests {
     fn a_selection_is_repeated_as_arguments_of_a_shell() {
         assert_eq!(nothing().flags().as_deref(), Some(""));
         assert_eq!(outage().flags(), None, "values of --where are not printed");
+        let of_account = Selection {
+            accounts: vec!["one.example.com".to_owned()],
+            ..nothing()
+        };
+        assert_eq!(of_account.flags(), None, "accounts are not printed");
+        let of_header = Selection {
+            headers: vec![("x-tenant".to_owned(), "one".to_owned())],
+            ..nothing()
+        };
+        assert_eq!(
+            of_header.flags(),
+            None,
+            "values of --header are not printed"
+        );
         let selection = Selection {
             kinds: vec!["invoice.*".to_owned(), "it's".to_owned()],
             fields: Vec::new(),

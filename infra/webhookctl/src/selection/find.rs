@@ -102,7 +102,7 @@ impl Selection {
         if self.since.is_none() {
             let message = format!("more than {} events are waiting", thousands(MOST_WAITING));
             return Err(CliError::usage("inbox.too_many", message)
-                .tip("narrow it with --since 1h")
+                .tip("narrow the selection with --since 1h")
                 .into());
         }
         Ok(None)
@@ -253,7 +253,7 @@ impl Selection {
         if !self.thorough && to.saturating_sub(from) / HOUR_MS > MOST_HOURS {
             return Err(
                 CliError::usage("inbox.span", "a list spans at most 31 days")
-                    .tip("narrow it with --since and --until"),
+                    .tip("narrow the selection with --since and --until"),
             );
         }
         Ok((from, to))

@@ -69,7 +69,7 @@ fn missing(inbox: &Deployment, wanted: &str) -> CliError {
     let place = format!("{}{}", inbox.name, region.unwrap_or_default());
     let tip = match inbox.others().join(", ").as_str() {
         "" => "webhookctl inbox list".to_owned(),
-        others => format!("is it in another deployment? contexts: {others} (-c NAME)"),
+        others => format!("the event may be in another deployment; contexts: {others} (-c NAME)"),
     };
     let message = format!("no event '{wanted}' in {place}");
     CliError::not_found("inbox.not_found", message)

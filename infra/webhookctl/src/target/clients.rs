@@ -75,7 +75,8 @@ impl Deployment {
     /// Returns the AWS configuration of a deployment. Returns an error for the local stack.
     pub fn aws(&self, patience: CallPolicy) -> anyhow::Result<Aws> {
         let deployed = self.deployed.as_ref();
-        let deployed = deployed.context("the local stack is not in AWS")?;
+        let deployed =
+            deployed.context("the local stack is not in AWS; select a deployment with -c NAME")?;
         Ok(deployed.aws(patience)?)
     }
 
@@ -171,7 +172,7 @@ impl Deployment {
         let message = format!("{} does not name {what}", self.name);
         CliError::usage("context.no_names", message)
             .note(format!(
-                "`{word}` of the context, output {output} of the stack"
+                "the name is `{word}` in the context, and output {output} of the stack"
             ))
             .tip("webhookctl context add NAME --stack STACK")
     }

@@ -135,8 +135,11 @@ impl Contexts {
     /// Returns the file for new contexts.
     pub(crate) fn user_file(&self) -> Result<&Path, CliError> {
         self.user_file.as_deref().ok_or_else(|| {
-            CliError::usage("context.no_home", "no home folder to store contexts in")
-                .tip("WEBHOOKCTL_CONFIG=FILE")
+            CliError::usage(
+                "context.no_home",
+                "there is no home folder for the context file",
+            )
+            .tip("set WEBHOOKCTL_CONFIG to the path of a file")
         })
     }
 

@@ -94,7 +94,7 @@ impl Deployed {
             let message =
                 format!("context {name} has the table {its}, but --table or MITT_TABLE is {given}");
             return Err(CliError::usage("context.two_tables", message)
-                .tip("unset MITT_TABLE, or select no context"));
+                .tip("unset MITT_TABLE, or leave out --table"));
         }
         let names = given.or(&said.names);
         let Some(table) = names.table.clone() else {
@@ -164,7 +164,7 @@ pub(super) fn aws(
     patience: CallPolicy,
 ) -> Result<Aws, CliError> {
     let Some(region) = region else {
-        let error = CliError::usage("usage.region", "no AWS Region");
+        let error = CliError::usage("usage.region", "the AWS Region is not set");
         return Err(error.tip("pass --region REGION, or set AWS_REGION"));
     };
     let nobody = aws_credential_types::Credentials::new("", "", None, None, "none");

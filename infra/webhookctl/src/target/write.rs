@@ -14,11 +14,11 @@ pub(crate) fn with_context(text: &str, name: &str, context: &Context) -> anyhow:
     let parent = document.entry("context").or_insert(Item::Table(parent));
     let all = parent
         .as_table_like_mut()
-        .context("`context` is not a table")?;
+        .context("`context` in the context file is not a TOML table")?;
     let own = all.entry(name).or_insert(toml_edit::table());
     let own = own
         .as_table_like_mut()
-        .context("the context is not a table")?;
+        .context("the context in the context file is not a TOML table")?;
 
     let sources = context
         .sources

@@ -193,9 +193,10 @@ fn port_taken(error: anyhow::Error, port: u16) -> anyhow::Error {
 /// The files that the stack reads. `dev` writes them to the state folder, or to `.mitt`.
 struct Files {
     template: PathBuf,
-    /// The file that commands show and edit.
+    /// The sources file that commands show and edit.
     sources: PathBuf,
-    /// The file that the functions read: the same, or a copy with other destinations.
+    /// The sources file that the functions read. It is the same file, or a copy with other
+    /// destinations.
     functions: PathBuf,
 }
 
@@ -255,7 +256,7 @@ fn binaries(args: &DevArgs) -> anyhow::Result<PathBuf> {
             return Err(CliError::failed(
                 "dev.not_built",
                 format!(
-                    "the program of the function {name} is missing in {}",
+                    "the binary of the function {name} is missing in {}",
                     folder.display()
                 ),
             )

@@ -58,7 +58,7 @@ pub(super) async fn run(
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let inbox = Deployment::open(&global.target)?;
     if args.now {
-        inbox.may_write("check endpoints now, which stores the result")?;
+        inbox.may_write("store the result of an endpoint check")?;
     }
     let watched = watched(&inbox, args.source.as_deref())?;
     if args.now {
@@ -190,25 +190,29 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     let Some(dark) = status.dark_since else {
         return text;
     };
-    let _ = writeln!(text, "  not delivering since {}", rfc3339(dark.0));
+    let _ = writeln!(
+        text,
+        "  the endpoint has not delivered since {}",
+        rfc3339(dark.0)
+    );
     let _ = match (&enabled.synced, has_sync) {
         (Some(synced), _) if synced.complete => writeln!(
             text,
-            "  synced from {}: {} events had not arrived",
+            "  the sync from {} found {} missed events",
             synced.from, synced.found
         ),
         (Some(synced), _) => writeln!(
             text,
-            "  the sync from {} is incomplete, {} events found so far; the next sync continues",
+            "  the sync from {} has found {} missed events so far; the next sync continues",
             synced.from, synced.found
         ),
         (None, true) => writeln!(
             text,
-            "  the next sync finds missed events after the endpoint is healthy again"
+            "  when the endpoint is healthy again, the next sync finds the missed events"
         ),
         (None, false) => writeln!(
             text,
-            "  the source has no sync; ask the provider to send the events since then again"
+            "  the source has no sync; ask the provider to send the events after this time again"
         ),
     };
     text

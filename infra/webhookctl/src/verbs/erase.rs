@@ -30,10 +30,10 @@ pub(super) async fn erase(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("erase.reason", &args.reason)?;
-    if args.id.is_empty() && args.matching.is_empty() {
+    if args.id.is_empty() && args.matching.is_empty() && args.account.is_empty() {
         let error = CliError::usage(
             "erase.nothing",
-            "no events are selected: pass --id ID or --where PATH=VALUE",
+            "no events are selected: pass --id ID, --where PATH=VALUE or --account ACCOUNT",
         );
         return Err(error.into());
     }
@@ -160,11 +160,12 @@ fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Re
     let asked = SelectionArgs {
         received: Received {
             source: args.source.clone(),
-            since: (!args.matching.is_empty()).then(|| args.since.unwrap_or(since)),
+            since: args.id.is_empty().then(|| args.since.unwrap_or(since)),
             until: args.until,
             id: args.id.clone(),
         },
         where_: args.matching.clone(),
+        account: args.account.clone(),
         ..SelectionArgs::default()
     };
     Ok(Selection::new(&asked, inbox, now.0)?.thorough())

@@ -106,7 +106,7 @@ fn ignore(folder: &Path) -> anyhow::Result<bool> {
     } else {
         "\n"
     };
-    // The file can be a link to a file elsewhere, which stays.
+    // `.gitignore` can be a symbolic link. The link stays, and the file behind it changes.
     let file = file.canonicalize().unwrap_or(file);
     files::replace(&file, &format!("{old}{line_end}{IGNORED}\n"), None)?;
     Ok(true)

@@ -16,7 +16,7 @@ pub(super) enum Key {
     Down,
 }
 
-/// The source of pressed keys. Without a terminal, there are none.
+/// The source of pressed keys. Without a terminal, there are no keys.
 pub(super) struct Keys(Option<Terminal>);
 
 struct Terminal {

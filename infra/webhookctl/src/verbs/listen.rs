@@ -80,9 +80,9 @@ pub(super) async fn listen(
 
 fn untouched(inbox: &Deployment) -> &'static str {
     if inbox.local.is_some() {
-        "The inbox is not touched."
+        "This command does not change the inbox."
     } else {
-        "Production is not touched."
+        "This command does not change the deployment."
     }
 }
 
@@ -91,7 +91,7 @@ fn every(inbox: &Deployment) -> std::time::Duration {
     std::time::Duration::from_millis(if inbox.local.is_some() { 300 } else { 2000 })
 }
 
-/// For each source, the signing of its events, or the reason why they are not signed again.
+/// For each source, how its events are signed, or the reason why they are not signed again.
 type Signings = BTreeMap<String, Result<Signing, String>>;
 
 fn signing(args: &ListenArgs, inbox: &Deployment, wanted: &Wanted) -> anyhow::Result<Signings> {
@@ -118,7 +118,8 @@ fn say_signing(
     if !args.resign {
         let backfill = wanted.backfills();
         let old = if backfill {
-            "; those of past events are too old to verify, and --resign signs them again"
+            "; the signatures of past events are too old to verify, and --resign signs these \
+             events again"
         } else {
             ""
         };
@@ -147,7 +148,8 @@ fn say_signing(
         let scheme = source.map(scheme_of).transpose()?;
         if signing.is_ok() && scheme.is_some_and(|scheme| !deliver::in_headers(scheme)) {
             out.say(&format!(
-                "note: the signature of {name} is not a header; signing again changes body or URL"
+                "note: the signature of {name} is not a header; a new signature changes the \
+                 body or the URL"
             ));
         }
     }

@@ -49,7 +49,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
     let items: Vec<Entry> = deeds.found.into_iter().map(Entry::from).collect();
     let since = rfc3339(from);
     let mut footer = format!("{} newest since {since} · {}", items.len(), inbox.name);
-    // The cursor is a time, because people can read it.
+    // The cursor is a time, because a time is easy to read.
     if let Some(last) = items.last().filter(|_| deeds.more) {
         footer = format!(
             "{footer} · more entries: --until {}, or a larger -n",

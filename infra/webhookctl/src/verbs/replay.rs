@@ -28,7 +28,7 @@ use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// The number of recent plans in which an id prefix is searched.
+/// The number of recent plans that are searched for an id prefix.
 const RECENT: usize = 10_000;
 
 pub(super) async fn run(
@@ -48,7 +48,7 @@ pub(super) async fn run(
     }
     let inbox = Deployment::open(&global.target)?;
     match command {
-        ReplayCommand::Plan(args) => Box::pin(plan::plan(args, &inbox, out)).await,
+        ReplayCommand::Plan(args) => Box::pin(plan::plan(*args, &inbox, out)).await,
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,
         ReplayCommand::Status(args) => record::status(&args.plan, &inbox, out).await,
         ReplayCommand::Show(args) => record::show(&args, &inbox, out).await,
@@ -138,10 +138,10 @@ fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
     }
 }
 
-/// Returns a text such as `1 event was not touched`.
+/// Returns a text such as `1 event was not replayed`.
 fn untouched(count: usize) -> String {
     let were = if count == 1 { "was" } else { "were" };
-    format!("{} {were} not touched", plural(count, "event"))
+    format!("{} {were} not replayed", plural(count, "event"))
 }
 
 /// Returns the last part of an ARN, as a short name of an operator.

@@ -1,5 +1,6 @@
 //! `send`: sends a signed test webhook, as the provider would.
 
+mod account;
 mod body;
 mod canary;
 mod curl;

@@ -9,6 +9,7 @@ mod list;
 mod pause;
 mod presets;
 mod remove;
+mod request;
 mod reveal;
 mod rotate;
 mod rotation;
@@ -114,5 +115,6 @@ fn read(file: &Path) -> anyhow::Result<Config> {
 
 fn invalid(file: &Path, error: &anyhow::Error) -> CliError {
     let message = format!("{} is invalid: {error:#}", file.display());
-    CliError::new("sources.invalid", Exit::No, message).tip("correct the line, and check again")
+    CliError::new("sources.invalid", Exit::No, message)
+        .tip("correct the file, then run `webhookctl sources check`")
 }

@@ -123,7 +123,7 @@ fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option
     let said = |waits: &Duration| duration(waits.as_secs());
     let (source, waits) = late.first()?;
     let message = format!(
-        "{source}: oldest waiting event is {} old, limit {}",
+        "{source}: the oldest waiting event is {} old; the limit is {}",
         said(waits),
         said(&limit)
     );

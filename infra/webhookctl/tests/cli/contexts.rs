@@ -267,7 +267,7 @@ async fn an_id_that_is_not_there_may_be_in_another_deployment() -> anyhow::Resul
     let two = one + "[context.staging]\nregion = \"eu-west-1\"\ntable = \"mitt-staging\"\n";
     home.write("config.toml", &two)?;
     let said = stderr(&inspect()?);
-    let tip = "tip: is it in another deployment? contexts: staging (-c NAME)\n";
+    let tip = "tip: the event may be in another deployment; contexts: staging (-c NAME)\n";
     assert!(said.contains(tip), "{said}");
     Ok(())
 }

@@ -463,7 +463,7 @@ async fn the_queue_is_moved_only_as_a_whole_and_when_it_is_confirmed() -> anyhow
         code == Some(7) && told.contains("[dlq.native_mixed]"),
         "{told}"
     );
-    assert!(told.contains("2 error groups"), "{told}");
+    assert!(told.contains("2 different errors"), "{told}");
     for (more, exit) in [
         (&["--confirm", "2"][..], 7),
         (&["--confirm", "3", "-s", "acme"], 2),

@@ -172,7 +172,7 @@ async fn a_healthy_stack_is_well() -> anyhow::Result<()> {
         text.contains("✓ Effect < lease ≤ function timeout < visibility"),
         "{text}"
     );
-    assert!(text.contains("not checked here"), "{text}");
+    assert!(text.contains("not checked: the local stack"), "{text}");
     let strict = world.doctor(&["--strict"])?;
     assert_eq!(strict.status.code(), Some(5), "a warning is enough");
     let only = world.doctor(&["--only", "queue", "--strict"])?;

@@ -1,5 +1,5 @@
-//! The way of a new user: `init`, `sources add --to`, `dev --forward`, `secrets put`, `send --wait`,
-//! and a program on this machine that receives the event.
+//! The first steps of a new user: `init`, `sources add --to`, `dev --forward`, `secrets put`, `send
+//! --wait`, and a program on this machine that receives the event.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn a_new_user_gets_an_event_into_a_program() -> anyhow::Result<()> {
     assert_eq!(got.header("mitt-source"), "pay");
     assert!(got.verifies("standard-webhooks", "", SECRET)?);
 
-    // The functions have read the secret, and use a new one at once.
+    // The functions have already read the secret, and use a new secret immediately.
     let other = "whsec_bWl0dC1vdGhlci1hcHAtc2VjcmV0LTI0";
     folder.write("other", other)?;
     let put = folder.json(&words("secrets put pay --egress --from file:other"))?;
@@ -170,7 +170,7 @@ fn a_state_folder_keeps_edited_sources_and_secrets() -> anyhow::Result<()> {
 
     let dev = Dev::start_as(&folder, &state)?;
     assert_eq!(fingerprints(&folder)?, before);
-    // The demo's destination has another port now, and verifies with the kept secret.
+    // The demo's destination has another port now, and verifies with the stored secret.
     for name in ["repo", "stripe-main", "github-main"] {
         let sent = folder.json(&["send", name, "--wait"])?;
         assert_eq!(sent["outcome"], "done", "{sent}");

@@ -5,6 +5,7 @@
 
 mod bodies;
 mod calls;
+mod context;
 mod follow;
 mod hostile;
 mod proxy;

@@ -211,6 +211,21 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     Ok(())
 }
 
+#[test]
+fn events_are_selected_by_a_header_of_their_request() -> anyhow::Result<()> {
+    let world = start("listen-header")?;
+    let opened = world.send(&["issues", "-t", "issues", "--data", r#"{"action":"opened"}"#])?;
+    world.send(&["issues", "-t", "push", "--data", r#"{"ref":"main"}"#])?;
+    let app = Receiver::start(OK)?;
+    let to = app.port.to_string();
+    let wanted = ["--header", "X-GitHub-Event=issues"];
+    let listening = world.listen(&[&["-f", &to, "--backfill", "1h"], &wanted[..]].concat())?;
+    assert_eq!(listening.delivery()?["id"], opened.as_str());
+    let later = world.send(&["issues", "-t", "issues", "--data", r#"{"action":"closed"}"#])?;
+    assert_eq!(listening.delivery()?["id"], later.as_str());
+    Ok(())
+}
+
 /// Returns text that is too large for a row even when it is compressed.
 fn noise(length: usize) -> String {
     let mut seed = 7_u64;

@@ -1,5 +1,6 @@
 //! The CLI as a user or a script runs it.
 
+mod accounts;
 mod completions;
 mod contexts;
 mod dead_letters;

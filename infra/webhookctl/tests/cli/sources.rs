@@ -56,6 +56,45 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
 }
 
 #[test]
+fn a_source_shows_what_it_stores_of_its_requests() -> anyhow::Result<()> {
+    let folder = Folder::new("sources-requests")?;
+    let keep = "action = [{ kind = \"keep\" }]\n";
+    let sources = format!(
+        "schema = 1\n[[source]]\nname = \"shop\"\npreset = \"shopify\"\n{keep}\
+         [[source]]\nname = \"tenants\"\npreset = \"github\"\naccept_path = true\n\
+         account = [\"header:x-tenant\", \"path:1\"]\n{keep}\
+         [source.context]\nalso = [\"x-once-token\"]\nnever = [\"x-debug-*\"]\nquery = false\n\
+         [[source]]\nname = \"none\"\npreset = \"github\"\n{keep}[source.context]\nkeep = \"none\"\n"
+    );
+    folder.write("sources.toml", &sources)?;
+    let at = ["--file", "sources.toml"];
+    let show = |name| -> anyhow::Result<(serde_json::Value, String)> {
+        let line = [&["sources", "show", name], &at[..]].concat();
+        Ok((folder.json(&line)?, folder.text(&line)?))
+    };
+    let (json, text) = show("shop")?;
+    let account = "header:x-shopify-shop-domain|shopify-shop-domain";
+    assert_eq!(json["account"][0], account);
+    assert_eq!(json["accept_path"], false);
+    assert_eq!(json["context"]["keep"], "provider");
+    assert!(text.contains("stored without credentials\n"), "{text}");
+    let (json, text) = show("tenants")?;
+    assert_eq!(json["account"][1], "path:1");
+    assert_eq!(json["context"]["query"], false);
+    for line in [
+        "header:x-tenant, path:1\n",
+        "/in/tenants/… is also accepted\n",
+        "stored without credentials; with x-once-token; without x-debug-*; without the query\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (json, text) = show("none")?;
+    assert_eq!(json["context"]["keep"], "none");
+    assert!(text.contains("not stored\n"), "{text}");
+    Ok(())
+}
+
+#[test]
 fn every_preset_is_listed_and_one_is_shown_whole() -> anyhow::Result<()> {
     let folder = Folder::new("sources-presets")?;
     let list = folder.json(&["sources", "presets"])?;
@@ -299,7 +338,7 @@ fn a_type_without_a_sample_is_named_with_near_types() -> anyhow::Result<()> {
     let said = stderr(&sent);
     for words in [
         "no sample of stripe charge.dispute.created",
-        "near it: charge.refunded",
+        "similar types: charge.refunded",
     ] {
         assert!(said.contains(words), "{said}");
     }

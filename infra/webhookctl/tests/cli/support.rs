@@ -1,5 +1,5 @@
-//! What the command tests share: a folder, the program in this folder, and a stack. The stack is a
-//! `dev`, or runs in the test's own process.
+//! Helpers that the command tests share: a folder, the program in this folder, and a stack. The
+//! stack is a `dev`, or runs in the test's own process.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 

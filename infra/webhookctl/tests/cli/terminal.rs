@@ -357,7 +357,7 @@ async fn long_work_shows_how_far_it_is_and_leaves_what_came_of_it() {
 #[tokio::test]
 async fn a_person_has_colours_and_tips_and_no_hidden_characters() {
     let world = World::start("colours");
-    // A terminal that reorders the characters would show another name.
+    // U+202E makes a terminal reverse the text after it, so an operator would read a wrong value.
     let hidden = r#"{"id":"evt_h","object":"event","type":"invoice.paid","n":"a"#.to_owned()
         + "\u{202e}b\"}";
     world.send(&["orders", "--data", &hidden]);

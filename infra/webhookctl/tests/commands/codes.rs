@@ -119,7 +119,7 @@ fn literal(text: &str) -> Option<&str> {
     Some(literal)
 }
 
-/// Returns whether the text has the form `noun.what`.
+/// Returns whether the text has the form `noun.problem`.
 fn is_code(word: &str) -> bool {
     let is_word = |part: &str| {
         let legal = |c: char| c.is_ascii_lowercase() || c == '_';

@@ -2,8 +2,8 @@
 //! page, and the CLI parses each line of a shell block that calls webhookctl.
 //!
 //! Ids, times, hashes and prices differ from run to run, so the test masks them on both sides. It
-//! also masks white space, which depends on the widest cell. An id on the page stands for the id
-//! that was printed in its place, also in later commands.
+//! also masks white space, which depends on the widest cell. The test replaces an id of the page by
+//! the id that a command printed in its place, also in later commands.
 
 mod history;
 mod mask;

@@ -12,8 +12,8 @@ use crate::recorder::Call;
 use crate::verbs::split;
 use crate::world::World;
 
-/// The number of requests after which a command is stopped that would run forever. By then it has
-/// polled several times.
+/// The test stops a command that would run forever after this number of requests. By then, the
+/// command has polled several times.
 const OFTEN: usize = 12;
 
 /// The time limit of a command.

@@ -214,10 +214,10 @@ async fn an_event_that_waits_for_too_long_is_an_answer_of_its_own() {
     assert!(late.stdout.is_empty(), "{late:?}");
     let said = String::from_utf8(late.stderr).unwrap();
     assert!(
-        said.starts_with("error: acme: oldest waiting event is 40m"),
+        said.starts_with("error: acme: the oldest waiting event is 40m"),
         "{said}"
     );
-    assert!(said.contains(", limit 15m [stats.lag]"), "{said}");
+    assert!(said.contains("; the limit is 15m [stats.lag]"), "{said}");
     // With `-o json`, the command also prints the rows.
     let rows = world
         .run(&["inbox", "stats", "--max-lag", "15m", "-o", "json"])

@@ -1,4 +1,4 @@
-//! The text of an answer, short and masked.
+//! Shortens the text of an answer, and masks sensitive values in it.
 
 use std::fmt::Write as _;
 

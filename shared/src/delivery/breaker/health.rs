@@ -46,8 +46,8 @@ impl Health {
         self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
     }
 
-    /// Counts a call that the destination refused; returns whether it counts as down. The
-    /// destination answered, so the call is not a failure.
+    /// Counts a call that the destination refused. Returns whether the destination counts as down.
+    /// The destination answered, so the call is not a failure.
     pub(super) fn note_refused(&mut self, event: u64, now: UnixMillis) -> bool {
         let mut refused = std::mem::take(&mut self.refused);
         self.note(true, now);
@@ -58,13 +58,13 @@ impl Health {
         self.refused.len() >= REFUSED_IN_A_ROW
     }
 
-    /// Forgets refusals, because another process has changed the breaker since.
+    /// Forgets the refusals. Another process changed the breaker after them.
     pub(super) fn forget_refused(&mut self) {
         self.refused.clear();
     }
 
-    /// Whether at least a fifth of the calls in the last minute failed, so that old events should
-    /// wait.
+    /// Returns whether at least a fifth of the calls in the current minute failed. Old events
+    /// should then wait.
     pub(super) fn is_strained(&self, now: UnixMillis) -> bool {
         let recent = now.since(self.minute) < MINUTE;
         recent && self.calls >= SOME && self.failures * 5 >= self.calls
@@ -77,7 +77,7 @@ mod tests {
 
     const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-    /// The call, counted from 1, that opens the breaker.
+    /// Returns the number of the call that opens the breaker, counted from 1.
     fn trips(calls: impl Iterator<Item = bool>, every: Duration) -> Option<usize> {
         let (mut health, mut now) = (Health::default(), NOW);
         let mut tripped = calls.map(|well| {

@@ -72,7 +72,7 @@ impl BreakerState {
         }
     }
 
-    /// The result for a caller that does not probe.
+    /// Returns the result for a caller that does not probe.
     pub(super) fn pass(&self, now: UnixMillis) -> Pass {
         match self.until {
             None => Pass::Free,
@@ -87,8 +87,8 @@ impl BreakerState {
         }
     }
 
-    /// The state while one process probes. The other processes wait until the probe must have
-    /// ended.
+    /// Returns the state for the time of a probe. The other processes wait until the reserved time
+    /// of the probe is over.
     pub(super) fn probed(&self, now: UnixMillis) -> Self {
         Self {
             until: Some(now + PROBE),
@@ -177,7 +177,7 @@ impl BreakerState {
         ])
     }
 
-    /// The condition of the next write, and the value that the condition needs.
+    /// Returns the condition of the next write, and the value that the condition needs.
     pub(super) fn condition(&self) -> (&'static str, Option<(String, AttributeValue)>) {
         match self.rev {
             0 => ("attribute_not_exists(pk)", None),
@@ -186,15 +186,15 @@ impl BreakerState {
     }
 }
 
-/// `rev|status`. Older code keeps the text when it writes the item, with another `rev`: then it no
-/// longer holds.
+/// Returns the status in `rev|status`. Older code keeps this text when it writes the item with
+/// another `rev`. The text is then out of date, and the function returns `None`.
 fn refused(text: &str, rev: u64) -> Option<u16> {
     let (written, status) = text.split_once('|')?;
     let is_current = written.parse() == Ok(rev);
     status.parse().ok().filter(|_| is_current)
 }
 
-/// How long the nth consecutive opening lasts.
+/// Returns the duration of the nth consecutive opening.
 fn interval(opens: u32) -> Duration {
     FIRST
         .saturating_mul(1 << opens.saturating_sub(1).min(10))

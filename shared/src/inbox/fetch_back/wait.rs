@@ -12,13 +12,13 @@ use crate::inbox::ledger::{Item, SCHEMA, item};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub object: String,
-    /// Whether the object was fetched before. The catcher acknowledges the notices of such an
-    /// object, so backup-sync must fetch it again.
+    /// Whether the object was fetched before. The catcher acknowledges the notices about a known
+    /// object, so backup-sync must fetch the object again.
     pub known: bool,
     /// The time of the first notice.
     pub at: UnixMillis,
     pub network: Network,
-    /// The number of calls.
+    /// The number of calls for the wanted revision.
     pub tries: u32,
     pub tried_at: Option<UnixMillis>,
     /// The reason why the last call failed.
@@ -28,7 +28,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// An object for which no call has begun.
+    /// Returns the wait for an object for which no call has begun.
     pub fn new(object: &str, known: bool, network: Network, at: UnixMillis) -> Self {
         Self {
             object: object.to_owned(),
@@ -87,8 +87,8 @@ pub const GROUPS: u16 = 16;
 pub struct Network(u16);
 
 impl Network {
-    /// The network of an address: the first 24 bits of an IPv4 address, or the first 48 bits of an
-    /// IPv6 address.
+    /// Returns the network of an address: the first 24 bits of an IPv4 address, or the first 48
+    /// bits of an IPv6 address.
     pub fn of(address: &str) -> Self {
         let hash = |bytes: &[u8]| {
             let digest = Sha256::digest(bytes);

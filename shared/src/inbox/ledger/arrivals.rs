@@ -1,13 +1,13 @@
-//! Later arrivals of an event in another way (`via`) than the arrival that created its row.
+//! Later arrivals of an event whose `via` differs from the first arrival. The first arrival created
+//! the row.
 //!
 //! Usually the webhook arrives first, and each run of the sync lists the event again until the
 //! overlap has passed. [`coverage`](crate::monitoring::coverage) counts these arrivals, and the row
-//! does not change. The row records only rare arrivals, such as a webhook after the sync found the
-//! event. It records each other way once.
+//! does not change. The row records only rare arrivals, such as a webhook that arrives after the
+//! sync found the event. The row records each `via` once.
 //!
-//! The record is a separate attribute and not a history entry. A worker that settles the event
-//! writes the history that it read at the claim, so an entry that was added in between would be
-//! lost.
+//! The record is a separate attribute and not a history entry. When a worker settles the event, it
+//! writes the history that it read at the claim. An entry that was added in between would be lost.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::webhook::event::{Event, EventKey, Via};
 /// and must not make the delivery fail.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A later arrival of an event in another way than the arrival that created its row.
+/// A later arrival of an event whose `via` differs from the first arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherArrival {
     pub via: Via,
-    /// When the event was received in this way. The time can be before the row was created, because
-    /// a spilled event is received long before it is stored in the table.
+    /// When the event was received by this `via`. The time can be before the row was created,
+    /// because a spilled event is received long before it is stored in the table.
     pub at: UnixMillis,
 }
 
@@ -39,7 +39,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// When the event arrived by webhook, or `None` if it did not.
+    /// Returns when the event arrived by webhook, or `None` if it did not.
     pub fn by_webhook(&self) -> Option<UnixMillis> {
         if self.via == Via::Webhook {
             return Some(self.received_at);
@@ -65,8 +65,8 @@ impl Ledger {
         Ok(found.as_ref().map(seen))
     }
 
-    /// Records in the row that the event also arrived in another way, if the arrival is worth a
-    /// write. An error is only logged, because the event is durable without this record.
+    /// Records in the row that the event also arrived by another `via`, if the arrival is rare. An
+    /// error is only logged, because the event is durable without this record.
     pub(super) async fn record_other_arrival(&self, row: &Row, event: &Event) {
         let noted = row.also.iter().any(|also| also.via == event.via);
         if noted || !is_worth_a_write(row.via, event.via) {
@@ -81,7 +81,7 @@ impl Ledger {
         tracing::warn!(event.key = %row.key, error = reason, "could not record that event {} also arrived via {}", row.key, event.via);
     }
 
-    /// Records an arrival, once for each way. A failed condition is not an error. The update
+    /// Records an arrival, once for each `via`. A failed condition is not an error. The update
     /// returns no attributes, because the catcher has no permission to read rows.
     async fn write_other_arrival(&self, row: &Row, via: Via, at: UnixMillis) -> anyhow::Result<()> {
         let change = other_arrival(&attribute(via), row.via, at);
@@ -95,8 +95,9 @@ impl Ledger {
     }
 }
 
-/// Whether an arrival is worth a write. A sync usually lists events that already arrived by
-/// webhook, so these arrivals are not recorded. A second arrival in the same way is a duplicate.
+/// Returns whether an arrival is rare enough to be recorded. A sync usually lists events that
+/// already arrived by webhook, so these arrivals are not recorded. A second arrival by the same
+/// `via` is a duplicate.
 fn is_worth_a_write(first: Via, again: Via) -> bool {
     first != again && again != Via::BackupSync
 }
@@ -111,7 +112,8 @@ fn seen(row: &Item) -> Seen {
     }
 }
 
-/// Each way has its own attribute, so that two concurrent writes cannot conflict.
+/// Returns the attribute for a `via`. Each `via` has its own attribute, so that two concurrent
+/// writes cannot conflict.
 fn attribute(via: Via) -> String {
     format!("also_{via}")
 }

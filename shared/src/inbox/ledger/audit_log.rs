@@ -121,12 +121,12 @@ fn partition(month: &str) -> String {
     format!("LOG#{month}")
 }
 
-/// The month of a time, as `yyyymm` in UTC.
+/// Returns the month of a time, as `yyyymm` in UTC.
 fn month(at: UnixMillis) -> String {
     at.hour()[..6].to_owned()
 }
 
-/// The months from one time to another, newest first.
+/// Returns the months from one time to another, newest first.
 fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
     let number = |at: UnixMillis| {
         let month = month(at);

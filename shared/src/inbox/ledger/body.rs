@@ -2,16 +2,18 @@
 //! size of the whole item, and a state row is updated several times.
 
 mod packed;
+mod stored_row;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 
-use super::{BodyAt, Item, Ledger, Row, item};
+use super::{BodyAt, InRow, Item, Ledger, Row, item, request};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::{Event, EventKey, Sha};
 pub(super) use packed::LEVEL;
 use packed::stored;
 pub(crate) use packed::{Encoding, Packed, unpack};
+pub use stored_row::Content;
 
 /// The largest compressed body that is stored in the table. Larger bodies go to the bucket.
 const LARGEST_ROW: usize = 32 * 1024;
@@ -66,41 +68,38 @@ impl Ledger {
         held: bool,
         now: UnixMillis,
     ) -> anyhow::Result<()> {
-        let packed = match &placed.at {
+        let in_row = InRow {
+            headers: &event.headers,
+            content_type: event.content_type.as_deref(),
+        };
+        let request = event.request.as_deref();
+        let request = request.map(|request| request::pack(request, in_row));
+        let mut body = Item::from([
+            ("pk".to_owned(), item::s(event.key.pk())),
+            ("sk".to_owned(), item::s(body_sk(&event.sha))),
+        ]);
+        match &placed.at {
             BodyLocation::Bucket(key) => {
                 if held {
                     Box::pin(self.hold_object(key)).await?;
                 }
                 row.insert("bref".into(), item::s(format!("s3:{key}")));
-                return Ok(());
+                if request.is_none() {
+                    return Ok(());
+                }
             }
-            BodyLocation::Table(packed) => packed,
-        };
-        if packed.inline(row) {
-            return Ok(());
+            BodyLocation::Table(packed) => {
+                if packed.inline(row, request.as_deref()) {
+                    return Ok(());
+                }
+                body.insert("b".into(), item::b(packed.bytes.as_slice()));
+                body.insert("enc".into(), item::s(packed.encoding.word()));
+                body.insert("n".into(), item::n(placed.len));
+                row.insert("bref".into(), item::s("d"));
+            }
         }
-        let expires = now + self.retention(event.key.source()).bodies;
-        let mut body = Item::from([
-            ("pk".to_owned(), item::s(event.key.pk())),
-            ("sk".to_owned(), item::s(body_sk(&event.sha))),
-            ("b".to_owned(), item::b(packed.bytes.as_slice())),
-            ("enc".to_owned(), item::s(packed.encoding.word())),
-            ("n".to_owned(), item::n(placed.len)),
-        ]);
-        // A second delivery must not give a held body an expiry time. It must not hold an expiring
-        // body either, because the state row may already be settled.
-        let condition = if held {
-            body.insert("held".into(), item::n(1));
-            "attribute_not_exists(pk)"
-        } else {
-            body.insert("ttl".into(), item::n(expires.secs()));
-            "attribute_not_exists(held)"
-        };
-        let condition = (condition, Item::new());
-        self.put("put the body into the ledger", body, Some(condition))
-            .await?;
-        row.insert("bref".into(), item::s("d"));
-        Ok(())
+        body.extend(request.map(|request| ("rq".to_owned(), item::b(request))));
+        self.put_body_row(event, body, held, now).await
     }
 
     /// Prepares the body for its row. If the body is too large for a row, it is durable in the
@@ -122,7 +121,7 @@ impl Ledger {
         let (s3, bucket) = self
             .bodies
             .as_ref()
-            .context("the body does not fit into the table, and no bucket is configured")?;
+            .context("the body does not fit into the table, and no bucket is configured; set MITT_BODY_BUCKET")?;
         let key = bucket_key(&event.key, &event.sha, packed.encoding);
         let put = s3
             .put_object()
@@ -139,7 +138,7 @@ impl Ledger {
         Ok(StoredBody { len, at })
     }
 
-    /// Whether a bucket for large bodies is configured.
+    /// Returns whether a bucket for large bodies is configured.
     pub fn has_bucket(&self) -> bool {
         self.bodies.is_some()
     }
@@ -153,18 +152,35 @@ impl Ledger {
         let Some(sha) = row.sha.filter(|_| row.erased_at.is_none()) else {
             return Ok(Err(MissingBody::Gone));
         };
+        let body_row = match &row.body_at {
+            BodyAt::Row => self.body_row(row, &sha).await?,
+            BodyAt::Inline | BodyAt::Bucket(_) => None,
+        };
+        self.stored_or_bucket(row, &sha, state_row, body_row.as_ref())
+            .await
+    }
+
+    /// The body, from the rows that are already read or from the bucket.
+    async fn stored_or_bucket(
+        &self,
+        row: &Row,
+        sha: &Sha,
+        state_row: &Item,
+        body_row: Option<&Item>,
+    ) -> anyhow::Result<Result<Body, MissingBody>> {
         let packed = match &row.body_at {
             BodyAt::Inline => stored(state_row)?,
-            BodyAt::Row => {
-                let body = self.immutable(&row.key.pk(), &body_sk(&sha)).await;
-                let body = body.context("read a body")?;
-                body.as_ref().map(stored).transpose()?.flatten()
-            }
+            BodyAt::Row => body_row.map(stored).transpose()?.flatten(),
             BodyAt::Bucket(key) => self.bucket_body(key).await?,
         };
         Ok(packed
             .ok_or(MissingBody::Gone)
-            .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, &sha)))
+            .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, sha)))
+    }
+
+    async fn body_row(&self, row: &Row, sha: &Sha) -> anyhow::Result<Option<Item>> {
+        let body = self.immutable(&row.key.pk(), &body_sk(sha)).await;
+        body.context("read a body")
     }
 
     /// Returns the body of an event that has no row yet, if the body is in the bucket.
@@ -182,10 +198,9 @@ impl Ledger {
     }
 
     async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
-        let (s3, bucket) = self
-            .bodies
-            .as_ref()
-            .context("the body is in the bucket, but no bucket is configured")?;
+        let (s3, bucket) = self.bodies.as_ref().context(
+            "the body is in the bucket, but no bucket is configured; set MITT_BODY_BUCKET",
+        )?;
         let object = match s3.get_object().bucket(bucket).key(key).send().await {
             Ok(object) => object,
             Err(error)
@@ -216,8 +231,9 @@ pub(super) fn body_sk(sha: &Sha) -> String {
     format!("B#{}", &sha.hex()[..16])
 }
 
-/// The suffix of an object key whose body is compressed. The bytes do not show whether they are
-/// compressed, because an uncompressed body can begin with the same bytes as a compressed one.
+/// The suffix of the key of an object that contains a compressed body. The bytes do not show
+/// whether they are compressed, because an uncompressed body can begin with the same bytes as a
+/// compressed one.
 const ZSTD: &str = ".zst";
 
 fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
@@ -228,8 +244,8 @@ fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
     format!("{}{}{ending}", bucket_folder(key), sha.hex())
 }
 
-/// The folder of all bodies that were received under this key, so that an erasure finds them. The
-/// name has no date, because a second delivery may arrive on another day.
+/// Returns the folder of all bodies that were received under this key. An erasure uses it to find
+/// the bodies. The name has no date, because a second delivery may arrive on another day.
 pub(super) fn bucket_folder(key: &EventKey) -> String {
     let pk = Sha::of(key.pk().as_bytes()).hex();
     format!("bodies/{}/{}/", key.source(), &pk[..32])

@@ -69,8 +69,8 @@ pub(super) enum Refusal {
 }
 
 impl Lease {
-    /// Whether the lease is still valid, with a margin for clock differences. The worker must check
-    /// this before each step that no other worker may start at the same time.
+    /// Returns whether the lease is still valid, with a margin for clock differences. The worker
+    /// must check this before each step that no other worker may start at the same time.
     pub fn holds(&self, now: UnixMillis) -> bool {
         now < self.until - CLOCK_MARGIN
     }
@@ -79,7 +79,7 @@ impl Lease {
         self.until
     }
 
-    /// The unique name of this claim.
+    /// Returns the unique name of this claim.
     pub fn owner(&self) -> &str {
         &self.owner
     }

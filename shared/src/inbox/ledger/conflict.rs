@@ -1,8 +1,8 @@
-//! Quarantined events: another body under a known id, a known body under another id, or other bytes
-//! under a known signature.
+//! Quarantined events. Mitt quarantines an event that has another body under a known id, a known
+//! body under another id, or other bytes under a known signature.
 //!
-//! The processor does not work on a quarantined event until an operator decides. The row's history
-//! then records the kind of conflict, who decided and why.
+//! The processor does not work on a quarantined event until an operator decides. The history of the
+//! row then records the kind of conflict, the operator and the reason.
 //!
 //! An attacker can send a captured request again any number of times, so the number of quarantined
 //! events is limited. The second and every later copy of one conflict only increases a counter, and
@@ -57,7 +57,7 @@ impl Why {
         }
     }
 
-    /// The hash of the id, body or signature that the event conflicts with.
+    /// Returns the hash of the id, body or signature that the event conflicts with.
     fn of(self, event: &Event) -> Sha {
         match self {
             Self::OtherBody => Sha::of(event.key.id().as_bytes()),
@@ -65,17 +65,17 @@ impl Why {
         }
     }
 
-    /// The identity of the conflict. All copies of a conflict have the same identity, and two
-    /// different conflicts have different identities. An unsigned id is not part of the identity.
-    /// With a signed id, the same content under two ids is two conflicts.
+    /// Returns the identity of the conflict. All copies of a conflict have the same identity, and
+    /// two different conflicts have different identities. An unsigned id is not part of the
+    /// identity. If the id is signed, the same content under two ids counts as two conflicts.
     fn conflict(self, event: &Event) -> Sha {
         let of = self.of(event);
         Sha::of(&[of.0.as_slice(), &event.content.0].concat())
     }
 }
 
-/// The limit of quarantined events for this id, body, signature or source is reached today. The
-/// event is not stored, so it must not be acknowledged. The response asks the provider to retry.
+/// Today's limit of quarantined events for this id, body, signature or source is reached. The event
+/// is not stored, so the catcher must not acknowledge it. The response asks the provider to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyConflicts {
     key: EventKey,
@@ -107,7 +107,7 @@ pub enum Decided {
 }
 
 impl Decided {
-    /// The message to send to the work queue if the event was released.
+    /// Returns the message to send to the work queue if the event was released.
     pub fn work_message(&self) -> Option<WorkMessage> {
         match self {
             Self::Made(row) if row.state == State::Received => Some(WorkMessage {
@@ -212,7 +212,7 @@ impl Ledger {
             return Ok((key, known));
         }
         anyhow::bail!(
-            "both quarantine keys of {} belong to other events",
+            "cannot quarantine event {}, because both of its quarantine keys belong to other events",
             event.key
         )
     }
@@ -299,7 +299,8 @@ fn moments(decision: Decision, row: &Row, by: By<'_>, now: UnixMillis) -> [Momen
         what: what.to_owned(),
         attempt: 0,
         lease_until: None,
-        // `|` separates the parts of an entry, and another part follows the owner.
+        // A stored entry separates its parts with `|`, so the owner must not contain this
+        // character.
         owner: short(owner).replace('|', "/"),
         note: short(note),
     };

@@ -79,7 +79,9 @@ impl Ledger {
                 }
             }
             (None, BodyAt::Bucket(_)) => {
-                anyhow::bail!("the body is in the bucket, but no bucket is configured")
+                anyhow::bail!(
+                    "the body is in the bucket, but no bucket is configured; set MITT_BODY_BUCKET"
+                )
             }
             (None, _) => Ok(()),
         }

@@ -48,8 +48,7 @@ impl EntityLock {
 }
 
 impl Ledger {
-    /// The same ledger, which also writes order entries for the events of sources with strict
-    /// order.
+    /// Returns a ledger that also writes order entries for the events of sources with strict order.
     #[must_use]
     pub fn ordering(mut self, config: &Config) -> Self {
         let ordered = config.sources().filter_map(|source| {
@@ -140,8 +139,8 @@ impl EntityOrder<'_> {
         })
     }
 
-    /// Whether a newer version of the entity was processed, so that a worker would skip this event.
-    /// The method only reads.
+    /// Returns whether a newer version of the entity was processed, so that a worker would skip
+    /// this event. The method writes nothing.
     pub async fn is_overtaken(self, place: &Place) -> anyhow::Result<bool> {
         let Some(version) = &place.version else {
             return Ok(false);

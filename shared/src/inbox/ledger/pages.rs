@@ -28,7 +28,7 @@ pub struct Cost {
     pub read_units: f64,
 }
 
-/// One part of the `time` index: a share of the events of a source in one hour of UTC.
+/// One part of the `time` index, which contains a share of the events of a source in one UTC hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HourPart {
     source: String,
@@ -50,8 +50,8 @@ pub struct Page<T> {
 pub struct Next(Item);
 
 impl HourPart {
-    /// The parts that hold the events of a source from one time to another, both inclusive and
-    /// within one hour of UTC.
+    /// Returns the parts that contain the events of a source from one time to another. Both times
+    /// are inclusive and within one UTC hour.
     pub fn of(source: &str, from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = Self> {
         (0..TIME_SHARDS).map(move |shard| Self {
             source: source.to_owned(),
@@ -63,7 +63,7 @@ impl HourPart {
 }
 
 impl<T> Page<T> {
-    /// The same page with each item converted by `read`. Items that `read` rejects are left out.
+    /// Converts each item of the page with `read`. Leaves out the items that `read` rejects.
     pub(super) fn read<U>(self, read: impl Fn(&T) -> Option<U>) -> Page<U> {
         Page {
             found: self.found.iter().filter_map(read).collect(),
@@ -200,7 +200,7 @@ impl Ledger {
     }
 }
 
-/// The event that an item belongs to.
+/// Returns the event that an item belongs to.
 pub(super) fn key_of(item: &Item) -> Option<EventKey> {
     EventKey::from_pk(item::text(item, "pk")?)
 }
@@ -213,7 +213,7 @@ fn row_of(key: &EventKey) -> Item {
 }
 
 impl Cost {
-    /// The cost of one call.
+    /// Returns the cost of one call.
     pub(super) fn of(used: Option<&ConsumedCapacity>) -> Self {
         let units = used.and_then(ConsumedCapacity::capacity_units);
         Self {

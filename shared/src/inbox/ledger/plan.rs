@@ -165,7 +165,7 @@ pub enum PlanClaim {
 }
 
 impl Plan {
-    /// The state of the plan at this time.
+    /// Returns the state of the plan at this time.
     pub fn standing(&self, now: UnixMillis) -> PlanState {
         match self.state {
             PlanState::Planned if self.good_until <= now => PlanState::Expired,
@@ -173,8 +173,8 @@ impl Plan {
         }
     }
 
-    /// Whether an operator holds the lease. A lease counts as held until the clock margin after its
-    /// end has passed.
+    /// Returns whether an operator holds the lease. A lease counts as held until the clock margin
+    /// after its end has passed.
     pub fn is_held(&self, now: UnixMillis) -> bool {
         let over = now - crate::base::timing::CLOCK_MARGIN;
         self.lease.as_ref().is_some_and(|(_, until)| *until >= over)
@@ -187,7 +187,7 @@ impl PlanEvent {
     }
 }
 
-/// A new id for a plan, short enough to type.
+/// Returns a new id for a plan, short enough to type.
 pub fn plan_id() -> anyhow::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let mut random = [0; 6];
@@ -199,8 +199,8 @@ pub fn plan_id() -> anyhow::Result<String> {
     Ok(format!("rpl_{text}"))
 }
 
-/// A digest of the events of a plan, which does not depend on their order. It shows whether the
-/// events have changed since the plan was made.
+/// Returns a digest of the events of a plan. The digest does not depend on the order of the events.
+/// It shows whether the events have changed since the plan was made.
 pub fn plan_digest<'e>(events: impl Iterator<Item = &'e PlanEvent>) -> String {
     let mut ids: Vec<String> = events.map(|event| event.id().to_string()).collect();
     ids.sort();

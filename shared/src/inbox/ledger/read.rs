@@ -56,8 +56,8 @@ impl Ledger {
         Ok(Some(Row::read(&item)?))
     }
 
-    /// Whether an event has a row. The read is eventually consistent, at half the price. Do not
-    /// base a decision on the result.
+    /// Returns whether an event has a row. The read is eventually consistent, at half the price. Do
+    /// not base a decision on the result.
     pub async fn has(&self, key: &EventKey) -> anyhow::Result<bool> {
         let pk = key.pk();
         let found = self

@@ -12,8 +12,8 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
-/// A duplicate of an open event causes another work message, unless a message was sent within this
-/// time.
+/// The inbox sends another work message for a duplicate of an open event, unless it has sent a
+/// message within this time.
 const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The result of storing a received event.
@@ -139,8 +139,9 @@ impl Ledger {
         }
     }
 
-    /// Whether no other event has this mark. The mark is written before the event, so that only one
-    /// of two ids with the same mark is first. A second delivery of the first id is also accepted.
+    /// Writes a marker for the event. Returns `false` if the marker belongs to another event. The
+    /// marker is written before the event, so that only one of two ids with the same marker is
+    /// first. A second delivery of the first id is also accepted.
     async fn is_first_with(
         &self,
         mark: &Sha,
@@ -172,7 +173,7 @@ impl Ledger {
 }
 
 impl Event {
-    /// The same event under another key.
+    /// Returns the same event under another key.
     pub(super) fn under(&self, key: EventKey) -> Self {
         Self {
             key,
@@ -301,9 +302,12 @@ fn add_optional_attributes(row: &mut Item, event: &Event) {
             row.insert(name.into(), item::s(value));
         }
     }
+    if let Some(account) = &event.account {
+        row.insert("acc".into(), item::s(account.written()));
+    }
 }
 
-/// The partition of the `time` index for an event: source, hour and one of four shards.
+/// Returns the partition of the `time` index for an event: source, hour and one of four shards.
 pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
     format!(
         "T#{}#{}#{}",
@@ -382,7 +386,7 @@ mod tests {
     #[test]
     fn a_small_event_with_its_body_fits_one_write_unit() {
         let mut small = row(&event(b"{\"id\":\"evt_1\"}", Via::Webhook), State::Received);
-        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small));
+        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small, None));
         assert!(item::size(&small) <= 1024, "{}", item::size(&small));
     }
 }

@@ -209,8 +209,8 @@ impl Plans<'_> {
     }
 }
 
-/// Whether an event can be replayed. It must be settled or failed, and unchanged since the plan was
-/// made.
+/// Returns whether an event can be replayed. The event must be settled or failed, and unchanged
+/// since the plan was made.
 fn may_be_replayed(row: &Row, again: &Again<'_>) -> bool {
     let settled = matches!(row.state, State::Done | State::DeadLetter | State::Failed);
     settled

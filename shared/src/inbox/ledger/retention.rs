@@ -40,7 +40,8 @@ const LOOK_BUDGET: Duration = Duration::from_secs(60);
 /// How often the dead letters are scanned for bodies to hold.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// How far a scan overlaps the previous scan. The index can be behind the table by this much.
+/// The overlap of a scan with the previous scan. The index can be behind the table by up to this
+/// time.
 const OVERLAP: Duration = Duration::from_secs(600);
 
 /// The number of dead letters that one read of an index partition returns.
@@ -57,7 +58,7 @@ impl Ledger {
         self.retentions.get(source).copied().unwrap_or_default()
     }
 
-    /// The tag of an object that holds a body of this source.
+    /// Returns the tag for objects that contain a body of this source.
     pub(super) fn body_tag(&self, source: &str) -> String {
         format!("{TAG}={}", self.body_days(source))
     }
@@ -73,7 +74,7 @@ impl Ledger {
             && now.since(row.received_at) > HOLD_AFTER
             && let Err(error) = self.hold_body(row).await
         {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not remove the expiry of a body");
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not remove the expiry of the body of an open event; the next check of the row tries again");
         }
     }
 
@@ -85,7 +86,14 @@ impl Ledger {
                 let change = transition::retention::hold_body();
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
-            (BodyAt::Bucket(key), _) => self.tag(key, HELD).await?,
+            (BodyAt::Bucket(key), sha) => {
+                self.tag(key, HELD).await?;
+                if let Some(sha) = sha {
+                    let sk = super::body::body_sk(sha);
+                    let change = transition::retention::hold_body();
+                    self.change_item(&row.key.pk(), &sk, change).await?;
+                }
+            }
             // An inline body is kept as long as its row, which has no expiry time yet.
             (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
         }
@@ -106,9 +114,15 @@ impl Ledger {
                 let change = transition::retention::release_body(expires);
                 self.change_item(&row.key.pk(), &sk, change).await?;
             }
-            (BodyAt::Bucket(key), _) => {
+            (BodyAt::Bucket(key), sha) => {
                 let days = self.body_days(row.key.source()).to_string();
                 self.tag(key, &days).await?;
+                if let Some(sha) = sha {
+                    let sk = super::body::body_sk(sha);
+                    let expires = (row.received_at + retention.bodies).max(now + DAY);
+                    let change = transition::retention::release_body(expires);
+                    self.change_item(&row.key.pk(), &sk, change).await?;
+                }
             }
             (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
         }
@@ -132,10 +146,9 @@ impl Ledger {
     }
 
     async fn tag(&self, key: &str, value: &str) -> anyhow::Result<()> {
-        let (s3, bucket) = self
-            .bodies
-            .as_ref()
-            .context("the body is in the bucket, but no bucket is configured")?;
+        let (s3, bucket) = self.bodies.as_ref().context(
+            "the body is in the bucket, but no bucket is configured; set MITT_BODY_BUCKET",
+        )?;
         let tag = Tag::builder().key(TAG).value(value).build()?;
         let tags = Tagging::builder().tag_set(tag).build()?;
         let request = s3.put_object_tagging().bucket(bucket).key(key);
@@ -148,7 +161,7 @@ impl Ledger {
     }
 
     /// Sets the retention tag again after a second delivery wrote the object with a tag that lets
-    /// it expire. The body of an event that is not done must not expire.
+    /// the object expire. The body of an event that is not done must not expire.
     pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
         let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);

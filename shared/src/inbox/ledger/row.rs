@@ -12,6 +12,7 @@ use super::transition::replay::REPLAYED;
 use super::{Item, OtherArrival, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
+use crate::webhook::context::Account;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
 pub use history::Moment;
 use history::{history, raw_history};
@@ -83,12 +84,13 @@ pub struct Row {
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
-    /// Later arrivals of the event in other ways.
+    /// Later arrivals of the event with a different `via`.
     pub also: Vec<OtherArrival>,
     pub kind: String,
     pub provider: String,
     pub preset: String,
     pub delivery: Option<String>,
+    pub account: Option<Account>,
     pub proven: Proven,
     pub secret: Option<String>,
     pub config: String,
@@ -199,6 +201,7 @@ impl Row {
             provider: text("pvd").unwrap_or_default(),
             preset: text("pre").unwrap_or_default(),
             delivery: text("dlv"),
+            account: item::text(row, "acc").and_then(Account::parse),
             proven: item::text(row, "prv")
                 .and_then(Proven::parse)
                 .unwrap_or(Proven::Nothing),
@@ -225,7 +228,7 @@ impl Row {
         EventId::new(self.received_at, &self.key)
     }
 
-    /// Whether the event still needs processing.
+    /// Returns whether the event still needs processing.
     pub fn is_open(&self) -> bool {
         matches!(
             self.state,
@@ -233,7 +236,7 @@ impl Row {
         )
     }
 
-    /// When the first attempt of this run ended, if it is known.
+    /// Returns the time when the first attempt of this run ended, if it is known.
     pub fn first_attempt(&self) -> Option<UnixMillis> {
         if let Some((run, at)) = self.first_attempt
             && run == self.run
@@ -248,13 +251,14 @@ impl Row {
             .map(|moment| moment.at)
     }
 
-    /// The crash count, counting the current lease holder as crashed.
+    /// Returns the number of crashes. The current worker of a row in `processing` counts as
+    /// crashed.
     pub fn crashed(&self) -> u32 {
         let now = u32::from(self.state == State::Processing);
         self.crashes.saturating_add(now)
     }
 
-    /// Whether the lease ended longer ago than the clock margin.
+    /// Returns whether the lease ended longer ago than the clock margin.
     pub fn lease_is_over(&self, now: UnixMillis) -> bool {
         self.lease_until
             .is_none_or(|until| until < now - crate::base::timing::CLOCK_MARGIN)

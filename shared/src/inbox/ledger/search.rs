@@ -2,7 +2,8 @@
 
 use super::pages::{Cost, HourPart, Next, Page};
 use super::read::listed;
-use super::{Body, BodyAt, Item, Ledger, Listed, Row};
+use super::{Body, BodyAt, Item, Ledger, Listed, Row, UnreadableRequest};
+use crate::webhook::context::KeptRequest;
 use crate::webhook::event::EventKey;
 
 /// A row, and the item from which its body is read.
@@ -49,5 +50,26 @@ impl Ledger {
             read_units: f64::from(units.max(1)),
         };
         Ok((body, if inline { Cost::default() } else { cost }))
+    }
+    /// Returns the request of an event whose row was read with [`rows`](Self::rows); `None` if it is
+    /// not stored, or cannot be read.
+    pub async fn request_of(&self, stored: &Stored) -> anyhow::Result<(Option<KeptRequest>, Cost)> {
+        let inline = stored.row.body_at == BodyAt::Inline;
+        let request = match self.stored_request(&stored.row, &stored.item).await {
+            Err(error) if error.is::<UnreadableRequest>() => None,
+            request => request?,
+        };
+        let units = match &stored.row.body_at {
+            // Beside a body in the bucket, the row has only the request.
+            BodyAt::Bucket(_) => 1,
+            BodyAt::Inline | BodyAt::Row => {
+                u32::try_from(stored.row.body_len.div_ceil(4096)).unwrap_or(u32::MAX)
+            }
+        };
+        let cost = Cost {
+            calls: 1,
+            read_units: f64::from(units.max(1)),
+        };
+        Ok((request, if inline { Cost::default() } else { cost }))
     }
 }

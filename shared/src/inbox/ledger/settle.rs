@@ -104,7 +104,7 @@ impl Settlement {
         }
     }
 
-    /// The error of an attempt that did not succeed.
+    /// Returns the error of an attempt that did not succeed.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Retry { error, .. } | Self::DeadLetter { error, .. } => Some(error),
@@ -112,8 +112,8 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, whose error also has the text of the destination's answer. Only the row
-    /// may contain it, not a log.
+    /// Adds the text of the destination's answer to the error. Only the row may contain this text.
+    /// A log may not contain it.
     #[must_use]
     pub fn quoting(mut self, text: &str) -> Self {
         if let Self::Retry { error, .. } | Self::DeadLetter { error, .. } = &mut self {
@@ -131,7 +131,7 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, but the sweep sends the next message.
+    /// Returns the same settlement, but the sweep sends the next message instead of the worker.
     #[must_use]
     pub fn without_send(self) -> Self {
         match self {
@@ -157,8 +157,8 @@ impl Settlement {
         }
     }
 
-    /// The same settlement, marked as waiting for another event of the same entity. This method
-    /// changes only deferrals.
+    /// Marks a deferral as waiting for another event of the same entity. Does not change other
+    /// settlements.
     #[must_use]
     pub fn in_line(mut self) -> Self {
         if let Self::Deferred { in_line, .. } = &mut self {
@@ -211,7 +211,7 @@ impl Settlement {
     }
 }
 
-/// Adds the number of the attempt, and the highest number that a refused event can reach.
+/// Adds the number of the attempt, and the largest number of attempts that a refused event has.
 fn numbered(error: &str, attempt: u32, limit: u32) -> String {
     if attempt <= limit {
         format!("{error} (attempt {attempt} of {limit})")
@@ -221,9 +221,10 @@ fn numbered(error: &str, attempt: u32, limit: u32) -> String {
     }
 }
 
-/// Attempts recorded in the history of this run. Crashed attempts are not recorded: an event
-/// waiting for its turn has not run, so a crash was not its fault. An event that does crash workers
-/// reaches the head of its line, and is then deferred only behind an older event that arrives late.
+/// Returns the number of attempts in the history of this run. The history does not contain crashed
+/// attempts. While an event waits for another event, its actions do not run. So the event did not
+/// cause a crash in that time. An event that crashes workers is the first event in its line. Only
+/// an older event that arrives late can defer this event.
 fn attempts_in_history(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
@@ -232,8 +233,8 @@ fn attempts_in_history(row: &Row) -> u32 {
 }
 
 /// Returns the delay of the next message if the worker sends that message itself. The worker sends
-/// it if the wait is short and the run has few claims. Attempts and deferrals both count as claims,
-/// because Lambda stops a long loop of such messages.
+/// the message if the wait is short and the run has few claims, because Lambda stops a long loop of
+/// these messages. Attempts and deferrals both count as claims.
 fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
     let claims = row.attempts.saturating_add(row.deferrals);
     (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
@@ -274,7 +275,7 @@ impl Ledger {
                 {
                     // The event is done, even if this request fails. The body is then kept longer
                     // than its retention.
-                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of a body");
+                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of the body of a done event, so the body is kept longer");
                 }
                 Ok(Settled::Recorded(settlement))
             }
@@ -314,8 +315,8 @@ impl Ledger {
     }
 }
 
-/// Whether an earlier try of a refused settlement succeeded and its response was lost. In that
-/// case, the epoch is unchanged and the row has the state that the settlement writes.
+/// Returns whether an earlier try of a refused settlement succeeded and its response was lost. In
+/// that case, the epoch is unchanged and the row has the state that the settlement writes.
 fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -> bool {
     row.epoch == lease.row.epoch
         && match settlement {

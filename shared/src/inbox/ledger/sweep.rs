@@ -76,7 +76,7 @@ impl Capacity {
 }
 
 impl From<bool> for QueueCapacity {
-    /// `true` means free and `false` means full, for both queues.
+    /// `true` means that both queues are free. `false` means that both queues are full.
     fn from(room: bool) -> Self {
         let space = if room { Capacity::Free } else { Capacity::Full };
         Self {

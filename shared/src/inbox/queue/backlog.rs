@@ -24,7 +24,7 @@ pub struct Passed {
 }
 
 impl Queue {
-    /// Whether a backlog queue is configured.
+    /// Returns whether a backlog queue is configured.
     pub fn has_backlog(&self) -> bool {
         self.backlog.is_some()
     }

@@ -79,7 +79,7 @@ pub struct Named {
     sk: String,
 }
 
-/// The sender of a request: a hash of its address, as 16 hex digits.
+/// Returns the sender of a request, which is a hash of the client address, as 16 hex digits.
 pub fn sender(headers: &Headers) -> String {
     let address = address(headers).and_then(|address| address.parse().ok());
     let digest = match address {
@@ -94,7 +94,7 @@ pub fn sender(headers: &Headers) -> String {
     hex::encode(&digest[..8])
 }
 
-/// The address that API Gateway appended. The client controls the entries before it.
+/// Returns the address that API Gateway appended. The client controls the earlier entries.
 pub(super) fn address(headers: &Headers) -> Option<&str> {
     let chain = headers.all("x-forwarded-for").last()?;
     let last = chain.rsplit(',').next()?.trim();
@@ -170,8 +170,8 @@ impl RejectedRequests {
         })
     }
 
-    /// Counts one more document of a sender. `None` if the sender has reached its limit, or other
-    /// senders use all of its slots.
+    /// Counts one more document of a sender. Returns `None` if the sender has reached its limit, or
+    /// if other senders use all of its slots.
     async fn take_share(
         &self,
         pk: &str,
@@ -205,7 +205,7 @@ impl RejectedRequests {
         Ok(None)
     }
 
-    /// The documents that requests have named since `from`, oldest first.
+    /// Returns the documents that requests have named since `from`, oldest first.
     pub async fn named(
         &self,
         source: &str,
@@ -282,7 +282,7 @@ impl RejectedRequests {
 }
 
 impl Named {
-    /// Reads a document. `None` for the item of a sender's slot.
+    /// Reads a document. Returns `None` for the item of a sender's slot.
     fn read(stored: &Item) -> Option<Self> {
         let (pk, sk) = (item::text(stored, "pk")?, item::text(stored, "sk")?);
         let mut parts = sk.split('#');
@@ -338,8 +338,8 @@ fn hour(at: UnixMillis) -> &'static str {
         .unwrap_or("00")
 }
 
-/// The slots that a sender can try in an hour. They change every hour, so two senders with the same
-/// slots do not compete again in the next hour.
+/// Returns the slots that a sender can try in an hour. The slots change every hour, so two senders
+/// with the same slots do not compete again in the next hour.
 fn places(hour: &str, sender: &str) -> impl Iterator<Item = u64> {
     let digest = Sha256::digest(format!("{hour}#{sender}"));
     let places: Vec<u64> = digest

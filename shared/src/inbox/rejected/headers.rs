@@ -9,7 +9,7 @@ use crate::webhook::verify::{Arrival, Rejected};
 /// verification. If a request has more credentials, none of them is stored.
 const MOST_CREDENTIALS: usize = 8;
 
-/// Every header except the credentials that the source's scheme does not read.
+/// Returns every header except the credentials that the source's scheme does not read.
 pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
     let mut dropped: Vec<&str> = Vec::new();
     for (name, _) in refused.envelope.headers.iter() {
@@ -25,8 +25,9 @@ pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether the verification gives a different result without this header. The test runs the
-/// verification instead of a rule of the preset, because the same verification runs again later.
+/// Returns whether the verification gives a different result without this header. This function
+/// runs the verification, because the second verification later uses the same code. It does not use
+/// a rule of the preset.
 fn is_read(refused: &NewRejection<'_>, name: &str) -> bool {
     let all = &refused.envelope.headers;
     let credentials = all.iter().filter(|(name, _)| is_credential(name)).count();

@@ -41,7 +41,8 @@ pub struct DailyQuota {
 }
 
 impl DailyQuota {
-    /// Whether the quota is used up, or has too little space for a request of the maximum size.
+    /// Returns whether the quota is used up, or has too little space for a request of the maximum
+    /// size.
     pub fn is_spent(&self) -> bool {
         let limits = self.limits;
         self.requests >= limits.per_day
@@ -89,7 +90,7 @@ impl RejectedRequests {
         Ok(counted.await?.is_applied())
     }
 
-    /// The counts of rejected requests for the day that contains `at`.
+    /// Returns the counts of rejected requests for the day that contains `at`.
     pub async fn tally(&self, source: &str, at: UnixMillis) -> anyhow::Result<Option<DailyQuota>> {
         let day = day(at);
         let pk = pk(source, &day);

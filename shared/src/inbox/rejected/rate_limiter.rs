@@ -34,8 +34,8 @@ struct Bucket {
 }
 
 impl RateLimiter {
-    /// Whether one more call to the table is allowed for this source or sender. `span` is the day
-    /// or the hour of the quota.
+    /// Returns whether one more call to the table is allowed for this source or sender. `span` is
+    /// the day or the hour of the quota.
     pub(super) fn permit(&mut self, name: &str, span: &str, now: UnixMillis) -> bool {
         let bucket = self.bucket(name, now);
         let earned = now.since(bucket.filled_at).as_secs_f64() * PER_SECOND;

@@ -11,8 +11,9 @@ use crate::webhook::event::EventId;
 const DAY_MS: i64 = 24 * 3_600_000;
 
 impl RejectedRequests {
-    /// The rejected requests of a source that were received from `from` to `to`, both inclusive,
-    /// newest first. Requests are kept for a week, so this function does not read older days.
+    /// Returns the rejected requests of a source that were received from `from` to `to`, both
+    /// inclusive, newest first. Requests are kept for a week, so this function does not read older
+    /// days.
     pub async fn held(
         &self,
         source: &str,
@@ -36,8 +37,9 @@ impl RejectedRequests {
         Ok(held)
     }
 
-    /// The requests of the given sources whose id begins with `prefix`, newest first for each
-    /// source. A short prefix needs many reads, so the prefix should determine at least the hour.
+    /// Returns the requests of the given sources whose id begins with `prefix`, newest first for
+    /// each source. A short prefix needs many reads, so the prefix should determine at least the
+    /// hour.
     pub async fn with_id_prefix(
         &self,
         sources: &[&str],

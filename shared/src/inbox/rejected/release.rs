@@ -67,7 +67,7 @@ impl RejectedRequests {
             Received::Open { .. } | Received::Settled => (Entered::Known, &kept.key),
             Received::Conflict(key) | Received::Repeated(key) => (Entered::Apart, key),
         });
-        // For a batch, the result that most needs attention comes first.
+        // For a batch, this function returns the result with the highest priority.
         let first = entered.min_by_key(|(entered, _)| *entered);
         let (entered, key) = first.context("the request contains no event")?;
         self.mark_released(held, Some(&key.to_string()), now)

@@ -47,7 +47,7 @@ pub struct Released {
 }
 
 impl RejectedRequest {
-    /// The request as it arrived, for a second verification.
+    /// Returns the request as it arrived, for a second verification.
     pub fn envelope(&self) -> Result<Envelope, MissingBody> {
         Ok(Envelope {
             method: self.method.clone(),
@@ -58,13 +58,13 @@ impl RejectedRequest {
         })
     }
 
-    /// The exact bytes of the body, checked against their hash.
+    /// Returns the exact bytes of the body, checked against their hash.
     pub fn body(&self) -> Result<Bytes, MissingBody> {
         crate::inbox::ledger::unpack(self.packed.clone(), self.encoding, self.body_len, &self.sha)
             .map(|body| body.0)
     }
 
-    /// The address that API Gateway appended. The client controls the entries before it.
+    /// Returns the address that API Gateway appended. The client controls the earlier entries.
     pub fn address(&self) -> Option<&str> {
         super::documents::address(&self.headers)
     }
@@ -127,7 +127,7 @@ pub(super) fn partition(source: &str, at: UnixMillis, shard: u8) -> String {
     format!("Q#{source}#{}#{shard}", day(at))
 }
 
-/// The item and its size. `None` if the item is too large.
+/// Returns the item and its size, or `None` if the item is too large.
 pub(super) fn item(
     place: &Place,
     refused: &NewRejection<'_>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::bail;
 use base64::Engine as _;
@@ -11,7 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Spilled;
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{BodyLocation, Encoding, Packed, StoredBody, unpack};
+use crate::inbox::ledger::{
+    BodyLocation, Encoding, InRow, Packed, StoredBody, pack_as_text, unpack, unpack_request,
+};
+use crate::webhook::context::Account;
 use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
 
 /// The message version that this code writes.
@@ -34,7 +38,10 @@ impl fmt::Display for Unreadable {
                 f.write_str("the message is not JSON, or a field of an event is missing")
             }
             Self::UnknownVersion(version) => {
-                write!(f, "message version {version} requires a newer release")
+                write!(
+                    f,
+                    "message version {version} requires a newer release of Mitt"
+                )
             }
             Self::Part(part) => write!(f, "the message contains an event with an invalid {part}"),
         }
@@ -83,6 +90,11 @@ struct Wire {
     kid: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hdr: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    acc: Option<String>,
+    /// The request in base64, in the encoding of a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rq: Option<String>,
     body: WireBody,
 }
 
@@ -102,8 +114,14 @@ pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<Stri
     let mut messages = Vec::new();
     let mut message = begin.clone();
     for spilled in events {
-        let text = ascii(&serde_json::to_string(&Wire::of(spilled))?);
-        if begin.len() + text.len() + end.len() > limit {
+        let mut wire = Wire::of(spilled);
+        let mut text = ascii(&serde_json::to_string(&wire)?);
+        let is_too_large = |text: &str| begin.len() + text.len() + end.len() > limit;
+        // An event without its request is better than no event.
+        if is_too_large(&text) && wire.rq.take().is_some() {
+            text = ascii(&serde_json::to_string(&wire)?);
+        }
+        if is_too_large(&text) {
             bail!("the event is too large for the spill queue");
         }
         if message.len() + 1 + text.len() + end.len() > limit {
@@ -118,8 +136,8 @@ pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<Stri
     Ok(messages)
 }
 
-/// Parses a message. Any principal that may send to the queue can write a message, so its content
-/// is not trusted.
+/// Parses a message. Any principal that may send to the queue can write a message, so the content
+/// of a message is not trusted.
 pub(super) fn read(text: &str) -> Result<Vec<Spilled>, Unreadable> {
     let Versioned { v } = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
     if v != VERSION {
@@ -169,6 +187,11 @@ impl Wire {
             ct: event.content_type.clone(),
             kid: event.secret.clone(),
             hdr: event.headers.clone(),
+            acc: event.account.as_ref().map(Account::written),
+            rq: event
+                .request
+                .as_ref()
+                .map(|request| STANDARD.encode(pack_as_text(request, in_row(event)))),
             body,
         }
     }
@@ -193,7 +216,7 @@ impl Wire {
             Some(mark) => Some(hash(mark).ok_or(Unreadable::Part("`mark` value"))?),
             None => self.once.then_some(content),
         };
-        let event = Event {
+        let mut event = Event {
             key: EventKey::from_pk(&self.key).ok_or(Unreadable::Part("key"))?,
             provider: self.pvd,
             preset: self.pre,
@@ -205,6 +228,8 @@ impl Wire {
             delivery: self.dlv,
             content_type: self.ct,
             headers: self.hdr,
+            account: self.acc.as_deref().and_then(Account::parse),
+            request: None,
             body,
             sha,
             content,
@@ -216,7 +241,19 @@ impl Wire {
             config: self.cfg,
             drained_at: None,
         };
+        if let Some(text) = &self.rq {
+            let packed = STANDARD.decode(text).ok();
+            let request = packed.and_then(|packed| unpack_request(&packed, in_row(&event)).ok());
+            event.request = Some(Arc::new(request.ok_or(Unreadable::Part("request"))?));
+        }
         Ok(Spilled { event, placed })
+    }
+}
+
+fn in_row(event: &Event) -> InRow<'_> {
+    InRow {
+        headers: &event.headers,
+        content_type: event.content_type.as_deref(),
     }
 }
 

@@ -87,7 +87,9 @@ impl Statistics<'_> {
                 Write::Refused(_) => {}
             }
         }
-        anyhow::bail!("other runs of the sync are counting the same day")
+        anyhow::bail!(
+            "could not store the counts of a day, because other runs of the sync changed them during each try"
+        )
     }
 
     /// Stores the counts of a run up to its next page, and the counts up to the page before it. If

@@ -203,7 +203,7 @@ pub(crate) mod rfc3339 {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UnixMillis, D::Error> {
         let text = String::deserialize(from)?;
-        super::time(&text).ok_or_else(|| D::Error::custom("invalid time"))
+        super::time(&text).ok_or_else(|| D::Error::custom("invalid time; expected RFC 3339"))
     }
 
     /// Writes and reads optional times.
@@ -230,7 +230,7 @@ pub(crate) mod rfc3339 {
                 return Ok(None);
             };
             let time = super::super::time(&text);
-            time.ok_or_else(|| D::Error::custom("invalid time"))
+            time.ok_or_else(|| D::Error::custom("invalid time; expected RFC 3339"))
                 .map(Some)
         }
     }

@@ -65,7 +65,8 @@ impl ProviderReports<'_> {
             source: source.to_owned(),
             name: name.to_owned(),
             owner: owner.to_owned(),
-            epoch: item::number(&item, "epoch").context("the lease has no epoch")?,
+            epoch: item::number(&item, "epoch")
+                .context("the lease of a reconciliation has no epoch")?,
         }))
     }
 
@@ -83,7 +84,8 @@ impl ProviderReports<'_> {
 
     /// Stores a report for 30 days.
     pub async fn keep_report(self, report: &Report) -> anyhow::Result<()> {
-        let document = serde_json::to_string(report).context("serialize a report")?;
+        let document =
+            serde_json::to_string(report).context("serialize a reconciliation report")?;
         let item = Item::from([
             ("pk".to_owned(), item::s(pk(&report.source))),
             ("sk".to_owned(), item::s(place(report))),
@@ -91,7 +93,8 @@ impl ProviderReports<'_> {
             ("doc".to_owned(), item::s(document)),
             ("ttl".to_owned(), item::n((report.started + KEPT).secs())),
         ]);
-        self.put("store a report", item, None).await?;
+        self.put("store a reconciliation report", item, None)
+            .await?;
         Ok(())
     }
 
@@ -114,7 +117,7 @@ impl ProviderReports<'_> {
             .limit(limit)
             .send()
             .await
-            .context("read the reports of a source")?;
+            .context("read the reconciliation reports of a source")?;
         let items = answer.items().iter();
         // DynamoDB deletes expired items with a delay.
         let kept =
@@ -124,7 +127,8 @@ impl ProviderReports<'_> {
 
     /// Stores the repair of a report. Returns `false` if the report no longer exists.
     pub async fn note_repair(self, report: &Report, repair: &Repair) -> anyhow::Result<bool> {
-        let text = serde_json::to_string(repair).context("serialize a repair")?;
+        let text = serde_json::to_string(repair)
+            .context("serialize the repair of a reconciliation report")?;
         let change = transition::reconcile::repair(&text);
         let written = self
             .change_item(&pk(&report.source), &place(report), change)
@@ -134,16 +138,20 @@ impl ProviderReports<'_> {
 }
 
 fn read(item: &Item) -> anyhow::Result<Report> {
-    let version: u32 = item::number(item, "sv").context("a stored report has no version")?;
+    let version: u32 =
+        item::number(item, "sv").context("a stored reconciliation report has no version")?;
     anyhow::ensure!(
         version == VERSION,
-        "unsupported report version {version} (expected {VERSION})"
+        "unsupported version {version} of a reconciliation report (expected {VERSION}); use the release that wrote the report"
     );
-    let document = item::text(item, "doc").context("a stored report is empty")?;
+    let document = item::text(item, "doc").context("a stored reconciliation report is empty")?;
     let mut report: Report =
-        serde_json::from_str(document).context("a stored report is invalid")?;
+        serde_json::from_str(document).context("a stored reconciliation report is invalid")?;
     if let Some(repair) = item::text(item, "repair") {
-        report.repair = Some(serde_json::from_str(repair).context("a stored repair is invalid")?);
+        report.repair = Some(
+            serde_json::from_str(repair)
+                .context("the repair in a stored reconciliation report is invalid")?,
+        );
     }
     Ok(report)
 }

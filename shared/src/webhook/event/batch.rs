@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{Event, EventKey, Item, Sha};
+use crate::webhook::context::Account;
 
 /// The batch that an event arrived in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,7 @@ pub struct Batch {
 pub(crate) struct Part {
     pub(crate) key: EventKey,
     pub(crate) content: Sha,
+    pub(crate) account: Option<Account>,
     pub(crate) secret: Option<String>,
     pub(crate) once: Option<Sha>,
     /// The body of the request, reduced to this item.
@@ -71,6 +73,7 @@ impl Part {
             sha: Sha::of(&self.body),
             body: self.body.clone(),
             content: self.content,
+            account: self.account.clone(),
             secret: self.secret.clone(),
             once: self.once,
             ..common.clone()

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
@@ -9,6 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use super::Verifier;
 use super::prove::Proof;
 use crate::base::json_path::Alone;
+use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
 use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
@@ -52,6 +54,8 @@ impl Verifier {
         let items: Vec<Item> = things.iter().map(|thing| self.item(thing.place)).collect();
         let content_type = envelope.headers.one("content-type").ok().flatten();
         let delivery = at.delivery.first(whole);
+        let headers = self.kept_headers(scheme, &envelope.headers);
+        let request = self.kept_request(scheme, envelope, &headers);
         Event {
             key,
             provider: if self.preset.generic {
@@ -69,7 +73,9 @@ impl Verifier {
             of: None,
             delivery: delivery.map(|id| cut(&id, LONGEST_NAME).to_owned()),
             content_type: content_type.map(|value| cut(value, LONGEST_NAME).to_owned()),
-            headers: self.kept_headers(scheme, &envelope.headers),
+            headers,
+            account: things.first().and_then(|thing| thing.account.clone()),
+            request: request.map(Arc::new),
             body: envelope.body.clone(),
             sha,
             content,
@@ -147,6 +153,7 @@ impl Verifier {
             place,
             key,
             content,
+            account: self.account(scheme, place),
             once: mark
                 .or(scheme.covers_body().then_some(content))
                 .filter(|_| unsigned && scheme.is_signature()),
@@ -233,7 +240,7 @@ impl Verifier {
 
 impl Verifier {
     /// Returns whether the signature covers the value at this location.
-    fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
+    pub(super) fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
         let named = |part: &preset::Part| match (part, location) {
             (preset::Part::Url, Location::Query(_)) => true,
             (preset::Part::At(named) | preset::Part::Lower(named), location) => named == location,
@@ -274,6 +281,7 @@ struct Thing<'p> {
     place: Place<'p>,
     key: EventKey,
     content: Sha,
+    account: Option<Account>,
     once: Option<Sha>,
 }
 
@@ -283,6 +291,7 @@ fn parts(things: &[Thing<'_>], bodies: impl Iterator<Item = Bytes>, proof: &Proo
     let parts = parts.map(|(index, (thing, body))| Part {
         key: thing.key.clone(),
         content: thing.content,
+        account: thing.account.clone(),
         secret: proof.items.get(index).or(proof.secret.as_ref()).cloned(),
         once: thing.once,
         body,

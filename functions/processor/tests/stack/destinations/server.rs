@@ -77,6 +77,10 @@ impl Seen {
         self.headers[name].to_str().unwrap()
     }
 
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.headers.contains_key(name)
+    }
+
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }

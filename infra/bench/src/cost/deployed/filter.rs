@@ -54,7 +54,7 @@ impl Filter {
         let inside = inside.and_then(|rest| rest.strip_suffix('}'));
         let words: Vec<&str> = inside.unwrap_or_default().split_whitespace().collect();
         let [path, operator, value] = words.as_slice() else {
-            bail!("the pattern {pattern:?} is not like {{ $.fields.name > 0 }}");
+            bail!("the pattern {pattern:?} does not have the form {{ $.fields.name > 0 }}");
         };
         let operator = match *operator {
             "=" => Operator::Equal,

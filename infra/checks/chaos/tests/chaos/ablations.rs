@@ -1,5 +1,5 @@
-//! Runs the chaos test with one protection removed. The judge must report the violation. If it
-//! found none, the chaos test would not show that the protection works.
+//! Runs the chaos test with one protection removed. The judge must report the violation. If
+//! the judge reported none, the chaos test would not show that the protection works.
 
 use std::time::Duration;
 

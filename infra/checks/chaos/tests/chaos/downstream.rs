@@ -32,7 +32,7 @@ struct Inner {
     processors: Callers,
 }
 
-/// What the destination does with a call, and what the caller receives.
+/// The effect of a call at the destination, and the response to the caller.
 #[derive(Clone, Copy)]
 enum Answer {
     /// The call is applied, and answered with success.

@@ -37,7 +37,7 @@ async fn this_release_and_the_previous_one_share_an_inbox() {
     let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let weather = Weather {
         previous: Some(Previous::from_env()),
-        // If only the previous release accepts a request, this release has no fault.
+        // A stranger's request that only the previous release accepts is no fault of this release.
         stranger: false,
         // Because of the failures, one release has to continue the work of the other.
         downstream_faults: 0.1,

@@ -156,7 +156,7 @@ impl History {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the judge sees all that there is, and not what an index says"
+        reason = "the judge needs all items, not only the items of an index"
     )]
     async fn table(&self, stack: &Stack) {
         let lines = Lines::new(&self.folder, "table");

@@ -89,8 +89,8 @@ impl Stranger<'_> {
             .await;
     }
 
-    /// Posts captured requests again after their events are in the ledger. The copies have other
-    /// spellings with the same signature.
+    /// Posts captured requests again after their events are in the ledger. Each copy changes a
+    /// part that the signature does not cover, such as the query or the id header.
     pub(crate) async fn post_again(&self) {
         for captured in self.load.captured() {
             let (source, body) = (captured.source, captured.body.clone());

@@ -104,7 +104,7 @@ impl At<'_> {
         }
         steps.sure(
             me,
-            "calls without effect, or holds the call back",
+            "calls without effect, or makes no call",
             self.ends(Outcome::Not),
         );
         steps.sure(

@@ -107,8 +107,17 @@ fn twice() -> Vec<Case> {
             &[Rule::AttemptsCountedAtClaim],
         ),
         case("no crash counter", CRASHES, &[Rule::CrashesCounted]),
-        case("the sweep does not exhaust", PLAN, &[Rule::SweepExhausts]),
-        case("workers do not exhaust", PLAN, &[Rule::WorkerExhausts]).large(),
+        case(
+            "the sweep records no exhausted event",
+            PLAN,
+            &[Rule::SweepExhausts],
+        ),
+        case(
+            "workers record no exhausted event",
+            PLAN,
+            &[Rule::WorkerExhausts],
+        )
+        .large(),
     ]
 }
 
@@ -175,7 +184,7 @@ fn claims() -> Vec<Case> {
             &[Rule::ClaimAsksForState],
         ),
         breaks(
-            "others do not wait for the lease",
+            "other workers do not wait for the lease",
             LiveLeaseIsLeft,
             PLAN,
             &[Rule::OthersWaitForLease],
@@ -230,7 +239,7 @@ fn ends() -> Vec<Case> {
             &[Rule::AttemptsCountedAtClaim, Rule::CrashesCounted],
         ),
         breaks(
-            "neither worker nor sweep exhausts",
+            "workers and sweep record no exhausted event",
             EveryEventEnds,
             PLAN,
             &[Rule::WorkerExhausts, Rule::SweepExhausts],

@@ -41,7 +41,7 @@ impl At<'_> {
         if self.model.temper != Temper::AlwaysCrashes {
             steps.maybe(
                 self.name(),
-                "crashes, and its message comes back",
+                "crashes, and its message returns",
                 self.crash(true),
             );
             steps.maybe(
@@ -217,7 +217,7 @@ impl At<'_> {
             }
             None => steps.sure(
                 self.name(),
-                "is too late to exhaust the event",
+                "is too late to record an exhausted event",
                 self.go(Phase::Heard),
             ),
         }

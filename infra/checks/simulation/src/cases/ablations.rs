@@ -23,7 +23,7 @@ pub fn ablations() -> Vec<Ablation> {
 fn of_settlement() -> Vec<Ablation> {
     let of = rough;
     vec![
-        of("an honest answer to the sender", Figure::Lost, |s| {
+        of("a 2xx only for stored events", Figure::Lost, |s| {
             s.without = Some(Without::HonestAnswer);
             // Many puts fail, and each event is delivered only once.
             s.odds.hangs = 1_500;
@@ -64,9 +64,13 @@ fn of_claims() -> Vec<Ablation> {
         of("one key for all attempts", Figure::DoubleEffects, |s| {
             s.without = Some(Without::StableKey);
         }),
-        of("an honest destination", Figure::Hollow, |s| {
-            s.without = Some(Without::Deed);
-        }),
+        of(
+            "a destination that reports real effects",
+            Figure::Hollow,
+            |s| {
+                s.without = Some(Without::Deed);
+            },
+        ),
         of("the lease", Figure::Early, |s| {
             s.weakness = Some(Weakness::NoLease);
             s.message_copies = 5_000;

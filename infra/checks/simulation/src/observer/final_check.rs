@@ -88,7 +88,7 @@ impl Witness {
     }
 }
 
-/// The meaning of a row for the check.
+/// How the final check classifies a row.
 enum Judged {
     Of(usize),
     /// The stranger caused the row, and it does not run.

@@ -160,7 +160,7 @@ impl Table {
         self.batches += 1;
         if self.batches_to_refuse > 0 {
             self.batches_to_refuse -= 1;
-            return Err(Refusal::invalid("refused, as the test requested"));
+            return Err(Refusal::invalid("the test requested this error"));
         }
         let mut answers = BTreeMap::new();
         for (table, asked) in &request.batch {
@@ -187,7 +187,7 @@ impl Table {
 /// Returns the key of a request, which must have exactly two strings.
 fn key(key: Option<&Item>) -> Result<(String, String), Refusal> {
     let key = key.filter(|key| key.len() == 2);
-    key_of(key.ok_or_else(|| Refusal::invalid("the key is not pk and sk"))?)
+    key_of(key.ok_or_else(|| Refusal::invalid("the key must consist of pk and sk"))?)
 }
 
 fn key_of(item: &Item) -> Result<(String, String), Refusal> {

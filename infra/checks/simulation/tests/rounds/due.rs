@@ -245,7 +245,7 @@ fn however_slow_the_table_is_the_run_ends_and_says_so() {
             world.stores.lock().scenario.latency_ms = 4_500;
             let began = Instant::now();
             for task in [Task::Sweep, Task::Drain] {
-                // If Lambda killed the run, it would not return.
+                // If Lambda killed the run, the call would return no result.
                 let sandbox = sweeper(&world.sandboxes, SOURCE);
                 let run = timeout(BACKUP_SYNC, sandbox.function.run(task)).await;
                 let _ = run.expect("it was killed");

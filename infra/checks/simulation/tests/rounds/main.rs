@@ -1,6 +1,6 @@
 //! The scheduled tasks of backup-sync, in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod due;
 mod feed;

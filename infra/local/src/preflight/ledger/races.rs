@@ -62,13 +62,13 @@ pub(super) async fn increments(client: &Client, table: &str, races: Races) -> an
     };
     try_join_all((0..races.racers * 10).map(|_| add()))
         .await
-        .context("add one")?;
+        .context("increment the counter")?;
     let total = get(client, table, "counter")
         .await?
         .context("the counter is missing")?;
     ensure!(
         total["added"] == number(races.racers * 10),
-        "the total is {:?}",
+        "the counter is {:?} after all increments",
         total["added"]
     );
     Ok(())
@@ -106,7 +106,7 @@ fn only_winner(won: &[bool]) -> anyhow::Result<usize> {
     match winners.as_slice() {
         [(winner, _)] => Ok(*winner),
         _ => bail!(
-            "{} of {} concurrent calls succeeded",
+            "{} of {} concurrent calls succeeded; exactly 1 must succeed",
             winners.len(),
             won.len()
         ),

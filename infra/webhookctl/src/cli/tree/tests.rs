@@ -151,7 +151,7 @@ fn no_tip_names_a_command_that_does_not_exist() {
                     let word = example.split(|c: char| !c.is_ascii_lowercase()).next();
                     let word = word.unwrap_or_default();
                     // The text is `webhookctl {…}`, `webhookctl --table …` or `webhookctl/list/v1`,
-                    // and names no command.
+                    // and does not contain a command.
                     if word.is_empty() || example.starts_with('-') {
                         continue;
                     }

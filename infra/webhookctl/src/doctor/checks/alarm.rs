@@ -24,7 +24,7 @@ pub(super) static RINGING: Check = Check {
     name: "alarm.ringing",
     title: "No alarm is raised",
     why: "The condition of a raised alarm still exists.",
-    fix: "read the description of the alarm: it names the command to run",
+    fix: "run the command that the description of the alarm names",
     judge: ringing,
 };
 
@@ -73,7 +73,7 @@ fn actions(facts: &Facts) -> Result<Finding, Unknown> {
     let mute = alarms.iter().filter(|alarm| alarm.actions == 0).count();
     if mute > 0 {
         return Ok(Finding::warn(format!(
-            "{mute} of {} have no action",
+            "{mute} of {} alarms have no action",
             alarms.len()
         )));
     }

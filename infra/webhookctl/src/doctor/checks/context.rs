@@ -15,7 +15,8 @@ pub(super) static ACCOUNT: Check = Check {
 pub(super) static NAMES: Check = Check {
     name: "context.names",
     title: "The context names every resource of the stack",
-    why: "`doctor` and other commands cannot read or call a resource without a name.",
+    why: "`doctor` and other commands cannot read or call a resource that the context \
+          does not name.",
     fix: "run webhookctl context add NAME --refresh after an update of the stack",
     judge: |facts| Ok(names(facts)),
 };

@@ -7,7 +7,7 @@ pub(super) static ACTIVE: Check = Check {
     name: "function.active",
     title: "The functions are active, and their last update succeeded",
     why: "A function whose update failed runs the old code, and an inactive function runs no code.",
-    fix: "run sam deploy again, and check what it reports for the function",
+    fix: "run sam deploy again, and check the error that it reports for the function",
     judge: active,
 };
 

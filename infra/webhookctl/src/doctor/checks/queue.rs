@@ -102,7 +102,12 @@ pub(super) static FAILED_RUNS: Check = Check {
 fn partial_batch(facts: &Facts) -> Result<Finding, Unknown> {
     let mappings = known(&facts.mappings)?;
     let bad = mappings.iter().filter(|it| !it.reports_item_failures);
-    let lines = bad.map(|it| format!("off for {}", short(&it.queue_arn)));
+    let lines = bad.map(|it| {
+        format!(
+            "ReportBatchItemFailures is off for {}",
+            short(&it.queue_arn)
+        )
+    });
     let well = format!("on for {}", mappings.len());
     Ok(Finding::of_each(Verdict::Fail, lines.collect(), well).or_nothing(mappings.len()))
 }
@@ -127,7 +132,7 @@ fn redrive(facts: &Facts) -> Result<Finding, Unknown> {
         match &queue.redrive {
             None => lines.push(format!("{} has no redrive policy", short(&queue.arn))),
             Some(redrive) if redrive.target_arn != dead.arn => lines.push(format!(
-                "{} redrives to {}",
+                "{} moves failed messages to {}",
                 short(&queue.arn),
                 short(&redrive.target_arn)
             )),
@@ -148,11 +153,14 @@ fn dlq_retention(facts: &Facts) -> Result<Finding, Unknown> {
             dead.url
         );
         return Ok(Finding::fail(found)
-            .want(format!("more than {}, as in the queue", span(longest)))
+            .want(format!(
+                "more than {}, the retention of the queue",
+                span(longest)
+            ))
             .fix(fix));
     }
     Ok(Finding::pass(format!(
-        "{found}, the queue {}",
+        "{found}; the queue keeps messages for {}",
         span(longest)
     )))
 }
@@ -162,7 +170,7 @@ fn max_receives(facts: &Facts) -> Result<Finding, Unknown> {
     let counts = queues.iter().filter_map(|queue| queue.redrive.as_ref());
     let fewest = counts.map(|redrive| redrive.max_receives).min();
     let Some(fewest) = fewest else {
-        return Ok(Finding::fail("no redrive policy"));
+        return Ok(Finding::fail("the queues have no redrive policy"));
     };
     if fewest < FEWEST_RECEIVES {
         return Ok(Finding::fail(fewest.to_string()).want(format!("{FEWEST_RECEIVES} or more")));
@@ -174,10 +182,16 @@ fn spill(facts: &Facts) -> Result<Finding, Unknown> {
     let spill = known(&facts.queues.spill)?;
     let mut lines = Vec::new();
     if spill.retention_s < LONGEST {
-        lines.push(format!("keeps events for {}", span(spill.retention_s)));
+        lines.push(format!(
+            "the spill queue keeps events for only {}",
+            span(spill.retention_s)
+        ));
     }
     if let Some(redrive) = &spill.redrive {
-        lines.push(format!("redrives to {}", short(&redrive.target_arn)));
+        lines.push(format!(
+            "the spill queue moves messages to {}",
+            short(&redrive.target_arn)
+        ));
     }
     let finding = Finding::of_each(Verdict::Fail, lines, span(spill.retention_s));
     Ok(match finding.verdict {

@@ -48,7 +48,10 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
             let mut of_kind = stored.iter().filter(|it| it.kind == secret.kind);
             if !of_kind.any(|it| it.name == secret.name) {
                 let (kind, name) = (secret.kind, &secret.name);
-                lines.push(format!("{}: missing {kind}/{name}", source.name));
+                lines.push(format!(
+                    "{}: the secret {kind}/{name} is missing",
+                    source.name
+                ));
             }
         }
     }

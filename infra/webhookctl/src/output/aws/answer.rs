@@ -113,8 +113,8 @@ fn denied(answer: &Answer<'_>) -> CliError {
         files => format!("attach {}", files.join(" or ")),
     };
     error.tip(format!(
-        "{allow}, or use credentials that have it; `webhookctl doctor --only iam` lists all that are \
-         missing"
+        "{allow}, or use credentials with this permission; `webhookctl doctor --only iam` lists all \
+         missing permissions"
     ))
 }
 

@@ -34,11 +34,9 @@ pub(super) async fn add(
         }
         (None, None, Some(table)) => (of_table(table), account(&aws()?).await),
         (None, None, None) => {
-            return Err(
-                CliError::usage("context.nothing", "the deployment is missing")
-                    .tip("pass --stack STACK, --outputs FILE, or --table NAME")
-                    .into(),
-            );
+            return Err(CliError::usage("context.nothing", "no deployment is named")
+                .tip("pass --stack STACK, --outputs FILE, or --table NAME")
+                .into());
         }
     };
     let region = match args.outputs {
@@ -69,7 +67,7 @@ pub(super) async fn add(
         file.display()
     ));
     if first {
-        out.say("It is the default context; `context use` selects another.");
+        out.say("This context is the default; `context use` selects another one.");
     }
     out.tip(&format!("webhookctl -c {} doctor", args.name));
     Ok(Exit::Done)
@@ -107,7 +105,7 @@ async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names
         );
         return Err(CliError::failed("context.no_stack", message)
             .note(format!(
-                "the SSM parameter {name} does not exist; stacks of older templates lack it"
+                "the SSM parameter {name} does not exist; older templates do not create it"
             ))
             .tip(format!(
                 "aws cloudformation describe-stacks --stack-name {stack} | webhookctl context add \
@@ -147,7 +145,8 @@ fn parsed(text: &[u8]) -> anyhow::Result<Names> {
 
 fn with_table(names: Names) -> anyhow::Result<Names> {
     if names.table.is_none() {
-        let message = "the outputs name no table; check that the stack uses this template";
+        let message =
+            "the outputs contain no table name; check that the stack uses Mitt's template";
         return Err(CliError::failed("context.no_table", message).into());
     }
     Ok(names)

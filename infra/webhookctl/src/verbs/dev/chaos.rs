@@ -118,8 +118,8 @@ pub(super) fn breaks(what: Chaos) -> &'static str {
             "The destination answers 502 for one minute, starting with its first request."
         }
         Chaos::Slow => {
-            "The destination processes each event at once, but answers only after 40 s. The lease \
-             ends after 35 s."
+            "The destination processes each event immediately, but answers only after 40 s. The \
+             lease ends after 35 s."
         }
         Chaos::CrashAfterCommit => {
             "The processor is killed after the destination has processed an event, before the \
@@ -139,7 +139,8 @@ pub(super) fn watch(what: Chaos) -> &'static str {
         Chaos::Outage => {
             "Attempts fail and are retried with growing delays. After five failures in a row, the \
              circuit breaker stops calls to the destination for a while; events keep their \
-             remaining attempts. After the outage, every event is done, each once."
+             remaining attempts. After the outage, every event is done, and the destination has \
+             applied each event once."
         }
         Chaos::Slow => {
             "The call times out after 20 s, before the lease ends, so its effect is unknown. The \
@@ -152,8 +153,9 @@ pub(super) fn watch(what: Chaos) -> &'static str {
              destination does not repeat the effect."
         }
         Chaos::Throttle => {
-            "Senders still receive 200: a second write succeeds, or the event goes to the spill \
-             queue and the drain stores it in the ledger, once a minute. No event is lost."
+            "Senders still receive 200. Either a second write succeeds, or the event goes to the \
+             spill queue. Once a minute, the drain moves the spilled events into the ledger. No \
+             event is lost."
         }
         Chaos::ClockSkew => {
             "The webhook is rejected with 401 and kept in the quarantine. `webhookctl verify` \

@@ -1,5 +1,5 @@
-//! `--forward`: the sources as the functions of `dev` read them. Destinations may be on this
-//! machine, and with `--forward` all HTTP actions go to one program.
+//! Adapts the sources file for the functions of `dev`. Destinations may be on this machine. With
+//! `--forward`, all HTTP actions call one program.
 
 use reqwest::Url;
 use shared::sources::Config;
@@ -11,7 +11,8 @@ use crate::output::{CliError, Exit};
 /// The longest name of a destination.
 const LONGEST: usize = 40;
 
-/// Parses the address. The path of a request comes from its action, so the address has none.
+/// Parses the address. The path of a request comes from its action, so the address has no
+/// path.
 pub(super) fn address(text: &str) -> Result<Address, CliError> {
     let address = Address::parse(text, None)?;
     let url = Url::parse(address.url()).ok();
@@ -37,9 +38,9 @@ pub(super) fn for_functions(
         return Ok(None);
     }
     let text = changed(text, forward).ok_or_else(|| {
-        let message = "the sources file cannot be changed for this machine";
+        let message = "the CLI cannot adapt the sources file to this machine";
         CliError::new("dev.forward", Exit::No, message)
-            .note("`forward` or an action is not a table")
+            .note("`forward` or an action in the file is not a table")
             .tip("webhookctl sources check")
     })?;
     Config::parse(&text).map_err(|error| {
@@ -80,8 +81,8 @@ fn for_each(list: &mut Item, visit: &mut dyn FnMut(&mut dyn TableLike)) {
     }
 }
 
-/// Changes scheme, host and port of an HTTP action. The destination keeps its own circuit breaker
-/// and rate, which its host names.
+/// Changes the scheme, host and port of an HTTP action. The old host becomes the name of the
+/// destination, so that each destination keeps its own circuit breaker and rate.
 fn redirect(action: &mut dyn TableLike, to: &Url) {
     let text = |action: &dyn TableLike, key: &str| {
         let item = action.get(key)?;

@@ -9,15 +9,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::demo::StandIns;
 
-/// The name of the file that describes the sources file `dev` has written.
+/// The name of the file that describes the sources file of `dev`.
 const RECORD: &str = "demo-sources.json";
 
-/// What `dev` wrote last.
+/// Describes the sources file that `dev` wrote last.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     downstream: String,
     provider: String,
-    /// The hash of the text. Another text is a change by the user.
+    /// The hash of the text. If the file has another hash, the user has changed the file.
     sha256: String,
 }
 
@@ -65,8 +65,8 @@ fn hash(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
 
-/// Replaces each address by its new one. A longer port that begins with the same digits is another
-/// address.
+/// Replaces each old address with its new address. An address whose longer port begins with the
+/// same digits does not change.
 fn moved(text: &str, moves: &[(String, &String)]) -> String {
     let mut new = String::with_capacity(text.len());
     let mut rest = text;

@@ -61,7 +61,7 @@ impl Stay<'_> {
                     (Key::Char('q'), _) => return Ok(()),
                     (Key::Char('s'), broken) => match self.send(broken.as_ref()) {
                         Some(sending) => under_way.push(sending),
-                        None => told.out.say("  no source has a webhook that the CLI can sign"),
+                        None => told.out.say("  the CLI cannot sign webhooks of these sources"),
                     },
                     (Key::Char('c'), Some(broken)) => {
                         broken.turn();
@@ -77,7 +77,7 @@ impl Stay<'_> {
                 Some(sent) = under_way.next(), if !under_way.is_empty() => match sent {
                     Ok(sent) => told.sent(&sent)?,
                     // The loop continues, because the user can press the key again.
-                    Err(error) => told.out.say(&format!("  nothing was sent: {error:#}")),
+                    Err(error) => told.out.say(&format!("  the webhook was not sent: {error:#}")),
                 },
                 _ = looks.tick() => {
                     for id in tail.look(told.out).await? {

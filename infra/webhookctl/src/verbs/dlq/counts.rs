@@ -41,8 +41,8 @@ impl DeadQueue {
         let named = at.queue_url.clone();
         let Some(work_message) = named.or_else(|| inbox.names().queue_url.clone()) else {
             return Err(
-                CliError::usage("dlq.no_queue", "the work queue is not named")
-                    .note("the output QueueUrl of the stack; it names the dead-letter queue")
+                CliError::usage("dlq.no_queue", "the URL of the work queue is unknown")
+                    .note("the output QueueUrl of the stack is this URL")
                     .tip("webhookctl dlq redrive --native --queue-url URL")
                     .into(),
             );

@@ -89,7 +89,7 @@ impl<'r> Group<'r> {
         standings
     }
 
-    /// Returns whether a redrive with its default mode runs one of the dead letters.
+    /// Returns whether a redrive in the default mode processes at least one of the dead letters.
     pub(super) fn is_redrivable(&self, config: &Config, now: i64) -> bool {
         let mut rows = self.rows.iter();
         rows.any(|row| replay::would_redrive(row, config, UnixMillis(now)))

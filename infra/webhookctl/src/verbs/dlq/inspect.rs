@@ -268,7 +268,7 @@ fn lines(document: &Document, now: i64) -> String {
         let _ = write!(text, "\nAnswers to {}\n{answers}", short(&last.id));
     }
     if document.truncated {
-        let _ = writeln!(text, "  based on the {MOST} dead letters received last");
+        let _ = writeln!(text, "  based on the {MOST} newest dead letters");
     }
     let _ = writeln!(text, "\nnext_action  {}", document.next_action);
     text

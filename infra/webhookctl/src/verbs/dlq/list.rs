@@ -74,8 +74,8 @@ async fn grouped(
     let count = plural(found.rows.len(), "dead letter");
     let footer = if found.more {
         format!(
-            "only the {} received last; narrow the list with --source, --since and --until to see \
-             others · {}",
+            "only the newest {} are shown; narrow the list with --source, --since and --until to \
+             see others · {}",
             thousands(found.rows.len()),
             inbox.name
         )

@@ -127,7 +127,7 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
             queue.name()
         ),
     )
-    .tip("wait until it ends, or cancel it: aws sqs cancel-message-move-task")
+    .tip("wait until the move ends, or cancel it with aws sqs cancel-message-move-task")
     .into())
 }
 
@@ -156,7 +156,10 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
     let digits = Group::digits(&groups);
     let error = CliError::refused(
         "dlq.native_mixed",
-        format!("{} error groups would be moved together", groups.len()),
+        format!(
+            "the command would move the messages of {} different errors together",
+            groups.len()
+        ),
     )
     .note(format!("--confirm {messages} moves all messages"));
     let mut groups = groups.iter();

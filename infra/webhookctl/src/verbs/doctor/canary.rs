@@ -60,7 +60,9 @@ fn judged(canary: &Canary) -> Finding {
     match (canary.status, canary.outcome.as_deref()) {
         (200..=299, Some("done")) => Finding::pass(format!("{said}; {id} is done")),
         (200..=299, Some(other)) => Finding::fail(format!("{said}; {id} is {other}")),
-        (200..=299, None) => Finding::fail(format!("{said}, but the ledger has no event")),
+        (200..=299, None) => {
+            Finding::fail(format!("{said}, but the ledger does not contain the event"))
+        }
         _ => Finding::fail(said),
     }
 }

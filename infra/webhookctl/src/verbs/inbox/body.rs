@@ -76,8 +76,8 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
         .into()),
         Some(Err(MissingBody::Gone)) | None => {
             let why = match row.erased_at {
-                Some(_) => "it was erased",
-                None => "its retention has ended",
+                Some(_) => "the body was erased",
+                None => "the retention of the body has ended",
             };
             let message = format!("the body of {id} no longer exists");
             Err(CliError::not_found("inbox.no_body", message)

@@ -69,7 +69,7 @@ fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
         let at = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
         let (a, b) = (thousands(of_a.len()), thousands(of_b.len()));
         document.also.push(format!(
-            "a body is not JSON; {a} and {b} bytes, the first {} are equal",
+            "a body is not JSON; the bodies have {a} and {b} bytes, and the first {} are equal",
             thousands(at)
         ));
     }
@@ -129,7 +129,7 @@ fn text(document: &Document) -> String {
     };
     let line = |change: &Change| {
         let path = if change.path.is_empty() {
-            "(all of it)"
+            "(the whole body)"
         } else {
             &change.path
         };

@@ -12,7 +12,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 
-use self::record::{Record, Redaction};
+use self::record::{Record, Redaction, Request};
 use crate::audit::Change;
 use crate::cli::{ExportArgs, Global};
 use crate::files;
@@ -188,15 +188,21 @@ async fn record(
     redaction: &Redaction,
     with_request: bool,
 ) -> anyhow::Result<Record> {
-    let body = if with_request {
+    let content = if with_request {
         // A missing body is null in the export.
-        let body = inbox.ledger.event_body(&row.key).await?;
-        body.and_then(Result::ok)
+        let content = inbox.ledger.event_content(&row.key).await?;
+        content.and_then(|(_, content)| content.ok())
     } else {
         None
     };
-    let body = body.as_ref().map(|body| body.0.as_ref());
-    let request = with_request.then_some((&row.headers, body));
+    let kept = content
+        .as_ref()
+        .and_then(|content| content.request.as_ref());
+    let request = with_request.then_some(Request {
+        headers: &row.headers,
+        context: kept.map(|kept| &kept.context),
+        body: content.as_ref().map(|content| content.body.as_ref()),
+    });
     Record::new(
         &view(row, &inbox.config),
         request,
@@ -230,7 +236,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A new file that only its owner can read. It gets its name only when it is complete.
+/// A new file that only its owner can read. The file gets its final name when it is complete.
 struct NewFile {
     part: PathBuf,
     path: PathBuf,

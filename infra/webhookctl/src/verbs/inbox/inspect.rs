@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Row, State};
+use shared::inbox::ledger::{Row, State, UnreadableRequest};
 use shared::webhook::event::EventKey;
 
 use super::{answers, find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
-use crate::inspect::{EventView, SCHEMA, document, full, seven_lines, with_timeline};
+use crate::inspect::{EventView, RequestSeen, SCHEMA, document, full, seven_lines, with_timeline};
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::target::Deployment;
 
@@ -61,8 +61,21 @@ async fn seen(
     if args.full || format != Format::Table {
         lineage::trace(&mut event, inbox, row).await?;
         event.answers = answers(inbox, row, args.reveal).await?;
+        event.request = request(inbox, row).await?;
     }
     Ok(event)
+}
+
+/// Returns the request of the event. A request that cannot be read does not hide the event.
+async fn request(inbox: &Deployment, row: &Row) -> anyhow::Result<RequestSeen> {
+    match inbox.ledger.event_request(&row.key).await {
+        Ok(Some(kept)) => Ok(RequestSeen::Kept(kept)),
+        Ok(None) => Ok(RequestSeen::NotKept),
+        Err(error) => match error.downcast_ref::<UnreadableRequest>() {
+            Some(unreadable) => Ok(RequestSeen::Unreadable(unreadable.to_string())),
+            None => Err(error),
+        },
+    }
 }
 
 /// Returns the error. If the id belongs to a rejected request, adds a tip that shows this request.

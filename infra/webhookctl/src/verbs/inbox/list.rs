@@ -7,10 +7,10 @@ use shared::inbox::ledger::Row;
 
 use super::{is_paused, view};
 use crate::cli::{Global, ListArgs};
-use crate::inspect::{EventRow, columns};
+use crate::inspect::{EventRow, account, columns};
 use crate::output::aws::SoFar;
 use crate::output::count::thousands;
-use crate::output::{CliError, Column, Exit, List, Printer, time};
+use crate::output::{CliError, Column, Exit, Format, List, Printer, time};
 use crate::selection::{Cost, Found, Position, Selection, Want, newest};
 use crate::target::Deployment;
 
@@ -20,7 +20,7 @@ pub(in crate::verbs) async fn list(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = UnixMillis::now().0;
-    let shown = chosen(columns(now), &args.columns)?;
+    let mut shown = chosen(columns(now), &args.columns)?;
     let inbox = args.bodies_at.open(global)?;
     let selection = Selection::new(&args.selection, &inbox, now)?;
     let want = Want {
@@ -41,6 +41,9 @@ pub(in crate::verbs) async fn list(
         EventRow::new(&event, now)
     });
     let items: Vec<EventRow> = items.collect();
+    if args.columns.is_empty() {
+        place_account(&mut shown, &items, out.format);
+    }
     let tip = match items.first() {
         Some(_) => "webhookctl inbox inspect <ID>   (any unique prefix of an ID works)".to_owned(),
         None if out.tips() => widen(&inbox, now).await?,
@@ -126,6 +129,19 @@ fn chosen<'a>(
         shown.push(all.remove(place).essential());
     }
     Ok(shown)
+}
+
+/// Shows the column of the account in a table only if an event has one. A CSV has it always, so that
+/// its columns do not depend on its rows.
+fn place_account(shown: &mut Vec<Column<'_, EventRow>>, items: &[EventRow], format: Format) {
+    if format == Format::Csv {
+        return;
+    }
+    shown.retain(|column| column.field() != "account");
+    if items.iter().any(|event| event.account.is_some()) {
+        let behind = shown.iter().position(|column| column.field() == "status");
+        shown.insert(behind.unwrap_or(0), account());
+    }
 }
 
 /// Describes the list, such as `8 newest since 09:10`, or `all 8` if no further events match.

@@ -10,7 +10,7 @@ use super::wanted::Wanted;
 use crate::forward::{Address, Answer, Forwarder, Missing, NoAnswer, Stored};
 use crate::samples::Signed;
 
-/// What a delivery needs.
+/// The settings and clients that all deliveries share.
 pub(super) struct Deliveries {
     pub(super) ledger: Ledger,
     pub(super) forwarder: Forwarder,
@@ -54,6 +54,15 @@ impl Deliveries {
         };
         if !self.wanted.takes(&stored.row, &stored.body, &self.config) {
             return End::Unwanted;
+        }
+        if self.wanted.needs_request() {
+            match self.ledger.event_request(&item.event.key).await {
+                Err(error) => return End::Trouble(error),
+                Ok(request) if !self.wanted.has_headers(request.as_ref(), &stored.row) => {
+                    return End::Unwanted;
+                }
+                Ok(_) => {}
+            }
         }
         let (signed, signed_again) = self.request(item, &stored);
         match self.forwarder.post(&signed).await {

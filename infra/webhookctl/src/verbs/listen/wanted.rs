@@ -4,13 +4,14 @@ use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
 use shared::inbox::ledger::{Listed, Row, State};
 use shared::sources::Config;
+use shared::webhook::context::KeptRequest;
 
 use crate::cli::ListenArgs;
 use crate::glob;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
-use crate::selection::{Field, field, sources};
+use crate::selection::{Field, field, has_account, has_headers, header, sources};
 use crate::target::Deployment;
 
 /// The maximum time range of a backfill. Each hour of each source is a separate read.
@@ -25,6 +26,8 @@ pub(super) struct Wanted {
     via: Vec<String>,
     attempts: Option<u32>,
     fields: Vec<Field>,
+    accounts: Vec<String>,
+    headers: Vec<(String, String)>,
     /// The start of the backfill. Without it, `listen` forwards only new events.
     pub(super) since: Option<UnixMillis>,
     pub(super) until: Option<UnixMillis>,
@@ -59,6 +62,8 @@ impl Wanted {
             via: asked.via.iter().map(ToString::to_string).collect(),
             attempts: asked.attempts,
             fields: asked.where_.iter().map(field).collect::<Result<_, _>>()?,
+            accounts: asked.account.clone(),
+            headers: asked.header.iter().map(header).collect::<Result<_, _>>()?,
             since,
             until: asked
                 .received
@@ -92,12 +97,24 @@ impl Wanted {
             || !self.via.is_empty()
             || self.attempts.is_some()
             || !self.fields.is_empty()
+            || !self.accounts.is_empty()
+            || self.needs_request()
+    }
+
+    /// Returns whether the selection needs the requests of events.
+    pub(super) fn needs_request(&self) -> bool {
+        !self.headers.is_empty()
     }
 
     /// Returns whether the event matches by its attributes in the index.
     pub(super) fn lists(&self, event: &Listed) -> bool {
         let is_type = |pattern: &String| glob::fits(pattern, &event.kind);
         self.types.is_empty() || self.types.iter().any(is_type)
+    }
+
+    /// Returns whether the event matches by the headers of its request.
+    pub(super) fn has_headers(&self, request: Option<&KeptRequest>, row: &Row) -> bool {
+        has_headers(&self.headers, request, row)
     }
 
     /// Returns whether the event matches by its row and body.
@@ -114,6 +131,7 @@ impl Wanted {
             && (self.error.is_none() || self.error.as_ref() == error)
             && (self.via.is_empty() || self.via.contains(&shown.via))
             && self.attempts.is_none_or(|least| row.attempts >= least)
+            && has_account(&self.accounts, row)
             && self
                 .fields
                 .iter()

@@ -23,7 +23,7 @@ pub(super) fn let_in(
         Confirmation::Given => return Ok(()),
         Confirmation::Mismatch(number, how) => CliError::refused(
             "quarantine.confirm_mismatch",
-            format!("{requests} would enter, but {how} {number}; nothing was changed"),
+            format!("{requests} would enter the inbox, but {how} {number}; nothing was changed"),
         )
         .tip("review the selection with --dry-run"),
         Confirmation::Invalid | Confirmation::Missing => CliError::refused(

@@ -153,11 +153,11 @@ fn no_body(row: &Row) -> CliError {
     CliError::refused(
         "quarantine.no_body",
         format!(
-            "the body of {} is not available, so it cannot be processed",
+            "the body of {} is not available, so the event cannot be processed",
             row.key
         ),
     )
-    .note("it was erased, its retention has ended, or it is damaged")
+    .note("the body was erased, its retention has ended, or the body is damaged")
     .tip(format!(
         "webhookctl quarantine discard {} -m \"…\"",
         row.id()

@@ -78,7 +78,7 @@ impl<'h> Found<'h> {
             Some(Verdict::Handshake) => "matches, but is only a handshake".to_owned(),
             Some(Verdict::Refused(reason)) => format!("still {reason}"),
             Some(Verdict::Damaged) => {
-                "damaged: the stored body differs from the received one".to_owned()
+                "damaged: the stored body differs from the received body".to_owned()
             }
         }
     }
@@ -101,7 +101,7 @@ pub(super) fn what(reason: &str) -> &'static str {
         "bad_signature" => "the signature does not match",
         "timestamp_too_old" => "the signature is valid, but the timestamp is too old",
         "timestamp_in_future" => "the signature is valid, but the timestamp is in the future",
-        "duplicate_header" => "a header that may occur once occurs twice",
+        "duplicate_header" => "a header that may occur only once occurs twice",
         _ => "rejected",
     }
 }

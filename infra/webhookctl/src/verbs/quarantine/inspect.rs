@@ -104,7 +104,7 @@ pub(in crate::verbs) async fn find(
             "quarantine.not_found",
             format!("no rejected request '{wanted}' in {}", inbox.name),
         )
-        .note("searched the quarantine by id and id prefix; it keeps requests for 7 days")
+        .note("no id starts with this text; the quarantine keeps requests for 7 days")
         .tip("webhookctl quarantine list --flat")
         .into()),
         1 => Ok(found.remove(0)),
@@ -191,10 +191,12 @@ fn next_action(found: &Found<'_>) -> String {
         };
     }
     if found.secret().is_some() {
-        return "reverify: it is genuine".to_owned();
+        return "reverify: the request is genuine".to_owned();
     }
     match found.held.reason.as_str() {
-        "bad_signature" => "fix the secret, then reverify; none if it is forged".to_owned(),
+        "bad_signature" => {
+            "fix the secret, then reverify; none if the request is forged".to_owned()
+        }
         _ => "none, unless the source is misconfigured".to_owned(),
     }
 }
@@ -242,7 +244,7 @@ fn text(document: &Document, held: &RejectedRequest, reveal: bool, now: i64) -> 
                     let _ = writeln!(text, "  {}", safe_bytes(line));
                 }
             }
-            Err(_) => text += "  damaged: the stored body differs from the received one\n",
+            Err(_) => text += "  damaged: the stored body differs from the received body\n",
         }
     }
     text

@@ -159,7 +159,7 @@ fn line(tally: &DailyQuota) -> Option<String> {
         _ => format!(", {too_large} too large to store"),
     };
     let end = if spent {
-        "; the daily limit is reached, later requests were not stored"
+        "; the daily limit is reached, and later requests were not stored"
     } else {
         ""
     };

@@ -1,4 +1,5 @@
-//! Opens what `reverify` needs in addition to the table: the secrets, the queue and the bucket.
+//! Opens the resources that `reverify` needs in addition to the table: the secrets, the queue and
+//! the bucket.
 
 use std::collections::BTreeMap;
 
@@ -75,9 +76,9 @@ pub(in crate::verbs) fn door(
     let (Some(queue), Some(bucket), Some(table)) = (queue, bucket, &names.table) else {
         return Err(CliError::usage(
             "quarantine.no_queue",
-            "verified requests enter the inbox: name its queue and its bucket",
+            "the queue and the bucket of the inbox are unknown; verified requests need both",
         )
-        .note("these are the outputs QueueUrl and BodyBucket of the stack; --dry-run needs neither")
+        .note("the outputs QueueUrl and BodyBucket of the stack name them; --dry-run needs neither")
         .tip(
             "pass --queue-url URL --body-bucket NAME, or run \
              `webhookctl context add NAME --stack STACK`",

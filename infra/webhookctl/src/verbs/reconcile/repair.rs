@@ -142,9 +142,9 @@ fn reachable(inbox: &Deployment, at: &DoorAt) -> Result<(), CliError> {
     }
     Err(CliError::usage(
         "reconcile.no_queue",
-        "the events enter the inbox: name its queue and its bucket",
+        "the queue and the bucket of the inbox are unknown; the new events need both",
     )
-    .note("the outputs QueueUrl and BodyBucket of the stack")
+    .note("the outputs QueueUrl and BodyBucket of the stack name them")
     .tip("pass --queue-url URL --body-bucket NAME"))
 }
 

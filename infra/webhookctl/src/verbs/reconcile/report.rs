@@ -54,7 +54,7 @@ pub(super) async fn run(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Deployment::open(&global.target)?;
-    inbox.may_write("compare, which stores a report")?;
+    inbox.may_write("store the report of a comparison")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);
     let task = json!({"task": "reconcile", "source": source, "name": name});

@@ -197,7 +197,7 @@ async fn dry_run(
         }
     }
     let text = format!(
-        "{}: {run} would run again now, {changed} changed since the plan and would be left out; \
+        "{}: {run} would run again now; {changed} would be left out, because they have changed; \
          nothing was changed\n",
         plan.id
     );
@@ -307,7 +307,7 @@ fn text(stop: Stop, left: usize, limit: u32, id: &str, took: &str, seen: &record
             untouched(left)
         ),
         Stop::Lost => {
-            format!("stopped: another operator has taken plan {id}, or it was cancelled\n")
+            format!("stopped: another operator has taken over or cancelled plan {id}\n")
         }
         Stop::Finished | Stop::TimedOut | Stop::Interrupted => {
             format!("{} in {took}\n", signed(&seen.outcome))

@@ -19,7 +19,7 @@ pub(super) fn confirmed(
     let count = plan.count as u64;
     if confirm.is_none() && plan.facts.committed > 0 {
         let message = format!(
-            "plan {} runs {} whose side effect is committed; that needs --confirm {count}",
+            "plan {} runs {} whose side effect is committed; this requires --confirm {count}",
             plan.id,
             plural(plan.facts.committed, "event")
         );
@@ -31,7 +31,7 @@ pub(super) fn confirmed(
         inbox.name.clone()
     };
     let question = format!(
-        "This runs {} again in {place}, as {}.",
+        "This command replays {} in {place}, as {}.",
         plural(count, "event"),
         short(who)
     );
@@ -46,9 +46,10 @@ pub(super) fn confirmed(
             ),
         )
         .tip(format!("webhookctl replay show {}", plan.id)),
-        Confirmation::Invalid => {
-            CliError::refused("replay.not_confirmed", "not a number; nothing was replayed")
-        }
+        Confirmation::Invalid => CliError::refused(
+            "replay.not_confirmed",
+            "the answer is not a number; nothing was replayed",
+        ),
         Confirmation::Missing => CliError::refused(
             "replay.confirm_needed",
             format!(

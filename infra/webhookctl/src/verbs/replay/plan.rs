@@ -294,7 +294,7 @@ async fn is_overtaken(row: &Row, order: &Order, inbox: &Deployment) -> anyhow::R
     }
 }
 
-/// Stores the plan. If its id is taken, generates another one.
+/// Stores the plan. If its id is already in use, generates another id.
 async fn keep(plan: &mut Plan, judged: &Judged, inbox: &Deployment) -> anyhow::Result<()> {
     for _ in 0..3 {
         let made = inbox
@@ -306,7 +306,9 @@ async fn keep(plan: &mut Plan, judged: &Judged, inbox: &Deployment) -> anyhow::R
         }
         plan.id = plan_id()?;
     }
-    anyhow::bail!("no unused plan id was found; nothing was planned")
+    anyhow::bail!(
+        "all generated plan ids are in use; the plan was not stored, so run the command again"
+    )
 }
 
 /// Returns the selection of another plan.
@@ -322,8 +324,8 @@ async fn like_that(
     };
     let mut line = vec!["selection".to_owned()];
     for (name, value) in plan.facts.selection.as_object().into_iter().flatten() {
-        if name == "where" {
-            return Err(unclear("the values of --where are not stored").into());
+        if ["where", "account", "header"].contains(&name.as_str()) {
+            return Err(unclear(&format!("the values of --{name} are not stored")).into());
         }
         let values = value
             .as_array()
@@ -340,5 +342,5 @@ async fn like_that(
     let read = flags
         .try_get_matches_from(line)
         .and_then(|found| SelectionArgs::from_arg_matches(&found));
-    Ok(read.map_err(|_| unclear("this version does not support all of its options"))?)
+    Ok(read.map_err(|_| unclear("this version does not support all options of the selection"))?)
 }

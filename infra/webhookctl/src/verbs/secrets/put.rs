@@ -93,7 +93,7 @@ fn cannot_sign(place: &Place, secret: &Secret) -> Option<String> {
     (!is_standard).then(|| {
         format!(
             "warning: the action {} of {} signs as Standard Webhooks, which needs a secret of the \
-             form whsec_<base64>; with this value it cannot sign",
+             form whsec_<base64>; the action cannot sign with this value",
             action.name, source.name
         )
     })

@@ -197,7 +197,7 @@ impl Place {
 }
 
 impl Stored {
-    /// Prints the result for people, with what the functions do next.
+    /// Returns the result as text for people.
     pub(super) fn text(&self) -> String {
         let said = match self.result {
             "unchanged" => "already stored ",
@@ -213,7 +213,7 @@ impl Stored {
         text
     }
 
-    /// Says when the functions use the value, and whether no source names it.
+    /// Prints when the functions use the value. Also prints a note if no source uses the secret.
     pub(super) fn say(&self, place: &Place, out: &mut Printer) {
         if self.used_by.is_empty() {
             let used = used_by(&place.inbox.config);
@@ -230,8 +230,8 @@ impl Stored {
         }
         out.say(match (self.result, &place.inbox.local) {
             ("unchanged", _) => "The value was already stored; nothing was changed.",
-            (_, Some(_)) => "The functions of `dev` use it for the next event.",
-            (_, None) => "The functions use it within five minutes.",
+            (_, Some(_)) => "The functions of `dev` use the secret for the next event.",
+            (_, None) => "The functions use the secret within five minutes.",
         });
     }
 }

@@ -5,6 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
+use super::account;
 use super::target::Target;
 use crate::cli::{Assignment, SendArgs};
 use crate::files;
@@ -35,7 +36,9 @@ pub(super) fn draft(
         let error = CliError::usage("send.no_type", message);
         let only = format!("every event has the type '{}'", draft.kind);
         return Err(match draft.kind.as_str() {
-            "" => error.note("its webhooks have no type").into(),
+            "" => error
+                .note("the webhooks of this preset have no type")
+                .into(),
             _ => error.note(only).into(),
         });
     }
@@ -44,6 +47,9 @@ pub(super) fn draft(
     }
     let what = format!("the sample of {} {}", draft.preset, draft.kind);
     change_all(&mut draft, args, &what)?;
+    if let Some(account) = &args.account {
+        account::set(&mut draft, &verifier.preset, account)?;
+    }
     Ok(draft)
 }
 
@@ -102,7 +108,7 @@ pub(super) fn no_sample(target: &Target, args: &SendArgs) -> Option<String> {
     let samples = match (kinds.as_slice(), near.as_slice()) {
         ([], _) => format!("{preset} has no samples"),
         (kinds, []) => format!("samples of {preset}: {}", kinds.join(", ")),
-        (_, near) => format!("near it: {}", near.join(", ")),
+        (_, near) => format!("similar types: {}", near.join(", ")),
     };
     Some(format!(
         "no sample of {preset} {kind}: the body has only the fields that the preset needs; {samples}"
@@ -176,7 +182,7 @@ fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<
             CliError::usage(
                 "send.no_path",
                 format!(
-                    "{} goes through a value that is not an object",
+                    "the path {} goes through a value that is not an object",
                     assignment.path
                 ),
             )

@@ -33,7 +33,7 @@ pub(super) async fn again(
     let to = to.transpose()?;
     let inbox = Deployment::open(&global.target)?;
     if inbox.local.is_none() {
-        inbox.may_write("send a stored event, which is recorded in the audit log")?;
+        inbox.may_write("record the sent event in the audit log")?;
     }
     let stored = read(args, &inbox).await?;
     let way = match &to {

@@ -50,14 +50,15 @@ pub(super) fn needed(preset: &Preset, scheme: &Scheme) -> CliError {
     let id = &preset.id;
     let error = CliError::usage(
         "send.no_key",
-        format!("{id} signs with a private key: a test key pair is required"),
+        format!("{id} signs with a private key, so the command needs a test key pair"),
     );
     match means(scheme) {
         Means::KeyPair(Algorithm::RsaSha256) => error
             .note(MAKE_RSA)
             .tip("pass --key-from file:PATH (PKCS #8 in PEM)"),
         _ => error.tip(format!(
-            "create one with webhookctl send {id} --new-key FILE, then pass --key-from file:FILE"
+            "create a key pair with webhookctl send {id} --new-key FILE, then pass \
+             --key-from file:FILE"
         )),
     }
 }
@@ -122,7 +123,7 @@ fn print(pair: &KeyPair, scheme: &Scheme, out: &mut Printer) -> anyhow::Result<E
 fn no_key_pair(preset: &Preset) -> CliError {
     CliError::usage(
         "send.no_key_pair",
-        format!("{} is not signed with a key pair", preset.id),
+        format!("webhooks of {} are not signed with a key pair", preset.id),
     )
     .tip("webhookctl send --list")
 }

@@ -13,7 +13,7 @@ struct PresetRow {
     preset: String,
     variant: String,
     sendable: bool,
-    /// What `send` signs the webhook with, or why it cannot sign.
+    /// The kind of secret or key with which `send` signs, or the reason why it cannot sign.
     signed_with: String,
     header: String,
     signed: String,

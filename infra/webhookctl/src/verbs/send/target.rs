@@ -1,4 +1,4 @@
-//! Finds the target of a webhook, and what signs the webhook.
+//! Finds the target of a webhook, and the secret or key that signs it.
 
 use std::collections::BTreeMap;
 
@@ -306,13 +306,14 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
         let names: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
         let error = CliError::usage(
             "send.no_source",
-            format!("no source is named '{name}' or has that preset"),
+            format!("no source has the name or the preset '{name}'"),
         );
         if Preset::ids().any(|id| id == name) {
             return error
                 .note(format!("sources: {}", names.join(", ")))
                 .tip(format!(
-                    "add one with preset = \"{name}\" to a file, and webhookctl dev --sources FILE"
+                    "add a source with preset = \"{name}\" to a file, then run \
+                     webhookctl dev --sources FILE"
                 ));
         }
         let mut known: Vec<&str> = Preset::ids().collect();

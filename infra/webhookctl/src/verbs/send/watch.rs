@@ -1,4 +1,4 @@
-//! `send --wait` at a terminal: says on stderr what happens to the event, as it happens.
+//! `send --wait` at a terminal: prints the progress of the event on stderr.
 
 use std::cell::Cell;
 
@@ -15,12 +15,12 @@ pub(super) struct Watch {
     pub(super) waits: bool,
     /// Whether it prints progress.
     tells: bool,
-    /// What the last line said, so that each line says something new.
+    /// The state in the last printed line. A line is printed only if the state has changed.
     last: Cell<Option<(State, u32)>>,
 }
 
 impl Watch {
-    /// Prints only at a terminal, and only beside output for people.
+    /// Progress is printed only at a terminal, and only if the output is text.
     pub(super) fn new(waits: bool, out: &Printer) -> Self {
         let terminal = out.terminal;
         let has_reader = terminal.stderr.terminal && terminal.talk != Talk::Quiet;

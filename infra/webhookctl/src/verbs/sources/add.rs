@@ -223,7 +223,7 @@ fn check_preset(name: &str) -> Result<(), CliError> {
 pub(super) fn nowhere() -> CliError {
     CliError::usage(
         "sources.no_inbox",
-        "no inbox is selected to store the secret in; nothing was written",
+        "the secret needs an inbox, and no inbox is selected; nothing was written",
     )
     .note("checked: --table, MITT_TABLE, and a running `dev` in this folder")
     .tip("name the deployment, or change only the file with --no-secret")

@@ -69,8 +69,11 @@ impl Checked {
         };
         let mut notes: Vec<String> = Vec::new();
         notes.extend(pause.as_ref().map(|pause| pause.text(now.0)));
-        notes
-            .extend(lacks.then(|| "no secret is stored: every webhook is answered 503".to_owned()));
+        notes.extend(
+            lacks.then(|| {
+                "no secret is stored: the catcher answers every webhook with 503".to_owned()
+            }),
+        );
         notes.extend(rotation.as_ref().map(|rotation| rotation.note(now)));
         notes.extend((dead > 0).then(|| plural(dead, "dead letter")));
         notes.extend(silence);

@@ -89,7 +89,7 @@ pub(super) async fn pause(
         );
     }
     let text = format!(
-        "{source} is paused: after {} s, no worker starts its events. Webhooks still arrive.\n",
+        "{source} is paused: after {} s, no worker processes its events. Webhooks still arrive.\n",
         REREAD.as_secs()
     );
     out.document(
@@ -127,7 +127,7 @@ pub(super) async fn resume(
         }
         // Until then, a worker may still have the pause in its cache, and drop the work message.
         out.say(&format!(
-            "Resumed; waiting {} s until all workers know …",
+            "Resumed; waiting {} s until all workers have read the change …",
             REREAD.as_secs()
         ));
         tokio::time::sleep(REREAD + std::time::Duration::from_secs(1)).await;
@@ -135,8 +135,8 @@ pub(super) async fn resume(
     let now = UnixMillis::now();
     let called = call_up(&inbox.ledger, source, now).await?;
     let text = format!(
-        "{source} is {}. {} events are due now: each sweep sends messages for as many as the queue \
-        accepts.\n",
+        "{source} is {}. {} events are due now: each sweep sends as many of their messages as \
+        the queue accepts.\n",
         if up.is_some() {
             "resumed"
         } else {

@@ -81,7 +81,7 @@ fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
         ),
         None => CliError::refused(
             "sources.confirm",
-            format!("{name} would be removed; its webhooks would then be answered with 404"),
+            format!("{name} would be removed, and the catcher would answer its webhooks with 404"),
         ),
     };
     Err(refused.tip(format!("webhookctl sources remove {name} --confirm {name}")))

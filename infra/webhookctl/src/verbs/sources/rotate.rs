@@ -37,7 +37,7 @@ struct Rotated {
     until: Option<String>,
 }
 
-/// What all three steps need.
+/// The values that all three steps need.
 struct Work<'w> {
     inbox: &'w Deployment,
     source: &'w Source,

@@ -143,8 +143,8 @@ pub(super) fn advice(used: &[Used], looked_at: usize) -> Vec<String> {
         )];
     }
     vec![format!(
-        "{names} verified none of the last {looked_at} events: an old secret can be removed, a new \
-         secret is not yet in use at the provider"
+        "{names} verified none of the last {looked_at} events; old secrets can be removed, and \
+         the provider does not use new secrets yet"
     )]
 }
 

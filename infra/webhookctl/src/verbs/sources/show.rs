@@ -12,6 +12,7 @@ use shared::webhook::event::Via;
 use super::destinations::{self, Destination};
 use super::health::{Checked, Health};
 use super::pause::Pause;
+use super::request::Requests;
 use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
 use super::traffic::{self, MOST};
@@ -45,6 +46,8 @@ struct Shown {
     max_body_bytes: usize,
     quarantine_per_day: u32,
     attempts: u32,
+    #[serde(flatten)]
+    requests: Requests,
     actions: Vec<String>,
     destinations: Vec<Destination>,
     retries: String,
@@ -133,6 +136,7 @@ fn configured(source: &Source) -> Shown {
         max_body_bytes: source.max_body,
         quarantine_per_day: source.quarantine.per_day,
         attempts: source.backoff.attempts,
+        requests: Requests::of(source),
         actions: source.actions.iter().map(|a| a.name.clone()).collect(),
         destinations: destinations::configured(source),
         retries: words::retry(&preset.retry),
@@ -275,6 +279,7 @@ fn facts(shown: &Shown, source: &Source, now: i64) -> Facts {
         shown.quarantine_per_day
     );
     facts.add("limits", limits);
+    shown.requests.add_to(&mut facts, &shown.path);
     facts.add("attempts", format!("{} in a run", shown.attempts));
     let destinations = shown.destinations.iter();
     facts.all(

@@ -34,7 +34,8 @@ const ANSWER: Duration = Duration::from_secs(35);
 /// The time limit until the event is settled.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the test needs: the source, what its provider signs with, and the inbox with the results.
+/// The inputs of the test: the source, the secret or key of its provider, and the inbox with the
+/// results.
 struct Ends<'e> {
     inbox: &'e Deployment,
     source: &'e Source,

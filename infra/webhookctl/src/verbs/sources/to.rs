@@ -43,7 +43,7 @@ impl<'t> To<'t> {
         is_on_this_machine(self.url)
     }
 
-    /// Returns the action as a table of the file. Settings of the signature belong here too.
+    /// Returns the action as a TOML table. New signature settings must also be added here.
     pub(super) fn action(&self) -> Table {
         let mut action = Table::new();
         action["kind"] = value("http");
@@ -52,8 +52,8 @@ impl<'t> To<'t> {
         action
     }
 
-    /// Returns the text with the host in `[forward] allow_hosts`. Returns `None` if the text has
-    /// another value there than a list.
+    /// Returns the text with the host in `[forward] allow_hosts`. Returns `None` if
+    /// `allow_hosts` is not a list.
     ///
     /// A program on this machine needs no entry: `dev` allows it, and a deployment rejects it.
     pub(super) fn allowed_in(&self, text: &str) -> Option<String> {

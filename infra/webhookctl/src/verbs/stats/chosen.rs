@@ -36,15 +36,16 @@ impl Chosen {
             .until
             .map_or(now.0, |when| when.millis(now.0) - 1);
         if to < from {
-            return Err(
-                CliError::usage("stats.span", "the end is before the beginning")
-                    .tip("--since and --until are times like 3d or 2026-11-20"),
-            );
+            return Err(CliError::usage(
+                "stats.span",
+                "the end of the time range is before its start",
+            )
+            .tip("--since and --until are times like 3d or 2026-11-20"));
         }
         if (to - from) / DAY_MS >= MOST_DAYS {
             return Err(CliError::usage(
                 "stats.span",
-                format!("the span must be at most {MOST_DAYS} days"),
+                format!("the time range must be at most {MOST_DAYS} days"),
             )
             .tip("narrow it with --since and --until"));
         }
@@ -105,6 +106,8 @@ fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
         ("--attempts", args.attempts.is_some()),
         ("--id", !args.received.id.is_empty()),
         ("--where", !args.where_.is_empty()),
+        ("--account", !args.account.is_empty()),
+        ("--header", !args.header.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

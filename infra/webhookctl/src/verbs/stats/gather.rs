@@ -24,7 +24,7 @@ use crate::target::Deployment;
 /// inbox has no stored counts.
 const MOST_LIVE: usize = 26;
 
-/// The number of reads for each of the four parts of such an hour. One read covers about six
+/// The number of reads for each of the four parts of a counted hour. One read covers about six
 /// thousand events.
 const PAGES: usize = 2;
 

@@ -45,7 +45,7 @@ pub(super) struct StatRow {
     oldest: Option<UnixMillis>,
 }
 
-/// What a row is about.
+/// The subject of a row: a source, a type or an hour.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum About {
     Source(String),

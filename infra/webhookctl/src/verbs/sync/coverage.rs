@@ -120,14 +120,14 @@ fn uncounted(source: &Source) -> Option<&'static str> {
         return Some("no data: the source has no [source.sync]");
     };
     if settings.list.kind == SyncKind::ChangeCursor {
-        return Some("no data: its list names changed objects, not events");
+        return Some("no data: the provider lists changed objects, not events");
     }
     if settings.failed_only {
         return Some("no data: failed_only does not list delivered events");
     }
     let once = settings.list.mark.is_some();
     once.then_some(
-        "no data: its list names each event only once, possibly before its webhook arrives",
+        "no data: the provider lists each event only once, possibly before its webhook arrives",
     )
 }
 

@@ -115,14 +115,14 @@ fn text(ran: &Ran) -> String {
         }
         if !one.complete {
             text.push_str(
-                "; the time was not sufficient for the whole list, the next run continues",
+                "; the run ended before it had read the whole list, and the next run continues",
             );
         }
         text.push('\n');
         if one.unreachable_s > 0 {
             let _ = writeln!(
                 text,
-                "  {} s since the last run can no longer be listed",
+                "  the provider no longer lists the events of {} s since the last run",
                 one.unreachable_s
             );
         }

@@ -29,15 +29,16 @@ impl Span {
             to: UnixMillis(to),
         };
         if span.to <= span.from {
-            return Err(
-                CliError::usage("sync.span", "the end is before the beginning")
-                    .tip("--since and --until are times like 3d or 2026-11-20"),
-            );
+            return Err(CliError::usage(
+                "sync.span",
+                "the end of the time range is before its start",
+            )
+            .tip("--since and --until are times like 3d or 2026-11-20"));
         }
         if span.days().len() > MOST_DAYS {
             return Err(CliError::usage(
                 "sync.span",
-                format!("the span must be at most {MOST_DAYS} days"),
+                format!("the time range must be at most {MOST_DAYS} days"),
             )
             .tip("narrow it with --since and --until"));
         }

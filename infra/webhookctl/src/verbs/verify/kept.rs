@@ -1,9 +1,9 @@
 //! Reads stored requests. A rejected request is complete, but an event lacks parts of its request.
 
-use bytes::Bytes;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Row;
-use shared::webhook::envelope::Envelope;
+use shared::inbox::ledger::{Content, Row};
+use shared::webhook::context::RequestContext;
+use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::Via;
 use shared::webhook::verify::Verifier;
 
@@ -22,6 +22,8 @@ pub(super) struct Kept {
     envelope: Envelope,
     /// Whether the request is from an event, which lacks parts of its request.
     event: bool,
+    /// The request as the event stores it. Its headers are complete.
+    context: Option<RequestContext>,
 }
 
 /// Finds a rejected request or an event by its id.
@@ -40,13 +42,14 @@ pub(super) async fn kept(
             let damaged = || {
                 CliError::failed(
                     "verify.damaged",
-                    "the stored body differs from the received one",
+                    "the stored body differs from the received body",
                 )
             };
             return Ok(Kept {
                 source: held.source.clone(),
                 envelope: held.envelope().map_err(|_| damaged())?,
                 event: false,
+                context: None,
             });
         }
         Err(error) if is_not_found(&error) => {}
@@ -56,7 +59,7 @@ pub(super) async fn kept(
         Err(error) if is_not_found(&error) => {
             let message = format!("no rejected request and no event '{id}' in {}", inbox.name);
             return Err(CliError::not_found("verify.not_found", message)
-                .note("searched by id and id prefix; rejected requests are kept for 7 days")
+                .note("no id starts with this text; the quarantine keeps rejected requests for 7 days")
                 .tip("webhookctl quarantine list --flat")
                 .into());
         }
@@ -64,34 +67,60 @@ pub(super) async fn kept(
     };
     if row.via != Via::Webhook {
         let message = format!(
-            "{} was fetched from the provider: it has no signature",
+            "Mitt fetched {} from the provider, so the event has no signature",
             row.id()
         );
         return Err(CliError::new("verify.not_signed", Exit::No, message).into());
     }
-    let body = body(args, inbox, &row).await?;
+    let content = content(args, inbox, &row).await?;
+    let context = content.request.map(|request| request.context);
     Ok(Kept {
         source: row.key.source().to_owned(),
         envelope: Envelope {
-            method: "POST".to_owned(),
+            method: context
+                .as_ref()
+                .map(|context| context.method.clone())
+                .filter(|method| !method.is_empty())
+                .unwrap_or_else(|| "POST".to_owned()),
             url: String::new(),
-            headers: row
-                .headers
-                .iter()
-                .map(|(name, value)| (name, value.as_str()))
-                .collect(),
-            body,
+            headers: all_headers(&row, context.as_ref()),
+            body: content.body,
             received_at: row.received_at,
         },
         event: true,
+        context,
     })
 }
 
-async fn body(args: &VerifyArgs, inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
+/// Returns the headers of the stored request, and those that only the row has.
+fn all_headers(row: &Row, context: Option<&RequestContext>) -> Headers {
+    let of_request = context
+        .into_iter()
+        .flat_map(|context| context.headers.iter());
+    let is_known =
+        |name: &str| context.is_some_and(|context| context.headers.all(name).next().is_some());
+    let of_row = row.headers.iter();
+    let of_row = of_row.map(|(name, value)| (name.as_str(), value.as_str()));
+    of_request
+        .chain(of_row.filter(|(name, _)| !is_known(name)))
+        .collect()
+}
+
+/// Returns the URL that the provider called, as far as it is known: the host is not stored.
+fn url_of(verifier: &Verifier, context: &RequestContext) -> Option<String> {
+    let public = verifier.trust.public_url.as_deref()?;
+    let (scheme, rest) = public.split_once("://")?;
+    let host = rest.split('/').next()?;
+    let query = context.query.iter().map(|query| format!("?{query}"));
+    let query: String = query.collect();
+    (!context.path.is_empty()).then(|| format!("{scheme}://{host}{}{query}", context.path))
+}
+
+async fn content(args: &VerifyArgs, inbox: &Deployment, row: &Row) -> anyhow::Result<Content> {
     let ledger = args.bodies_at.ledger(inbox)?;
-    let body = ledger.event_body(&row.key).await?;
-    let body = body.and_then(Result::ok).map(|body| body.0);
-    body.ok_or_else(|| {
+    let content = ledger.event_content(&row.key).await?;
+    let content = content.and_then(|(_, content)| content.ok());
+    content.ok_or_else(|| {
         CliError::failed(
             "verify.no_body",
             format!("the body of {} cannot be read", row.id()),
@@ -114,7 +143,11 @@ pub(super) fn again(
     match &args.url {
         Some(url) => envelope.url.clone_from(url),
         None if !kept.event => envelope = verifier.at_public_url(envelope),
-        None => {}
+        None => {
+            let known = kept.context.as_ref();
+            let known = known.and_then(|context| url_of(verifier, context));
+            envelope.url = known.unwrap_or_default();
+        }
     }
     if let Some(when) = args.at {
         envelope.received_at = UnixMillis(when.millis(now.0));
@@ -133,7 +166,13 @@ pub(super) fn again(
     if let Some(what) = verifier.never_kept() {
         return Err(not_kept(what));
     }
-    let cut = |(name, value): &(&str, &str)| value.len() >= CUT && *name != "user-agent";
+    let is_whole = |name: &str| {
+        let context = kept.context.as_ref();
+        context.is_some_and(|context| context.headers.all(name).next().is_some())
+    };
+    let cut = |(name, value): &(&str, &str)| {
+        value.len() >= CUT && *name != "user-agent" && !is_whole(name)
+    };
     if let Some((name, _)) = envelope.headers.iter().find(cut) {
         return Err(not_kept(&format!("its complete header {name}")));
     }
@@ -143,7 +182,7 @@ pub(super) fn again(
     }
     if envelope.url.is_empty() && verifier.reads_url() {
         let public = verifier.trust.public_url.as_deref();
-        let public = public.unwrap_or("the public URL that the provider posts to");
+        let public = public.unwrap_or("the public URL to which the provider posts");
         return Err(not_kept("the URL, which the signature covers").tip(format!(
             "pass --url with {public}, and the query if there was one"
         )));

@@ -95,7 +95,7 @@ fn handshake(text: &mut Text, answer: &Answer) {
         ));
         if reply.secret.is_some() {
             lines.push(
-                "it contains the secret of later webhooks, which the catcher stores".to_owned(),
+                "the catcher stores the secret of later webhooks from this handshake".to_owned(),
             );
         }
         if answer.reveal {
@@ -173,7 +173,7 @@ fn time_line(time: &Time) -> String {
     let tolerance = if time.enforced {
         format!("tolerance {}", duration(tolerance))
     } else {
-        "not enforced: the provider documents no window".to_owned()
+        "not enforced: the provider documents no maximum age".to_owned()
     };
     let at = rfc3339(seconds.saturating_mul(1000));
     format!("{text} = {at}, {apart} ({tolerance})")

@@ -22,7 +22,7 @@ use crate::target::{Chosen, Deployment, Local};
 /// A placeholder for an unknown URL, if the scheme does not read the URL.
 pub(super) const NOWHERE: &str = "https://unknown.invalid/";
 
-/// What the explanation needs.
+/// The inputs of the verification.
 pub(super) struct Question {
     pub(super) verifier: Verifier,
     pub(super) envelope: Envelope,
@@ -96,7 +96,7 @@ fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment
 }
 
 fn no_secret(args: &VerifyArgs) -> CliError {
-    let error = CliError::usage("verify.no_secret", "a secret is required to compare with");
+    let error = CliError::usage("verify.no_secret", "the verification needs a secret");
     match &args.source {
         Some(_) => error
             .note("no inbox is named and no local stack is running in this folder")
@@ -197,7 +197,7 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: UnixMillis) -> anyhow::Res
     if args.body.is_none() && args.header.is_empty() {
         return Err(CliError::usage(
             "verify.no_request",
-            "no request given: pass its body and headers, or the id of a stored request",
+            "the request is missing: pass its body and headers, or the id of a stored request",
         )
         .tip("webhookctl verify --preset stripe --body body.json -H 'Stripe-Signature: …' --secret-from -")
         .into());
@@ -210,11 +210,11 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: UnixMillis) -> anyhow::Res
         Some(url) => url.clone(),
         None if verifier.reads_url() => {
             let message = format!(
-                "{} signs or reads the URL: pass the URL",
+                "the verification of {} needs the URL of the request",
                 verifier.preset.id
             );
             return Err(CliError::usage("verify.no_url", message)
-                .tip("pass --url with the public URL that the provider posted to, query included")
+                .tip("pass --url with the public URL of the webhook, including the query")
                 .into());
         }
         None => NOWHERE.to_owned(),

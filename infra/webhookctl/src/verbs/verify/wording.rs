@@ -41,12 +41,13 @@ pub(super) fn tip(answer: &Answer) -> Option<String> {
     match answer.reason()? {
         Reason::TimestampTooOld => Some(
             "possible causes: a slow proxy, or a replay attack; `webhookctl quarantine reverify` \
-             uses the time of receipt, and --at sets it here"
+             uses the time of receipt, and --at sets this time for `verify`"
                 .to_owned(),
         ),
-        Reason::TimestampInFuture => {
-            Some("compare both clocks; --at sets the time of receipt here".to_owned())
-        }
+        Reason::TimestampInFuture => Some(
+            "compare the clocks of sender and receiver; --at sets the time of receipt for `verify`"
+                .to_owned(),
+        ),
         Reason::NoSecret => {
             Some("webhookctl quarantine reverify, after you have stored the secret".to_owned())
         }
@@ -60,14 +61,12 @@ fn why(reason: Reason, answer: &Answer) -> String {
     match reason {
         Reason::BadSignature if answer.near.is_some() => {
             let step = answer.near_step();
-            format!("no secret matches the request as it is, but one does with a change ({step})")
+            format!("no secret matches the request, but a secret matches after a change ({step})")
         }
         Reason::BadSignature => "no secret gives that signature".to_owned(),
         Reason::BadCredentials if answer.near.is_some() => {
             let step = answer.near_step();
-            format!(
-                "the credential equals no secret as it is, but equals one after a change ({step})"
-            )
+            format!("the credential equals no secret, but equals a secret after a change ({step})")
         }
         Reason::BadCredentials => "the credential equals no secret".to_owned(),
         Reason::MissingHeader => missing(answer, envelope),
@@ -124,17 +123,19 @@ fn plain(reason: Reason) -> &'static str {
         Reason::NoMatchingKey => "no signature is from the expected key",
         Reason::BadSignature => "no secret gives that signature",
         Reason::BadCredentials => "the credential equals no secret",
-        Reason::BadBodyHash => "the signature is valid, but the hash is that of another body",
-        Reason::BadUrlHash => "the signature is valid, but the hash is that of another URL",
+        Reason::BadBodyHash => {
+            "the signature is valid, but the signed hash belongs to another body"
+        }
+        Reason::BadUrlHash => "the signature is valid, but the signed hash belongs to another URL",
         Reason::TimestampTooOld => "the signature is valid, but the timestamp is too old",
         Reason::TimestampInFuture => "the signature is valid, but the timestamp is in the future",
-        Reason::DuplicateHeader => "a header that may occur once occurs twice",
+        Reason::DuplicateHeader => "a header that may occur only once occurs twice",
         Reason::AlgNotAllowed => "the signature names an algorithm that the scheme does not allow",
         Reason::ClaimMismatch => {
             "the token is valid, but was issued for another audience or purpose"
         }
         Reason::UnknownKey => "the token names a key that the source does not have",
-        Reason::UntrustedCertUrl => "the URL of the certificate is not the provider's",
+        Reason::UntrustedCertUrl => "the URL of the certificate does not belong to the provider",
         Reason::UntrustedCert => "the certificate is not trusted",
         Reason::TopicNotAllowed => "the signature is valid, but the topic is not allowed",
         Reason::NoSecret => "no secret to compare with, or no secret can be decoded to a key",

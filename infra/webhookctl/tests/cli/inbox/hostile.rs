@@ -40,7 +40,8 @@ fn corpus() -> Vec<String> {
     corpus
 }
 
-/// Checks the text with other code than the program, so that the two do not have the same error.
+/// Checks the text with different code than the program, so that the check does not repeat an error
+/// of the program.
 fn is_inert(line: &str) -> bool {
     !line.chars().any(|c| {
         c.is_control()

@@ -1,4 +1,4 @@
-//! Which differences a reconciliation reports as drift.
+//! Tests which differences a reconciliation reports as drift.
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;

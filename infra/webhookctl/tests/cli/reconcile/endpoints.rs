@@ -262,7 +262,7 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     let done = enable(&world, "stripe-main", &[]).await;
     assert!(done.status.success(), "{}", told(&done));
     assert!(
-        told(&done).contains("1 events had not arrived"),
+        told(&done).contains("found 1 missed events"),
         "{}",
         told(&done)
     );
@@ -279,9 +279,12 @@ async fn what_cannot_be_enabled_is_left_to_a_person_with_what_to_do() {
     for (source, said) in [
         (
             "github-main",
-            "add a webhook in the settings at GitHub, with a secret",
+            "add a webhook in the settings at GitHub with a secret",
         ),
-        ("stripe-main", "add at the provider: invoice.paid"),
+        (
+            "stripe-main",
+            "add these types at the provider: invoice.paid",
+        ),
     ] {
         let failed = enable(&world, source, &[]).await;
         assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));

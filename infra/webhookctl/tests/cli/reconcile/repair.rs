@@ -224,8 +224,8 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
     world.end().await;
 }
 
-/// The test makes the requests from the command to the table fail, after each number of requests in
-/// turn.
+/// The test runs the repair repeatedly. In each run, the proxy lets one more request to the table
+/// succeed than in the run before, and fails all later requests.
 #[tokio::test]
 async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
     let (world, id) = drifted().await;

@@ -1,4 +1,4 @@
-//! Kills the command that applies a plan after each request in turn.
+//! Runs the command that applies a plan repeatedly, and kills each run one request later.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What `inbox inspect` shows about replays of an event, and about the newer event that superseded
-//! it.
+//! `inbox inspect` shows the replays of an event, and the newer event that superseded the event.
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ async fn a_few_go_first_and_when_they_fail_the_others_are_not_touched() {
     let apply = replay_apply(&plan, "--confirm 20 --rate 100");
     let stopped = world.webhookctl(&apply).await;
     assert_eq!(stopped.status.code(), Some(6), "{}", told(&stopped));
-    let said = "stopped: 5 of 5 failed again (limit 10%); 15 events were not touched";
+    let said = "stopped: 5 of 5 failed again (limit 10%); 15 events were not replayed";
     assert!(told(&stopped).contains(said), "{}", told(&stopped));
     assert_eq!(world.downstream.heard(), (5, 5));
     for key in &keys[5..] {
@@ -135,7 +135,7 @@ async fn after_ctrl_c_it_goes_on_where_it_was() {
     let stopped = child.wait_with_output().await.unwrap();
     assert_eq!(stopped.status.code(), Some(130), "{}", told(&stopped));
     assert!(
-        told(&stopped).contains("were not touched"),
+        told(&stopped).contains("were not replayed"),
         "{}",
         told(&stopped)
     );

@@ -17,7 +17,7 @@ async fn a_person_types_the_count_and_sees_what_comes_of_it() {
     let keys = world.dead(0..12).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     let mut screen = apply(&world, &[&plan, "--rate", "100"]);
-    let question = "This runs 12 events again in local, as anna. Type 12 to continue: ";
+    let question = "This command replays 12 events in local, as anna. Type 12 to continue: ";
     screen.shows(question).await;
     assert!(screen.is_plain(), "the number is seen as it is typed");
     assert_eq!(
@@ -56,7 +56,7 @@ async fn each_that_is_tried_first_is_marked_when_its_outcome_is_known() {
     screen.shows("Tried 5 first …  ").await;
     let ended = screen.ends().await;
     assert_eq!(ended.exit, Some(130), "{}", ended.text);
-    for said in ["2 done · 3 waiting", "7 events were not touched"] {
+    for said in ["2 done · 3 waiting", "7 events were not replayed"] {
         assert!(ended.text.contains(said), "{said}: {}", ended.text);
     }
     world.end().await;
@@ -97,7 +97,8 @@ async fn the_question_says_that_the_context_is_protected() {
     let keys = world.dead(0..3).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
     let line = ["replay", "apply", &plan];
-    let question = "This runs 3 events again in prod (protected), as anna. Type 3 to continue: ";
+    let question =
+        "This command replays 3 events in prod (protected), as anna. Type 3 to continue: ";
     for (typed, said) in [
         ("yes\n", "not a number; nothing was replayed"),
         ("4\n", "you typed 4; nothing was replayed"),

@@ -1,6 +1,6 @@
 //! Masks values that differ from run to run: ids, times, hashes and prices.
 
-/// Returns the text with the values masked that differ from run to run.
+/// Masks the values in the text that differ from run to run.
 pub(super) fn masked(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let mut words = line.split_whitespace().map(mask).collect::<Vec<_>>();

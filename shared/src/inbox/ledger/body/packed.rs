@@ -26,7 +26,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The name of the encoding in a row.
+    /// Returns the name of the encoding in a row.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -35,7 +35,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of an item, or `None` if this release does not know it.
+    /// Returns the encoding of an item, or `None` if this release does not know it.
     pub(crate) fn of(item: &Item) -> Option<Self> {
         let word = item::text(item, "enc")?;
         let all = [Self::Raw, Self::Zstd, Self::Zstd1];
@@ -71,12 +71,14 @@ impl Packed {
         }
     }
 
-    /// Adds the body to the state row if both fit into one write unit. Returns whether the body was
-    /// added.
-    pub(in crate::inbox::ledger) fn inline(&self, row: &mut Item) -> bool {
-        if item::size(row) + self.bytes.len() + "bencraw".len() + 8 > INLINE {
+    /// Adds the body and the request to the state row if all fit into one write unit. Returns
+    /// whether they were added.
+    pub(in crate::inbox::ledger) fn inline(&self, row: &mut Item, request: Option<&[u8]>) -> bool {
+        let of_request = request.map_or(0, |request| request.len() + "rq".len());
+        if item::size(row) + self.bytes.len() + "bencraw".len() + 8 + of_request > INLINE {
             return false;
         }
+        row.extend(request.map(|request| ("rq".to_owned(), item::b(request))));
         row.insert("b".into(), item::b(self.bytes.as_slice()));
         row.insert("enc".into(), item::s(self.encoding.word()));
         row.insert("bref".into(), item::s("i"));

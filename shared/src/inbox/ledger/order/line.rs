@@ -1,4 +1,4 @@
-//! The line of an entity in strict order: the order entries of its events.
+//! The line of an entity in strict order, which consists of the order entries of its events.
 
 use std::time::Duration;
 
@@ -47,10 +47,11 @@ pub struct Predecessor {
     pub until: UnixMillis,
 }
 
-/// Whether an order entry blocks the events behind it.
+/// Whether an order entry blocks the later events in the line.
 #[derive(Debug, PartialEq, Eq)]
 enum EntryState {
-    /// The order entry has no open event.
+    /// The order entry blocks no event. Its event is settled, has no row, or is the waiting event
+    /// itself.
     Gone,
     Waits(Predecessor),
 }
@@ -69,8 +70,8 @@ impl OrderEntry {
 }
 
 impl Predecessor {
-    /// The same predecessor, with a later check time. `others` is the number of events between the
-    /// predecessor and the waiting event.
+    /// Returns the same predecessor, with a later check time. `others` is the number of events
+    /// between the predecessor and the waiting event.
     fn behind(self, others: usize) -> Self {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         Self {
@@ -208,7 +209,7 @@ impl EntityOrder<'_> {
             // Later events in the line wait until an operator repairs this row. The wait does not
             // count as an attempt.
             Err(error) if error.is::<BadRow>() => {
-                tracing::error!(event.key = %event, error = format!("{error:#}"), "cannot read the row of {event}; the events behind it wait until the row is repaired");
+                tracing::error!(event.key = %event, error = format!("{error:#}"), "cannot read the row of {event}; later events of the same entity wait until an operator repairs the row");
                 Ok(EntryState::Waits(Predecessor {
                     event: None,
                     until: now + LOOK_AGAIN,
@@ -256,7 +257,7 @@ impl EntityOrder<'_> {
     }
 }
 
-/// The state of an order entry that was written at `at`, given its row.
+/// Returns the state of an order entry that was written at `at`. `row` is the row of its event.
 fn entry_state(row: Option<&Row>, at: UnixMillis, now: UnixMillis) -> EntryState {
     let soon = now + LOOK_AGAIN;
     match row {

@@ -96,7 +96,7 @@ impl Plans<'_> {
     }
 }
 
-/// The partition keys of the months from one time to another, newest first.
+/// Returns the partition keys of the months from one time to another, newest first.
 fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
     let day = std::time::Duration::from_secs(24 * 3600);
     let mut months = Vec::new();
@@ -118,7 +118,7 @@ pub(super) fn plan(row: &Item) -> anyhow::Result<Plan> {
     let version: u32 = item::number(row, "sv").with_context(facts)?;
     anyhow::ensure!(
         version == VERSION,
-        "plan {id} has unsupported version {version} (expected {VERSION})"
+        "plan {id} has unsupported version {version} (expected {VERSION}); use the release that made the plan"
     );
     let document = item::text(row, "doc").with_context(facts)?;
     let runs = row.get("runs").and_then(|runs| runs.as_l().ok());

@@ -13,7 +13,8 @@ pub(super) const VERSION: u32 = 1;
 /// The number of events in one item. The item is far smaller than 400 KB, even with long keys.
 const CHUNK: usize = 500;
 
-/// The text line of one event. Its parts are separated by spaces, and a key never contains a space.
+/// Returns the text line of one event. Its parts are separated by spaces, and a key never contains
+/// a space.
 pub(super) fn event_line(event: &PlanEvent) -> String {
     let until = event.until.map_or("-".to_owned(), |at| at.0.to_string());
     let (epoch, run, at) = (event.epoch, event.run, event.received_at.0);
@@ -109,7 +110,7 @@ fn listed(plan: &Plan, expires: UnixMillis) -> Item {
     ])
 }
 
-/// The partition key of the list of a month's plans.
+/// Returns the partition key of the list of a month's plans.
 pub(super) fn month(at: UnixMillis) -> String {
     let hour = at.hour();
     format!("PLANS#{}", hour.get(..6).unwrap_or(&hour))

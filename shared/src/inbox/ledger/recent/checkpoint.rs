@@ -38,7 +38,7 @@ pub struct SweepCheckpoint {
 pub struct Checksum(u64);
 
 impl SweepCheckpoint {
-    /// The first checkpoint of an inbox whose recent events were never scanned.
+    /// Returns the first checkpoint of an inbox whose recent events were never scanned.
     pub fn new(now: UnixMillis) -> Self {
         Self {
             at: now - MARKS_FROM,

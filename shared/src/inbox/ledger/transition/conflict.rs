@@ -7,8 +7,8 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::inbox::ledger::{Moment, Row, SCHEMA, State, item};
 
-/// The condition that no decision was made since the row was read. The condition also checks the
-/// state, because an open or settled row must not change, even if the row was restored from a
+/// This condition is true if no decision was made since the row was read. The condition also checks
+/// the state, because an open or settled row must not change, even if the row was restored from a
 /// backup.
 const SEEN_QUARANTINED: &str = "epoch = :seen AND st = :quarantined";
 

@@ -4,8 +4,8 @@ use super::Change;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, item};
 
-/// Adds the counts of the minutes after `seen` to the counts of a day. DynamoDB refuses the write if another
-/// run has changed `upto` in the meantime. `figures` contains the new `upto`.
+/// Adds the counts of the minutes after `seen` to the counts of a day. DynamoDB refuses the write
+/// if another run has changed `upto` in the meantime. `figures` contains the new `upto`.
 pub fn count_day(
     seen: Option<UnixMillis>,
     owner: &str,

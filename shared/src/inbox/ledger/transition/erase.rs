@@ -31,7 +31,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
         // If the epoch is unchanged, no worker has claimed the event since the row was read.
         "epoch = :seen",
         &format!(
-            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, acc, rq, due{decided} \
              ADD epoch :one"
         ),
     )

@@ -10,8 +10,8 @@ use crate::sources::ordering::Version;
 /// rows with this text, so it must not change.
 pub const WAITS: &str = "it waits for another event of its entity";
 
-/// Takes the lock of an entity if it is free or has expired. The epoch increases, as in a state
-/// row.
+/// Takes the lock of an entity if it is free or has expired. Each lock increases the
+/// epoch, as each claim does in a state row.
 pub fn lock(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "lock an entity",

@@ -10,7 +10,8 @@ use crate::inbox::ledger::{Item, Row, State, item};
 pub const PLANNED: &str = "planned";
 pub const APPLIED: &str = "applied";
 
-/// The word for a replay in the history. Earlier entries belong to earlier runs.
+/// The word for a replay in the history. The history entries before a replay belong to earlier
+/// runs.
 pub const REPLAYED: &str = "replayed";
 
 /// Moves an event in `done`, `dead_letter` or `failed` to `received`, in a new run.

@@ -18,12 +18,12 @@ pub fn index_event(pk: &str, now: UnixMillis) -> Change {
     .with(":now", item::ms(now))
 }
 
-/// The part of the `work` index for an open row.
+/// Returns the part of the `work` index for an open row.
 pub fn work_partition(pk: &str) -> String {
     format!("W#{}", shard(pk))
 }
 
-/// The part of the `work` index for a dead letter.
+/// Returns the part of the `work` index for a dead letter.
 pub fn dead_partition(pk: &str) -> String {
     format!("D#{}", shard(pk))
 }
@@ -37,14 +37,15 @@ pub const WORK_SHARDS: u8 = 8;
 /// events, but they are not counted.
 pub const QUARANTINED: &str = "Q#0";
 
-/// The FNV-1a hash of a key. The hash must be the same on every machine and in every version.
+/// Returns the FNV-1a hash of a key. The hash must be the same on every machine and in every
+/// version.
 pub(in crate::inbox::ledger) fn hash(pk: &str) -> u64 {
     pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// The number of the index part for a key.
+/// Returns the number of the index part for a key.
 pub(in crate::inbox::ledger) fn shard(pk: &str) -> u8 {
     let hash = hash(pk);
     // Consecutive ids often differ only in their last characters, which hardly change the high half

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::webhook::context::{KeptRequest, RequestContext};
 
 fn event(body: &[u8]) -> Event {
     Event {
@@ -14,6 +15,18 @@ fn event(body: &[u8]) -> Event {
         delivery: Some("d".to_owned()),
         content_type: Some("application/json".to_owned()),
         headers: BTreeMap::from([("x-signature".to_owned(), "v1=ü".to_owned())]),
+        account: Account::new("one.shop", true),
+        request: Some(Arc::new(KeptRequest {
+            context: RequestContext {
+                method: "POST".to_owned(),
+                path: "/in/acme".to_owned(),
+                query: Some("a=1".to_owned()),
+                headers: [("content-type", "application/json"), ("x-tenant", "t1")]
+                    .into_iter()
+                    .collect(),
+            },
+            dropped: 2,
+        })),
         body: Bytes::copy_from_slice(body),
         sha: Sha::of(body),
         content: Sha::of(b"what stays"),
@@ -125,6 +138,7 @@ fn what_cannot_be_read_is_said_without_its_content() {
             r#""zstd":"e30=""#,
             Unreadable::Part("body"),
         ),
+        ("\"rq\":\"", "\"rq\":\"/", Unreadable::Part("request")),
         (r#""raw""#, r#""cooked""#, Unreadable::NoJson),
     ] {
         assert!(good.contains(from), "{from}");

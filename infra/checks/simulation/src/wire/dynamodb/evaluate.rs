@@ -268,7 +268,7 @@ impl Bindings {
 
 fn split(path: &Path) -> Result<(&Part, &[Part]), Refusal> {
     path.split_last()
-        .ok_or_else(|| Refusal::invalid("an empty path"))
+        .ok_or_else(|| Refusal::invalid("a path is empty"))
 }
 
 fn whole(value: Option<&Value>) -> Result<i128, Refusal> {

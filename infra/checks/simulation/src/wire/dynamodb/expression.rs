@@ -212,7 +212,7 @@ impl Update {
                 each(&mut words, |words| {
                     let path = path(words)?;
                     let Some(Word::Value(value)) = words.next() else {
-                        return Err(Refusal::invalid("ADD without a value"));
+                        return Err(Refusal::invalid("an ADD has no value"));
                     };
                     update.add.push((path, value));
                     Ok(())

@@ -129,7 +129,7 @@ impl Index {
         }
     }
 
-    /// Returns the attributes that the index contains: the keys.
+    /// Returns the attributes in the index, which are only the keys.
     pub(super) fn projected(&self, partition: &str, place: &Place) -> Item {
         let (sort, pk, sk) = place;
         let sort = match sort {

@@ -16,8 +16,9 @@ use super::{Item, Refusal, Table, Value, projected};
 impl Table {
     pub(super) fn query(&mut self, mut request: Request, now: i64) -> Result<String, Refusal> {
         let text = request.key_condition_expression.as_deref();
-        let condition =
-            self.parsed_condition(text.ok_or_else(|| Refusal::invalid("no key condition"))?)?;
+        let condition = self.parsed_condition(
+            text.ok_or_else(|| Refusal::invalid("the query has no key condition"))?,
+        )?;
         let bindings = bindings(
             take(&mut request.expression_attribute_values),
             take(&mut request.expression_attribute_names),
@@ -39,7 +40,9 @@ impl Table {
             }
             Some(name) => {
                 if request.consistent_read {
-                    return Err(Refusal::invalid("an index has no consistent reads"));
+                    return Err(Refusal::invalid(
+                        "an index does not support consistent reads",
+                    ));
                 }
                 let index = self.indexes.iter_mut().find(|index| index.name == name);
                 let index =
@@ -198,6 +201,6 @@ fn partition(condition: &Condition, name: &str, bindings: &Bindings) -> Result<S
         Condition::And(one, two) => {
             partition(one, name, bindings).or_else(|_| partition(two, name, bindings))
         }
-        _ => Err(Refusal::invalid(format!("a key condition without {name}"))),
+        _ => Err(Refusal::invalid(format!("the key condition has no {name}"))),
     }
 }

@@ -8,6 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use shared::webhook::context::RequestContext;
+
 use crate::inspect::{EventView, document};
 use crate::output::CliError;
 use crate::output::format::{csv_line, csv_text};
@@ -18,7 +20,7 @@ use crate::raw_json::Json;
 const REDACTED: &str = "[redacted]";
 
 /// The columns of a CSV file: fields of the event.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "id",
     "received_at",
     "source",
@@ -29,10 +31,17 @@ const COLUMNS: [&str; 10] = [
     "dedupe_key",
     "last_error.text",
     "next_action.text",
+    "account.value",
 ];
 
 /// Further columns for exports with headers and bodies.
-const OF_THE_REQUEST: [&str; 2] = ["request.headers", "request.body"];
+const OF_THE_REQUEST: [&str; 5] = [
+    "request.headers",
+    "request.body",
+    "request.method",
+    "request.path",
+    "request.query",
+];
 
 /// The paths whose values are redacted.
 pub(super) struct Redaction(Vec<Vec<String>>);
@@ -60,7 +69,7 @@ impl Redaction {
             // In a body that is not JSON, no path can be found, so the whole body is redacted.
             let whole = first == "body" && !body_is_json;
             let length = if whole { 1 } else { path.len() };
-            let of_request = ["body", "headers"]
+            let of_request = ["body", "headers", "method", "path", "query"]
                 .contains(&first)
                 .then_some(Cow::from("request"));
             let path = path.iter().take(length).map(Cow::from);
@@ -76,11 +85,37 @@ pub(super) struct Record {
     pub(super) redacted: usize,
 }
 
-/// The stored headers and body of an event.
-type Request<'r> = (&'r BTreeMap<String, String>, Option<&'r [u8]>);
+/// The stored parts of the request of an event.
+pub(super) struct Request<'r> {
+    /// The headers that verification needs.
+    pub(super) headers: &'r BTreeMap<String, String>,
+    /// The request as it was received, if it is stored.
+    pub(super) context: Option<&'r RequestContext>,
+    pub(super) body: Option<&'r [u8]>,
+}
+
+impl Request<'_> {
+    /// Returns all stored headers. The values of a repeated header are joined by commas.
+    fn headers(&self) -> BTreeMap<&str, String> {
+        let mut all: BTreeMap<&str, String> = BTreeMap::new();
+        let context = self
+            .context
+            .iter()
+            .flat_map(|context| context.headers.iter());
+        for (name, value) in context {
+            all.entry(name)
+                .and_modify(|known| *known = format!("{known}, {value}"))
+                .or_insert_with(|| value.to_owned());
+        }
+        for (name, value) in self.headers {
+            all.entry(name).or_insert_with(|| value.clone());
+        }
+        all
+    }
+}
 
 impl Record {
-    /// Converts an event. `request` has the stored headers and body if the export includes them.
+    /// Converts an event. `request` is given if the export includes the request.
     pub(super) fn new(
         view: &EventView,
         request: Option<Request<'_>>,
@@ -91,7 +126,8 @@ impl Record {
         let mut body_is_json = true;
         let text = match request {
             None => event,
-            Some((headers, body)) => {
+            Some(request) => {
+                let body = request.body;
                 let parsed = body.and_then(Json::parse);
                 body_is_json = parsed.is_some() || body.is_none();
                 let body = match (parsed, body) {
@@ -100,8 +136,15 @@ impl Record {
                     (None, None) => "null".to_owned(),
                 };
                 let open = event.strip_suffix('}').unwrap_or(&event);
-                let headers = json!(headers);
-                format!("{open},\"request\":{{\"headers\":{headers},\"body\":{body}}}}}")
+                let headers = json!(request.headers());
+                let context = request.context;
+                let method = json!(context.map(|context| &context.method));
+                let path = json!(context.map(|context| &context.path));
+                let query = json!(context.and_then(|context| context.query.as_ref()));
+                format!(
+                    "{open},\"request\":{{\"method\":{method},\"path\":{path},\"query\":{query},\
+                     \"headers\":{headers},\"body\":{body}}}}}"
+                )
             }
         };
         let mut json = Json::parse(text.as_bytes()).context("parse the event as JSON")?;
@@ -158,7 +201,20 @@ mod tests {
         let redact: Vec<String> = redact.iter().map(|path| (*path).to_owned()).collect();
         let headers = BTreeMap::from([("user-agent".to_owned(), "=cmd".to_owned())]);
         let redaction = Redaction::parse(&redact).unwrap();
-        Record::new(&example(), Some((&headers, Some(body))), &redaction, NOW).unwrap()
+        let context = RequestContext {
+            method: "POST".to_owned(),
+            path: "/in/shop".to_owned(),
+            query: Some("plan=pro".to_owned()),
+            headers: [("x-tenant", "one"), ("x-n", "1"), ("x-n", "2")]
+                .into_iter()
+                .collect(),
+        };
+        let request = Request {
+            headers: &headers,
+            context: Some(&context),
+            body: Some(body),
+        };
+        Record::new(&example(), Some(request), &redaction, NOW).unwrap()
     }
 
     fn json(record: &Record) -> serde_json::Value {
@@ -175,6 +231,24 @@ mod tests {
         );
         assert_eq!(json(&record)["request"]["headers"]["user-agent"], "=cmd");
         assert_eq!(json(&record)["id"], example().id);
+    }
+
+    #[test]
+    fn the_stored_request_is_exported_and_can_be_redacted() {
+        let whole = json(&record(b"{}", &[]));
+        let request = &whole["request"];
+        assert_eq!(
+            (&request["method"], &request["path"]),
+            (&json!("POST"), &json!("/in/shop"))
+        );
+        assert_eq!(request["query"], "plan=pro");
+        assert_eq!(
+            request["headers"],
+            json!({ "user-agent": "=cmd", "x-n": "1, 2", "x-tenant": "one" })
+        );
+        let redacted = json(&record(b"{}", &["query", "headers.x-tenant"]));
+        assert_eq!(redacted["request"]["query"], REDACTED);
+        assert_eq!(redacted["request"]["headers"]["x-tenant"], REDACTED);
     }
 
     #[test]

@@ -176,7 +176,8 @@ fn is_called(secret: &Secret, label: &str) -> bool {
         .is_some_and(|(_, called)| called == label)
 }
 
-/// Returns the next slot. After one secret, this is `v2`, whatever the name of its slot.
+/// Returns the next slot. Its number is one more than the highest slot number or the number of
+/// live secrets, whichever is larger.
 pub(in crate::verbs) fn next_slot(live: &[Secret]) -> String {
     let numbers = live.iter().filter_map(|secret| {
         let number = secret.slot().strip_prefix('v')?;

@@ -57,7 +57,7 @@ pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64)
 
 pub(super) fn early(said: String, tip: &str) -> CliError {
     CliError::refused("sources.rotate_early", said)
-        .note("ending the overlap now would reject such requests")
+        .note("if the rotation ends now, the catcher rejects these requests")
         .tip(tip)
 }
 
@@ -74,11 +74,11 @@ pub(super) fn pending(source: &Source) -> CliError {
     CliError::refused(
         "sources.pending",
         format!(
-            "Secrets Manager is rotating the secret of {}: a version is AWSPENDING",
+            "Secrets Manager is rotating the secret of {}: a version has the label AWSPENDING",
             source.name
         ),
     )
-    .note("that version is already accepted; nothing was changed")
+    .note("the catcher already accepts this version; nothing was changed")
     .tip(
         "let that rotation end, or cancel it (aws secretsmanager cancel-rotate-secret) and remove \
          the label that remains (update-secret-version-stage)",
@@ -100,7 +100,7 @@ pub(super) fn under_way_already(
         ),
     )
     .note(format!(
-        "the new secret is {}, the old {}",
+        "the new secret is {}; the old secret is {}",
         rotation.new,
         rotation.old.join(", ")
     ))
