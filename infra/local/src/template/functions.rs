@@ -33,27 +33,14 @@ impl Document<'_> {
         depth: usize,
     ) -> anyhow::Result<Option<Value>> {
         Ok(Some(match name {
-            "Ref" => {
-                return self.reference(
-                    text(argument).context("the argument must be a name")?,
-                    depth,
-                );
-            }
-            "Condition" => Value::Bool(self.condition(
-                text(argument).context("the argument must be a name")?,
-                depth,
-            )?),
+            "Ref" => return self.reference(name_in(argument)?, depth),
+            "Condition" => Value::Bool(self.condition(name_in(argument)?, depth)?),
             "GetAtt" => match argument.data.as_sequence() {
                 Some(parts) => {
                     let parts: Vec<_> = parts.iter().filter_map(text).collect();
                     self.attribute(&parts.join("."), depth)?.into()
                 }
-                None => self
-                    .attribute(
-                        text(argument).context("the argument must be a name")?,
-                        depth,
-                    )?
-                    .into(),
+                None => self.attribute(name_in(argument)?, depth)?.into(),
             },
             "Sub" => self.substitute(argument, depth)?.into(),
             "Join" => self.join(argument, depth)?,
@@ -237,6 +224,10 @@ impl Document<'_> {
         result.push_str(rest);
         Ok(result)
     }
+}
+
+fn name_in(argument: &Node) -> anyhow::Result<&str> {
+    text(argument).context("the argument must be a name")
 }
 
 fn items(argument: &Node) -> anyhow::Result<&[Node]> {

@@ -16,9 +16,8 @@ use super::{Item, Refusal, Table, Value, projected};
 impl Table {
     pub(super) fn query(&mut self, mut request: Request, now: i64) -> Result<String, Refusal> {
         let text = request.key_condition_expression.as_deref();
-        let condition = self.parsed_condition(
-            text.ok_or_else(|| Refusal::invalid("the query has no key condition"))?,
-        )?;
+        let text = text.ok_or_else(|| Refusal::invalid("the query has no key condition"))?;
+        let condition = self.parsed_condition(text)?;
         let bindings = bindings(
             take(&mut request.expression_attribute_values),
             take(&mut request.expression_attribute_names),
