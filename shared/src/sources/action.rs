@@ -1,5 +1,7 @@
 //! Reads `[[source.action]]`, which configures the actions of a source and their destinations.
 
+mod kind;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
@@ -11,6 +13,7 @@ use super::rate::Rate;
 use super::{Forward, address, check_name, check_url};
 use crate::base::json_path::JsonPath;
 use crate::sources::policy::IdempotencySupport;
+use kind::FileActionKind;
 
 /// An action for the events of a source. Each action is a separate effect.
 #[derive(Debug)]
@@ -118,19 +121,6 @@ pub(super) struct FileAction {
     params: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FileActionKind {
-    Keep,
-    Http,
-    Lambda,
-    Sqs,
-    #[serde(rename = "eventbridge")]
-    EventBridge,
-    StepFunctions,
-    Rust,
-}
-
 /// How a destination handles an `Idempotency-Key`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -197,59 +187,6 @@ impl FileAction {
             permanent_errors: self.permanent_errors.take(),
             answers: self.answers.take(),
         }
-    }
-
-    /// Rejects a setting of another kind, because it would have no effect.
-    fn fits_its_kind(&self) -> anyhow::Result<()> {
-        use FileActionKind as Kind;
-        let settings: [(&str, bool, &[Kind]); 17] = [
-            ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
-            ("url", self.url.is_some(), &[Kind::Http]),
-            ("secret", self.secret.is_some(), &[Kind::Http]),
-            ("keys", self.keys.is_some(), &[Kind::Http]),
-            ("success", self.success.is_some(), &[Kind::Http]),
-            ("permanent", self.permanent.is_some(), &[Kind::Http]),
-            ("refused_for", self.refused_for.is_some(), &[Kind::Http]),
-            ("answers", self.answers.is_some(), &[Kind::Http]),
-            (
-                "permanent_errors",
-                self.permanent_errors.is_some(),
-                &[Kind::Lambda],
-            ),
-            ("function", self.function.is_some(), &[Kind::Lambda]),
-            ("invocation", self.invocation.is_some(), &[Kind::Lambda]),
-            ("queue", self.queue.is_some(), &[Kind::Sqs]),
-            ("group", self.group.is_some(), &[Kind::Sqs]),
-            ("bus", self.bus.is_some(), &[Kind::EventBridge]),
-            ("source", self.source.is_some(), &[Kind::EventBridge]),
-            (
-                "detail_type",
-                self.detail_type.is_some(),
-                &[Kind::EventBridge],
-            ),
-            (
-                "state_machine",
-                self.state_machine.is_some(),
-                &[Kind::StepFunctions],
-            ),
-        ];
-        for (setting, is_set, kinds) in settings {
-            ensure!(
-                !is_set || kinds.contains(&self.kind),
-                "{setting} is not a setting of kind {:?}; remove the setting",
-                self.kind.word()
-            );
-        }
-        ensure!(
-            self.permanent_errors.is_none() || self.invocation != Some(Invocation::Event),
-            "permanent_errors needs invocation = \"request-response\": Lambda returns no result of \
-             an \"event\" invocation"
-        );
-        ensure!(
-            self.params.is_none() || self.kind == Kind::Rust,
-            "params is a setting of kind \"rust\" only; remove the setting"
-        );
-        Ok(())
     }
 
     /// Returns the kind of the action, and the default name of its destination.
@@ -352,30 +289,6 @@ impl FileAction {
             detail_type: self.detail_type,
         };
         Ok((kind, Some(destination)))
-    }
-}
-
-impl FileActionKind {
-    /// The kinds that call a destination.
-    const ELSEWHERE: [Self; 6] = [
-        Self::Http,
-        Self::Lambda,
-        Self::Sqs,
-        Self::EventBridge,
-        Self::StepFunctions,
-        Self::Rust,
-    ];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Http => "http",
-            Self::Lambda => "lambda",
-            Self::Sqs => "sqs",
-            Self::EventBridge => "eventbridge",
-            Self::StepFunctions => "step-functions",
-            Self::Rust => "rust",
-        }
     }
 }
 
