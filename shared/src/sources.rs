@@ -21,9 +21,11 @@ mod rate;
 mod reconcile;
 mod retention;
 mod retry;
+mod signing;
 mod source;
 mod store;
 mod sync;
+pub mod url_template;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +42,7 @@ pub use filter::{Facts, Filter};
 use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
+pub use signing::{Signing, Stale};
 use source::FileSource;
 pub use source::Source;
 pub use store::SecretStore;

@@ -241,6 +241,7 @@ impl Processor {
             row,
             body,
             request: None,
+            source: self.services.config.source(row.key.source()),
             entity: None,
             effects,
             outbound: &self.outbound,

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use super::answers::{AnswerRules, FileAnswers, FileKeep, FileStatus};
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
-use super::{Forward, address, check_name, check_url};
+use super::signing::{FileSign, FileSigning, Signing, Stale};
+use super::{Forward, address, check_name, check_url, url_template};
 use crate::base::json_path::JsonPath;
 use crate::sources::policy::IdempotencySupport;
 use kind::FileActionKind;
@@ -33,11 +34,12 @@ pub struct Action {
 pub enum ActionKind {
     /// Only stores the event.
     Keep,
-    /// Sends the event to a URL in a POST request. The request has a signature in the format of
-    /// Standard Webhooks, and an `Idempotency-Key`.
+    /// Sends the event to a URL in a POST request with an `Idempotency-Key`. `signing` determines
+    /// the signature.
     Http {
+        /// Its path and its query can have placeholders: see [`url_template`].
         url: String,
-        secret: String,
+        signing: Signing,
         keys: IdempotencySupport,
     },
     /// Invokes a Lambda function.
@@ -104,6 +106,10 @@ pub(super) struct FileAction {
     rate: Option<String>,
     url: Option<String>,
     secret: Option<String>,
+    sign: Option<FileSign>,
+    variant: Option<String>,
+    signed_url: Option<String>,
+    stale: Option<Stale>,
     keys: Option<FileKeys>,
     success: Option<Vec<FileStatus>>,
     permanent: Option<Vec<FileStatus>>,
@@ -251,6 +257,7 @@ impl FileAction {
         let url = self
             .url
             .context("url is missing; set it to the URL of the destination")?;
+        url_template::check(&url)?;
         ensure!(
             forward.allow_loopback || !address::is_on_this_machine(&url),
             "a deployment cannot reach a url on this machine; use the public URL of your service. \
@@ -259,14 +266,18 @@ impl FileAction {
         );
         check_url(&url, forward)?;
         let host = address::host(&url).to_ascii_lowercase();
-        let secret = self
-            .secret
-            .context("secret is missing; set it to the name of the signing secret")?;
-        check_name("a secret's name", &secret)?;
+        let signing = FileSigning {
+            sign: self.sign,
+            secret: self.secret,
+            variant: self.variant,
+            signed_url: self.signed_url,
+            stale: self.stale,
+        };
+        let signing = signing.checked()?;
         let keys = self
             .keys
             .map_or(IdempotencySupport::Honoured, FileKeys::keys);
-        Ok((ActionKind::Http { url, secret, keys }, Some(host)))
+        Ok((ActionKind::Http { url, signing, keys }, Some(host)))
     }
 
     fn into_event_bridge(self, source: &str) -> anyhow::Result<(ActionKind, Option<String>)> {

@@ -2,6 +2,7 @@
 
 mod list;
 mod put;
+mod signers;
 mod store;
 mod used_by;
 

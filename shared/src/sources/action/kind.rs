@@ -95,10 +95,14 @@ impl FileAction {
         Ok(())
     }
 
-    fn of_http(&self) -> [(&'static str, bool); 7] {
+    fn of_http(&self) -> [(&'static str, bool); 11] {
         [
             ("url", self.url.is_some()),
             ("secret", self.secret.is_some()),
+            ("sign", self.sign.is_some()),
+            ("variant", self.variant.is_some()),
+            ("signed_url", self.signed_url.is_some()),
+            ("stale", self.stale.is_some()),
             ("keys", self.keys.is_some()),
             ("success", self.success.is_some()),
             ("permanent", self.permanent.is_some()),
