@@ -55,7 +55,9 @@ pub use replay::{
 };
 pub use run::{Stop, parse, run_with};
 pub(crate) use secrets::SecretKind;
-pub use secrets::{SecretsCommand, SecretsListArgs, SecretsPutArgs};
+pub use secrets::{
+    KeyAlgorithm, SecretsCommand, SecretsKeypairArgs, SecretsListArgs, SecretsPutArgs,
+};
 pub use selection::{Received, SelectionArgs};
 pub use send::SendArgs;
 pub use sources::{

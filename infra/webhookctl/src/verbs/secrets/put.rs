@@ -4,7 +4,7 @@ use shared::aws::secrets::Secret;
 use shared::webhook::verify::is_key;
 
 use super::signers::signers;
-use super::store::{Place, Why, checked};
+use super::store::{Place, Verb, Why, checked};
 use crate::cli::{Global, SecretFrom, SecretKind, SecretsPutArgs};
 use crate::forward::scheme_of;
 use crate::output::{CliError, Exit, Printer, Terminal};
@@ -20,6 +20,7 @@ pub(super) async fn put(
     let secret = checked(&read(&args, out.terminal)?)?;
     fits_its_source(&place, &secret)?;
     let why = Why {
+        verb: Verb::Put,
         reason: args.reason.as_deref(),
         replace: args.replace,
     };
