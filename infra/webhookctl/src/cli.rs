@@ -21,6 +21,7 @@ mod run;
 mod secrets;
 mod selection;
 mod send;
+mod source_versions;
 mod sources;
 mod stats;
 mod sync;
@@ -60,6 +61,9 @@ pub use secrets::{
 };
 pub use selection::{Received, SelectionArgs};
 pub use send::SendArgs;
+pub use source_versions::{
+    RiskArgs, SourcesApplyArgs, SourcesDiffArgs, SourcesHistoryArgs, SourcesRollbackArgs,
+};
 pub use sources::{
     ApiAt, NewSecretArgs, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
