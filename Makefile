@@ -5,6 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 CHECK := .venv/check
 SIGNERS := infra/tests/foreign_signers
+RECEIVERS := infra/tests/receivers
 NODE_PEER := infra/bench/peers/node
 CASES := 5000000
 DELIVERIES := 5000
@@ -125,13 +126,16 @@ vectors: # Verify real signed requests of 70 providers; FILE=path uses another s
 foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # Test signatures with the providers' SDKs: they sign for the catcher and verify our signatures; needs Node 20
 	$(TEST) --test stack -- --ignored foreign
 
+receivers: test-build .venv/receivers/stamp $(RECEIVERS)/node/node_modules/stamp # Send to receivers that verify with the providers' unmodified SDKs; needs Node 20
+	$(TEST) --test stack -- --ignored receivers
+
 clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
 mutants: test-build .tools/bin/cargo-mutants # Mutate the code that makes decisions: a test must fail for each mutant; COUNT=n tries n mutants
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
-test-long: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .venv/foreign/stamp $(SIGNERS)/node_modules/stamp ## Run the long tests and print one table; STEPS="chaos fuzz" selects steps
+test-long: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .venv/foreign/stamp $(SIGNERS)/node_modules/stamp .venv/receivers/stamp $(RECEIVERS)/node/node_modules/stamp ## Run the long tests and print one table; STEPS="chaos fuzz" selects steps
 	CARGO=$(CARGO) $(PYTHON) infra/tests/long.py $(STEPS)
 
 budgets: test-build $(CHECK)/stamp $(VALGRIND) # Compare instructions, requests and write units with infra/bench/budgets.toml; needs valgrind
@@ -170,13 +174,14 @@ man: build # Write a man page for each command of webhookctl, into MAN=folder
 venv: $(CHECK)/stamp .venv/scanners/stamp .venv/ministack/stamp # Install the Python tools, each set in its own folder
 
 clean: ## Remove all build output and installed tools
-	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(NODE_PEER)/node_modules
+	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(RECEIVERS)/node/node_modules $(NODE_PEER)/node_modules
 	cd infra/checks/fuzz && rm -rf target corpus artifacts
 
 $(CHECK)/stamp: infra/requirements.txt
 .venv/scanners/stamp: infra/requirements-scanners.txt
 .venv/ministack/stamp: infra/requirements-ministack.txt
 .venv/foreign/stamp: $(SIGNERS)/requirements.txt
+.venv/receivers/stamp: $(RECEIVERS)/python/requirements.txt
 .venv/peers/stamp: infra/bench/peers/python/requirements.txt
 .venv/%/stamp:
 	$(INSTALL)

@@ -78,6 +78,7 @@ WAIT = [
     ("chaos-cells", QUICK, storm),
     ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
+    ("receivers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]
 
 

@@ -43,6 +43,7 @@ SETS = {
         "AlarmProfile": "full",
         "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms",
         "AllowArming": "true",
+        "AllowedHosts": "hooks.example.com,*.shop.example",
         "CertificateArn": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/0a1b2c3d-0000-1111-2222-333344445555",
         "Dashboard": "true",
         "DestinationPolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/destinations",
@@ -53,6 +54,7 @@ SETS = {
         "LogLevel": "WARN",
         "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
         "SecretsManagerPrefix": "prod/webhooks",
+        "Sources": "table",
         "StatePolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/state",
     },
     # The rollback needs two alarms that this profile does not have.

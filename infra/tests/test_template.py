@@ -292,6 +292,8 @@ def test_each_function_has_its_own_role_and_secrets(template):
             "MITT_BODY_BUCKET": {"Ref": "Bodies"},
             "MITT_SECRETS_PATH": {"Fn::Sub": "/${AWS::StackName}/" + path},
             "MITT_SOURCES_FILE": {"Ref": "SourcesFile"},
+            "MITT_SOURCES": {"Ref": "Sources"},
+            "MITT_ALLOWED_HOSTS": {"Ref": "AllowedHosts"},
         } | (
             # Requests that waited for a certificate are verified here.
             {"MITT_INGRESS_PATH": {"Fn::Sub": "/${AWS::StackName}/ingress"}} if name == "BackupSync" else {}

@@ -107,11 +107,13 @@ def test_functions_reach_only_their_rows_of_the_table(template):
             "CountRefused": ("UpdateItem", ["Q#*"]),
             "ReadKeys": ("GetItem", ["K#*"]),
             "NoteObjects": ("GetItem PutItem UpdateItem", ["F#*"]),
+            "ReadSources": ("GetItem", ["CFG"]),
         },
         "ProcessorRole": {
             "WorkOnEvents": ("GetItem UpdateItem", ["E#*"]),
             "SpareDestinations": ("GetItem UpdateItem", ["SYS"]),
             "OrderEvents": ("Query PutItem UpdateItem DeleteItem", ["O#*"]),
+            "ReadSources": ("GetItem", ["CFG"]),
         },
         "BackupSyncRole": {
             "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "O#*", "SYNC#*", "SYS"]),
@@ -120,6 +122,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
             "KeepKeys": ("GetItem PutItem", ["K#*"]),
             "JudgeWaiting": ("Query UpdateItem", ["Q#*"]),
             "FetchObjects": ("Query PutItem UpdateItem DeleteItem", ["F#*"]),
+            "ReadSources": ("GetItem", ["CFG"]),
         },
     }
     for role, allowed in rows.items():
@@ -137,6 +140,16 @@ def test_functions_reach_only_their_rows_of_the_table(template):
                 condition["Null"]["dynamodb:Attributes"] = False
                 condition["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
             assert statement["Condition"] == condition, sid
+
+
+def test_functions_read_sources_from_the_table_only_where_that_is_asked_for(template):
+    assert template["Parameters"]["Sources"]["Default"] == "embedded"
+    assert template["Parameters"]["AllowedHosts"]["Default"] == ""
+    assert template["Conditions"]["FollowsTable"] == {"Fn::Equals": [{"Ref": "Sources"}, "table"]}
+    for role in ("CatcherRole", "ProcessorRole", "BackupSyncRole"):
+        granted = [s for s in all_statements(template, role) if "CFG" in json.dumps(s)]
+        (guarded,) = [s for s in granted if "Fn::If" in s and s["Fn::If"][0] == "FollowsTable"]
+        assert granted == [guarded] and guarded["Fn::If"][2] == {"Ref": "AWS::NoValue"}, role
 
 
 def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):

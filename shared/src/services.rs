@@ -1,18 +1,20 @@
 //! Reads the settings from the environment, and creates the services of a function from them.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::aws::secrets::{Managed, Secrets};
 use crate::aws::{Aws, CallPolicy, Lazy};
 use crate::base::env::env_var;
 use crate::inbox::Inbox;
+use crate::inbox::current_sources::CurrentSources;
 use crate::inbox::fetch_back::FetchBack;
 use crate::inbox::keyring::Keyring;
 use crate::inbox::ledger::Ledger;
 use crate::inbox::queue::Queue;
 use crate::inbox::rejected::RejectedRequests;
+use crate::inbox::source_versions::SourceVersions;
 use crate::inbox::spill::Spill;
-use crate::sources::Config;
+use crate::sources::{Bounds, Config};
 
 /// The last part of the path of the webhook secrets. Only these secrets can be in Secrets Manager.
 const SENDERS: &str = "/ingress";
@@ -42,6 +44,11 @@ pub struct Settings {
     /// `MITT_SOURCES_FILE`: a sources file that replaces the embedded file. The local stack and
     /// deployments with the file in a Lambda layer use this setting.
     pub sources_file: Option<String>,
+    /// `MITT_SOURCES`: `table` if the function follows the versions of the sources in the inbox
+    /// table. With `embedded`, or without a value, it uses only its file.
+    pub follows_table: bool,
+    /// `MITT_ALLOWED_HOSTS`: the hosts that a version in the table may allow.
+    pub allowed_hosts: String,
 }
 
 impl Settings {
@@ -57,10 +64,12 @@ impl Settings {
             ingress_path: env_var("MITT_INGRESS_PATH"),
             secrets_manager_prefix: env_var("MITT_SECRETS_MANAGER_PREFIX"),
             sources_file: env_var("MITT_SOURCES_FILE"),
+            follows_table: follows_table(env_var("MITT_SOURCES").as_deref())?,
+            allowed_hosts: env_var("MITT_ALLOWED_HOSTS").unwrap_or_default(),
         })
     }
 
-    /// Reads the configuration of the sources.
+    /// Reads the configuration of the sources that the deployment contains.
     pub fn config(&self) -> anyhow::Result<Config> {
         let Some(path) = &self.sources_file else {
             return Config::parse(crate::sources::EMBEDDED).context("parse the embedded sources");
@@ -69,11 +78,37 @@ impl Settings {
             .with_context(|| format!("read MITT_SOURCES_FILE {path}"))?;
         Config::parse(&text).with_context(|| format!("parse MITT_SOURCES_FILE {path}"))
     }
+
+    /// Returns the current sources, which begin with the configuration of the deployment.
+    fn sources(
+        &self,
+        config: Config,
+        dynamodb: &aws_sdk_dynamodb::Client,
+        ledger: &Ledger,
+        managed: Managed,
+    ) -> CurrentSources {
+        let bounds = Bounds::new(&self.allowed_hosts, &config);
+        let sources = CurrentSources::fixed(config);
+        if !self.follows_table {
+            return sources;
+        }
+        let versions = SourceVersions::new(dynamodb.clone(), &self.table);
+        sources.following(versions, bounds, ledger.clone(), managed)
+    }
+}
+
+/// Returns whether the versions in the table are in force.
+fn follows_table(sources: Option<&str>) -> anyhow::Result<bool> {
+    match sources {
+        None | Some("embedded") => Ok(false),
+        Some("table") => Ok(true),
+        Some(_) => bail!("invalid MITT_SOURCES; use embedded or table"),
+    }
 }
 
 /// The clients and modules that every function uses.
 pub struct Services {
-    pub config: Config,
+    pub sources: CurrentSources,
     /// Creates the clients that only one function needs.
     pub aws: Aws,
     /// The name of the table.
@@ -113,7 +148,7 @@ impl Services {
         Ok(Self {
             secrets: secrets(&settings.secrets_path),
             ingress: settings.ingress_path.as_ref().map(secrets),
-            config,
+            sources: settings.sources(config, &dynamodb, &ledger, managed.clone()),
             keyring: Keyring::new(dynamodb.clone(), &settings.table),
             fetch_back: FetchBack::new(dynamodb.clone(), &settings.table),
             quarantine: RejectedRequests::new(dynamodb, &settings.table),

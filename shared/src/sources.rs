@@ -7,6 +7,7 @@
 mod action;
 mod address;
 mod answers;
+mod bounds;
 mod context;
 mod duration;
 mod endpoint;
@@ -21,9 +22,11 @@ mod rate;
 mod reconcile;
 mod retention;
 mod retry;
+mod signing;
 mod source;
 mod store;
 mod sync;
+pub mod url_template;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,15 +38,20 @@ use crate::base::toml_error::{self, NotAName, refusal};
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::{is_fifo, is_on_this_machine};
 pub use answers::AnswerRules;
+pub use bounds::Bounds;
 pub use endpoint::{Endpoint, Subscriber};
 pub use filter::{Facts, Filter};
 use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
+pub use signing::{Signing, Stale};
 use source::FileSource;
 pub use source::Source;
 pub use store::SecretStore;
 pub use sync::{Missing, SourceSync};
+
+/// The version of the file format that this code reads.
+pub const SCHEMA: u32 = 1;
 
 /// The content of `infra/sources.toml` at build time.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
@@ -80,6 +88,24 @@ impl Config {
         Self::parse_with(text, |forward| forward.allow_loopback = true)
     }
 
+    /// Parses and checks a configuration from the inbox table, within the limits of the deployment.
+    pub fn parse_within(text: &str, bounds: &Bounds) -> anyhow::Result<Self> {
+        let config = Self::parse(text)?;
+        bounds.check(&config.forward, text)?;
+        Ok(config)
+    }
+
+    /// Returns the hash of a file, as each row stores it.
+    pub fn hash_of(text: &str) -> String {
+        hex::encode(&Sha256::digest(text)[..4])
+    }
+
+    /// Returns the version of the file format of a text, if the text states one.
+    pub fn schema_of(text: &str) -> Option<u32> {
+        let schema = toml::from_str::<toml::Table>(text).ok()?.remove("schema")?;
+        schema.as_integer()?.try_into().ok()
+    }
+
     fn parse_with(text: &str, change: impl FnOnce(&mut Forward)) -> anyhow::Result<Self> {
         let file = toml::from_str(text).map_err(|error| Error::msg(refusal(&error, text)));
         let mut file: File = file?;
@@ -89,11 +115,11 @@ impl Config {
 
     fn checked(file: File, text: &str) -> anyhow::Result<Self> {
         ensure!(
-            file.schema == 1,
-            "schema {} is not supported; set schema = 1",
+            file.schema == SCHEMA,
+            "schema {} is not supported; set schema = {SCHEMA}",
             file.schema
         );
-        let hash = hex::encode(&Sha256::digest(text)[..4]);
+        let hash = Self::hash_of(text);
         let mut sources = BTreeMap::new();
         for (index, source) in file.source.into_iter().enumerate() {
             let name = source.name.clone();
@@ -199,7 +225,8 @@ fn check_name(what: &'static str, name: &str) -> anyhow::Result<()> {
     }
 }
 
-fn is_name(name: &str) -> bool {
+/// Returns whether a text has the form of a name.
+pub fn is_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !name.is_empty() && name.len() <= 40 && name.bytes().all(fits)
 }

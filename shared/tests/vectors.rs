@@ -17,9 +17,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
-use shared::webhook::envelope::Envelope;
+use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::Event;
 use shared::webhook::preset::Preset;
+use shared::webhook::sign::{Means, Original, Receiver, SigningKey, means, outgoing};
 use shared::webhook::verify::{Arrival, Certificates, Jwks, Reason, Rejected, Trust, Verifier};
 
 #[test]
@@ -88,6 +89,90 @@ fn every_verdict_is_explained_by_steps_that_agree_with_it() {
         }
     }
     assert!(wrong.is_empty(), "{} of {wrong:#?}", wrong.len());
+}
+
+/// A receiver that verifies as Mitt does accepts every event that is signed again, at any later
+/// time. Only the signature, and what belongs to it, differs from the original.
+#[test]
+fn a_request_that_is_signed_again_later_is_accepted() {
+    let file = file();
+    let known: BTreeSet<&str> = Preset::ids().collect();
+    let vectors = file["vectors"].as_array().unwrap().iter();
+    let (mut wrong, mut presets) = (Vec::new(), BTreeSet::new());
+    for vector in vectors.filter(|vector| known.contains(text(&vector["provider"]))) {
+        for hours in [0, 2, 20 * 24] {
+            match signed_again(vector, hours) {
+                Ok(true) => presets.insert(text(&vector["provider"])),
+                Ok(false) => continue,
+                Err(said) => {
+                    wrong.push(format!("{}, after {hours} h: {said}", text(&vector["id"])));
+                    continue;
+                }
+            };
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {wrong:#?}", wrong.len());
+    assert!(path().is_some() || presets.len() > 60, "{}", presets.len());
+}
+
+/// Whether the vector is an event that can be signed with a secret.
+fn signed_again(vector: &Value, hours: i64) -> Result<bool, String> {
+    let verifier = verifier(vector)?;
+    let (secrets, envelope) = (secrets(vector), envelope(vector, false));
+    let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
+    let Ok(Arrival::Event(event)) = verifier.verify(&envelope, &secrets) else {
+        return Ok(false);
+    };
+    if means(scheme) != Means::Secret {
+        return Ok(false);
+    }
+    let secret = secrets.iter().find(|s| Some(s.label()) == event.secret());
+    let key = SigningKey::parse(scheme, secret.unwrap()).unwrap();
+    let original = Original {
+        id: event.key().id(),
+        kind: event.kind(),
+        headers: envelope.headers.clone(),
+        body: envelope.body.clone(),
+    };
+    let receiver = Receiver {
+        url: &envelope.url,
+        signed_url: None,
+    };
+    let later = UnixMillis::from_secs(envelope.received_at.secs() + hours * 3600);
+    let request = outgoing(&verifier.preset, scheme, &original, &key, receiver, later);
+    let request = request.map_err(|error| format!("{error:#}"))?;
+    let in_body = scheme.signs_in_body();
+    same("same body", true, in_body || request.body == envelope.body)?;
+    let changed = |name: &str| {
+        verifier.preset.is_signature_header(name) || verifier.preset.is_signature_time(name)
+    };
+    let others = |headers: &Headers| -> BTreeSet<(String, String)> {
+        let others = headers.iter().filter(|(name, _)| !changed(name));
+        others.map(|(n, v)| (n.to_owned(), v.to_owned())).collect()
+    };
+    let kept = others(&envelope.headers).is_subset(&others(&request.headers));
+    same("same headers", true, kept)?;
+    let again = Envelope {
+        method: "POST".into(),
+        url: request.url,
+        headers: request.headers,
+        body: request.body,
+        received_at: later,
+    };
+    match verifier.verify(&again, &secrets) {
+        Ok(Arrival::Event(again)) => {
+            same("type", event.kind(), again.kind())?;
+            let arrival = event.key().id().starts_with("at:");
+            let by_body = in_body && event.key().id().starts_with("sha256:");
+            same(
+                "key",
+                true,
+                arrival || by_body || event.key() == again.key(),
+            )?;
+            Ok(true)
+        }
+        other => Err(format!("{other:?}")),
+    }
 }
 
 fn explained(vector: &Value, joined: bool) -> Result<(), String> {

@@ -82,7 +82,8 @@ impl BackupSync {
     async fn count_hour(&self, hour: Hour) -> anyhow::Result<BTreeMap<String, Arrived>> {
         let ledger = &self.services.inbox.ledger;
         let span = (hour.begins(), UnixMillis(hour.ends().0 - 1));
-        let counting = self.services.config.sources().map(async |source| {
+        let config = self.services.sources.config();
+        let counting = config.sources().map(async |source| {
             let (arrived, _) = ledger
                 .statistics()
                 .arrived(&source.name, span, usize::MAX)

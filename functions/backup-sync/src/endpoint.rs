@@ -72,7 +72,8 @@ impl BackupSync {
     ) -> anyhow::Result<Vec<Status>> {
         let mut statuses = Vec::new();
         let mut failed = Vec::new();
-        let sources = self.services.config.sources();
+        let config = self.services.sources.config();
+        let sources = config.sources();
         let chosen = sources.filter(|source| only.is_none_or(|name| name == source.name));
         let chosen = chosen.filter_map(|source| Some((source, source.endpoint.as_ref()?)));
         let chosen = from_anywhere(chosen.collect())?;
@@ -121,7 +122,8 @@ impl BackupSync {
         may: May,
         time: RunTime,
     ) -> anyhow::Result<Enabled> {
-        let source = self.services.config.source(name);
+        let config = self.services.sources.config();
+        let source = config.source(name);
         let source = source.with_context(|| format!("source {name:?} is not configured"))?;
         let endpoint = source.endpoint.as_ref();
         let endpoint =

@@ -95,7 +95,8 @@ impl BackupSync {
     pub(crate) async fn fetch_back(&self) -> FetchReport {
         let tally = Tally::default();
         let ends = (self.clock)() + BUDGET;
-        let mut sources: Vec<&Source> = self.services.config.sources().collect();
+        let config = self.services.sources.config();
+        let mut sources: Vec<&Source> = config.sources().collect();
         sources.retain(|source| source.verifier.fetch().is_some());
         // Each run begins with another source, so that a slow provider is not always the first.
         if !sources.is_empty() {
@@ -216,7 +217,7 @@ impl BackupSync {
             Said::Object(body) => match run.fetch.read(&wait.object, &body) {
                 Ok(state) => {
                     let now = (self.clock)();
-                    let config = self.services.config.hash();
+                    let config = &run.source.verifier.config;
                     let event = event(run.source, &state, body, config, now);
                     let kept = self.services.inbox.accept(&event, now).await?;
                     let new = kept.iter().any(|kept| kept.received == Received::New);

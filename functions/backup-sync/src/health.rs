@@ -76,7 +76,11 @@ impl BackupSync {
         if sweep.failed > 0 {
             violated.push("failed_rows".to_owned());
         }
-        for source in self.services.config.sources() {
+        if self.services.sources.report().failed {
+            violated.push("sources".to_owned());
+        }
+        let config = self.services.sources.config();
+        for source in config.sources() {
             if source.endpoint.is_none() {
                 continue;
             }
@@ -92,12 +96,8 @@ impl BackupSync {
     /// stack parameter sets its interval.
     fn rounds(&self) -> Vec<(&'static str, Duration)> {
         let mut rounds = vec![("drain", ROUND_EVERY), ("sync", SYNC_EVERY)];
-        if self
-            .services
-            .config
-            .sources()
-            .any(|one| one.endpoint.is_some())
-        {
+        let config = self.services.sources.config();
+        if config.sources().any(|one| one.endpoint.is_some()) {
             rounds.push(("endpoints", HOUR));
         }
         rounds

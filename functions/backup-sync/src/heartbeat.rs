@@ -39,14 +39,9 @@ impl BackupSync {
         if !self.beats.is_due(round, now) {
             return;
         }
-        match self
-            .services
-            .inbox
-            .ledger
-            .operations()
-            .beat(round, now)
-            .await
-        {
+        let sources = self.services.sources.report();
+        let operations = self.services.inbox.ledger.operations();
+        match operations.beat_about(round, Some(&sources), now).await {
             Ok(()) => self.beats.noted(round, now),
             Err(error) => tracing::warn!(
                 error = format!("{error:#}"),

@@ -83,7 +83,8 @@ impl BackupSync {
     /// Fetches the keys of all sources. An error of a source is logged, and does not affect the
     /// others. A slow host uses only the time of its own source.
     pub(crate) async fn keys(&self, time: RunTime, ends: Instant) -> KeysReport {
-        let sources = self.services.config.sources();
+        let config = self.services.sources.config();
+        let sources = config.sources();
         let sources = sources.filter(|source| source.verifier.fetches());
         let sources = from_anywhere(sources.collect()).unwrap_or_default();
         let fetching = sources.into_iter();

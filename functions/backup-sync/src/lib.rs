@@ -138,7 +138,8 @@ pub struct BackupSync {
 
 impl BackupSync {
     pub fn new(services: Services, clock: Clock) -> Self {
-        let outbound = Outbound::new(services.config.forward.allow_loopback);
+        let forward = &services.sources.config().forward;
+        let outbound = Outbound::new(forward.allow_loopback);
         Self::with_outbound(services, outbound, clock)
     }
 
@@ -173,6 +174,7 @@ impl BackupSync {
     async fn run_to_its_end(&self, task: Task, time: RunTime) -> anyhow::Result<Report> {
         let round = task.round();
         let ends = time.until(LAST_WORDS);
+        self.services.sources.refresh((self.clock)()).await;
         let report = cut(ends, "the task", self.work(task, time)).await;
         if let Some(round) = round
             && timeout_at(time.until(BACKUP_SYNC), self.beat(round))

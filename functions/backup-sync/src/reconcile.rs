@@ -65,7 +65,8 @@ impl BackupSync {
     ) -> anyhow::Result<Vec<Report>> {
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
         let fits = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
-        let all = self.services.config.reconciles();
+        let config = self.services.sources.config();
+        let all = config.reconciles();
         let chosen: Vec<_> = all
             .filter(|(of, one)| fits(source, &of.name) && fits(name, &one.name))
             .collect();

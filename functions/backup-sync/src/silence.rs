@@ -42,7 +42,8 @@ impl BackupSync {
     /// time is left for a source, the next run checks it from the end of its last check.
     pub(crate) async fn watch(&self, ends: Instant) -> Vec<Silence> {
         let mut silences = Vec::new();
-        let sources = self.services.config.sources();
+        let config = self.services.sources.config();
+        let sources = config.sources();
         let heard = sources.filter(|source| source.quiet_after != QuietAfter::Off);
         for source in from_anywhere(heard.collect()).unwrap_or_default() {
             let what = format!("the silence check of {}", source.name);

@@ -30,7 +30,7 @@ use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{ASKING, BACKUP_SYNC};
 use shared::inbox::ledger::SyncLease;
-use shared::sources::{Source, SourceSync};
+use shared::sources::{Config, Source, SourceSync};
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Sync;
 use tokio::time::Instant;
@@ -87,13 +87,14 @@ impl BackupSync {
         order: &SyncRequest,
         time: RunTime,
     ) -> anyhow::Result<Vec<SyncReport>> {
+        let config = self.services.sources.config();
         if let Some(name) = &order.source {
-            let source = self.services.config.source(name);
+            let source = config.source(name);
             let has_sync = source.is_some_and(|source| source.sync.is_some());
             ensure!(has_sync, "source {name:?} has no sync");
         }
         let ends = time.until(ASKING);
-        let (mut turns, mut again) = (self.turns(order).await, VecDeque::new());
+        let (mut turns, mut again) = (self.turns(&config, order).await, VecDeque::new());
         let mut reports: Vec<SyncReport> = Vec::new();
         let mut failed = Vec::new();
         while let Some((source, settings)) = turns.pop_front() {
@@ -133,8 +134,12 @@ impl BackupSync {
 
     /// Returns the sources to sync, in the order of their turns. A source whose last turn cannot be
     /// read comes first: if the ledger is unavailable, the sync of this source reports the error.
-    async fn turns(&self, order: &SyncRequest) -> VecDeque<(&Source, &SourceSync)> {
-        let sources = self.services.config.sources();
+    async fn turns<'c>(
+        &self,
+        config: &'c Config,
+        order: &SyncRequest,
+    ) -> VecDeque<(&'c Source, &'c SourceSync)> {
+        let sources = config.sources();
         let wanted = |source: &&Source| match &order.source {
             Some(name) => *name == source.name,
             None => true,

@@ -7,7 +7,7 @@
 //! A request takes five steps:
 //!
 //! 1. [`Catcher::answer`] sets the deadline of the request.
-//! 2. `receive` finds the source and reads the bytes.
+//! 2. `config_for` finds the source, and `receive` reads the bytes.
 //! 3. `verify_with_fresh_secrets` verifies the sender.
 //! 4. `store_event` makes the event durable through [`EventStore`].
 //! 5. `answer` sends the key of the event to the work queue.
@@ -22,6 +22,7 @@ mod log_throttle;
 mod notice;
 mod rejected;
 mod replies;
+mod sources;
 mod verify;
 
 use std::time::Duration;
@@ -30,17 +31,18 @@ use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
 use shared::inbox::queue::{QueueName, WorkMessage};
 use shared::services::Services;
-use shared::sources::Source;
+use shared::sources::{Config, Source};
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
 use shared::webhook::verify::{Arrival, Rejected};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use durable::Durable;
 use event_store::{Deadlines, EventStore};
 use log_throttle::LogThrottle;
 use rejected::RejectedRequest;
 use replies::acknowledged;
+use sources::source_of;
 
 pub use http::{BadBase64, Request, Response};
 
@@ -86,13 +88,22 @@ impl Catcher {
     /// budget; the response does not depend on it.
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
+        let work = Box::pin(self.answer_at(request, now));
+        self.beside_refresh(work, now).await
+    }
+
+    async fn answer_at(&self, request: Request, now: UnixMillis) -> Response {
         let began = Instant::now();
         let by = Deadlines {
             ledger: began + LEDGER_BUDGET,
             all: began + KEEP_BUDGET - MARGIN,
         };
-        let receiving = Box::pin(self.receive(request, now, by));
-        let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
+        let config = match self.config_for(&request, now).await {
+            Ok(config) => config,
+            Err(response) => return response,
+        };
+        let receiving = Box::pin(self.receive(&config, request, now, by));
+        let Ok(answer) = timeout_at(began + KEEP_BUDGET, receiving).await else {
             return self.timed_out(now);
         };
         match &answer.then {
@@ -109,12 +120,15 @@ impl Catcher {
         answer.response
     }
 
-    /// Finds the source and reads the bytes. The fastest checks come first.
-    async fn receive(&self, request: Request, now: UnixMillis, by: Deadlines) -> Answer<'_> {
-        let name = request.source();
-        let source = name.and_then(|name| self.services.config.source(name));
-        let source = source.filter(|source| source.accept_path || !request.has_tail());
-        let Some(source) = source else {
+    /// Reads the bytes. The fastest checks come first.
+    async fn receive<'c>(
+        &'c self,
+        config: &'c Config,
+        request: Request,
+        now: UnixMillis,
+        by: Deadlines,
+    ) -> Answer<'c> {
+        let Some(source) = source_of(config, &request) else {
             return replies::unknown_source().into();
         };
         if !matches!(request.method(), "POST" | "GET" | "HEAD") {

@@ -13,6 +13,7 @@ mod eventbridge;
 mod http;
 mod lambda;
 mod open_issue;
+mod request;
 mod sqs;
 mod step_functions;
 
@@ -29,7 +30,7 @@ use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
-use shared::sources::{Action, ActionKind, AnswerRules};
+use shared::sources::{Action, ActionKind, AnswerRules, Source};
 use shared::webhook::context::RequestContext;
 
 use crate::answers::LastAnswer;
@@ -44,6 +45,8 @@ pub(crate) struct Work<'w> {
     pub(crate) body: &'w Bytes,
     /// The request of the event. `None` if it was not kept, or if Mitt fetched the event.
     pub(crate) request: Option<&'w RequestContext>,
+    /// The source of the event, if it is still configured.
+    pub(crate) source: Option<&'w Source>,
     /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,
     pub(crate) effects: &'w Effects<'w>,
@@ -71,8 +74,8 @@ impl Work<'_> {
         let name = &action.name;
         match &action.kind {
             ActionKind::Keep => Outcome::Done,
-            ActionKind::Http { url, secret, keys } => {
-                http::forward(self, name, url, secret, *keys).await
+            ActionKind::Http { url, signing, keys } => {
+                http::forward(self, name, url, signing, *keys).await
             }
             ActionKind::Lambda {
                 function,

@@ -109,10 +109,9 @@ impl Processor {
             Ok(given) => given,
             Err(outcome) => return outcome.into(),
         };
-        let actions = source
-            .actions
-            .iter()
-            .map(|action| Box::pin(self.run_action(action, lease, &content, &given, until)));
+        let actions = source.actions.iter().map(|action| {
+            Box::pin(self.run_action(source, action, lease, &content, &given, until))
+        });
         combined(join_all(actions).await, lease, turn)
     }
 

@@ -13,7 +13,7 @@ use shared::delivery::rates::Turn;
 use shared::inbox::ledger::{Content, Lease, Row};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::QueueName;
-use shared::sources::{Action, AnswerRules, Destination, Facts, Rate};
+use shared::sources::{Action, AnswerRules, Destination, Facts, Rate, Source};
 
 use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
@@ -43,6 +43,7 @@ impl Processor {
     /// own effects.
     pub(crate) async fn run_action(
         &self,
+        source: &Source,
         action: &Action,
         lease: &Lease,
         content: &Content,
@@ -58,6 +59,7 @@ impl Processor {
         }
         let health = DestinationHealth::default();
         let work = Work {
+            source: Some(source),
             request: content.request.as_ref().map(|kept| &kept.context),
             entity: given.entity.as_ref(),
             ..self.work_on(
@@ -241,6 +243,7 @@ impl Processor {
             row,
             body,
             request: None,
+            source: None,
             entity: None,
             effects,
             outbound: &self.outbound,

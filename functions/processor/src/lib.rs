@@ -70,7 +70,8 @@ pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
     pub fn new(services: Services, clock: Clock) -> Self {
-        let outbound = Outbound::new(services.config.forward.allow_loopback);
+        let forward = &services.sources.config().forward;
+        let outbound = Outbound::new(forward.allow_loopback);
         Self::with_outbound(services, outbound, clock)
     }
 
@@ -95,6 +96,7 @@ impl Processor {
     /// and one at a time, so that a second crash does not affect the other events of the batch.
     /// Messages that arrived in one batch return in one batch.
     pub async fn process_batch(&self, batch: SqsEvent, deadline: UnixMillis) -> SqsBatchResponse {
+        self.services.sources.refresh((self.clock)()).await;
         let slots = Semaphore::new(AT_ONCE);
         let slots = &slots;
         let works = batch.records.into_iter().map(async |record| {

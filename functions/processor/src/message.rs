@@ -1,13 +1,16 @@
 //! Processes one message of the work queue.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use aws_lambda_events::sqs::SqsMessage;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
+use shared::inbox::current_sources::Lookup;
 use shared::inbox::ledger::{Claim, ExpiredLease};
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
+use shared::sources::Config;
 
 use crate::{Permit, Processor};
 
@@ -55,12 +58,13 @@ impl Processor {
         abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
-        let Some(source) = self.services.config.source(work_message.key.source()) else {
+        let name = work_message.key.source();
+        let Some(config) = self.config_of(work_message).await else {
             // The row stays open, and the sweep sends its message again. The processor processes
             // the event once the source is configured again.
-            tracing::error!(event.key = %work_message.key, "source {} is not configured; the event waits until the source is configured again", work_message.key.source());
             return Ok((MessageOutcome::Acknowledge, None));
         };
+        let source = config.source(name).context("find the source")?;
         if self.pauses.is_paused(&source.name, (self.clock)()).await? {
             // The row does not change. The sweep checks it again until an operator resumes the
             // source.
@@ -108,6 +112,23 @@ impl Processor {
                 Ok((MessageOutcome::Acknowledge, None))
             }
         }
+    }
+
+    /// Returns the configuration that has the source of an event, or `None` after it has logged why
+    /// there is none.
+    async fn config_of(&self, work_message: &WorkMessage) -> Option<Arc<Config>> {
+        let name = work_message.key.source();
+        let has = |config: &Config| config.source(name).is_some();
+        match self.services.sources.find(has, (self.clock)()).await {
+            Lookup::Found(config) => return Some(config),
+            Lookup::Unknown => {
+                tracing::error!(event.key = %work_message.key, "source {name} is not configured; the event waits until the source is configured again");
+            }
+            Lookup::Unreadable => {
+                tracing::error!(event.key = %work_message.key, "source {name} is not in the sources that this process knows, and the current version could not be loaded; the event waits");
+            }
+        }
+        None
     }
 
     /// Moves a message that waited too long to the backlog queue, so that new events do not wait

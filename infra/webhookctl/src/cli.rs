@@ -21,6 +21,7 @@ mod run;
 mod secrets;
 mod selection;
 mod send;
+mod source_versions;
 mod sources;
 mod stats;
 mod sync;
@@ -55,9 +56,14 @@ pub use replay::{
 };
 pub use run::{Stop, parse, run_with};
 pub(crate) use secrets::SecretKind;
-pub use secrets::{SecretsCommand, SecretsListArgs, SecretsPutArgs};
+pub use secrets::{
+    KeyAlgorithm, SecretsCommand, SecretsKeypairArgs, SecretsListArgs, SecretsPutArgs,
+};
 pub use selection::{Received, SelectionArgs};
 pub use send::SendArgs;
+pub use source_versions::{
+    RiskArgs, SourcesApplyArgs, SourcesDiffArgs, SourcesHistoryArgs, SourcesRollbackArgs,
+};
 pub use sources::{
     ApiAt, NewSecretArgs, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,

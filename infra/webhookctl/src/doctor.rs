@@ -11,7 +11,7 @@ use crate::output::error::anchor;
 pub(crate) use checks::{ALL, END_TO_END};
 pub(crate) use facts::{
     Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
-    Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
+    Redrive, SourceFacts, Stored, Table, Unknown, Versions, Wanted,
 };
 pub(crate) use render::heading;
 pub(crate) use render::page;

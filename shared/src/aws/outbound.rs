@@ -83,6 +83,11 @@ struct Clients {
 pub type Inside =
     Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, SendError>> + Send + Sync>;
 
+/// Returns the URL as a receiver sees it. The client encodes some characters.
+pub fn as_sent(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| url.to_owned(), String::from)
+}
+
 /// Creates a client without the guard. Use it only for URLs that an operator enters, and never for
 /// a URL from a request, a row or a provider. Its responses contain the certificate of the server.
 pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {

@@ -174,10 +174,10 @@ impl Secrets {
         names.retain(|name, _| !self.managed.has(name));
         let live = |(name, found)| (name, live(found));
         let mut all: BTreeMap<String, Live> = names.into_iter().map(live).collect();
-        for name in self.managed.names() {
+        for name in self.managed.names().iter() {
             let found = self.stored(name).await?;
             if !found.is_empty() {
-                all.insert(name.to_owned(), crate::aws::secrets::live(found));
+                all.insert(name.clone(), crate::aws::secrets::live(found));
             }
         }
         Ok(all)

@@ -1,6 +1,7 @@
 //! Reads values from a JSON document without parsing the whole document into memory.
 
 mod alone;
+mod edit;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -63,6 +63,13 @@ pub const KEEP_BUDGET: Duration = Duration::from_millis(2_200);
 /// How long the catcher tries to send the work message of a stored event.
 pub const SEND_BUDGET: Duration = Duration::from_millis(300);
 
+/// How long a function waits for the current version of the sources. The catcher waits only before
+/// its first request, and for a source that it does not know.
+pub const SOURCES_BUDGET: Duration = Duration::from_millis(1_000);
+
+/// How long a response waits for a read of the sources that began beside the request.
+pub const SOURCES_GRACE: Duration = Duration::from_millis(50);
+
 /// The maximum interval between two runs of the sweep, and between two runs of the drain. A stack
 /// can use a shorter interval.
 pub const ROUND_EVERY: Duration = Duration::from_secs(300);

@@ -117,7 +117,8 @@ fn is_of_word(c: char) -> bool {
     c.is_ascii_lowercase() || c == '_' || c == '-'
 }
 
-fn line_of(text: &str, value: &str) -> Option<usize> {
+/// Returns the line in which a value first occurs.
+pub(crate) fn line_of(text: &str, value: &str) -> Option<usize> {
     let at = text.find(value).filter(|_| !value.is_empty())?;
     Some(text[..at].matches('\n').count() + 1)
 }

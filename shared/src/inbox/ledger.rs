@@ -5,6 +5,7 @@
 //! change, the method that requested it finds the reason in the row that DynamoDB returns. These
 //! modules also access the table, each for its own items: [`rejected`](crate::inbox::rejected),
 //! [`keyring`](crate::inbox::keyring), [`fetch_back`](crate::inbox::fetch_back),
+//! [`source_versions`](crate::inbox::source_versions),
 //! [`breaker`](crate::delivery::breaker) and [`rates`](crate::delivery::rates). The modules of
 //! [`monitoring`](crate::monitoring) access the table through this module.
 //!
@@ -17,6 +18,7 @@
 //! | copies and counts of quarantined events | `Q#{source}#…` | see `conflict.rs` |
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
 //! | audit log of operators | `LOG#{yyyymm}` | `{time}#{random}` |
+//! | current version of the sources, each version | `CFG` | `CURRENT`, `V#{version}` |
 //! | time until which the bodies of dead letters are held | `SYS` | `HELD` |
 //! | checkpoint of the sweep over recent events | same | `FRESH` |
 //! | heartbeat: when a task of backup-sync last ended | same | `HB#{task}` |
@@ -46,6 +48,7 @@ mod operator_flag;
 mod order;
 pub(crate) mod pages;
 mod plan;
+mod policies;
 pub(crate) mod read;
 pub(crate) mod receive;
 mod recent;
@@ -60,13 +63,9 @@ mod sweep;
 mod sync_state;
 pub mod transition;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use crate::aws::Lazy;
-use crate::sources::ordering::Order;
-use crate::sources::policy::Retentions;
 pub use arrivals::{OtherArrival, Seen};
+pub(crate) use audit_log::entry as audit_entry;
 pub use audit_log::{AuditAction, AuditEntry, AuditLog};
 pub use body::{Body, Content, MissingBody, StoredBody};
 pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
@@ -74,6 +73,7 @@ pub use claim::{Claim, ExpiredLease, Lease};
 pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};
 pub use cursor::{Cursor, ResumePoint, SyncLease, SyncStore};
 pub use erase::{By, Erased};
+pub use heartbeat::SourcesReport;
 pub use operator_flag::{FlagKind, FlagResult, Operations, OperatorFlag};
 pub use order::{EntityLock, EntityOrder, OrderEntry, Predecessor, VersionCheck};
 pub use pages::{Cost, HourPart, Next, Page};
@@ -81,6 +81,7 @@ pub use plan::{
     KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,
     PlanState, Plans, plan_digest, plan_id,
 };
+use policies::CurrentPolicies;
 pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint};
@@ -114,9 +115,7 @@ pub(crate) const ANSWER_PREFIX: &str = "A#";
 pub struct Ledger {
     pub(crate) table: Table,
     bodies: Option<(Lazy<aws_sdk_s3::Client>, String)>,
-    retentions: Retentions,
-    /// Sources whose events are processed in strict order.
-    strict: Arc<BTreeMap<String, Order>>,
+    policies: CurrentPolicies,
 }
 
 impl Ledger {
@@ -129,8 +128,7 @@ impl Ledger {
         Self {
             table: Table::new(dynamodb, table),
             bodies: bodies.map(|(s3, bucket)| (s3.into(), bucket)),
-            retentions: Retentions::default(),
-            strict: Arc::default(),
+            policies: CurrentPolicies::default(),
         }
     }
 

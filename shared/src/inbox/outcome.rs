@@ -35,6 +35,9 @@ pub enum Outcome {
     },
     /// The action failed, and a retry would fail again.
     Permanent { error: String },
+    /// The processor cannot make a request that the destination would accept, and a retry would not
+    /// change that. It sent nothing. The dead letter has this reason.
+    Unsendable { reason: &'static str, error: String },
     /// The action may have succeeded, and a retry may repeat its effect. An operator or a check
     /// must decide whether to retry.
     Unknown { error: String },
@@ -103,6 +106,7 @@ impl Outcome {
         if let Self::Retry { error, .. }
         | Self::Refused { error, .. }
         | Self::Permanent { error }
+        | Self::Unsendable { error, .. }
         | Self::Unknown { error }
         | Self::Deferred {
             why: error,
@@ -121,7 +125,7 @@ impl Outcome {
     fn weight(&self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Permanent { .. } => 1,
+            Self::Permanent { .. } | Self::Unsendable { .. } => 1,
             Self::Unknown { .. } => 2,
             Self::Deferred { .. } => 3,
             Self::Refused { .. } => 4,

@@ -1,5 +1,7 @@
 //! Reads `[[source.action]]`, which configures the actions of a source and their destinations.
 
+mod kind;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
@@ -8,9 +10,11 @@ use serde::Deserialize;
 use super::answers::{AnswerRules, FileAnswers, FileKeep, FileStatus};
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
-use super::{Forward, address, check_name, check_url};
+use super::signing::{FileSign, FileSigning, Signing, Stale};
+use super::{Forward, address, check_name, check_url, url_template};
 use crate::base::json_path::JsonPath;
 use crate::sources::policy::IdempotencySupport;
+use kind::FileActionKind;
 
 /// An action for the events of a source. Each action is a separate effect.
 #[derive(Debug)]
@@ -30,11 +34,12 @@ pub struct Action {
 pub enum ActionKind {
     /// Only stores the event.
     Keep,
-    /// Sends the event to a URL in a POST request. The request has a signature in the format of
-    /// Standard Webhooks, and an `Idempotency-Key`.
+    /// Sends the event to a URL in a POST request with an `Idempotency-Key`. `signing` determines
+    /// the signature.
     Http {
+        /// Its path and its query can have placeholders: see [`url_template`].
         url: String,
-        secret: String,
+        signing: Signing,
         keys: IdempotencySupport,
     },
     /// Invokes a Lambda function.
@@ -101,6 +106,10 @@ pub(super) struct FileAction {
     rate: Option<String>,
     url: Option<String>,
     secret: Option<String>,
+    sign: Option<FileSign>,
+    variant: Option<String>,
+    signed_url: Option<String>,
+    stale: Option<Stale>,
     keys: Option<FileKeys>,
     success: Option<Vec<FileStatus>>,
     permanent: Option<Vec<FileStatus>>,
@@ -116,19 +125,6 @@ pub(super) struct FileAction {
     detail_type: Option<String>,
     state_machine: Option<String>,
     params: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FileActionKind {
-    Keep,
-    Http,
-    Lambda,
-    Sqs,
-    #[serde(rename = "eventbridge")]
-    EventBridge,
-    StepFunctions,
-    Rust,
 }
 
 /// How a destination handles an `Idempotency-Key`.
@@ -199,59 +195,6 @@ impl FileAction {
         }
     }
 
-    /// Rejects a setting of another kind, because it would have no effect.
-    fn fits_its_kind(&self) -> anyhow::Result<()> {
-        use FileActionKind as Kind;
-        let settings: [(&str, bool, &[Kind]); 17] = [
-            ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
-            ("url", self.url.is_some(), &[Kind::Http]),
-            ("secret", self.secret.is_some(), &[Kind::Http]),
-            ("keys", self.keys.is_some(), &[Kind::Http]),
-            ("success", self.success.is_some(), &[Kind::Http]),
-            ("permanent", self.permanent.is_some(), &[Kind::Http]),
-            ("refused_for", self.refused_for.is_some(), &[Kind::Http]),
-            ("answers", self.answers.is_some(), &[Kind::Http]),
-            (
-                "permanent_errors",
-                self.permanent_errors.is_some(),
-                &[Kind::Lambda],
-            ),
-            ("function", self.function.is_some(), &[Kind::Lambda]),
-            ("invocation", self.invocation.is_some(), &[Kind::Lambda]),
-            ("queue", self.queue.is_some(), &[Kind::Sqs]),
-            ("group", self.group.is_some(), &[Kind::Sqs]),
-            ("bus", self.bus.is_some(), &[Kind::EventBridge]),
-            ("source", self.source.is_some(), &[Kind::EventBridge]),
-            (
-                "detail_type",
-                self.detail_type.is_some(),
-                &[Kind::EventBridge],
-            ),
-            (
-                "state_machine",
-                self.state_machine.is_some(),
-                &[Kind::StepFunctions],
-            ),
-        ];
-        for (setting, is_set, kinds) in settings {
-            ensure!(
-                !is_set || kinds.contains(&self.kind),
-                "{setting} is not a setting of kind {:?}; remove the setting",
-                self.kind.word()
-            );
-        }
-        ensure!(
-            self.permanent_errors.is_none() || self.invocation != Some(Invocation::Event),
-            "permanent_errors needs invocation = \"request-response\": Lambda returns no result of \
-             an \"event\" invocation"
-        );
-        ensure!(
-            self.params.is_none() || self.kind == Kind::Rust,
-            "params is a setting of kind \"rust\" only; remove the setting"
-        );
-        Ok(())
-    }
-
     /// Returns the kind of the action, and the default name of its destination.
     fn into_kind(
         self,
@@ -314,6 +257,7 @@ impl FileAction {
         let url = self
             .url
             .context("url is missing; set it to the URL of the destination")?;
+        url_template::check(&url)?;
         ensure!(
             forward.allow_loopback || !address::is_on_this_machine(&url),
             "a deployment cannot reach a url on this machine; use the public URL of your service. \
@@ -322,14 +266,18 @@ impl FileAction {
         );
         check_url(&url, forward)?;
         let host = address::host(&url).to_ascii_lowercase();
-        let secret = self
-            .secret
-            .context("secret is missing; set it to the name of the signing secret")?;
-        check_name("a secret's name", &secret)?;
+        let signing = FileSigning {
+            sign: self.sign,
+            secret: self.secret,
+            variant: self.variant,
+            signed_url: self.signed_url,
+            stale: self.stale,
+        };
+        let signing = signing.checked()?;
         let keys = self
             .keys
             .map_or(IdempotencySupport::Honoured, FileKeys::keys);
-        Ok((ActionKind::Http { url, secret, keys }, Some(host)))
+        Ok((ActionKind::Http { url, signing, keys }, Some(host)))
     }
 
     fn into_event_bridge(self, source: &str) -> anyhow::Result<(ActionKind, Option<String>)> {
@@ -352,30 +300,6 @@ impl FileAction {
             detail_type: self.detail_type,
         };
         Ok((kind, Some(destination)))
-    }
-}
-
-impl FileActionKind {
-    /// The kinds that call a destination.
-    const ELSEWHERE: [Self; 6] = [
-        Self::Http,
-        Self::Lambda,
-        Self::Sqs,
-        Self::EventBridge,
-        Self::StepFunctions,
-        Self::Rust,
-    ];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Http => "http",
-            Self::Lambda => "lambda",
-            Self::Sqs => "sqs",
-            Self::EventBridge => "eventbridge",
-            Self::StepFunctions => "step-functions",
-            Self::Rust => "rust",
-        }
     }
 }
 

@@ -15,8 +15,8 @@ use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::sync::FileSync;
 use super::{
-    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
-    public_url, quiet,
+    Action, ActionKind, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name,
+    check_url, public_url, quiet,
 };
 use crate::base::backoff::Backoff;
 use crate::base::timing::KEEP_ORDER;
@@ -132,13 +132,9 @@ impl FileSource {
             .order
             .checked(preset.order.as_ref(), &actions, forward)
             .context("order")?;
+        check_signing(&actions, &preset, &self.variant, order.as_ref())?;
         let retention = self.retention.checked().context("retention")?;
-        ensure!(
-            order.is_none() || retention.rows < KEEP_ORDER,
-            "retention: if order is set, rows must be less than {}d, because Mitt keeps the \
-             version of an object for that time",
-            KEEP_ORDER.as_secs() / 86_400
-        );
+        check_retention(retention, order.as_ref())?;
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
         // With these locations, verification stores the headers that contain the entity and the
         // version.
@@ -220,6 +216,32 @@ impl FileSource {
         }
         Ok(())
     }
+}
+
+fn check_signing(
+    actions: &[Action],
+    preset: &Preset,
+    variant: &str,
+    order: Option<&Order>,
+) -> anyhow::Result<()> {
+    for action in actions {
+        if let ActionKind::Http { signing, .. } = &action.kind {
+            signing
+                .check(preset, variant, order)
+                .with_context(|| format!("action {:?}", action.name))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_retention(retention: Retention, order: Option<&Order>) -> anyhow::Result<()> {
+    ensure!(
+        order.is_none() || retention.rows < KEEP_ORDER,
+        "retention: if order is set, rows must be less than {}d, because Mitt keeps the version of \
+         an object for that time",
+        KEEP_ORDER.as_secs() / 86_400
+    );
+    Ok(())
 }
 
 fn checked_max_body(bytes: Option<usize>) -> anyhow::Result<usize> {

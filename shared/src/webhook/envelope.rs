@@ -97,6 +97,11 @@ impl Headers {
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Removes all headers of this name, which must be in lower case.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()

@@ -189,6 +189,9 @@ impl Event {
 /// The maximum length of a type or a delivery id, in bytes.
 pub const LONGEST_NAME: usize = 128;
 
+/// The longest value of a header that a row stores, in bytes. Mitt truncates a longer value.
+pub const LONGEST_STORED_HEADER: usize = 512;
+
 /// Truncates a text to at most `longest` bytes, at a character boundary.
 pub fn cut(text: &str, longest: usize) -> &str {
     let mut end = longest.min(text.len());

@@ -20,6 +20,7 @@ mod objects;
 mod order;
 mod params;
 mod pattern;
+mod receiver;
 mod scheme;
 mod signature;
 mod sync;
@@ -44,6 +45,7 @@ pub use location::{Location, Locations, Place, Unreadable};
 pub use objects::{Objects, Pages};
 pub use order::{Compare, OrderAt};
 pub use pattern::Pattern;
+pub use receiver::Receiver;
 pub use scheme::{BodyHash, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{
@@ -78,6 +80,12 @@ pub struct Preset {
     pub params: BTreeMap<String, String>,
     #[serde(rename = "verify")]
     pub schemes: Vec<Scheme>,
+    /// The headers with a signature that no variant verifies, such as an older form. The names are in
+    /// lower case.
+    #[serde(default)]
+    pub signature_headers: Vec<String>,
+    #[serde(default)]
+    pub receiver: Receiver,
     pub event: EventAt,
     #[serde(default, rename = "handshake")]
     pub handshakes: Vec<Handshake>,

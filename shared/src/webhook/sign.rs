@@ -3,6 +3,7 @@
 mod app;
 mod code;
 mod key_pair;
+mod outgoing;
 mod place;
 mod token;
 
@@ -20,6 +21,7 @@ use crate::webhook::verify::{
 };
 pub use app::app_token;
 pub use key_pair::{Algorithm, KeyPair};
+pub use outgoing::{Original, Receiver, SignedRequest, SigningKey, not_kept, outgoing, unsignable};
 
 /// The kind of key that signs requests of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -277,26 +277,14 @@ fn is_event_method(scheme: &Scheme, envelope: &Envelope) -> bool {
 
 /// Returns whether the location of the scheme's signature, or of its credential, has a value.
 fn carries_signature(scheme: &Scheme, envelope: &Envelope) -> bool {
-    let header = |name: &str| Location::Header(vec![name.to_owned()]);
-    let places = match (&scheme.kind, &scheme.jwt) {
-        (Kind::FetchBack | Kind::None, _) => Vec::new(),
-        (Kind::Basic, _) => vec![header("authorization")],
-        (Kind::Jwt, Some(jwt)) => vec![jwt.from.clone()],
-        (Kind::Code(Code::Ebay), _) => vec![header("x-ebay-signature")],
-        (Kind::Code(Code::Keygen(_)), _) => vec![header("keygen-signature")],
-        _ => {
-            let from = std::iter::once(&scheme.sig.from);
-            from.chain(&scheme.sig.also).cloned().collect()
-        }
-    };
-    places.iter().any(|place| match place {
+    scheme.proof().any(|place| match place {
         Location::Header(names) => names.iter().any(|name| {
             let mut values = envelope.headers.all(name);
             values.any(|value| !value.is_empty())
         }),
         Location::HeaderNumbered(prefix) => {
             let mut headers = envelope.headers.iter();
-            headers.any(|(name, value)| name.starts_with(prefix) && !value.is_empty())
+            headers.any(|(name, value)| name.starts_with(&prefix) && !value.is_empty())
         }
         place => match place.find_all(envelope) {
             Ok(values) => values.into_iter().flatten().any(|value| !value.is_empty()),

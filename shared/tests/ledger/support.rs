@@ -319,8 +319,17 @@ pub(crate) fn event(id: &str) -> Event {
 }
 
 pub(crate) fn event_with(id: &str, via: Via, body: impl Into<Bytes>) -> Event {
+    fetched("stripe-main", id, via, body)
+}
+
+/// Returns an event of this source that arrives by webhook.
+pub(crate) fn event_of(source: &str, id: &str, body: impl Into<Bytes>) -> Event {
+    fetched(source, id, Via::Webhook, body)
+}
+
+fn fetched(source: &str, id: &str, via: Via, body: impl Into<Bytes>) -> Event {
     Event::fetched(Fetched {
-        source: "stripe-main",
+        source,
         provider: "stripe",
         preset: "stripe",
         id,

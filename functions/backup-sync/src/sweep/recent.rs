@@ -99,7 +99,8 @@ impl BackupSync {
             // otherwise begin at a later time.
             None => ledger.sweep().begin_sweep_checkpoint(now).await?,
         };
-        let configured = self.services.config.sources().map(|one| one.name.as_str());
+        let config = self.services.sources.config();
+        let configured = config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
         self.scan_new(&mut marks, &sources, now, until, gone).await;
         self.check_hours(&mut marks, &sources, now, until, gone)

@@ -64,7 +64,8 @@ impl BackupSync {
     /// Postpones an event if none of its destinations is reachable. Returns whether the event was
     /// postponed.
     async fn skip_if_unreachable(&self, key: &EventKey, seen: UnixMillis, work: &Work) -> bool {
-        let Some(source) = self.services.config.source(key.source()) else {
+        let config = self.services.sources.config();
+        let Some(source) = config.source(key.source()) else {
             return false;
         };
         let now = (self.clock)();
@@ -96,7 +97,8 @@ impl BackupSync {
     }
 
     async fn decide(&self, key: &EventKey, seen: UnixMillis, work: &Work) -> Option<PendingSend> {
-        let attempts = match self.services.config.source(key.source()) {
+        let config = self.services.sources.config();
+        let attempts = match config.source(key.source()) {
             Some(source) => source.backoff.attempts,
             None => Backoff::default().attempts,
         };

@@ -183,7 +183,7 @@ impl BackupSync {
             body,
             now: (self.clock)(),
             via: Via::BackupSync,
-            config: self.services.config.hash(),
+            config: &run.source.verifier.config,
         });
         let event = event.of_account(account);
         let kept = self.services.inbox.accept(&event, (self.clock)()).await?;

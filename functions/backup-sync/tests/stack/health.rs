@@ -4,13 +4,41 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use local::Options;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Ledger;
+use shared::inbox::ledger::{AuditAction, Ledger};
+use shared::inbox::source_versions::{NewVersion, SourceVersions};
 
 use super::support::{Inbox, options, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// An operator applied a version that the functions cannot use.
+#[tokio::test]
+async fn a_sweep_names_sources_that_cannot_be_used() {
+    let inbox = Inbox::start(Options {
+        parameters: [("Sources".to_owned(), "table".to_owned())].into(),
+        ..options()
+    })
+    .await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+    let clients = inbox.stack.clients();
+    let versions = SourceVersions::new(clients.dynamodb, inbox.stack.table().unwrap());
+    let new = NewVersion {
+        text: "schema = 99",
+        seen: 0,
+        audit: AuditAction {
+            what: "sources.apply",
+            who: "alice".to_owned(),
+            why: "why".to_owned(),
+            selection: String::new(),
+            count: 0,
+        },
+    };
+    versions.apply(&new, UnixMillis::now()).await.unwrap();
+    assert_eq!(health(&inbox).await, (1, "sources".to_owned()));
+}
 
 /// Returns how many checks fail, and which. A new process reports them with its first sweep.
 async fn health(inbox: &Inbox) -> (u64, String) {

@@ -18,6 +18,7 @@ mod permissions;
 mod public_url;
 mod quarantine;
 mod rotation;
+mod run_time_sources;
 mod spill;
 mod vectors;
 

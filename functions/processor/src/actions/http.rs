@@ -1,94 +1,68 @@
-//! The built-in HTTP action posts the exact body of the event, signed according to Standard
-//! Webhooks.
+//! The built-in HTTP action posts an event. Its setting `sign` determines the signature.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use anyhow::{Context as _, anyhow};
 use shared::aws::secrets::Secret;
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
+use shared::sources::Signing;
 use shared::sources::policy::IdempotencySupport;
-use shared::webhook::envelope::Envelope;
-use shared::webhook::preset::{Preset, Scheme};
-use shared::webhook::sign::sign;
 
 use super::Work;
+use super::request::EventRequest;
 
-/// The signature scheme, read once for all events.
-static SCHEME: LazyLock<anyhow::Result<Scheme>> = LazyLock::new(|| {
-    let preset = Preset::embedded("standard-webhooks", &BTreeMap::new())?;
-    preset
-        .scheme("default")
-        .cloned()
-        .context("the preset standard-webhooks has no variant default")
-});
-
-/// Posts the event. The idempotency key is the same in every attempt. The `webhook-id` has the same
-/// value, so that a receiver that checks either header drops a duplicate.
+/// Posts the event. The idempotency key is the same in every attempt.
 pub(super) async fn forward(
     work: &Work<'_>,
     name: &str,
     url: &str,
-    secret: &str,
+    signing: &Signing,
     keys: IdempotencySupport,
 ) -> Outcome {
-    let secret = match work.secret(secret).await {
-        Ok(secret) => secret,
-        Err(error) => return Outcome::retry(format!("{error:#}")),
+    let Some(source) = work.source else {
+        return Outcome::retry("the source of the event is not configured");
     };
-    let call = async |key: &str| post(work, url, &secret, key).await;
+    let event = EventRequest {
+        row: work.row,
+        body: work.body,
+        request: work.request,
+        entity: work.entity,
+        verifier: &source.verifier,
+    };
+    // An effect that is already settled sends no request, so its event cannot be unsendable.
+    if !work.effects.is_settled(name)
+        && let Some(outcome) = event.unsendable(url, signing, (work.clock)())
+    {
+        return outcome;
+    }
+    let secret = match signing.secret() {
+        Some(secret) => match work.secret(secret).await {
+            Ok(secret) => Some(secret),
+            Err(error) => return Outcome::retry(format!("{error:#}")),
+        },
+        None => None,
+    };
+    let call = async |key: &str| post(work, &event, url, signing, secret.as_ref(), key).await;
     match keys {
         IdempotencySupport::Honoured => work.effects.keyed(name, call).await,
         other => work.effects.once(name, other, call).await,
     }
 }
 
-async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect {
+async fn post(
+    work: &Work<'_>,
+    event: &EventRequest<'_>,
+    url: &str,
+    signing: &Signing,
+    secret: Option<&Secret>,
+    key: &str,
+) -> Effect {
     let now = (work.clock)();
-    let envelope = Envelope {
-        method: "POST".to_owned(),
-        url: url.to_owned(),
-        headers: [("webhook-id", key)].into_iter().collect(),
-        body: work.body.clone(),
-        received_at: now,
-    };
-    let scheme = SCHEME.as_ref().map_err(|error| anyhow!("{error:#}"));
-    let signed = match scheme.and_then(|scheme| sign(scheme, secret, &envelope, now)) {
-        Ok(signed) => signed,
+    let request = match event.request(url, signing, secret, key, now) {
+        Ok(request) => request,
         Err(error) => return Effect::NotApplied(Outcome::retry(format!("{error:#}"))),
     };
-    let id = work.row.id();
-    let attempt = work.row.attempts.to_string();
-    let mut headers = vec![
-        ("webhook-id", key),
-        ("idempotency-key", key),
-        ("mitt-event-id", id.as_str()),
-        ("mitt-source", work.row.key.source()),
-        ("mitt-attempt", attempt.as_str()),
-        ("mitt-proven", work.row.proven.as_str()),
-    ];
-    if let Some(content_type) = &work.row.content_type {
-        headers.push(("content-type", content_type));
-    }
-    // An account is printable, so it is a valid header value.
-    if let Some(account) = &work.row.account {
-        let is_signed = if account.is_signed { "yes" } else { "no" };
-        headers.extend([
-            ("mitt-account", account.value.as_str()),
-            ("mitt-account-signed", is_signed),
-        ]);
-    }
-    headers.extend(work.entity.iter().flat_map(|entity| entity.headers()));
-    // A type that is not a valid header value is left out. The receiver can read it from the body.
-    if !work.row.kind.is_empty() && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b)) {
-        headers.push(("mitt-event-type", &work.row.kind));
-    }
-    headers.extend(
-        signed
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str())),
-    );
-    let body = work.body.clone();
-    work.effect(work.outbound.post(url, &headers, body, now).await)
+    let headers: Vec<(&str, &str)> = request.headers.iter().collect();
+    let answer = work
+        .outbound
+        .post(&request.url, &headers, request.body, now);
+    work.effect(answer.await)
 }

@@ -7,6 +7,7 @@ mod context;
 mod kept;
 mod refusals;
 mod server;
+mod signing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,6 +6,7 @@ mod answers;
 mod destinations;
 mod order;
 mod pause;
+mod receivers;
 
 use std::path::{Path, PathBuf};
 

@@ -12,6 +12,7 @@ use shared::aws::outbound::{Inside, Outbound};
 use shared::aws::secrets::Secrets;
 use shared::aws::{Aws, CallPolicy};
 use shared::inbox::Inbox;
+use shared::inbox::current_sources::CurrentSources;
 use shared::inbox::fetch_back::FetchBack;
 use shared::inbox::keyring::Keyring;
 use shared::inbox::ledger::Ledger;
@@ -114,7 +115,7 @@ impl Sandboxes {
             .keeping(config.retentions())
             .ordering(&config);
         Ok(Services {
-            config,
+            sources: CurrentSources::fixed(config),
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
             ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),
             keyring: Keyring::new(aws.dynamodb(), TABLE),

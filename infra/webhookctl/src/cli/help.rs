@@ -51,7 +51,7 @@ Output
 Exit codes
     0  success; also an empty list
     1  failure: AWS, the network or the disk
-    2  usage error: unknown flag, invalid value, missing argument
+    2  usage error: unknown flag, invalid value, missing argument; `sources diff`: the file differs
     3  not found, nothing to redrive, or more than one match
     4  no credentials, expired credentials, or access denied (the message names the IAM action)
     5  negative result: a request is not verified, a sources file is invalid, a test failed, objects
@@ -59,7 +59,7 @@ Exit codes
        unexpected result
     6  partial success: some events failed again, or the final status is not `done`
     7  refused: confirmation missing or wrong, plan expired or changed, every dead letter excluded by
-       the mode, secret in use, or read-only context
+       the mode, secret in use, sources applied by another operator, or read-only context
     8  busy: another run holds the lock
   124  --timeout reached
   130  stopped with Ctrl-C; work that began is recorded and can be resumed
@@ -90,7 +90,7 @@ Contexts
     stack = \"mitt-prod\"        # `context add` reads the names of its resources once
     region = \"eu-west-1\"
     profile = \"prod-oncall\"
-    protected = true           # accepting quarantined requests also needs --confirm
+    protected = true           # accepting quarantined requests and applying sources need --confirm
     read_only = true           # refuses every change
 ";
 

@@ -1,6 +1,6 @@
 //! Arguments of `secrets`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::quarantine::SecretsAt;
 use super::values::{self, SecretFrom};
@@ -18,6 +18,12 @@ pub enum SecretsCommand {
     /// newest value of a name. If the name already has a value, the command needs --replace, except
     /// in the running `dev`.
     Put(SecretsPutArgs),
+    /// Create a key pair: store the private key, and print the public key
+    ///
+    /// Mitt signs with the private key (PKCS #8 in PEM), and the receiver verifies with the public
+    /// key. Without --preset and --algorithm, the command uses the scheme of the action with sign =
+    /// "provider" that has this secret.
+    Keypair(SecretsKeypairArgs),
 }
 
 /// The kind of a secret. Each kind has its own function and its own path.
@@ -70,6 +76,39 @@ pub struct SecretsPutArgs {
     pub reason: Option<String>,
     #[command(flatten)]
     pub secrets_at: SecretsAt,
+}
+
+#[derive(Debug, Args)]
+pub struct SecretsKeypairArgs {
+    /// Name of the secret
+    pub name: String,
+    #[command(flatten)]
+    pub kind: KindArgs,
+    /// Preset whose signatures the receiver verifies; sets the algorithm and the form of the public
+    /// key
+    #[arg(long, value_name = "PRESET", conflicts_with = "algorithm")]
+    pub preset: Option<String>,
+    /// Variant of the preset [default: default]
+    #[arg(long, value_name = "NAME", requires = "preset")]
+    pub variant: Option<String>,
+    /// Algorithm of a key in PEM [default: ed25519]
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub algorithm: Option<KeyAlgorithm>,
+    /// Remove the values that the name already has
+    #[arg(long)]
+    pub replace: bool,
+    /// Reason, for the audit log
+    #[arg(short = 'm', long, value_name = "WHY")]
+    pub reason: Option<String>,
+    #[command(flatten)]
+    pub secrets_at: SecretsAt,
+}
+
+/// An algorithm for which the CLI can create a key pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyAlgorithm {
+    Ed25519,
+    EcdsaP256,
 }
 
 impl KindArgs {

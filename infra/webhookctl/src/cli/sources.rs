@@ -6,6 +6,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::quarantine::SecretsAt;
+use super::source_versions::{
+    SourcesApplyArgs, SourcesDiffArgs, SourcesHistoryArgs, SourcesRollbackArgs,
+};
 use super::values::{self, Assignment, SecretFrom};
 use crate::output::CliError;
 use crate::output::time::When;
@@ -49,6 +52,22 @@ pub enum SourcesCommand {
     ///
     /// Its events stay. Open events wait until a source has this name again.
     Remove(SourcesRemoveArgs),
+    /// Put a sources file into force without a deployment
+    ///
+    /// Checks the file, shows what changes, asks, and writes a new version into the table. The
+    /// functions use it within a minute. Exit 7 if another operator applied a version in the
+    /// meantime, or if a change needs a flag. Requires the stack parameter Sources=table.
+    Apply(SourcesApplyArgs),
+    /// Compare a sources file with the sources in force
+    ///
+    /// Exit 0 if they are equal, 2 if they differ. Prints names of settings, no values.
+    Diff(SourcesDiffArgs),
+    /// List the applied versions of the sources, or show one
+    History(SourcesHistoryArgs),
+    /// Put the file of an earlier version into force again, as a new version
+    Rollback(SourcesRollbackArgs),
+    /// Print the sources file in force
+    Export,
 }
 
 /// The configuration that a command reads.

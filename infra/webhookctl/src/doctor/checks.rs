@@ -13,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod versions;
 
 use super::Check;
 
@@ -56,6 +57,7 @@ pub(crate) static ALL: &[&Check] = &[
     &source::BREAKER,
     &source::PAUSED,
     &source::ROTATION,
+    &versions::IN_FORCE,
     &event::DEAD_LETTERS,
     &iam::READ,
     &iam::WRITE,

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::SourcesReport;
+use shared::inbox::source_versions::VersionFacts;
 
 use super::Finding;
 use crate::outage_tolerance::Outage;
@@ -50,6 +52,7 @@ pub(crate) struct Facts {
     pub heartbeats: Known<BTreeMap<String, UnixMillis>>,
     pub dead_letters: Known<Count>,
     pub sources: Known<Vec<SourceFacts>>,
+    pub versions: Known<Versions>,
     /// Whether the operator may change rows.
     pub may_write: Known<()>,
 }
@@ -169,6 +172,14 @@ pub(crate) struct SourceFacts {
     pub breakers: Vec<OpenBreaker>,
 }
 
+/// The sources that operators applied, and the sources that the functions use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Versions {
+    pub applied: Option<VersionFacts>,
+    /// The newest report, and its time.
+    pub report: Option<(UnixMillis, SourcesReport)>,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Dark {
     pub health: String,
@@ -226,6 +237,7 @@ impl Facts {
             self.heartbeats.as_ref().err(),
             self.dead_letters.as_ref().err(),
             self.sources.as_ref().err(),
+            self.versions.as_ref().err(),
         ];
         all.extend(self.queues.each().map(|(_, queue)| queue.as_ref().err()));
         let denied = all

@@ -10,7 +10,7 @@ use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 use shared::webhook::preset::{Preset, Scheme};
-use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
+use shared::webhook::sign::{Algorithm, KeyPair, Means, Original, Receiver, means, outgoing};
 use shared::webhook::verify::Verifier;
 
 use super::Stored;
@@ -113,8 +113,9 @@ impl Signing {
         matches!(self.signer, Signer::KeyPair(_))
     }
 
-    /// Signs the event as the provider would sign it now. `change` can change the event first.
-    /// `url` is the URL that the receiver verifies.
+    /// Signs the event as the provider would sign it now, like an action with `sign =
+    /// "provider"`. `change` can change the event first. `url` is the URL that the receiver
+    /// verifies.
     pub(crate) fn sign(
         &self,
         stored: &Stored,
@@ -126,7 +127,18 @@ impl Signing {
         let scheme = scheme.context("the source has an unknown variant")?;
         let (mut draft, original) = stored.unsigned(scheme);
         change(&mut draft)?;
-        let mut signed = draft.sign(&self.preset, &self.variant, &self.signer, url, at)?;
+        let event = Original {
+            id: stored.row.key.id(),
+            kind: &stored.row.kind,
+            headers: stored.headers().into_iter().collect(),
+            body: draft.body.clone(),
+        };
+        let receiver = Receiver {
+            url: &draft.url(url),
+            signed_url: None,
+        };
+        let key = self.signer.key();
+        let mut signed = Signed::from(outgoing(&self.preset, scheme, &event, &key, receiver, at)?);
         if let Some(original) = original {
             signed
                 .headers

@@ -82,7 +82,8 @@ impl Stored {
         (draft, signatures.into_iter().next().map(|(_, value)| value))
     }
 
-    fn headers(&self) -> Vec<(String, String)> {
+    /// Returns the stored headers, also those with a signature.
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let kept = self.row.headers.iter();
         let mut headers: Vec<(String, String)> = kept
             .map(|(name, value)| (name.clone(), value.clone()))

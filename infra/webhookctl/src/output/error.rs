@@ -44,6 +44,9 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// A file differs from the deployment. `sources diff` has its own meaning of this code, for CI.
+    pub const DIFFERENT: Self = Self::Usage;
+
     pub fn code(self) -> u8 {
         self as u8
     }

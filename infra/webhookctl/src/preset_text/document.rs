@@ -52,6 +52,8 @@ pub(super) struct Variant {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) leaves_open: Vec<String>,
     pub(super) send: String,
+    /// The values of `sign` with which a receiver can verify the provider's signature.
+    pub(super) forward: String,
 }
 
 impl Description {
@@ -69,7 +71,11 @@ impl Description {
                 .iter()
                 .map(|(name, value)| format!("{name} = {value:?}"))
                 .collect(),
-            variants: preset.schemes.iter().map(Variant::new).collect(),
+            variants: preset
+                .schemes
+                .iter()
+                .map(|scheme| Variant::new(preset, scheme))
+                .collect(),
             dedupe_key: words::dedupe(preset),
             batch: preset.event.batch.is_some(),
             event_type: kinds.join(", else "),
@@ -83,7 +89,7 @@ impl Description {
 }
 
 impl Variant {
-    fn new(scheme: &Scheme) -> Self {
+    fn new(preset: &Preset, scheme: &Scheme) -> Self {
         Self {
             name: scheme.variant.clone(),
             scheme: words::method(scheme),
@@ -101,6 +107,7 @@ impl Variant {
             key_set: words::key_set(scheme).map(str::to_owned),
             fetched: words::fetched(scheme),
             send: words::sent_with(scheme),
+            forward: words::forwarded(preset, scheme),
         }
     }
 }
@@ -146,6 +153,7 @@ fn of(variant: &Variant) -> Facts {
     facts.maybe("key set", variant.key_set.as_ref());
     facts.maybe("fetched", variant.fetched.as_ref());
     facts.add("send", &variant.send);
+    facts.add("sign", &variant.forward);
     facts
 }
 

@@ -22,6 +22,10 @@ provider lists its events, and Mitt stores them under the ids of the webhooks. `
 provider lists its delivery attempts. `change cursor`: the provider lists only what has changed, and
 Mitt stores each change as a separate event of the type `mitt.changed`.
 
+The line *Actions* lists the values of `sign` with which a [receiver](receivers.md) can verify the
+provider's signatures. A time in parentheses is how long the provider's SDK accepts a signature that
+Mitt forwards. The values `standard` and `none` are always possible.
+
 ";
 
 pub(crate) fn page() -> anyhow::Result<String> {
@@ -125,6 +129,7 @@ fn variant_lines(text: &mut String, variant: &Variant) {
         let _ = writeln!(text, "  - Remaining risk: {}", cell(open));
     }
     let _ = writeln!(text, "  - Signature of test webhooks: {}", variant.send);
+    let _ = writeln!(text, "  - Actions: `sign` = {}", variant.forward);
 }
 
 /// Escapes a text for a table cell.

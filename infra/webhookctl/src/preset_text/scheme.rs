@@ -4,7 +4,7 @@
 use shared::webhook::preset::{
     Encoding, Fallback, Format, Hash, KeyForm, KeySource, Kind, Location, Preset, Scheme,
 };
-use shared::webhook::sign::{Means, means};
+use shared::webhook::sign::{Means, means, not_kept, unsignable};
 
 use crate::output::time;
 
@@ -193,6 +193,31 @@ pub(crate) fn sent_with(scheme: &Scheme) -> String {
         Means::KeyPair(algorithm) => format!("a key pair of {algorithm}"),
         Means::Nothing => "nothing".to_owned(),
         Means::No(why) => format!("not possible: {why}"),
+    }
+}
+
+/// Describes the values of `sign` with which an action can send to a receiver that verifies the
+/// provider's signatures.
+pub(crate) fn forwarded(preset: &Preset, scheme: &Scheme) -> String {
+    let mut modes = Vec::new();
+    if unsignable(scheme).is_none() {
+        let in_body = scheme.signs_in_body();
+        let note = if in_body { " (changes the body)" } else { "" };
+        modes.push(format!("provider{note}"));
+    }
+    if not_kept(scheme).is_none() {
+        modes.push(match preset.receiver_window(scheme) {
+            Some(window) => {
+                let seconds = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
+                format!("as-received (for {})", time::duration(seconds))
+            }
+            None => "as-received".to_owned(),
+        });
+    }
+    if modes.is_empty() {
+        "only standard and none".to_owned()
+    } else {
+        modes.join(", ")
     }
 }
 

@@ -9,7 +9,7 @@ use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{KeyForm, Kind, Preset, Scheme};
-use shared::webhook::sign::{KeyPair, Means, means, signed, signed_by};
+use shared::webhook::sign::{KeyPair, Means, SignedRequest, SigningKey, means, signed, signed_by};
 use shared::webhook::verify::{Certificates, Jwks, Trust};
 
 use super::fill::{random, random_hex};
@@ -81,7 +81,8 @@ impl Draft {
         })
     }
 
-    fn url(&self, url: &str) -> String {
+    /// Returns the URL with the query that the provider adds.
+    pub(crate) fn url(&self, url: &str) -> String {
         let mut url = url.to_owned();
         for (name, value) in &self.query {
             let mark = if url.contains('?') { '&' } else { '?' };
@@ -89,6 +90,19 @@ impl Draft {
             url = format!("{url}{mark}{name}={value}");
         }
         url
+    }
+}
+
+impl From<SignedRequest> for Signed {
+    fn from(request: SignedRequest) -> Self {
+        let headers = request.headers.iter();
+        Self {
+            headers: headers
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            url: request.url,
+            body: request.body,
+        }
     }
 }
 
@@ -118,6 +132,15 @@ impl Signer {
             Means::Nothing => Self::Unsigned,
             Means::No(why) => anyhow::bail!(why),
         })
+    }
+
+    /// Returns the key in the form in which stored events are signed again.
+    pub(crate) fn key(&self) -> SigningKey {
+        match self {
+            Self::Secret(secret) => SigningKey::Secret(secret.clone()),
+            Self::KeyPair(pair) => SigningKey::KeyPair(pair.clone()),
+            Self::Unsigned => SigningKey::Nothing,
+        }
     }
 
     /// Returns the secret that the receiver stores, if there is one.

@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 
 use shared::webhook::event::Sha;
 use shared::webhook::preset::Location;
-use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
+use shared::webhook::sign::{
+    Algorithm, KeyPair, Means, Original, Receiver, means, outgoing, unsignable,
+};
 use shared::webhook::verify::{Arrival, Verifier};
 
 use super::*;
@@ -88,6 +90,55 @@ fn what_is_drafted_of_any_preset_is_accepted_and_named_as_it_was_drafted() {
         count += 1;
     }
     assert!(count > 100, "only {count} variants can be sent");
+}
+
+/// The receiver has a key of its own, and gets the event hours or weeks after its receipt.
+#[test]
+fn an_event_of_any_preset_is_accepted_when_it_is_signed_again() {
+    let mut count = 0;
+    for (preset, variant, provider) in all() {
+        let scheme = preset.scheme(&variant).unwrap();
+        if unsignable(scheme).is_some() {
+            continue;
+        }
+        let name = format!("{} {variant}", preset.id);
+        let draft = draft(&preset, &variant, None, None, NOW).unwrap();
+        let received = draft.sign(&preset, &variant, &provider, URL, NOW).unwrap();
+        let signer = match means(scheme) {
+            Means::KeyPair(Algorithm::RsaSha256) => provider.clone(),
+            _ => Signer::random(scheme).unwrap(),
+        };
+        let envelope = received.envelope(NOW);
+        let original = Original {
+            id: &draft.id,
+            kind: &draft.kind,
+            headers: envelope.headers,
+            body: envelope.body,
+        };
+        let receiver = Receiver {
+            url: &received
+                .url
+                .replace("in.example.test/in/s", "app.example.com/hooks"),
+            signed_url: None,
+        };
+        for hours in [0, 2, 20 * 24] {
+            let at = UnixMillis(NOW.0 + hours * 3_600_000);
+            let again = outgoing(&preset, scheme, &original, &signer.key(), receiver, at);
+            let again = Signed::from(again.unwrap_or_else(|error| panic!("{name}: {error:#}")));
+            let in_body = scheme.signs_in_body();
+            assert!(in_body || again.body == received.body, "{name}");
+            let secrets = signer.stored(scheme).unwrap();
+            let mut verifier = verifier(&preset, &variant, &signer);
+            verifier.trust.public_url = Some("https://app.example.com/hooks".to_owned());
+            let answer = verifier.verify(&again.envelope(at), &secrets);
+            let Ok(Arrival::Event(event)) = answer else {
+                panic!("{name}, after {hours} h: {answer:?}\n{again:?}");
+            };
+            assert_eq!(event.kind(), draft.kind, "{name}");
+        }
+        count += 1;
+    }
+    assert!(count > 100, "only {count} variants can be signed");
 }
 
 #[test]

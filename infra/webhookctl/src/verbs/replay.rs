@@ -88,6 +88,7 @@ pub(super) fn would_redrive(row: &Row, config: &Config, now: UnixMillis) -> bool
         .map(|source| decision::AtSource {
             bodies: source.retention.bodies,
             overtaken: false,
+            stale: plan::is_stale(row, source, now),
         });
     let policy = decision::Policy {
         mode: ReplayMode::Guarded,

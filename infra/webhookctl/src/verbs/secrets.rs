@@ -1,7 +1,9 @@
 //! `secrets`: lists and stores the secrets of all functions, on the local stack and in AWS.
 
+mod keypair;
 mod list;
 mod put;
+mod signers;
 mod store;
 mod used_by;
 
@@ -16,5 +18,6 @@ pub(super) async fn run(
     match command {
         SecretsCommand::List(args) => Box::pin(list::list(args, global, out)).await,
         SecretsCommand::Put(args) => Box::pin(put::put(args, global, out)).await,
+        SecretsCommand::Keypair(args) => Box::pin(keypair::keypair(args, global, out)).await,
     }
 }

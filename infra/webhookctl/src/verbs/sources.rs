@@ -20,6 +20,7 @@ mod test;
 mod to;
 mod traffic;
 mod upkeep;
+mod versions;
 
 use std::path::Path;
 
@@ -51,6 +52,11 @@ pub(super) async fn run(
         SourcesCommand::RotateSecret(args) => Box::pin(rotate::rotate(args, global, out)).await,
         SourcesCommand::Pause(args) => Box::pin(pause::pause(args, global, out)).await,
         SourcesCommand::Resume(args) => Box::pin(pause::resume(args, global, out)).await,
+        SourcesCommand::Apply(args) => Box::pin(versions::apply(args, global, out)).await,
+        SourcesCommand::Diff(args) => Box::pin(versions::diff(args, global, out)).await,
+        SourcesCommand::History(args) => Box::pin(versions::history(args, global, out)).await,
+        SourcesCommand::Rollback(args) => Box::pin(versions::rollback(args, global, out)).await,
+        SourcesCommand::Export => Box::pin(versions::export(global, out)).await,
     }
 }
 

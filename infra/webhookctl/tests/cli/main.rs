@@ -16,6 +16,7 @@ mod reconcile;
 mod replay;
 mod run_time;
 mod secrets;
+mod source_versions;
 mod sources;
 mod sources_changes;
 mod support;

@@ -5,6 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
+use shared::webhook::preset::KeyForm;
+use shared::webhook::sign::KeyPair;
 
 use crate::support::folder::{stderr, told, words};
 use crate::support::log::deeds;
@@ -23,6 +25,15 @@ kind = "http"
 url = "https://app.example.com/"
 secret = "app"
 [source.sync]
+
+[[source]]
+name = "chat"
+preset = "discord"
+[[source.action]]
+kind = "http"
+url = "https://app.example.com/chat"
+sign = "provider"
+secret = "bot"
 
 [[source]]
 name = "std"
@@ -131,6 +142,19 @@ async fn a_value_that_cannot_be_right_is_not_stored() -> anyhow::Result<()> {
             2,
             "usage.secret_from",
         ),
+        (
+            "secrets keypair app --preset stripe",
+            "",
+            2,
+            "secrets.no_key_pair",
+        ),
+        (
+            "secrets keypair app --preset strpe",
+            "",
+            2,
+            "secrets.no_preset",
+        ),
+        ("secrets keypair app --preset wise", "", 2, "secrets.rsa"),
     ] {
         let line = [&words(line)[..], &["-o", "json"]].concat();
         let put = with_stdin(world.webhookctl(&line), text)?;
@@ -169,6 +193,52 @@ fn a_value_that_is_probably_wrong_has_a_warning() -> anyhow::Result<()> {
         "no key!",
     )?;
     assert!(stderr(&plain).contains("cannot sign"), "{}", told(&plain));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_pair_keeps_its_private_half() -> anyhow::Result<()> {
+    let world = World::start("secrets-keypair", SOURCES)?;
+    let made = world.run(&["secrets", "keypair", "app"])?;
+    let (public, said) = (String::from_utf8(made.stdout.clone())?, stderr(&made));
+    assert!(made.status.success(), "{said}");
+    assert!(
+        public.starts_with("-----BEGIN PUBLIC KEY-----\n"),
+        "{public}"
+    );
+    assert!(
+        !said.contains("PRIVATE") && said.contains("/mitt/egress/app/"),
+        "{said}"
+    );
+    let list = world.json(&["secrets", "list", "--egress"])?;
+    let mut items = list["items"].as_array().context("items")?.iter();
+    let item = items
+        .find(|it| it["name"] == "app")
+        .context("it is listed")?;
+    let slot = item["slot"].as_str().context("a slot")?;
+    let stored = world.parameter(&format!("/mitt/egress/app/{slot}")).await?;
+    let pair = KeyPair::from_pem(&stored)?;
+    assert_eq!(pair.public(KeyForm::Pem)?.trim_end(), public.trim_end());
+
+    let made = world.json(&words(
+        "secrets keypair app --preset standard-webhooks --variant v1a",
+    ))?;
+    let public = made["public_key"].as_str().context("a public key")?;
+    assert!(public.starts_with("whpk_"), "{made}");
+    assert!(!made.to_string().contains("PRIVATE"), "{made}");
+    Ok(())
+}
+
+#[test]
+fn a_key_pair_has_the_form_that_its_action_needs() -> anyhow::Result<()> {
+    let world = World::start("secrets-keypair-of", SOURCES)?;
+    let made = world.json(&words("secrets keypair bot"))?;
+    let public = made["public_key"].as_str().context("a public key")?;
+    // Discord's SDK expects 32 bytes in hex.
+    assert!(
+        public.len() == 64 && made["algorithm"] == "Ed25519",
+        "{made}"
+    );
     Ok(())
 }
 

@@ -29,7 +29,10 @@ pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
     let (plan, spare) = (plan().await, plan().await);
     std::fs::write(world.folder.join("coming"), COMING).unwrap();
     let sources = world.folder.join("sources.toml");
-    std::fs::copy(sources, world.folder.join("own.toml")).unwrap();
+    std::fs::copy(&sources, world.folder.join("own.toml")).unwrap();
+    let changed = std::fs::read_to_string(sources).unwrap();
+    let changed = changed.replace("schema = 1\n", "schema = 1 # ours\n");
+    std::fs::write(world.folder.join("changed.toml"), changed).unwrap();
     let first = async |args: &[&str]| {
         let output = world.run(&[args, &["-o", "ids"]].concat()).await;
         let text = String::from_utf8(output.stdout).unwrap();

@@ -11,7 +11,13 @@ use crate::recorder::Call;
 use crate::verbs::{Verb, table};
 use crate::world::World;
 
-const POLICIES: [&str; 4] = ["viewer", "body-reader", "operator", "secret-admin"];
+const POLICIES: [&str; 5] = [
+    "viewer",
+    "body-reader",
+    "operator",
+    "secret-admin",
+    "source-admin",
+];
 
 #[tokio::test]
 async fn each_command_asks_for_what_its_policies_allow_and_they_allow_no_more() {

@@ -53,7 +53,11 @@ impl World {
         let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
         let options = Options {
             sources_file: Some(file),
-            parameters: [("SecretsManagerPrefix".to_owned(), PREFIX.to_owned())].into(),
+            parameters: [
+                ("SecretsManagerPrefix".to_owned(), PREFIX.to_owned()),
+                ("Sources".to_owned(), "table".to_owned()),
+            ]
+            .into(),
             ..Options::new(template, program.parent().unwrap())
         };
         let stack = Stack::start(options).await.unwrap();

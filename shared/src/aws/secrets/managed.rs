@@ -5,6 +5,7 @@
 //! report a parameter as missing if the function has no permission to read it.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context as _;
 use aws_sdk_ssm::operation::get_parameter::GetParameterError;
@@ -26,9 +27,12 @@ const STAGES: [(&str, &str); 3] = [
 ];
 
 /// The names of the secrets in Secrets Manager, and their prefix.
+///
+/// All clones share the names, because the configuration of the sources can change while the
+/// process runs.
 #[derive(Clone, Debug, Default)]
 pub struct Managed {
-    names: BTreeSet<String>,
+    names: Arc<RwLock<Arc<BTreeSet<String>>>>,
     prefix: Option<String>,
 }
 
@@ -36,17 +40,24 @@ impl Managed {
     /// If `prefix` is `None`, these secrets cannot be read.
     pub fn new(names: BTreeSet<String>, prefix: Option<&str>) -> Self {
         Self {
-            names,
+            names: Arc::new(RwLock::new(Arc::new(names))),
             prefix: prefix.map(str::to_owned),
         }
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.names.contains(name)
+    /// Replaces the names, also in all clones.
+    pub fn follow(&self, names: BTreeSet<String>) {
+        let mut current = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(names);
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names().contains(name)
+    }
+
+    pub(super) fn names(&self) -> Arc<BTreeSet<String>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&names)
     }
 
     /// Returns the id of a secret in Secrets Manager. Fails without a prefix.

@@ -50,21 +50,7 @@ pub struct AuditLog {
 impl Operations<'_> {
     /// Adds an entry to the log. Entries never expire.
     pub async fn log(self, action: &AuditAction, now: UnixMillis) -> anyhow::Result<()> {
-        let mut random = [0; 4];
-        crate::base::random::fill(&mut random)?;
-        let entry = Item::from([
-            ("pk".to_owned(), item::s(partition(&month(now)))),
-            (
-                "sk".to_owned(),
-                item::s(format!("{:013}#{}", now.0, hex::encode(random))),
-            ),
-            ("what".to_owned(), item::s(action.what)),
-            ("who".to_owned(), item::s(&action.who)),
-            ("why".to_owned(), item::s(&action.why)),
-            ("sel".to_owned(), item::s(&action.selection)),
-            ("n".to_owned(), item::n(action.count)),
-            ("at".to_owned(), item::ms(now)),
-        ]);
+        let entry = entry(action, now)?;
         self.put("write the audit log", entry, None).await?;
         Ok(())
     }
@@ -115,6 +101,23 @@ impl Operations<'_> {
         }
         Ok(log)
     }
+}
+
+/// Returns the item of a new entry.
+pub(crate) fn entry(action: &AuditAction, now: UnixMillis) -> anyhow::Result<Item> {
+    let mut random = [0; 4];
+    crate::base::random::fill(&mut random)?;
+    let sk = format!("{:013}#{}", now.0, hex::encode(random));
+    Ok(Item::from([
+        ("pk".to_owned(), item::s(partition(&month(now)))),
+        ("sk".to_owned(), item::s(sk)),
+        ("what".to_owned(), item::s(action.what)),
+        ("who".to_owned(), item::s(&action.who)),
+        ("why".to_owned(), item::s(&action.why)),
+        ("sel".to_owned(), item::s(&action.selection)),
+        ("n".to_owned(), item::n(action.count)),
+        ("at".to_owned(), item::ms(now)),
+    ]))
 }
 
 fn partition(month: &str) -> String {

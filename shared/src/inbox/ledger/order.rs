@@ -16,8 +16,7 @@ use anyhow::Context as _;
 use super::transition::{Fence, order as transition};
 use super::{Ledger, Write, item};
 use crate::base::clock::UnixMillis;
-use crate::sources::Config;
-use crate::sources::ordering::{Entity, Mode, Place, Version};
+use crate::sources::ordering::{Entity, Place, Version};
 use crate::webhook::event::EventKey;
 pub use line::{OrderEntry, Predecessor};
 
@@ -44,19 +43,6 @@ impl EntityLock {
             epoch: self.epoch,
             owner: &self.owner,
         }
-    }
-}
-
-impl Ledger {
-    /// Returns a ledger that also writes order entries for the events of sources with strict order.
-    #[must_use]
-    pub fn ordering(mut self, config: &Config) -> Self {
-        let ordered = config.sources().filter_map(|source| {
-            let order = source.order.clone()?;
-            matches!(order.mode, Mode::Strict).then(|| (source.name.clone(), order))
-        });
-        self.strict = ordered.collect::<std::collections::BTreeMap<_, _>>().into();
-        self
     }
 }
 

@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt as _};
 use super::transition::{self, WORK_SHARDS};
 use super::{BodyAt, Item, Ledger, Row, State, item};
 use crate::base::clock::UnixMillis;
-use crate::sources::policy::{BODY_DAYS, Retention, Retentions};
+use crate::sources::policy::{BODY_DAYS, Retention};
 use crate::webhook::event::EventKey;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -48,14 +48,9 @@ const OVERLAP: Duration = Duration::from_secs(600);
 const PAGE: i32 = 500;
 
 impl Ledger {
-    /// Sets the retention of each source. A source without a retention uses the default.
-    #[must_use]
-    pub fn keeping(self, retentions: Retentions) -> Self {
-        Self { retentions, ..self }
-    }
-
     pub(crate) fn retention(&self, source: &str) -> Retention {
-        self.retentions.get(source).copied().unwrap_or_default()
+        let policies = self.policies.now();
+        policies.retentions.get(source).copied().unwrap_or_default()
     }
 
     /// Returns the tag for objects that contain a body of this source.

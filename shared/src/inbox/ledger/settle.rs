@@ -67,6 +67,7 @@ impl Settlement {
                 reason: "permanent",
                 error,
             },
+            Outcome::Unsendable { reason, error } => Self::DeadLetter { reason, error },
             Outcome::Unknown { error } => Self::DeadLetter {
                 reason: "outcome_unknown",
                 error,

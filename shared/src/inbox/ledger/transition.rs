@@ -16,6 +16,7 @@ pub mod plan;
 pub mod reconcile;
 pub mod replay;
 pub mod retention;
+pub mod source_versions;
 pub mod sweep;
 pub mod sync;
 mod work_index;

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, anyhow, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::base::json_path::JsonPath;
 use crate::webhook::envelope::{Envelope, form_decode};
@@ -26,28 +27,32 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
             envelope.body = with_pair(body, name, value).into();
         }
         Location::Json(path) => {
-            let mut json = parsed(envelope)?;
-            // Providers send timestamps as numbers or as strings. Verification accepts both.
-            for place in path.places(&mut json) {
-                *place = Value::String(value.to_owned());
-            }
-            envelope.body = json.to_string().into();
+            write(envelope, path, |_, present| Some(json_text(present, value)))?;
         }
         _ => bail!("cannot write a value to {at}"),
     }
     Ok(())
 }
 
-/// Returns the query or form with this pair at the end. Removes other pairs with this name.
-fn with_pair(pairs: &str, name: &str, value: &str) -> String {
-    let others = pairs.split('&').filter(|pair| {
-        let key = pair.split('=').next().unwrap_or_default();
-        !pair.is_empty() && form_decode(key) != name
-    });
+/// Returns the query or form in which exactly one pair has this name. The other pairs do not
+/// change.
+pub(super) fn with_pair(pairs: &str, name: &str, value: &str) -> String {
     let value = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
     let pair = format!("{name}={value}");
-    let mut all: Vec<&str> = others.collect();
-    all.push(&pair);
+    let is_named = |pair: &str| form_decode(pair.split('=').next().unwrap_or_default()) == name;
+    let mut all: Vec<&str> = Vec::new();
+    let mut is_placed = false;
+    for other in pairs.split('&').filter(|pair| !pair.is_empty()) {
+        if !is_named(other) {
+            all.push(other);
+        } else if !is_placed {
+            all.push(&pair);
+            is_placed = true;
+        }
+    }
+    if !is_placed {
+        all.push(&pair);
+    }
     all.join("&")
 }
 
@@ -61,16 +66,43 @@ pub(super) fn set_each(
     let Location::Item(path) = at else {
         bail!("cannot write a value to {at} of an item");
     };
-    let mut json = parsed(envelope)?;
-    for (item, value) in items.places(&mut json).into_iter().zip(values) {
-        for place in path.places(item) {
-            *place = Value::String(value.clone());
+    write(envelope, &items.joined(path), |index, present| {
+        let value = values.get(index)?;
+        Some(json_text(present, value))
+    })
+}
+
+/// Writes values into the body. If the document lacks the array of the path, creates it with one
+/// element.
+fn write(
+    envelope: &mut Envelope,
+    path: &JsonPath,
+    mut text: impl FnMut(usize, Option<&RawValue>) -> Option<String>,
+) -> anyhow::Result<()> {
+    let not_json = |_| anyhow!("the body is not JSON");
+    if path.is_many() && path.all(&envelope.body).map_err(not_json)?.is_empty() {
+        let mut json: Value =
+            serde_json::from_slice(&envelope.body).context("the body is not JSON")?;
+        for (index, place) in path.places(&mut json).into_iter().enumerate() {
+            if let Some(text) = text(index, None) {
+                *place = serde_json::from_str(&text).unwrap_or(Value::Null);
+            }
         }
+        envelope.body = json.to_string().into();
+    } else {
+        let written = path.written(&envelope.body, text);
+        envelope.body = written.map_err(not_json)?.into();
     }
-    envelope.body = json.to_string().into();
     Ok(())
 }
 
-fn parsed(envelope: &Envelope) -> anyhow::Result<Value> {
-    serde_json::from_slice(&envelope.body).map_err(|_| anyhow!("the body is not JSON"))
+/// Returns a value as JSON. If the present value is a number, the new value is also a number,
+/// because providers send timestamps as numbers or as strings.
+fn json_text(present: Option<&RawValue>, value: &str) -> String {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if present.is_some_and(|present| digits(present.get())) && digits(value) {
+        value.to_owned()
+    } else {
+        Value::from(value).to_string()
+    }
 }

@@ -12,11 +12,10 @@ use super::prove::Proof;
 use crate::base::json_path::Alone;
 use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
-use crate::webhook::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
+use crate::webhook::event::{
+    Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
+};
 use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
-
-/// The longest value of a stored header, in bytes.
-const LONGEST_HEADER: usize = 512;
 
 /// The limits for splitting a batch: the number of items, and the total size of their bodies in
 /// bytes. Each body includes the document around the item. Mitt stores a batch that exceeds a limit
@@ -227,7 +226,7 @@ impl Verifier {
         for name in names {
             let values: Vec<&str> = headers.all(&name).collect();
             if !values.is_empty() {
-                let value = cut(&values.join(","), LONGEST_HEADER).to_owned();
+                let value = cut(&values.join(","), LONGEST_STORED_HEADER).to_owned();
                 kept.insert(name, value);
             }
         }

@@ -7,6 +7,7 @@ use shared::webhook::event::EventKey;
 
 use super::super::support::{DEMO_SECRET, headers, mac, unique, with};
 use super::World;
+use super::signing::SECRET;
 
 const LAMBDA: &str = "/2015-03-31/functions/shops/invocations";
 
@@ -14,8 +15,8 @@ const LAMBDA: &str = "/2015-03-31/functions/shops/invocations";
 type Told = (String, bool);
 
 impl World {
-    /// Posts an order of a shop, and returns its key.
-    async fn order(&self, shop: &str) -> EventKey {
+    /// Posts an order of a shop to a source, and returns its key.
+    async fn order(&self, source: &str, shop: &str) -> EventKey {
         let id = unique();
         let body = json!({ "order": unique() }).to_string();
         let signature = STANDARD.encode(mac(DEMO_SECRET.as_bytes(), &[body.as_bytes()]));
@@ -27,9 +28,9 @@ impl World {
             ("x-shopify-topic", "orders/create"),
             ("x-shopify-shop-domain", shop),
         ]);
-        let answer = self.inbox.post("shops", &headers, body.as_bytes()).await;
+        let answer = self.inbox.post(source, &headers, body.as_bytes()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        EventKey::new("shops", &id)
+        EventKey::new(source, &id)
     }
 
     /// Posts an event to the source `tenants`, at this path and query.
@@ -74,7 +75,7 @@ fn in_document(document: &Value) -> Told {
 async fn each_shop_of_an_app_reaches_the_handler_by_name() {
     let world = World::start(&["SQS"]).await;
     for shop in ["one.myshopify.com", "two.myshopify.com"] {
-        let key = world.order(shop).await;
+        let key = world.order("shops", shop).await;
         world.run(&key).await;
         let told = (shop.to_owned(), false);
         assert_eq!(world.http("/shops"), told);
@@ -84,6 +85,28 @@ async fn each_shop_of_an_app_reaches_the_handler_by_name() {
         let sent = world.server.only("AmazonSQS.SendMessage").json();
         let attributes = &sent["MessageAttributes"];
         assert_eq!(attributes["Mitt-Account-Unsigned"]["StringValue"], shop);
+    }
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn the_route_of_each_shop_gets_the_request_of_shopify() {
+    let world = World::start(&[]).await;
+    for shop in ["one.myshopify.com", "two.myshopify.com"] {
+        let key = world.order("shop-routes", shop).await;
+        world.run(&key).await;
+        let route = format!("/shop-routes/{shop}");
+        assert_eq!(world.http(&route), (shop.to_owned(), false));
+        let call = world.server.only(&route);
+        let signature = STANDARD.encode(mac(SECRET.as_bytes(), &[call.body()]));
+        for (name, value) in [
+            ("x-shopify-shop-domain", shop),
+            ("x-shopify-topic", "orders/create"),
+            ("x-shopify-event-id", key.id()),
+            ("x-shopify-hmac-sha256", &signature),
+        ] {
+            assert_eq!(call.header(name), value, "{name}");
+        }
     }
     world.inbox.is_unharmed();
 }
@@ -118,5 +141,7 @@ async fn an_event_without_an_account_has_no_header_for_it() {
     let key = world.of_tenant("").await;
     world.run(&key).await;
     let call = world.server.only("/tenants");
-    assert!(!call.has("mitt-account") && !call.has("mitt-account-signed"));
+    for name in ["mitt-account", "mitt-account-signed"] {
+        assert_eq!(call.find(name), None, "{name}");
+    }
 }

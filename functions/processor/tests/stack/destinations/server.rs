@@ -77,8 +77,12 @@ impl Seen {
         self.headers[name].to_str().unwrap()
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.headers.contains_key(name)
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     pub(super) fn json(&self) -> Value {

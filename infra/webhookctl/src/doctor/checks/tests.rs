@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::SourcesReport;
+use shared::inbox::source_versions::VersionFacts;
 
 use super::ALL;
 use crate::doctor::{
     Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
-    Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
+    Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Versions, Wanted,
 };
 use crate::outage_tolerance::Outage;
 use crate::target::Names;
@@ -148,6 +150,7 @@ fn healthy() -> Facts {
         heartbeats: Ok(tasks.map(|task| (task.to_owned(), NOW)).into()),
         dead_letters: Ok(crate::output::count::Count::default()),
         sources: Ok(vec![healthy_source()]),
+        versions: Ok(Versions::default()),
         may_write: Ok(()),
     }
 }
@@ -360,6 +363,13 @@ const FAULTS: &[Fault] = &[
     ("source.rotation", Verdict::Warn, |f| {
         source(f).overdue = Some("rotation should have ended 2h ago".to_owned());
     }),
+    ("source.in_force", Verdict::Warn, |f| {
+        apply(f, |report| report.from_table = false);
+    }),
+    ("source.in_force", Verdict::Fail, |f| {
+        apply(f, |report| report.failed = true);
+    }),
+    ("source.in_force", Verdict::Fail, |f| apply(f, |_| {})),
     ("event.dead_letters", Verdict::Warn, |f| {
         of(&mut f.dead_letters).count = 1;
     }),
@@ -373,6 +383,38 @@ const FAULTS: &[Fault] = &[
         f.may_write = Err(Unknown::Denied("dynamodb:UpdateItem".to_owned()));
     }),
 ];
+
+/// Adds version 3 to the table, an hour ago, and a new report of functions that use version 2.
+fn apply(facts: &mut Facts, change: fn(&mut SourcesReport)) {
+    let mut report = SourcesReport {
+        from_table: true,
+        version: Some(2),
+        ..SourcesReport::default()
+    };
+    change(&mut report);
+    facts.versions = Ok(Versions {
+        applied: Some(VersionFacts {
+            version: 3,
+            hash: "01234567".to_owned(),
+            at: NOW - Duration::from_secs(3600),
+            by: "alice".to_owned(),
+            why: "why".to_owned(),
+        }),
+        report: Some((NOW, report)),
+    });
+}
+
+#[test]
+fn a_report_from_before_the_change_is_no_fault() {
+    let mut facts = healthy();
+    apply(&mut facts, |report| report.version = Some(3));
+    assert_eq!(result(&facts, "source.in_force"), Verdict::Pass);
+    apply(&mut facts, |_| {});
+    of(&mut facts.versions).report.as_mut().unwrap().0 = NOW - Duration::from_secs(3590);
+    assert_eq!(result(&facts, "source.in_force"), Verdict::Pass);
+    of(&mut facts.versions).report = None;
+    assert_eq!(result(&facts, "source.in_force"), Verdict::NotChecked);
+}
 
 #[test]
 fn nothing_is_found_where_nothing_is_wrong() {

@@ -9,10 +9,11 @@ use local::Stack;
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
 use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::aws::{Aws, CallPolicy};
-use shared::sources::{ActionKind, Config, SecretStore};
+use shared::sources::{ActionKind, Config, SecretStore, Signing, Source};
+use shared::webhook::sign::{Algorithm, Means, means};
 
 use crate::demo::DemoSecrets;
-use crate::samples::random_hex;
+use crate::samples::{Signer, random_hex};
 use crate::target::ManagedSecret;
 use crate::test_keys;
 
@@ -82,7 +83,7 @@ async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter
         .all()
         .await?;
     let egress = path(stack, "egress")?;
-    let signing = Secrets::new(stack.clients().ssm, egress).all().await?;
+    let of_receivers = Secrets::new(stack.clients().ssm, egress).all().await?;
     let mut wanted = Vec::new();
     let mut want = |name: String, value: String| wanted.push(Parameter { name, value });
     for source in config.sources() {
@@ -99,15 +100,34 @@ async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter
             }
         }
         for action in &source.actions {
-            if let ActionKind::Http { secret, .. } = &action.kind
-                && !signing.contains_key(secret)
+            if let ActionKind::Http { signing, .. } = &action.kind
+                && let Some(secret) = signing.secret()
+                && !of_receivers.contains_key(secret)
+                && let Some(value) = of_receiver(source, signing)?
             {
-                let value = format!("whsec_{}", random_hex(16)?);
                 want(format!("{egress}/{secret}"), value);
             }
         }
     }
     Ok(wanted)
+}
+
+/// Returns a new secret or private key for the receiver of an action. Returns `None` for an RSA key,
+/// which this program cannot generate.
+fn of_receiver(source: &Source, signing: &Signing) -> anyhow::Result<Option<String>> {
+    if let Signing::Provider { .. } = signing
+        && let Some(scheme) = signing.scheme(&source.verifier)
+    {
+        if means(scheme) == Means::KeyPair(Algorithm::RsaSha256) {
+            return Ok(None);
+        }
+        return Ok(match Signer::random(scheme)? {
+            Signer::Secret(secret) => Some(secret.expose().to_owned()),
+            Signer::KeyPair(pair) => Some(pair.expose_pem()),
+            Signer::Unsigned => None,
+        });
+    }
+    Ok(Some(format!("whsec_{}", random_hex(16)?)))
 }
 
 /// Returns the path of the secrets of one kind.

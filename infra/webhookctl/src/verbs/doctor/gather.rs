@@ -3,6 +3,7 @@
 
 mod resources;
 mod secrets;
+mod versions;
 
 use std::collections::BTreeMap;
 
@@ -37,11 +38,12 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
         resources::alarms(inbox),
         secrets::secrets(inbox, now),
     );
-    let (caller, heartbeats, dead_letters, sources, may_write) = tokio::join!(
+    let (caller, heartbeats, dead_letters, sources, versions, may_write) = tokio::join!(
         caller(inbox),
         inbox.ledger.operations().heartbeats(),
         dead_letters(inbox),
         sources::sources(inbox, now),
+        versions::versions(inbox),
         may_write(inbox),
     );
     let deployed = inbox.deployed.as_ref();
@@ -63,6 +65,7 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
         heartbeats: told("dynamodb:Query", heartbeats),
         dead_letters,
         sources,
+        versions,
         may_write,
     })
 }

@@ -94,8 +94,8 @@ pub(in crate::verbs) fn secrets(source: &Source) -> Vec<Wanted> {
         names.insert(("ingress", &source.secret));
     }
     for action in &source.actions {
-        if let ActionKind::Http { secret, .. } = &action.kind {
-            names.insert(("egress", secret));
+        if let ActionKind::Http { signing, .. } = &action.kind {
+            names.extend(signing.secret().map(|secret| ("egress", secret)));
         }
     }
     let of_api = source.sync.iter().map(|sync| sync.secret.as_str());

@@ -37,6 +37,9 @@ pub(crate) struct AtSource {
     /// Whether a newer event of the same entity was processed. If so, the processor would skip this
     /// event, because only the newest event counts.
     pub overtaken: bool,
+    /// Whether an open action would send the provider's signature, and the receiver would refuse it
+    /// as too old.
+    pub stale: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,7 @@ pub(crate) enum LeftOut {
     NoKey,
     KeyTooOld,
     Superseded,
+    StaleSignature,
     Queued,
     AtWork,
     BodyExpired,
@@ -80,12 +84,13 @@ pub(crate) enum LeftOut {
 }
 
 impl LeftOut {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Done,
         Self::EffectUnknown,
         Self::NoKey,
         Self::KeyTooOld,
         Self::Superseded,
+        Self::StaleSignature,
         Self::Queued,
         Self::AtWork,
         Self::BodyExpired,
@@ -104,6 +109,7 @@ impl LeftOut {
             Self::NoKey => "effect_unknown_no_key",
             Self::KeyTooOld => "key_too_old",
             Self::Superseded => "superseded",
+            Self::StaleSignature => "stale_signature",
             Self::Queued => "queued",
             Self::AtWork => "at_work",
             Self::BodyExpired => "body_expired",
@@ -128,6 +134,7 @@ impl LeftOut {
                 "side effect unknown, and the destination may have forgotten its key"
             }
             Self::Superseded => "superseded by a newer event",
+            Self::StaleSignature => "the provider's signature is too old for the receiver",
             Self::Queued => "already queued",
             Self::AtWork => "a worker is processing it",
             Self::BodyExpired => "its body has expired",
@@ -146,6 +153,7 @@ impl LeftOut {
             Self::KeyTooOld => "include with --accept-duplicate-risk",
             Self::NoKey => "check the destination; --mode force --new-effect repeats it",
             Self::Done => "include with --mode force",
+            Self::StaleSignature => "set sign = \"provider\" for the action",
             _ => return None,
         })
     }
@@ -160,7 +168,10 @@ pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: Uni
     match unable(row, source.bodies, now) {
         Some(why) => Fate::LeftOut(why),
         None if source.overtaken => Fate::LeftOut(LeftOut::Superseded),
-        None => by_effects(row, policy, now),
+        None => match by_effects(row, policy, now) {
+            Fate::Runs { .. } if source.stale => Fate::LeftOut(LeftOut::StaleSignature),
+            fate => fate,
+        },
     }
 }
 

@@ -8,9 +8,11 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    BodyAt, Plan, PlanEvent, PlanFacts, PlanLeftOut, PlanState, Row, plan_digest, plan_id,
+    BodyAt, EffectState, Plan, PlanEvent, PlanFacts, PlanLeftOut, PlanState, Row, State,
+    plan_digest, plan_id,
 };
 use shared::sources::ordering::{Mode, Order};
+use shared::sources::{ActionKind, Signing, Source};
 
 use super::decision::{AtSource, Fate, LeftOut, Policy, Runs, fate};
 use super::{named, render};
@@ -233,7 +235,7 @@ async fn judge(
         runs: BTreeMap::new(),
         left: BTreeMap::new(),
     };
-    let looks: Vec<_> = rows.iter().map(|row| at_source(row, inbox)).collect();
+    let looks: Vec<_> = rows.iter().map(|row| at_source(row, inbox, now)).collect();
     let sources: Vec<Option<AtSource>> =
         stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
     for (row, source) in rows.iter().zip(sources) {
@@ -264,7 +266,11 @@ async fn judge(
 
 /// Reads the facts that the row does not have. Returns `None` if the source is no longer
 /// configured.
-async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSource>> {
+async fn at_source(
+    row: &Row,
+    inbox: &Deployment,
+    now: UnixMillis,
+) -> anyhow::Result<Option<AtSource>> {
     let Some(source) = inbox.config.source(row.key.source()) else {
         return Ok(None);
     };
@@ -274,7 +280,27 @@ async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSou
         Some(order) => is_overtaken(row, order, inbox).await?,
         None => false,
     };
-    Ok(Some(AtSource { bodies, overtaken }))
+    Ok(Some(AtSource {
+        bodies,
+        overtaken,
+        stale: is_stale(row, source, now),
+    }))
+}
+
+/// Returns whether an action that is not done would send a signature that is too old for its
+/// receiver. This does not read the values of the filter's conditions.
+pub(super) fn is_stale(row: &Row, source: &Source, now: UnixMillis) -> bool {
+    source.actions.iter().any(|action| {
+        let effect = row.effects.get(&action.name).map(|effect| effect.state);
+        let is_open = effect != Some(EffectState::Done) || row.state == State::Done;
+        let is_stale = |signing: &Signing| signing.is_stale(&source.verifier, row.received_at, now);
+        match &action.kind {
+            ActionKind::Http { signing, .. } => {
+                is_open && action.filter.may_match(&row.kind) && is_stale(signing)
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Returns whether a newer event of the same entity was processed. Returns false if the order

@@ -1,13 +1,10 @@
 //! `secrets put`: stores a secret.
 
-use std::collections::BTreeMap;
-
 use shared::aws::secrets::Secret;
-use shared::sources::ActionKind;
-use shared::webhook::preset::Preset;
 use shared::webhook::verify::is_key;
 
-use super::store::{Place, Why, checked};
+use super::signers::signers;
+use super::store::{Place, Verb, Why, checked};
 use crate::cli::{Global, SecretFrom, SecretKind, SecretsPutArgs};
 use crate::forward::scheme_of;
 use crate::output::{CliError, Exit, Printer, Terminal};
@@ -23,13 +20,16 @@ pub(super) async fn put(
     let secret = checked(&read(&args, out.terminal)?)?;
     fits_its_source(&place, &secret)?;
     let why = Why {
+        verb: Verb::Put,
         reason: args.reason.as_deref(),
         replace: args.replace,
     };
     let stored = place.store(&secret, &why).await?;
     out.document("secrets.put", &stored, &stored.name, &stored.text())?;
-    if let Some(warning) = cannot_sign(&place, &secret) {
-        out.say(&warning);
+    if kind == SecretKind::Egress {
+        let signers = signers(&place.inbox.config, &place.name);
+        let warnings = signers.iter().filter_map(|signer| signer.warning(&secret));
+        warnings.for_each(|warning| out.say(&warning));
     }
     stored.say(&place, out);
     Ok(Exit::Done)
@@ -74,27 +74,4 @@ fn fits_its_source(place: &Place, secret: &Secret) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns a warning if an action signs as Standard Webhooks, and the value is not a key for that.
-fn cannot_sign(place: &Place, secret: &Secret) -> Option<String> {
-    if place.kind != SecretKind::Egress {
-        return None;
-    }
-    let preset = Preset::embedded("standard-webhooks", &BTreeMap::new()).ok()?;
-    let is_standard = is_key(preset.scheme("default")?, secret);
-    let actions = place.inbox.config.sources().flat_map(|source| {
-        let actions = source.actions.iter();
-        actions.map(move |action| (source, action))
-    });
-    let (source, action) = actions.into_iter().find(|(_, action)| {
-        matches!(&action.kind, ActionKind::Http { secret, .. } if *secret == place.name)
-    })?;
-    (!is_standard).then(|| {
-        format!(
-            "warning: the action {} of {} signs as Standard Webhooks, which needs a secret of the \
-             form whsec_<base64>; the action cannot sign with this value",
-            action.name, source.name
-        )
-    })
 }

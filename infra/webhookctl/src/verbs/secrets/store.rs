@@ -1,4 +1,4 @@
-//! Stores a value under the name of a secret, for `secrets put`.
+//! Stores a value under the name of a secret, for `secrets put` and `secrets keypair`.
 
 use std::fmt::Write as _;
 
@@ -30,10 +30,34 @@ pub(super) struct Place {
     store: Secrets,
 }
 
-/// The options of a change.
+/// The command that changes a secret, and its options.
 pub(super) struct Why<'w> {
+    pub(super) verb: Verb,
     pub(super) reason: Option<&'w str>,
     pub(super) replace: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Verb {
+    Put,
+    Keypair,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Keypair => "keypair",
+        }
+    }
+
+    /// Returns the name of the change in the audit log.
+    fn change(self) -> &'static str {
+        match self {
+            Self::Put => "secret.put",
+            Self::Keypair => "secret.keypair",
+        }
+    }
 }
 
 /// The result of a command, without the value.
@@ -84,7 +108,7 @@ impl Place {
             return self.told(kept, kept.slot(), "unchanged", &[]);
         }
         if !others.is_empty() && !replaces {
-            return Err(self.exists(&others).into());
+            return Err(self.exists(&others, why.verb).into());
         }
         self.is_not_rotating().await?;
         let version = random_id();
@@ -140,7 +164,7 @@ impl Place {
 
     async fn log(&self, slot: &str, why: &Why<'_>) -> anyhow::Result<()> {
         let change = Change {
-            what: "secret.put",
+            what: why.verb.change(),
             why: why.reason.unwrap_or_default(),
             selection: format!("{} {}: {slot}", self.kind.as_str(), self.name),
             count: 0,
@@ -168,7 +192,7 @@ impl Place {
         }
     }
 
-    fn exists(&self, others: &[&Secret]) -> CliError {
+    fn exists(&self, others: &[&Secret], verb: Verb) -> CliError {
         let known = others
             .iter()
             .map(|it| format!("{} ({})", it.slot(), it.fingerprint()));
@@ -186,7 +210,10 @@ impl Place {
             Some(source) => error
                 .note("a rotation accepts both values for a while; --replace removes the old one")
                 .tip(format!("webhookctl sources rotate-secret {}", source.name)),
-            None => error.tip(format!("webhookctl secrets put {name}{flag} --replace")),
+            None => error.tip(format!(
+                "webhookctl secrets {} {name}{flag} --replace",
+                verb.word()
+            )),
         }
     }
 

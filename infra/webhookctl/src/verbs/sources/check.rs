@@ -1,5 +1,7 @@
 //! `sources check`: checks a sources file.
 
+mod signing;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -40,7 +42,7 @@ pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Resul
         fits_a_deployment(&path)?;
     }
     let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
-    let warnings = config.sources().filter_map(warning).chain(here);
+    let warnings = config.sources().flat_map(warnings).chain(here);
     let warnings: Vec<Warning> = warnings.collect();
     let mut text = format!(
         "{file} is valid: {} (configuration {})\n",
@@ -88,13 +90,22 @@ fn on_this_machine(source: &Source) -> Vec<Warning> {
     .collect()
 }
 
-fn warning(source: &Source) -> Option<Warning> {
+fn warnings(source: &Source) -> Vec<Warning> {
     let verifier = &source.verifier;
-    let scheme = verifier.preset.scheme(&verifier.variant)?;
-    proves_nothing(scheme).then(|| Warning {
+    let scheme = verifier.preset.scheme(&verifier.variant);
+    let unproven = scheme
+        .filter(|scheme| proves_nothing(scheme))
+        .map(|scheme| unproven(&verifier.preset.id, scheme));
+    let of_actions = source.actions.iter().filter_map(|action| {
+        let message = signing::warning(action, verifier)?;
+        Some(format!("action {}: {message}", action.name))
+    });
+    let messages = unproven.into_iter().chain(of_actions);
+    let warnings = messages.map(|message| Warning {
         source: source.name.clone(),
-        message: unproven(&verifier.preset.id, scheme),
-    })
+        message,
+    });
+    warnings.collect()
 }
 
 fn proves_nothing(scheme: &Scheme) -> bool {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position, refuses};
 use shared::inbox::ledger::Ledger;
-use shared::sources::Source;
+use shared::sources::{ActionKind, Source};
 
 use crate::output::time::{duration, rfc3339};
 
@@ -16,6 +16,10 @@ pub(super) struct Destination {
     /// The name of the destination. It is missing if the action calls no destination.
     destination: Option<String>,
     rate: Option<String>,
+    /// How requests are signed: `standard`, `provider`, `as-received` or `none`. It is missing if
+    /// the action is not of the kind http.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sign: Option<&'static str>,
     /// `closed`, `open` or `probing`. Without an inbox, the state is unknown.
     breaker: Option<&'static str>,
     open_until: Option<String>,
@@ -34,6 +38,10 @@ pub(super) fn configured(source: &Source) -> Vec<Destination> {
             action: action.name.clone(),
             destination: to.map(|to| to.name.clone()),
             rate: to.and_then(|to| to.rate).map(|rate| rate.to_string()),
+            sign: match &action.kind {
+                ActionKind::Http { signing, .. } => Some(signing.word()),
+                _ => None,
+            },
             breaker: None,
             open_until: None,
             refused: None,
@@ -78,6 +86,9 @@ impl Destination {
             facts.insert(0, self.action.clone());
         }
         facts.extend(self.rate.clone());
+        // The text does not name the default.
+        let sign = self.sign.filter(|sign| *sign != "standard");
+        facts.extend(sign.map(|sign| format!("sign = \"{sign}\"")));
         facts.extend(match (self.breaker, self.until) {
             (Some("open"), Some(until)) => {
                 let why = self

@@ -61,13 +61,19 @@ pub(super) async fn waiting(
     what: Waiting,
     now: UnixMillis,
 ) -> anyhow::Result<(BTreeMap<String, u64>, bool)> {
-    let ledger = &inbox.ledger;
+    waiting_of(&inbox.ledger, &inbox.sources(), what, now).await
+}
+
+/// Like [`waiting`], for these sources.
+pub(super) async fn waiting_of(
+    ledger: &Ledger,
+    sources: &[&str],
+    what: Waiting,
+    now: UnixMillis,
+) -> anyhow::Result<(BTreeMap<String, u64>, bool)> {
     let (mut found, mut more) = (BTreeSet::new(), false);
     if what == Waiting::Open {
-        let fresh = ledger
-            .sweep()
-            .recent_events(&inbox.sources(), now, MOST)
-            .await?;
+        let fresh = ledger.sweep().recent_events(sources, now, MOST).await?;
         found.extend(fresh.open);
         more = fresh.or_more;
     }

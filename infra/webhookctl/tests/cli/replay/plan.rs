@@ -206,3 +206,27 @@ async fn what_a_newer_event_has_overtaken_is_left_out() {
     assert_eq!(plan["events"]["left_out"], json!({"superseded": 1}));
     world.end().await;
 }
+
+#[tokio::test]
+async fn an_event_whose_signature_is_too_old_is_left_out() {
+    let world = World::start().await;
+    let old = UnixMillis::now() - Duration::from_secs(400);
+    for (number, at) in [(1, old), (2, UnixMillis::now())] {
+        let key = world.received_at("received", number, at).await;
+        world.settled(&key, dead_letter(number), &[]).await;
+    }
+    let plan = world.plan(&["-s", "received", "--mode", "force"]).await;
+    assert_eq!(plan["events"]["planned"], 1);
+    assert_eq!(plan["events"]["left_out"], json!({"stale_signature": 1}));
+    let text = told(
+        &world
+            .webhookctl(&["replay", "plan", "-s", "received"])
+            .await,
+    );
+    assert!(
+        text.contains("the provider's signature is too old"),
+        "{text}"
+    );
+    assert!(text.contains("set sign = \"provider\""), "{text}");
+    world.end().await;
+}

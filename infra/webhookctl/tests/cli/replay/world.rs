@@ -41,7 +41,9 @@ impl World {
             "schema = 1\n[forward]\nallow_loopback = true\n\
              [[source]]\nname = \"orders\"\npreset = \"stripe\"\n\
              retry = {{ waits = [\"2h\"] }}\n\
-             [[source.action]]\nkind = \"http\"\nurl = \"{}/orders\"\nsecret = \"downstream\"\n\
+             [[source.action]]\nkind = \"http\"\nurl = \"{0}/orders\"\nsecret = \"downstream\"\n\
+             [[source]]\nname = \"received\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"http\"\n\
+             url = \"{0}/received\"\nsign = \"as-received\"\n\
              [[source]]\nname = \"others\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n\
              [[source]]\nname = \"carts\"\npreset = \"stripe\"\naction = [{{ kind = \"keep\" }}]\n\
              order = {{ mode = \"latest_wins\", entity = \"json:cart\", version = \"json:n\", compare = \"number\" }}\n",

@@ -84,7 +84,8 @@ impl Predecessor {
 impl EntityOrder<'_> {
     /// Returns the place of an event in the line of its entity, if its source has strict order.
     pub(in crate::inbox::ledger) fn order_entry(self, event: &Event) -> Option<OrderEntry> {
-        let order = self.strict.get(event.key.source())?;
+        let policies = self.policies.now();
+        let order = policies.strict.get(event.key.source())?;
         let source = event.key.source();
         let place = order.place(source, &event.headers, &event.body, event.received_at)?;
         Some(OrderEntry::new(place.entity, &place.version?, &event.key))
@@ -97,7 +98,7 @@ impl EntityOrder<'_> {
         event: &Event,
         placed: &StoredBody,
     ) -> anyhow::Result<Option<OrderEntry>> {
-        let has_line = self.strict.contains_key(event.key.source());
+        let has_line = self.policies.now().strict.contains_key(event.key.source());
         if !has_line || !event.body.is_empty() {
             return Ok(self.order_entry(event));
         }

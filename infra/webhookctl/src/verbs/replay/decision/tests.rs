@@ -8,6 +8,7 @@ const BODIES: Duration = Duration::from_secs(30 * 24 * 3600);
 const AT: AtSource = AtSource {
     bodies: BODIES,
     overtaken: false,
+    stale: false,
 };
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -295,6 +296,29 @@ fn what_this_version_cannot_judge_is_left() {
     assert_eq!(soon(&newer, force), Fate::LeftOut(LeftOut::TooNew));
     let nobody = fate(&row(State::DeadLetter), force, None, RECEIVED);
     assert_eq!(nobody, Fate::LeftOut(LeftOut::NoSource));
+}
+
+#[test]
+fn an_event_with_a_stale_signature_does_not_run_again() {
+    let stale = Some(AtSource { stale: true, ..AT });
+    for mode in MODES {
+        for state in [State::Failed, State::DeadLetter] {
+            let seen = fate(&with(state, &[]), policy(mode), stale, RECEIVED);
+            assert_eq!(
+                seen,
+                Fate::LeftOut(LeftOut::StaleSignature),
+                "{state} {mode:?}"
+            );
+        }
+    }
+    // An event that would not run anyway keeps its own reason.
+    let done = fate(
+        &with(State::Done, &[]),
+        policy(ReplayMode::Safe),
+        stale,
+        RECEIVED,
+    );
+    assert_eq!(done, Fate::LeftOut(LeftOut::Done));
 }
 
 #[test]

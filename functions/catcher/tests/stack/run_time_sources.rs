@@ -1,0 +1,198 @@
+//! Sources that an operator applies while the functions run.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use local::Options;
+use serde_json::json;
+use shared::inbox::ledger::AuditAction;
+use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
+use shared::sources::Config;
+use shared::webhook::event::EventKey;
+
+use super::budget::{Fault, Shaky};
+use super::support::{DEMO_SECRET, Inbox, failures, options, record, s, unique, work_message};
+use testkit::inbox::{Answer, headers, hex};
+
+/// The sources that the functions contain.
+const BUILT_IN: &[&str] = &["github-main"];
+
+/// Returns a sources file with these sources. All of them have the secret of `github-main`.
+fn file(names: &[&str]) -> String {
+    let sources = names.iter().map(|name| {
+        format!(
+            "[[source]]\nname = \"{name}\"\npreset = \"github\"\nsecret = \"github-main\"\n\
+             action = [{{ kind = \"keep\" }}]\n"
+        )
+    });
+    format!("schema = 1\n{}", sources.collect::<String>())
+}
+
+fn following() -> Options {
+    let folder = std::env::temp_dir().join(format!("mitt-run-time-{}", unique()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("sources.toml");
+    std::fs::write(&path, file(BUILT_IN)).unwrap();
+    Options {
+        sources_file: Some(path),
+        parameters: [("Sources".to_owned(), "table".to_owned())].into(),
+        ..options()
+    }
+}
+
+fn versions(inbox: &Inbox) -> SourceVersions {
+    let table = inbox.stack.table().unwrap();
+    SourceVersions::new(inbox.stack.clients().dynamodb, table)
+}
+
+async fn apply(inbox: &Inbox, text: &str, seen: u64) {
+    let new = NewVersion {
+        text,
+        seen,
+        audit: AuditAction {
+            what: "sources.apply",
+            who: "alice".to_owned(),
+            why: "why".to_owned(),
+            selection: String::new(),
+            count: 0,
+        },
+    };
+    let now = shared::base::clock::UnixMillis::now();
+    let applied = versions(inbox).apply(&new, now).await.unwrap();
+    assert_eq!(applied, Applied::Version(seen + 1));
+}
+
+async fn deliver(inbox: &Inbox, source: &str, id: &str) -> Answer {
+    let body = format!(r#"{{"id":"{id}"}}"#);
+    let signature = hex(DEMO_SECRET.as_bytes(), &[body.as_bytes()]);
+    let headers = headers(&[
+        ("content-type", "application/json"),
+        ("x-github-delivery", id),
+        ("x-github-event", "push"),
+        ("x-hub-signature-256", &format!("sha256={signature}")),
+    ]);
+    inbox.post(source, &headers, body.as_bytes()).await
+}
+
+async fn status(inbox: &Inbox, source: &str) -> u16 {
+    deliver(inbox, source, &unique()).await.status
+}
+
+fn log(inbox: &Inbox) -> String {
+    let path = inbox.stack.log_file("Catcher").unwrap();
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The functions may only read these items, and each of them uses the permission.
+#[tokio::test]
+async fn a_new_source_is_served_and_processed_without_a_deployment() {
+    let inbox = Inbox::start(following()).await;
+    assert_eq!(status(&inbox, "github-main").await, 200);
+    let text = file(&["github-main", "shop"]);
+    apply(&inbox, &text, 0).await;
+    let id = unique();
+    let answer = deliver(&inbox, "shop", &id).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let key = EventKey::new("shop", &id);
+    let row = inbox.row(&key).await;
+    assert_eq!(row["cfg"], s(Config::hash_of(&text)));
+    let rung = [record("1", &work_message(&key))];
+    assert_eq!(failures(&inbox, &rung).await, [""; 0]);
+    assert_eq!(inbox.row(&key).await["st"], s("done"));
+    inbox
+        .invoke("BackupSync", &json!({ "task": "drain" }))
+        .await;
+    let table = inbox.stack.table().unwrap();
+    let ledger = shared::inbox::ledger::Ledger::new(inbox.stack.clients().dynamodb, table, None);
+    let (_, report) = ledger.operations().sources_report().await.unwrap().unwrap();
+    assert_eq!((report.from_table, report.version), (true, Some(1)));
+    assert_eq!(report.hash, Config::hash_of(&text));
+    inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn requests_during_an_apply_see_no_404_and_each_event_has_one_key() {
+    let inbox = Inbox::start(following()).await;
+    let mut keys = BTreeSet::new();
+    for seen in 0..4_u64 {
+        let name = format!("new-{seen}");
+        let text = file(&["github-main", &name]);
+        let (id, other) = (unique(), unique());
+        let ((), first, second) = tokio::join!(
+            apply(&inbox, &text, seen),
+            deliver(&inbox, "github-main", &id),
+            deliver(&inbox, "github-main", &other),
+        );
+        // The provider delivers the first event again.
+        let again = deliver(&inbox, "github-main", &id).await;
+        for answer in [first, second, again] {
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+        keys.extend([id, other]);
+        // A new process begins with the newest version.
+        inbox.kill_catcher().await;
+        assert_eq!(status(&inbox, &name).await, 200);
+    }
+    for id in keys {
+        let row = inbox.row(&EventKey::new("github-main", &id)).await;
+        assert!(matches!(row["cfg"], AttributeValue::S(_)), "{row:?}");
+    }
+    inbox.tells_nothing();
+}
+
+#[tokio::test]
+async fn a_removed_source_is_unknown_to_a_new_process() {
+    let inbox = Inbox::start(following()).await;
+    apply(&inbox, &file(&["shop"]), 0).await;
+    assert_eq!(status(&inbox, "shop").await, 200);
+    assert_eq!(status(&inbox, "github-main").await, 404);
+}
+
+#[tokio::test]
+async fn a_version_with_a_newer_schema_changes_nothing() {
+    let inbox = Inbox::start(following()).await;
+    let newer = file(&["shop"]).replace("schema = 1", "schema = 2");
+    apply(&inbox, &newer, 0).await;
+    assert_eq!(status(&inbox, "github-main").await, 200);
+    assert_eq!(status(&inbox, "shop").await, 503, "the source may exist");
+    let log = log(&inbox);
+    assert!(log.contains("version 1 cannot be used"), "{log}");
+    assert!(log.contains("schema 2 is not supported"), "{log}");
+    assert!(log.contains("keeps the built-in file"), "{log}");
+}
+
+#[tokio::test]
+async fn while_the_table_is_down_no_source_is_answered_with_404() {
+    let mut shaky = Shaky::start_with(Options {
+        rights: None,
+        ..following()
+    })
+    .await;
+    shaky.dynamodb.break_down(Fault::Error).await;
+    assert_eq!(status(&shaky.inbox, "shop").await, 503);
+    let id = unique();
+    let spilled = deliver(&shaky.inbox, "github-main", &id).await;
+    assert_eq!(spilled.status, 200, "the event is spilled: {spilled:?}");
+    shaky.dynamodb.break_down(Fault::Silent).await;
+    let answer = deliver(&shaky.inbox, "github-main", &unique()).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(shaky.waiting().await, 2);
+    shaky.dynamodb.mend().await;
+    apply(&shaky.inbox, &file(&["github-main", "shop"]), 0).await;
+    shaky.inbox.kill_catcher().await;
+    assert_eq!(status(&shaky.inbox, "shop").await, 200);
+}
+
+/// Without the parameter, the functions neither read the items nor may read them.
+#[tokio::test]
+async fn with_embedded_sources_the_table_is_ignored() {
+    let inbox = Inbox::start(Options {
+        parameters: [].into(),
+        ..following()
+    })
+    .await;
+    apply(&inbox, &file(&["shop"]), 0).await;
+    assert_eq!(status(&inbox, "shop").await, 404);
+    assert_eq!(status(&inbox, "github-main").await, 200);
+    inbox.is_unharmed();
+}
