@@ -102,14 +102,15 @@ impl BackupSync {
         let config = self.services.sources.config();
         let configured = config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
-        self.scan_new(&mut marks, &sources, now, until, gone).await;
+        self.scan_new(&mut marks, &sources, now, until, gone)
+            .await?;
         self.check_hours(&mut marks, &sources, now, until, gone)
-            .await;
-        ledger.sweep().store_sweep_checkpoint(&marks).await
+            .await
     }
 
     /// Scans while time is left. After a failure the scan continues, but the checkpoint does not
-    /// move past the failure.
+    /// move past the failure. The checkpoint is stored after each step, so that a sweep that is
+    /// killed loses one step and not all of them.
     async fn scan_new(
         &self,
         marks: &mut SweepCheckpoint,
@@ -117,7 +118,8 @@ impl BackupSync {
         now: UnixMillis,
         until: Instant,
         gone: &mut Scanned,
-    ) {
+    ) -> anyhow::Result<()> {
+        let ledger = &self.services.inbox.ledger;
         let (last, mut at, mut whole) = (now - FIRST_LOOK, marks.at, true);
         while at < last && Instant::now() < until {
             let from = UnixMillis(at.0 + 1);
@@ -130,23 +132,27 @@ impl BackupSync {
             // again.
             if step.was_cut {
                 *gone = std::mem::take(gone).and(step);
-                return;
+                return Ok(());
             }
             if step.failed > 0 {
                 step.sum = step.sum.and(Checksum::UNKNOWN);
                 whole &= now.since(to) > PATIENCE;
             }
-            if whole {
-                marks.add_seen(hour, step.sum);
-                marks.at = to;
-            }
+            let sum = step.sum;
             *gone = std::mem::take(gone).and(step);
+            if whole {
+                marks.add_seen(hour, sum);
+                marks.at = to;
+                ledger.sweep().store_sweep_checkpoint(marks).await?;
+            }
             at = to;
         }
+        Ok(())
     }
 
     /// Compares the current entries of the `time` index for past hours with the entries that the
-    /// scans read.
+    /// scans read. The checkpoint is stored after each hour. After a failure, the stored checkpoint
+    /// still has the checksum of the hour, so the next sweep makes the same comparison.
     async fn check_hours(
         &self,
         marks: &mut SweepCheckpoint,
@@ -154,18 +160,18 @@ impl BackupSync {
         now: UnixMillis,
         until: Instant,
         gone: &mut Scanned,
-    ) {
+    ) -> anyhow::Result<()> {
         while Instant::now() < until {
             let hour = marks.hour;
             let (from, to) = (hour.begins(), UnixMillis(hour.ends().0 - 1));
             if to + LAST_LOOK >= now || to > marks.at {
-                return;
+                return Ok(());
             }
             let shown = self
                 .scan_hours(ScanMode::Checksum, (from, to), sources, now, until)
                 .await;
             if shown.was_cut {
-                return;
+                return Ok(());
             }
             let mut failed = shown.failed;
             let was_all = marks.take_if_complete(hour, shown.sum);
@@ -177,17 +183,18 @@ impl BackupSync {
                 failed = again.failed;
                 *gone = std::mem::take(gone).and(again);
                 if was_cut {
-                    return;
+                    return Ok(());
                 }
             }
             if failed > 0 {
-                // The next sweep scans the hour again.
-                marks.add_seen(hour, Checksum::UNKNOWN);
                 gone.failed += shown.failed;
-                return;
+                return Ok(());
             }
             marks.hour = hour.next();
+            let ledger = &self.services.inbox.ledger;
+            ledger.sweep().store_sweep_checkpoint(marks).await?;
         }
+        Ok(())
     }
 
     async fn scan_hours(

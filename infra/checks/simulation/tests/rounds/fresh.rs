@@ -46,7 +46,7 @@ fn the_first_sweeps_of_an_inbox_may_all_be_killed() {
             sleep(5 * MINUTE).await;
             let sandbox = sweeper(&world.sandboxes, SOURCE);
             let sweep = sandbox.function.run(Task::Sweep);
-            assert!(timeout(SECOND / 125, sweep).await.is_err());
+            assert!(timeout(SECOND / 300, sweep).await.is_err());
         }
         assert!(!world.is_indexed(&key).await);
         world.sweep().await;
@@ -123,6 +123,29 @@ fn a_sweep_that_was_down_for_a_day_finds_all_of_it() {
         }
         let report = world.sweep().await;
         assert_eq!((report.sent, report.failed), (24, 0));
+        for key in keys {
+            assert!(world.is_indexed(&key).await, "{key}");
+        }
+    });
+}
+
+#[test]
+fn sweeps_that_are_killed_still_move_the_checkpoint() {
+    live(async |world| {
+        world.sweep().await;
+        let mut keys = Vec::new();
+        for n in 0..24 {
+            keys.push(world.comes(&format!("evt_{n}")).await);
+            sleep(HOUR).await;
+        }
+        let mut killed = 0;
+        for _ in 0..30 {
+            sleep(MINUTE).await;
+            let sandbox = sweeper(&world.sandboxes, SOURCE);
+            let sweep = sandbox.function.run(Task::Sweep);
+            killed += u32::from(timeout(SECOND / 10, sweep).await.is_err());
+        }
+        assert!(killed > 3, "no sweep has the time for all hours: {killed}");
         for key in keys {
             assert!(world.is_indexed(&key).await, "{key}");
         }
