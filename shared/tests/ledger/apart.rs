@@ -362,6 +362,31 @@ async fn forty_copies_of_one_request_are_one_row() {
 }
 
 #[tokio::test]
+async fn copies_that_arrive_at_the_same_time_share_one_counter() {
+    let table = Table::fresh().await;
+    table.receive(&github("first", "{}")).await;
+    let (proxy, slow) = table.through_proxy().await;
+    let held = proxy.hold("UpdateItem", "attribute_not_exists(ek)");
+    let meanwhile = async {
+        let second = table.ledger.receive(&github("copy-2", "{}"), NOW).await;
+        let Ok(Received::Conflict(key)) = second else {
+            panic!("{second:?}");
+        };
+        let third = table.ledger.receive(&github("copy-3", "{}"), NOW).await;
+        assert_eq!(third.unwrap(), Received::Repeated(key.clone()));
+        key
+    };
+    let copy = github("copy-1", "{}");
+    let (first, second) = held.around(slow.receive(&copy, NOW), meanwhile).await;
+    assert!(matches!(first, Ok(Received::Conflict(_))), "{first:?}");
+    let [copies] = &items(&table, "C").await[..] else {
+        panic!("copies are counted in one place");
+    };
+    assert_eq!(number(copies, "n"), 1, "the third copy");
+    assert_eq!(text(copies, "ek"), second.pk());
+}
+
+#[tokio::test]
 async fn a_body_is_kept_as_long_as_it_waits_for_a_decision() {
     let table = Table::with_bucket().await;
     let quarantined = async |id: &str, bytes| {
@@ -426,6 +451,8 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
     };
     let one_more = other("evt_1", MOST_OF_ONE);
     assert!(refused(&one_more).await);
+    let counters = items(&table, "C").await.len();
+    assert_eq!(counters, MOST_OF_ONE as usize, "one for each stored event");
     let known = table.ledger.receive(&other("evt_1", 3), NOW).await.unwrap();
     assert!(matches!(known, Received::Repeated(_)), "{known:?}");
     // Another event has its own limit, and the source has a limit for all of its events.

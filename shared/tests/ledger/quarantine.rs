@@ -3,24 +3,25 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use bytes::Bytes;
 use futures::future::join_all;
 use local::clients;
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::inbox::Inbox;
-use shared::inbox::ledger::{Ledger, Received};
+use shared::inbox::ledger::{Item, Ledger, Received};
 use shared::inbox::queue::Queue;
 use shared::inbox::rejected::{
-    DOCUMENTS, Entered, NAMED, NewRejection, RejectedRequest, RejectedRequests, StoreResult,
-    Verdict,
+    DOCUMENTS, Entered, NAMED, NewRejection, RejectedRequest, RejectedRequests, SENDERS,
+    StoreResult, Verdict,
 };
 use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::sign::sign;
 use shared::webhook::verify::Reason;
 
-use crate::support::{NOW, Table, after, noise};
+use crate::support::{NOW, Table, after, noise, quick, s, text};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -126,32 +127,42 @@ fn naming(address: &str, certificate: usize) -> Envelope {
     }
 }
 
+fn paypal(quarantine: &str) -> Config {
+    let file = format!(
+        "schema = 1\n[[source]]\nname = \"paypal-main\"\npreset = \"paypal\"\n\
+         quarantine = {{ {quarantine} }}\naction = [{{ kind = \"keep\" }}]"
+    );
+    Config::parse(&file).unwrap()
+}
+
+/// Receives a request that names a certificate. Each request has its own process, so that only the
+/// limits in the table apply.
+async fn name(db: &Client, table: &Table, config: &Config, envelope: &Envelope) -> StoreResult {
+    let quarantine = RejectedRequests::new(db.clone(), &table.name);
+    let refused = NewRejection {
+        source: config.source("paypal-main").unwrap(),
+        envelope,
+        reason: Reason::NotFetched,
+        secrets: &[],
+    };
+    quarantine.store(&refused, NOW, LONG).await.unwrap()
+}
+
+fn is_stored(kept: &StoreResult) -> bool {
+    matches!(kept, StoreResult::Stored(_))
+}
+
 #[tokio::test]
 async fn one_sender_takes_no_document_away_from_another() {
     let table = Table::fresh().await;
-    let config = "schema = 1\n[[source]]\nname = \"paypal-main\"\npreset = \"paypal\"\n\
-                  quarantine = { per_day = 2 }\naction = [{ kind = \"keep\" }]";
-    let config = Config::parse(config).unwrap();
+    let config = paypal("per_day = 2");
     let name = async |address: &str, certificate| {
-        let envelope = naming(address, certificate);
-        // Each request has its own process, so that only the limit in the table applies.
-        let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
-        let refused = NewRejection {
-            source: config.source("paypal-main").unwrap(),
-            envelope: &envelope,
-            reason: Reason::NotFetched,
-            secrets: &[],
-        };
-        quarantine.store(&refused, NOW, LONG).await.unwrap()
+        name(&table.db, &table, &config, &naming(address, certificate)).await
     };
     let most = usize::try_from(DOCUMENTS).unwrap();
     for certificate in 0..most {
         let kept = name("198.51.100.7", certificate).await;
-        assert_eq!(
-            matches!(kept, StoreResult::Stored(_)),
-            certificate < 2,
-            "{kept:?}"
-        );
+        assert_eq!(is_stored(&kept), certificate < 2, "{kept:?}");
     }
     assert_eq!(
         name("198.51.100.7", most).await,
@@ -180,6 +191,66 @@ async fn one_sender_takes_no_document_away_from_another() {
     // In the next hour, requests from the address may name other certificates.
     let tally = quarantine.tally("paypal-main", NOW).await.unwrap();
     assert_eq!(tally, None, "no request was rejected");
+}
+
+#[tokio::test]
+async fn three_requests_are_stored_for_a_document_also_at_the_same_time() {
+    let table = Table::fresh().await;
+    let config = paypal("");
+    let request = naming("198.51.100.7", 0);
+    let name = async |db: &Client| name(db, &table, &config, &request).await;
+    let (proxy, _) = table.through_proxy().await;
+    let held = proxy.hold("UpdateItem", "attribute_not_exists(v)");
+    // Another request records the document just before this one does.
+    let slow = quick(&proxy.url);
+    let (slow, first) = held.around(name(&slow), name(&table.db)).await;
+    assert!(is_stored(&first), "{first:?}");
+    assert_eq!(slow, StoreResult::OnlyNoted);
+    for expected in [true, true, false] {
+        let kept = name(&table.db).await;
+        assert_eq!(is_stored(&kept), expected, "{kept:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_sender_does_not_use_the_slots_of_other_senders() {
+    let table = Table::fresh().await;
+    let config = paypal("");
+    let request = naming("198.51.100.7", 0);
+    assert!(is_stored(&name(&table.db, &table, &config, &request).await));
+    let is_slot = |item: &Item| item.contains_key("own");
+    let slot = table.all().await.into_iter().find(is_slot).unwrap();
+    let sk = text(&slot, "sk").clone();
+    let (hour, _) = sk.split_once('#').unwrap();
+    for place in 0..SENDERS {
+        let mut slot = slot.clone();
+        slot.insert("sk".into(), s(format!("{hour}#{place:02}")));
+        slot.insert("own".into(), s("another sender"));
+        table.put(slot).await;
+    }
+    let kept = name(&table.db, &table, &config, &naming("198.51.100.7", 1)).await;
+    assert_eq!(kept, StoreResult::TooManyDocuments);
+}
+
+#[tokio::test]
+async fn a_failed_fetch_creates_no_item_for_a_document_that_expired() {
+    let table = Table::fresh().await;
+    let config = paypal("");
+    let request = naming("198.51.100.7", 0);
+    assert!(is_stored(&name(&table.db, &table, &config, &request).await));
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
+    let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
+    let named = named.await.unwrap();
+    let of_document = |item: &Item| item.contains_key("v");
+    let stored = table.all().await.into_iter().find(of_document).unwrap();
+    let delete = table.db.delete_item().table_name(&table.name);
+    let delete = delete
+        .key("pk", stored["pk"].clone())
+        .key("sk", stored["sk"].clone());
+    delete.send().await.unwrap();
+    let left = table.all().await.len();
+    quarantine.note_try(&named[0], after(5)).await.unwrap();
+    assert_eq!(table.all().await.len(), left);
 }
 
 #[tokio::test]

@@ -122,10 +122,7 @@ impl RejectedRequests {
         let noted = self
             .update(
                 (&pk, &sk),
-                (
-                    "attribute_exists(v) AND r < :most",
-                    "SET #last = :at ADD r :one",
-                ),
+                ("r < :most", "SET #last = :at ADD r :one"),
                 again,
             )
             .await?;
