@@ -5,6 +5,8 @@ or one of the tools of template_gate.py.
 """
 
 FAULTS = [
+    ("test_functions_read_sources_from_the_table_only_where_that_is_asked_for", "Default: embedded", "Default: table"),
+    ("test_functions_read_sources_from_the_table_only_where_that_is_asked_for", "!Equals [!Ref Sources, table]", "!Not [!Equals [!Ref Sources, embedded]]"),
     ("test_schedules_are_written_as_the_scheduler_reads_them", '{"task":"count"}', '{"task":"sweep"}'),
     ("test_functions_reach_only_their_rows_of_the_table", "[SYNC#*, SYS]", "[E#*, SYNC#*, SYS]"),
     ("test_a_sender_sets_a_secret_only_where_that_is_asked_for_and_never_another_ones", "ssm:Overwrite: 'false'", "ssm:Overwrite: 'true'"),
