@@ -1,10 +1,10 @@
-//! Compares a field of an urlencoded body with the result of the URL standard's parser. The first
-//! line of the input is the name of the field.
+//! Compares a field of an urlencoded body with the result of the URL standard's parser. A body that
+//! repeats the field must be rejected. The first line of the input is the name of the field.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use shared::webhook::envelope::{Envelope, Headers};
-use shared::webhook::preset::Location;
+use shared::webhook::preset::{Location, Unreadable};
 
 fuzz_target!(|data: &[u8]| {
     let Some((name, body)) = fuzz::line(data) else {
@@ -22,11 +22,16 @@ fuzz_target!(|data: &[u8]| {
         (key == name).then(|| value.into_owned())
     };
     let found = Location::Form(name.into()).find(&envelope);
-    let expected = form_urlencoded::parse(body).find_map(named);
+    let mut values = form_urlencoded::parse(body).filter_map(named);
+    let (expected, another) = (values.next(), values.next());
     // The comparison skips text that is not UTF-8.
     let exact = |text: &String| !text.contains('\u{fffd}');
     if !name.contains('\u{fffd}') && expected.as_ref().is_none_or(exact) {
-        assert_eq!(found, Ok(expected));
+        let expected = match another {
+            Some(_) => Err(Unreadable::RepeatedField),
+            None => Ok(expected),
+        };
+        assert_eq!(found, expected);
     }
     let found = Location::Query(name.into()).find(&envelope);
     let query = text.split('#').next().unwrap_or_default();
