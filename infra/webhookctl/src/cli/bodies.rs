@@ -17,8 +17,8 @@ pub struct BodiesAt {
 
 impl BodiesAt {
     /// Opens the deployment. Its ledger uses the bucket of the option, if the option is set.
-    pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Deployment> {
-        let mut inbox = Deployment::open(&global.target)?;
+    pub(crate) async fn open(&self, global: &Global) -> anyhow::Result<Deployment> {
+        let mut inbox = Deployment::open(&global.target).await?;
         inbox.ledger = self.ledger(&inbox)?;
         Ok(inbox)
     }

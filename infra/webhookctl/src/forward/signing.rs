@@ -134,7 +134,7 @@ impl Signing {
             body: draft.body.clone(),
         };
         let receiver = Receiver {
-            url: &draft.url(url),
+            url: &stored.url(&draft.url(url)),
             signed_url: None,
         };
         let key = self.signer.key();

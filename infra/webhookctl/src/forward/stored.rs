@@ -2,15 +2,18 @@
 
 use bytes::Bytes;
 use shared::inbox::ledger::{BodyAt, Ledger, MissingBody, Row};
+use shared::webhook::context::RequestContext;
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::{Location, Scheme};
 
 use crate::samples::{Draft, Signed};
 
-/// An event with its exact body.
+/// An event with its exact body and its request.
 pub(crate) struct Stored {
     pub(crate) row: Row,
     pub(crate) body: Bytes,
+    /// `None` if Mitt fetched the event, or if its source stores no requests.
+    pub(crate) request: Option<RequestContext>,
 }
 
 /// The reason why an event cannot be sent.
@@ -38,7 +41,7 @@ impl Missing {
 }
 
 impl Stored {
-    /// Reads the event and its body, without changes.
+    /// Reads the event with its body and its request, without changes.
     pub(crate) async fn read(
         ledger: &Ledger,
         key: &EventKey,
@@ -49,17 +52,32 @@ impl Stored {
         if matches!(row.body_at, BodyAt::Bucket(_)) && !ledger.has_bucket() {
             return Ok(Err(Missing::Bucket));
         }
-        let Some(body) = ledger.event_body(key).await? else {
+        let Some((row, content)) = ledger.event_content(key).await? else {
             return Ok(Err(Missing::Event));
         };
-        let body = body.map_err(Missing::Body);
-        Ok(body.map(|body| Self { row, body: body.0 }))
+        let content = content.map_err(Missing::Body);
+        Ok(content.map(|content| Self {
+            row,
+            body: content.body,
+            request: content.request.map(|kept| kept.context),
+        }))
+    }
+
+    /// Returns the URL with the query of the provider's request.
+    pub(crate) fn url(&self, url: &str) -> String {
+        let request = self.request.as_ref();
+        let query = request.and_then(|request| request.query.as_deref());
+        match query.filter(|query| !query.is_empty()) {
+            Some(query) if url.contains('?') => format!("{url}&{query}"),
+            Some(query) => format!("{url}?{query}"),
+            None => url.to_owned(),
+        }
     }
 
     /// Returns the stored request, with the signature of the provider.
     pub(crate) fn as_kept(&self, url: &str) -> Signed {
         Signed {
-            url: url.to_owned(),
+            url: self.url(url),
             headers: self.headers(),
             body: self.body.clone(),
         }
@@ -84,14 +102,21 @@ impl Stored {
 
     /// Returns the stored headers, also those with a signature.
     pub(crate) fn headers(&self) -> Vec<(String, String)> {
-        let kept = self.row.headers.iter();
-        let mut headers: Vec<(String, String)> = kept
-            .map(|(name, value)| (name.clone(), value.clone()))
+        let of_request = self
+            .request
+            .iter()
+            .flat_map(|request| request.headers.iter());
+        let mut headers: Vec<(String, String)> = of_request
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        if let Some(content_type) = &self.row.content_type
-            && !self.row.headers.contains_key("content-type")
-        {
-            headers.push(("content-type".to_owned(), content_type.clone()));
+        let content_type = self.row.content_type.iter();
+        let content_type = content_type.map(|value| ("content-type", value));
+        let in_row = self.row.headers.iter();
+        let in_row = in_row.map(|(name, value)| (name.as_str(), value));
+        for (name, value) in in_row.chain(content_type) {
+            if !headers.iter().any(|(known, _)| known == name) {
+                headers.push((name.to_owned(), value.clone()));
+            }
         }
         headers.push((
             "x-webhookctl-event".to_owned(),

@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::json_path::scalar;
 use shared::inbox::ledger::{BodyAt, Cost, Row, Stored};
-use shared::webhook::context::KeptRequest;
+use shared::webhook::context::RequestContext;
 
 use super::{Field, Selection};
 use crate::output::CliError;
@@ -98,7 +98,8 @@ impl Selection {
             return Ok((true, Cost::default()));
         }
         let (request, cost) = inbox.ledger.request_of(stored).await?;
-        let has = has_headers(&self.headers, request.as_ref(), &stored.row);
+        let request = request.as_ref().map(|kept| &kept.context);
+        let has = has_headers(&self.headers, request, &stored.row);
         Ok((has, cost))
     }
 }
@@ -107,11 +108,11 @@ impl Selection {
 /// headers of the row are compared.
 pub(crate) fn has_headers(
     wanted: &[(String, String)],
-    request: Option<&KeptRequest>,
+    request: Option<&RequestContext>,
     row: &Row,
 ) -> bool {
     wanted.iter().all(|(name, value)| match request {
-        Some(request) => request.context.headers.all(name).any(|one| one == value),
+        Some(request) => request.headers.all(name).any(|one| one == value),
         None => row.headers.get(name) == Some(value),
     })
 }

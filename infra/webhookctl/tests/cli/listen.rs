@@ -38,6 +38,13 @@ action = [{ kind = "keep" }]
 name = "calls"
 preset = "sendgrid"
 action = [{ kind = "keep" }]
+
+[[source]]
+name = "tenants"
+preset = "github"
+secret = "issues"
+account = ["query:tenant"]
+action = [{ kind = "keep" }]
 "#;
 
 const SICK: &str =
@@ -196,7 +203,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     // The second listener prints a note about the first. Neither of them changes the inbox.
     let other = world.listen(&["-f", &port, "-s", "orders"])?;
     other.says(&format!(
-        "another listener (pid {}) forwards calls, issues, orders, stripe-main to http://localhost:{port}/hooks",
+        "another listener (pid {}) forwards calls, issues, orders, stripe-main, tenants to http://localhost:{port}/hooks",
         listening.child.id()
     ))?;
     assert_eq!(other.interrupt()?.0, Some(130));
@@ -223,6 +230,32 @@ fn events_are_selected_by_a_header_of_their_request() -> anyhow::Result<()> {
     assert_eq!(listening.delivery()?["id"], opened.as_str());
     let later = world.send(&["issues", "-t", "issues", "--data", r#"{"action":"closed"}"#])?;
     assert_eq!(listening.delivery()?["id"], later.as_str());
+    Ok(())
+}
+
+#[test]
+fn a_program_gets_the_query_and_the_headers_of_the_request() -> anyhow::Result<()> {
+    let world = start("listen-query")?;
+    let id = world.send(&["tenants", "--account", "acme", "--data", r#"{"n":1}"#])?;
+    let app = Receiver::start(OK)?;
+    let to = format!(":{}/hooks?x=1", app.port);
+    let listening = world.listen(&["-f", &to, "--backfill", "1h", "--resign"])?;
+    assert_eq!(listening.delivery()?["id"], id.as_str());
+    let got = app.next()?;
+    assert_eq!(got.path, "/hooks?x=1&tenant=acme");
+    let request = world.inspect(&id)?["request"].clone();
+    let user_agent = request["headers"]["user-agent"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(!user_agent.is_empty(), "{request}");
+    assert_eq!(got.header("user-agent"), user_agent);
+    assert!(got.verifies("github", &app.url(), &world.secret("tenants")?)?);
+
+    let sent = world.run(&["send", "--event", &id, "--to", &app.url()])?;
+    ensure!(sent.status.success(), "{sent:?}");
+    assert!(app.next()?.path.ends_with("?tenant=acme"));
+    // The local stack gets the tenant again, so the event has the same account.
+    assert_eq!(world.send(&["--event", &id])?, id);
     Ok(())
 }
 

@@ -55,14 +55,11 @@ impl Deliveries {
         if !self.wanted.takes(&stored.row, &stored.body, &self.config) {
             return End::Unwanted;
         }
-        if self.wanted.needs_request() {
-            match self.ledger.event_request(&item.event.key).await {
-                Err(error) => return End::Trouble(error),
-                Ok(request) if !self.wanted.has_headers(request.as_ref(), &stored.row) => {
-                    return End::Unwanted;
-                }
-                Ok(_) => {}
-            }
+        if !self
+            .wanted
+            .has_headers(stored.request.as_ref(), &stored.row)
+        {
+            return End::Unwanted;
         }
         let (signed, signed_again) = self.request(item, &stored);
         match self.forwarder.post(&signed).await {

@@ -4,7 +4,7 @@ use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
 use shared::inbox::ledger::{Listed, Row, State};
 use shared::sources::Config;
-use shared::webhook::context::KeptRequest;
+use shared::webhook::context::RequestContext;
 
 use crate::cli::ListenArgs;
 use crate::glob;
@@ -113,7 +113,7 @@ impl Wanted {
     }
 
     /// Returns whether the event matches by the headers of its request.
-    pub(super) fn has_headers(&self, request: Option<&KeptRequest>, row: &Row) -> bool {
+    pub(super) fn has_headers(&self, request: Option<&RequestContext>, row: &Row) -> bool {
         has_headers(&self.headers, request, row)
     }
 
