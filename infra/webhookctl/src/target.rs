@@ -19,6 +19,7 @@ use shared::aws::secrets::Secrets;
 use shared::inbox::keyring::Keyring;
 use shared::inbox::ledger::Ledger;
 use shared::inbox::rejected::RejectedRequests;
+use shared::inbox::source_versions::{Consistency, SourceVersions};
 use shared::sources::{Config, EMBEDDED};
 
 pub use clients::aws;
@@ -73,6 +74,8 @@ pub struct Deployment {
     /// The public keys that backup-sync has fetched.
     pub keyring: Keyring,
     pub config: Config,
+    /// The version of the sources that `config` is; `None` if it is a file of this machine.
+    pub version: Option<u64>,
     pub local: Option<Local>,
     /// The deployment in AWS; `None` for the local stack.
     pub deployed: Option<Deployed>,
@@ -160,11 +163,44 @@ impl Drop for Announced {
 impl Deployment {
     /// Returns the inbox that the options, the environment or the files select. If they select
     /// none, returns the running `dev`.
-    pub fn open(target: &TargetOptions) -> anyhow::Result<Self> {
-        match Chosen::find(target)? {
-            Chosen::Local(local) => Self::local(*local),
-            Chosen::Deployed(deployed) => Self::deployed(*deployed),
+    pub async fn open(target: &TargetOptions) -> anyhow::Result<Self> {
+        let inbox = match Chosen::find(target)? {
+            Chosen::Local(local) => Self::local(*local)?,
+            Chosen::Deployed(deployed) => Self::deployed(*deployed)?,
+        };
+        Ok(Box::pin(inbox.with_applied_sources()).await)
+    }
+
+    /// Uses the version of the sources that an operator applied, if the functions use it. If this
+    /// cannot be found out, or if this release cannot read the version, the file stays in use, as
+    /// in the functions.
+    async fn with_applied_sources(mut self) -> Self {
+        if let Ok(Some((version, config))) = self.applied_sources().await {
+            self.ledger.follow(&config);
+            self.config = config;
+            self.version = Some(version);
         }
+        self
+    }
+
+    async fn applied_sources(&self) -> anyhow::Result<Option<(u64, Config)>> {
+        let versions = SourceVersions::beside(&self.ledger);
+        let Some(pointer) = versions.current(Consistency::Eventual).await? else {
+            return Ok(None);
+        };
+        let report = self.ledger.operations().sources_report().await?;
+        if report.is_some_and(|(_, report)| !report.from_table) {
+            return Ok(None);
+        }
+        let stored = versions.version(pointer.version).await?;
+        let Some(stored) = stored else {
+            return Ok(None);
+        };
+        let config = match self.local {
+            Some(_) => Config::parse_for_dev(&stored.text)?,
+            None => Config::parse(&stored.text)?,
+        };
+        Ok(Some((pointer.version, config)))
     }
 
     /// Returns the inbox of a running `dev`.
@@ -184,6 +220,7 @@ impl Deployment {
             quarantine,
             keyring,
             config,
+            version: None,
             local: Some(local),
             deployed: None,
         })
@@ -210,6 +247,7 @@ impl Deployment {
             quarantine: RejectedRequests::new(aws.dynamodb(), &table),
             keyring: Keyring::new(aws.dynamodb(), &table),
             config,
+            version: None,
             local: None,
             deployed: Some(deployed),
         })

@@ -25,7 +25,7 @@ pub(super) async fn doctor(
         return Ok(Exit::Done);
     }
     let wanted = wanted(&args)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     if args.end_to_end {
         inbox.may_write("send a canary")?;
     }

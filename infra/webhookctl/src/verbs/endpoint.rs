@@ -56,7 +56,7 @@ pub(super) async fn run(
 }
 
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     if args.now {
         inbox.may_write("store the result of an endpoint check")?;
     }
@@ -138,7 +138,7 @@ async fn enable(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("endpoint.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;

@@ -37,7 +37,7 @@ pub(super) async fn erase(
         );
         return Err(error.into());
     }
-    let inbox = args.bodies_at.open(global)?;
+    let inbox = args.bodies_at.open(global).await?;
     inbox.may_write("erase")?;
     let now = UnixMillis::now();
     let selection = selected(&inbox, &args, now)?;

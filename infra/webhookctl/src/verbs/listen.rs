@@ -41,7 +41,7 @@ pub(super) async fn listen(
         ELSEWHERE => error.tip("--allow-host HOST allows another host"),
         _ => error,
     })?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
     let ledger = args.bodies_at.ledger(&inbox)?;

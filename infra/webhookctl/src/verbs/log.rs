@@ -25,7 +25,7 @@ struct Entry {
 }
 
 pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let from = args
         .since

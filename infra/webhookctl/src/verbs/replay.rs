@@ -46,7 +46,7 @@ pub(super) async fn run(
         let error = CliError::usage("usage.output", "-o csv is not available for a plan");
         return Err(error.tip("-o json").into());
     }
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     match command {
         ReplayCommand::Plan(args) => Box::pin(plan::plan(*args, &inbox, out)).await,
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,

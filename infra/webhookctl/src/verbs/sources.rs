@@ -68,7 +68,7 @@ enum Known {
 }
 
 impl Known {
-    fn open(at: &SourcesAt, global: &Global) -> anyhow::Result<Self> {
+    async fn open(at: &SourcesAt, global: &Global) -> anyhow::Result<Self> {
         if let Some(file) = &at.file {
             let said = format!("only the file {}; no inbox was read", file.display());
             return Ok(Self::Config(read(file)?, said));
@@ -78,7 +78,8 @@ impl Known {
                         running in this folder";
             return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));
         }
-        Ok(Self::Inbox(Box::new(Deployment::open(&global.target)?)))
+        let inbox = Deployment::open(&global.target).await?;
+        Ok(Self::Inbox(Box::new(inbox)))
     }
 
     fn config(&self) -> &Config {

@@ -28,7 +28,7 @@ pub(super) async fn stats(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let chosen = Chosen::of(&args.selection, &inbox, now)?;
     let gathered = Box::pin(gather::gather(&inbox, &chosen, args.by, now)).await?;

@@ -123,6 +123,19 @@ async fn a_file_is_applied_compared_rolled_back_and_exported() -> anyhow::Result
         (&json!(1), &json!(true))
     );
     assert_eq!(applied["by"], "local/anna");
+    let list = folder.run(&["sources", "list"])?;
+    let (list, note) = (
+        String::from_utf8(list.stdout)?,
+        String::from_utf8(list.stderr)?,
+    );
+    assert!(list.contains("push"), "{list}");
+    assert!(note.contains("· version 1"), "{note}");
+    let listed = folder.json(&["inbox", "list", "--source", "push"])?;
+    assert_eq!(
+        listed["items"],
+        json!([]),
+        "the source of the version is known"
+    );
     assert_eq!(diff("with-push.toml")?.status.code(), Some(0));
     assert_eq!(diff("own.toml")?.status.code(), Some(2));
     let again = world.apply("with-push.toml", &[])?;

@@ -69,7 +69,7 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now().0;
     if is_a_name(&args.what) {
         let all = SelectionArgs::default();

@@ -39,7 +39,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now().0;
     if args.flat || out.format == Format::Ids {
         flat(&inbox, &args, now, out).await?;

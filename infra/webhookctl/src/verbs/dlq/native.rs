@@ -41,7 +41,7 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("dlq.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("move dead letters")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;

@@ -17,7 +17,7 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("dlq.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;
     let selection = Selection::new(&chosen, &inbox, UnixMillis::now().0)?;

@@ -9,7 +9,7 @@ use crate::target::Deployment;
 use crate::verbs::send::{self, Canary};
 
 pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result<Finding> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(

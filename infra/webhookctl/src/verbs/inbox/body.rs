@@ -32,7 +32,7 @@ pub(in crate::verbs) async fn body(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = args.bodies_at.open(global)?;
+    let inbox = args.bodies_at.open(global).await?;
     let row = find(&inbox, &args.id).await?;
     let body = read_body(&inbox, &row).await?;
     if !out.format.is_table() {

@@ -36,7 +36,7 @@ pub(in crate::verbs) async fn diff(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = args.bodies_at.open(global)?;
+    let inbox = args.bodies_at.open(global).await?;
     let (a, b) = (find(&inbox, &args.a).await?, find(&inbox, &args.b).await?);
     let (of_a, of_b) = (read_body(&inbox, &a).await?, read_body(&inbox, &b).await?);
     let document = document((&a, &of_a), (&b, &of_b));

@@ -46,7 +46,7 @@ pub(in crate::verbs) async fn export(
     let redaction = Redaction::parse(&args.redact)?;
     let to_stdout = args.file == Path::new("-");
     let csv = is_csv(&args.file, out.format)?;
-    let inbox = args.bodies_at.open(global)?;
+    let inbox = args.bodies_at.open(global).await?;
     inbox.may_write("write the export to the audit log")?;
     let now = UnixMillis::now();
     let selection = Selection::new(&args.selection, &inbox, now.0)?;

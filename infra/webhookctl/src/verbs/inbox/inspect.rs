@@ -20,7 +20,7 @@ pub(in crate::verbs) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let row = match find(&inbox, &args.id).await {
         Ok(row) => row,
         Err(error) => return Err(refused(error, &inbox, &args.id).await),

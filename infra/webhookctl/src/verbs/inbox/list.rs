@@ -21,7 +21,7 @@ pub(in crate::verbs) async fn list(
 ) -> anyhow::Result<Exit> {
     let now = UnixMillis::now().0;
     let mut shown = chosen(columns(now), &args.columns)?;
-    let inbox = args.bodies_at.open(global)?;
+    let inbox = args.bodies_at.open(global).await?;
     let selection = Selection::new(&args.selection, &inbox, now)?;
     let want = Want {
         limit: args.limit as usize,

@@ -61,7 +61,7 @@ pub(in crate::verbs) async fn tail(
                 .into(),
         );
     }
-    let inbox = args.bodies_at.open(global)?;
+    let inbox = args.bodies_at.open(global).await?;
     let began = UnixMillis::now().0;
     let selection = Selection::new(&args.selection, &inbox, began)?;
     let mut shown = Shown::default();

@@ -33,7 +33,7 @@ pub(super) async fn release(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("quarantine.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
     let row = apart(&inbox, &args.id).await?;
@@ -52,7 +52,7 @@ pub(super) async fn discard(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("quarantine.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
     let who = record(&inbox, "quarantine.discard", &row, reason).await?;

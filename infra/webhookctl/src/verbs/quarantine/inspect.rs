@@ -66,7 +66,7 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let held = find(&inbox, &args.id, now).await?;
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await.ok();

@@ -19,7 +19,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let held = chosen(&inbox, &args.selection, now).await?;
     let keys = match Keys::read(&inbox, global, &args.secrets_at, now).await {

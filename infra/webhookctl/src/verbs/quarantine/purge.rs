@@ -30,7 +30,7 @@ pub(super) async fn purge(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("purge the quarantine")?;
     let held = chosen(&inbox, &args.selection, UnixMillis::now()).await?;
     let count = held.len();

@@ -68,7 +68,7 @@ pub(super) async fn reverify(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     if !args.dry_run {
         inbox.may_write("put requests into the inbox")?;
     }

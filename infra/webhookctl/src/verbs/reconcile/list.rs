@@ -32,7 +32,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let mut rows = Vec::new();
     for (source, reconcile) in selected(&inbox, selection)? {

@@ -39,7 +39,7 @@ pub(super) async fn repair(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("reconcile.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;
     let door = door(&inbox, global, &args.door_at)?;

@@ -30,7 +30,7 @@ pub(super) async fn report(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let mut reports = Vec::new();
     if let Some(id) = &args.id {
@@ -53,7 +53,7 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("store the report of a comparison")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);

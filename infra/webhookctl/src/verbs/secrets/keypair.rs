@@ -35,7 +35,7 @@ pub(super) async fn keypair(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let kind = args.kind.given().unwrap_or(SecretKind::Egress);
-    let place = Place::open(&args.name, kind, &args.secrets_at, global)?;
+    let place = Place::open(&args.name, kind, &args.secrets_at, global).await?;
     let receiver = receiver(&args, &place)?;
     let (pair, public_key) = receiver.pair()?;
     let why = Why {

@@ -34,7 +34,7 @@ pub(super) async fn list(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = UnixMillis::now();
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let used = used_by(&inbox.config);
     let mut rows = Vec::new();
     for kind in SecretKind::ALL {

@@ -16,7 +16,7 @@ pub(super) async fn put(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let kind = args.kind.given().unwrap_or(SecretKind::Ingress);
-    let place = Place::open(&args.name, kind, &args.secrets_at, global)?;
+    let place = Place::open(&args.name, kind, &args.secrets_at, global).await?;
     let secret = checked(&read(&args, out.terminal)?)?;
     fits_its_source(&place, &secret)?;
     let why = Why {

@@ -78,14 +78,14 @@ pub(super) struct Stored {
 }
 
 impl Place {
-    pub(super) fn open(
+    pub(super) async fn open(
         name: &str,
         kind: SecretKind,
         at: &SecretsAt,
         global: &Global,
     ) -> anyhow::Result<Self> {
         check_name(name)?;
-        let inbox = Deployment::open(&global.target)?;
+        let inbox = Deployment::open(&global.target).await?;
         inbox.may_write("store a secret")?;
         Ok(Self {
             store: secrets(&inbox, kind, at)?,

@@ -31,7 +31,7 @@ pub(super) async fn again(
 ) -> anyhow::Result<Exit> {
     let to = args.to.as_deref().map(|to| Address::parse(to, None));
     let to = to.transpose()?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     if inbox.local.is_none() {
         inbox.may_write("record the sent event in the audit log")?;
     }

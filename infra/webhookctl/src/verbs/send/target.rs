@@ -59,7 +59,8 @@ impl Target {
         let inbox = Deployment::open(&TargetOptions {
             context: Some("local".into()),
             ..global.target.clone()
-        })?;
+        })
+        .await?;
         // `--curl` sends nothing, but it can store a public key first, so it also needs this check.
         inbox.may_write("send webhooks")?;
         Self::local(names, args, inbox, &local).await

@@ -69,7 +69,7 @@ pub(super) async fn add(
     let place = match (needed && args.new_secret.is_given(), named(global)?) {
         (true, false) => return Err(nowhere().into()),
         (false, false) => None,
-        (_, true) => Some(Place::open(&args, global, &config)?),
+        (_, true) => Some(Place::open(&args, global, &config).await?),
     };
     let stored = match &place {
         Some(place) if needed => Some(place.secret(&args, source, scheme, out).await?),
@@ -138,8 +138,8 @@ fn block<'b>(args: &'b SourcesAddArgs, to: Option<&'b To<'b>>) -> Block<'b> {
 }
 
 impl Place {
-    fn open(args: &SourcesAddArgs, global: &Global, config: &Config) -> anyhow::Result<Self> {
-        let inbox = Deployment::open(&global.target)?;
+    async fn open(args: &SourcesAddArgs, global: &Global, config: &Config) -> anyhow::Result<Self> {
+        let inbox = Deployment::open(&global.target).await?;
         inbox.may_write("store a secret")?;
         let prefix = inbox.names().secrets_manager_prefix.as_deref();
         let managed = Managed::new(config.managed_secrets(), prefix);

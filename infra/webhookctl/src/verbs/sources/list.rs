@@ -1,6 +1,7 @@
 //! `sources list`: lists the sources.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -55,7 +56,7 @@ pub(super) async fn list(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = UnixMillis::now();
-    let known = Known::open(&args.at, global)?;
+    let known = Known::open(&args.at, global).await?;
     let (mut rows, footer, context) = match &known {
         Known::Config(config, said) => {
             let footer = format!("configuration {}: {said}", config.hash());
@@ -68,7 +69,10 @@ pub(super) async fn list(
                 out.say(&format!("the secrets cannot be read: {error:#}"));
             }
             see(inbox, &mut rows, live.ok().as_ref(), now).await?;
-            let footer = format!("{} sources · {}", rows.len(), inbox.name);
+            let mut footer = format!("{} sources · {}", rows.len(), inbox.name);
+            if let Some(version) = inbox.version {
+                let _ = write!(footer, " · version {version}");
+            }
             (rows, footer, inbox.name.as_str())
         }
     };

@@ -69,7 +69,7 @@ pub(super) async fn pause(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("sources.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let who = record(&inbox, "source.pause", reason, source).await?;
@@ -108,7 +108,7 @@ pub(super) async fn resume(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("resume a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let about = FlagKind::Pause(source);

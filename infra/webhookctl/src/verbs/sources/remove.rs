@@ -38,7 +38,7 @@ pub(super) async fn remove(
     confirmed(&args)?;
     let mut deleted = 0;
     if named(global)? {
-        let inbox = Deployment::open(&global.target)?;
+        let inbox = Deployment::open(&global.target).await?;
         inbox.may_write("remove a source")?;
         let what = if args.with_secrets {
             format!("{} with its secrets", args.source)

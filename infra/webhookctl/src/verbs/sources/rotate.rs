@@ -56,7 +56,7 @@ pub(super) async fn rotate(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = UnixMillis::now();
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("change a secret")?;
     let source = find(&inbox.config, &args.source)?;
     let store = reach::store(&inbox, global, &args.secrets_at)?;

@@ -90,7 +90,7 @@ pub(super) async fn show(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = UnixMillis::now();
-    let known = Known::open(&args.at, global)?;
+    let known = Known::open(&args.at, global).await?;
     let source = find(known.config(), &args.source)?;
     let mut shown = configured(source);
     match &known {

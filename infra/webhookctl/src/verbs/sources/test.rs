@@ -55,7 +55,7 @@ pub(super) async fn test(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("send test events")?;
     let source = find(&inbox.config, &args.source)?;
     let base = api_url(Some(&inbox), &args.api_at);

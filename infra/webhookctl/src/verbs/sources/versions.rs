@@ -156,7 +156,7 @@ pub(super) async fn diff(
 ) -> anyhow::Result<Exit> {
     let file = args.file.unwrap_or_else(usual);
     let text = text_of(&file)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     parsed(&inbox, &file, &text)?;
     let current = InForce::read(&inbox).await?;
     let changes = Changes::between(&current.text, &text);
@@ -188,7 +188,7 @@ pub(super) async fn export(global: &Global, out: &mut Printer) -> anyhow::Result
         hash: String,
         text: String,
     }
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let current = InForce::read(&inbox).await?;
     let exported = Exported {
         version: current.version.as_ref().map(|facts| facts.version),

@@ -63,7 +63,7 @@ pub(super) async fn coverage(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let days = Span::of(&args, now.0)?.days();
     let mut items = Vec::new();

@@ -46,7 +46,7 @@ pub(super) async fn gaps(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let span = Span::of(&args, now.0)?;
     let mut items = Vec::new();

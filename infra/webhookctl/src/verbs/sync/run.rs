@@ -54,7 +54,7 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     if !args.dry_run {
         inbox.may_write("put events into the inbox")?;
     }

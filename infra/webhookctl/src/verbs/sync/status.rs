@@ -51,7 +51,7 @@ pub(super) async fn status(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let mut items = Vec::new();
     for name in super::sources(&inbox, &args.source)? {

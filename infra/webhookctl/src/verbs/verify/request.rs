@@ -36,7 +36,7 @@ pub(super) async fn question(
     now: UnixMillis,
 ) -> anyhow::Result<Question> {
     one_reader_of_stdin(args)?;
-    let inbox = inbox(args, global)?;
+    let inbox = inbox(args, global).await?;
     let kept = match (&args.id, &inbox) {
         (Some(id), Some(inbox)) => Some(kept(args, inbox, id, now).await?),
         _ => None,
@@ -86,11 +86,11 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
 
 /// Opens the inbox if the command needs one or names one. Without an inbox, the arguments must give
 /// all inputs.
-fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment>> {
+async fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment>> {
     let named = Chosen::is_named(&global.target)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
     if args.id.is_some() || wanted {
-        return Deployment::open(&global.target).map(Some);
+        return Deployment::open(&global.target).await.map(Some);
     }
     Ok(None)
 }

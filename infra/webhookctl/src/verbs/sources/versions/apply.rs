@@ -50,7 +50,7 @@ pub(in crate::verbs::sources) async fn apply(
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("sources.reason", &args.reason)?;
     let text = text_of(&args.file)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("apply sources")?;
     let wanted = Wanted {
         what: "sources.apply",
@@ -69,7 +69,7 @@ pub(in crate::verbs::sources) async fn rollback(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = audit::reason("sources.reason", &args.reason)?;
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("roll back the sources")?;
     let versions = SourceVersions::beside(&inbox.ledger);
     let old = stored(&versions, args.version).await?;

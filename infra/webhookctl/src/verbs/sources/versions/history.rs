@@ -51,7 +51,7 @@ pub(in crate::verbs::sources) async fn history(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Deployment::open(&global.target)?;
+    let inbox = Deployment::open(&global.target).await?;
     let versions = SourceVersions::beside(&inbox.ledger);
     let current = versions.current(Consistency::Strong).await?;
     let current = current.map(|facts| facts.version);
