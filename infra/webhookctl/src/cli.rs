@@ -65,7 +65,7 @@ pub use source_versions::{
     RiskArgs, SourcesApplyArgs, SourcesDiffArgs, SourcesHistoryArgs, SourcesRollbackArgs,
 };
 pub use sources::{
-    ApiAt, NewSecretArgs, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
+    ApiAt, NewSecretArgs, SignMode, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
     SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs, Store,
 };

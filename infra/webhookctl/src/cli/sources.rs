@@ -155,6 +155,15 @@ pub enum Store {
     SecretsManager,
 }
 
+/// How the requests to a new destination are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SignMode {
+    /// As Standard Webhooks, with the egress secret
+    Standard,
+    /// As the provider signs its webhooks, with the egress secret
+    Provider,
+}
+
 impl NewSecretArgs {
     pub(crate) fn is_given(&self) -> bool {
         self.secret_from.is_some() || self.new_secret.is_some()
@@ -180,6 +189,11 @@ pub struct SourcesAddArgs {
     /// has the name of the source. To store it: webhookctl secrets put NAME --egress
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
+    /// Signature of the requests to the URL [default: standard]
+    ///
+    /// With `provider`, a service that already verifies the provider's webhooks needs no change.
+    #[arg(long, value_name = "MODE", value_enum, requires = "to")]
+    pub sign: Option<SignMode>,
     /// Where to store the secret [default: parameter-store]
     #[arg(long, value_name = "STORE", value_enum)]
     pub secret_store: Option<Store>,

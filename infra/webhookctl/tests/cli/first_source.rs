@@ -101,6 +101,14 @@ fn a_source_with_a_destination_is_added_once() -> anyhow::Result<()> {
     let same_host = words("sources add b --preset github --to https://app.example.com:8443/b");
     folder.json(&same_host)?;
     assert_eq!(folder.read("sources.toml")?.matches(hosts).count(), 1);
+
+    let route = "sources add c --preset stripe --sign provider --to https://app.example.com/c";
+    folder.json(&words(route))?;
+    let text = folder.read("sources.toml")?;
+    let action = "url = \"https://app.example.com/c\"\nsign = \"provider\"\nsecret = \"c\"\n";
+    assert!(text.ends_with(action), "{text}");
+    let without = words("sources add d --preset stripe --sign provider");
+    assert_eq!(folder.error(&without)?.0, 2);
     Ok(())
 }
 

@@ -55,7 +55,8 @@ pub(super) async fn add(
 ) -> anyhow::Result<Exit> {
     check_preset(&args.preset)?;
     let to = args.to.as_deref();
-    let to = to.map(|url| To::parse(url, &args.source)).transpose()?;
+    let to = to.map(|url| To::parse(url, &args.source, args.sign));
+    let to = to.transpose()?;
     let local = running(global)?;
     let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
     file.has_no(&args.source)?;

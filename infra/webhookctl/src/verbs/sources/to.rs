@@ -5,6 +5,7 @@ use reqwest::Url;
 use shared::sources::is_on_this_machine;
 use toml_edit::{Array, DocumentMut, Item, RawString, Table, Value, table, value};
 
+use crate::cli::SignMode;
 use crate::output::CliError;
 
 /// A destination to write into the sources file.
@@ -13,12 +14,17 @@ pub(super) struct To<'t> {
     pub(super) url: &'t str,
     /// The name of the secret that signs the requests.
     pub(super) secret: &'t str,
+    sign: SignMode,
     host: &'t str,
 }
 
 impl<'t> To<'t> {
     /// Checks the URL. An error does not repeat it, because a URL can contain a key.
-    pub(super) fn parse(url: &'t str, secret: &'t str) -> Result<Self, CliError> {
+    pub(super) fn parse(
+        url: &'t str,
+        secret: &'t str,
+        sign: Option<SignMode>,
+    ) -> Result<Self, CliError> {
         let wrong = |why: &str| {
             CliError::usage("sources.to", format!("--to: {why}"))
                 .tip("write the whole URL, for example --to https://app.example.com/webhooks")
@@ -36,18 +42,26 @@ impl<'t> To<'t> {
             Some((host, port)) if !port.ends_with(']') => host,
             _ => authority,
         };
-        Ok(Self { url, secret, host })
+        Ok(Self {
+            url,
+            secret,
+            sign: sign.unwrap_or(SignMode::Standard),
+            host,
+        })
     }
 
     pub(super) fn is_here(&self) -> bool {
         is_on_this_machine(self.url)
     }
 
-    /// Returns the action as a TOML table. New signature settings must also be added here.
+    /// Returns the action as a TOML table.
     pub(super) fn action(&self) -> Table {
         let mut action = Table::new();
         action["kind"] = value("http");
         action["url"] = value(self.url);
+        if self.sign == SignMode::Provider {
+            action["sign"] = value("provider");
+        }
         action["secret"] = value(self.secret);
         action
     }
@@ -90,7 +104,7 @@ mod tests {
     use super::*;
 
     fn allowed(text: &str) -> Option<String> {
-        let to = To::parse("https://app.example.com:8443/stripe?a=1", "shop").unwrap();
+        let to = To::parse("https://app.example.com:8443/stripe?a=1", "shop", None).unwrap();
         to.allowed_in(text)
     }
 
@@ -124,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_program_on_this_machine_needs_no_entry() {
-        let to = To::parse("http://localhost:3000/hooks", "shop").unwrap();
+        let to = To::parse("http://localhost:3000/hooks", "shop", None).unwrap();
         assert!(to.is_here());
         assert_eq!(
             to.allowed_in("schema = 1\n").as_deref(),
@@ -141,7 +155,7 @@ mod tests {
             "https://",
             ":3000/s3cret",
         ] {
-            let error = To::parse(url, "shop").unwrap_err();
+            let error = To::parse(url, "shop", None).unwrap_err();
             assert_eq!(error.code, "sources.to", "{url}");
             assert!(!format!("{error:?}").contains("s3cret"), "{url}");
         }
