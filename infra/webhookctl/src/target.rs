@@ -19,7 +19,7 @@ use shared::aws::secrets::Secrets;
 use shared::inbox::keyring::Keyring;
 use shared::inbox::ledger::Ledger;
 use shared::inbox::rejected::RejectedRequests;
-use shared::inbox::source_versions::{Consistency, SourceVersions};
+use shared::inbox::source_versions::{Consistency, SourceVersions, VersionFacts};
 use shared::sources::{Config, EMBEDDED};
 
 pub use clients::aws;
@@ -185,22 +185,19 @@ impl Deployment {
 
     async fn applied_sources(&self) -> anyhow::Result<Option<(u64, Config)>> {
         let versions = SourceVersions::beside(&self.ledger);
-        let Some(pointer) = versions.current(Consistency::Eventual).await? else {
+        let newer = versions.newer(Consistency::Eventual, |_| false).await?;
+        let Some((VersionFacts { version, .. }, Some(text))) = newer else {
             return Ok(None);
         };
         let report = self.ledger.operations().sources_report().await?;
         if report.is_some_and(|(_, report)| !report.from_table) {
             return Ok(None);
         }
-        let stored = versions.version(pointer.version).await?;
-        let Some(stored) = stored else {
-            return Ok(None);
-        };
         let config = match self.local {
-            Some(_) => Config::parse_for_dev(&stored.text)?,
-            None => Config::parse(&stored.text)?,
+            Some(_) => Config::parse_for_dev(&text)?,
+            None => Config::parse(&text)?,
         };
-        Ok(Some((pointer.version, config)))
+        Ok(Some((version, config)))
     }
 
     /// Returns the inbox of a running `dev`.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::ledger::{Ledger, SourcesReport};
-use super::source_versions::{Consistency, SourceVersions};
+use super::source_versions::{Consistency, SourceVersions, VersionFacts};
 use crate::aws::secrets::Managed;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::SOURCES_BUDGET;
@@ -262,23 +262,23 @@ impl Followed {
         hash: &str,
         consistency: Consistency,
     ) -> anyhow::Result<Option<(u64, Option<Config>)>> {
-        let Some(current) = self.versions.current(consistency).await? else {
+        // An eventually consistent read can return an older pointer.
+        let is_old = |version| known.is_some_and(|known| version <= known);
+        let is_known = |facts: &VersionFacts| is_old(facts.version) || facts.hash == hash;
+        let Some((facts, text)) = self.versions.newer(consistency, is_known).await? else {
             if let Some(known) = known {
                 bail!("CFG/CURRENT is missing, and it pointed to version {known} before");
             }
             return Ok(None);
         };
-        let version = current.version;
-        // An eventually consistent read can return an older pointer.
-        if known.is_some_and(|known| version <= known) {
+        let version = facts.version;
+        if is_old(version) {
             return Ok(None);
         }
-        if current.hash == hash {
+        let Some(text) = text else {
             return Ok(Some((version, None)));
-        }
-        let stored = self.versions.version(version).await?;
-        let stored = stored.with_context(|| format!("version {version} does not exist"))?;
-        let config = Config::parse_within(&stored.text, &self.bounds);
+        };
+        let config = Config::parse_within(&text, &self.bounds);
         let config = config.with_context(|| format!("version {version} cannot be used"))?;
         Ok(Some((version, Some(config))))
     }

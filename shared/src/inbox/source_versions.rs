@@ -2,12 +2,13 @@
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `CFG` | `CURRENT` | the version in force: `v` (number), `hash`, `at`, `by`, `why` |
+//! | `CFG` | `CURRENT` | the version in force: `v` (number), `hash`, `at`, `by`, `why`, and for a small file also `b` |
 //! | same | `V#{number, 6 digits}` | a version: `b` (the text of the file, compressed with zstd), `hash`, `prev` (number of the version before), `at`, `by`, `why`; `ttl` once newer versions have replaced it |
 //!
 //! A version never changes. One transaction writes a version, the pointer and the entry of the
 //! audit log. It fails if another operator has moved the pointer in the meantime. No function can
-//! write these items. Without a pointer, the built-in file is in force.
+//! write these items. Without a pointer, the built-in file is in force. The pointer contains the text
+//! of a small file, so a function that starts reads one item.
 
 mod write;
 
@@ -36,6 +37,11 @@ pub const LARGEST: usize = 2 * 1024 * 1024;
 /// The maximum size of a compressed file, in bytes. It leaves space for the other attributes in an
 /// item of 400 KB.
 const LARGEST_PACKED: usize = 300 * 1024;
+
+/// The maximum size of a compressed file in the pointer, in bytes. With the other attributes, the
+/// pointer stays below 4 KB, so each read costs half a read unit.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html>
+const LARGEST_IN_POINTER: usize = 3 * 1024;
 
 /// The versions of the sources in the table of an inbox.
 #[derive(Clone, Debug)]
@@ -86,17 +92,43 @@ impl SourceVersions {
 
     /// Returns the version in force, or `None` if no operator has applied a version.
     pub async fn current(&self, consistency: Consistency) -> anyhow::Result<Option<VersionFacts>> {
-        let (what, key) = ("read the current version of the sources", (PK, CURRENT));
-        let pointer = match consistency {
-            Consistency::Eventual => self.table.get_eventually(what, key, None).await?,
-            Consistency::Strong => self.table.get(what, key).await?,
-        };
-        let Some(pointer) = pointer else {
+        let pointer = self.pointer(consistency).await?;
+        let facts = pointer.as_ref().map(pointed);
+        facts.transpose()
+    }
+
+    /// Returns the version in force with its text, unless `is_known`. Returns the facts alone for a
+    /// known version, and `None` if no operator has applied a version.
+    pub async fn newer(
+        &self,
+        consistency: Consistency,
+        is_known: impl Fn(&VersionFacts) -> bool,
+    ) -> anyhow::Result<Option<(VersionFacts, Option<String>)>> {
+        let Some(pointer) = self.pointer(consistency).await? else {
             return Ok(None);
         };
-        let version = item::number(&pointer, "v").unwrap_or(0);
-        let facts = facts(&pointer, version);
-        facts.context("read CFG/CURRENT").map(Some)
+        let facts = pointed(&pointer)?;
+        if is_known(&facts) {
+            return Ok(Some((facts, None)));
+        }
+        // A pointer without a text, or with the text of another version, has a large file.
+        if let Ok(text) = text(&pointer)
+            && Config::hash_of(&text) == facts.hash
+        {
+            return Ok(Some((facts, Some(text))));
+        }
+        let version = facts.version;
+        let stored = self.version(version).await?;
+        let stored = stored.with_context(|| format!("version {version} does not exist"))?;
+        Ok(Some((facts, Some(stored.text))))
+    }
+
+    async fn pointer(&self, consistency: Consistency) -> anyhow::Result<Option<Item>> {
+        let (what, key) = ("read the current version of the sources", (PK, CURRENT));
+        match consistency {
+            Consistency::Eventual => self.table.get_eventually(what, key, None).await,
+            Consistency::Strong => self.table.get(what, key).await,
+        }
     }
 
     /// Returns a version with its text, or `None` if it does not exist.
@@ -154,6 +186,11 @@ impl SourceVersions {
 
 fn sk(version: u64) -> String {
     format!("V#{version:06}")
+}
+
+fn pointed(pointer: &Item) -> anyhow::Result<VersionFacts> {
+    let version = item::number(pointer, "v").unwrap_or(0);
+    facts(pointer, version).context("read CFG/CURRENT")
 }
 
 fn facts(stored: &Item, version: u64) -> anyhow::Result<VersionFacts> {

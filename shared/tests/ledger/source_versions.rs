@@ -6,7 +6,7 @@ use shared::inbox::ledger::AuditAction;
 use shared::inbox::source_versions::{Applied, Consistency, KEPT, NewVersion, SourceVersions};
 use shared::sources::Config;
 
-use crate::support::{NOW, Table, after, n, number, s};
+use crate::support::{NOW, Table, after, n, noise, number, s};
 
 /// Returns a sources file with these sources.
 pub(crate) fn file(names: &[&str]) -> String {
@@ -211,4 +211,36 @@ async fn a_damaged_item_is_an_error_that_names_the_version() {
             "{name}: {error:#}"
         );
     }
+}
+
+/// Returns the version in force, and the number of reads that this takes.
+async fn read(table: &Table) -> (u64, String, usize) {
+    let (proxy, ledger) = table.through_proxy().await;
+    let versions = SourceVersions::beside(&ledger);
+    let newer = versions.newer(Consistency::Eventual, |_| false).await;
+    let Some((facts, Some(text))) = newer.unwrap() else {
+        panic!("a version is in force");
+    };
+    (facts.version, text, proxy.count()["GetItem"])
+}
+
+#[tokio::test]
+async fn a_small_file_is_one_read_and_a_large_one_two() {
+    let table = Table::fresh().await;
+    let small = file(&["one"]);
+    let names: Vec<String> = (0..100).map(|_| hex::encode(noise(20))).collect();
+    let large = file(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    apply(&table, &small, 0).await;
+    let pointer = table.item("CFG", "CURRENT").await.unwrap();
+    assert_eq!(read(&table).await, (1, small.clone(), 1));
+    apply(&table, &large, 1).await;
+    assert_eq!(read(&table).await, (2, large.clone(), 2));
+    // The text of another version does not count.
+    let mut stale = table.item("CFG", "CURRENT").await.unwrap();
+    assert_eq!(stale.get("b"), None);
+    stale.insert("b".to_owned(), pointer["b"].clone());
+    table.put(stale).await;
+    assert_eq!(read(&table).await, (2, large, 2));
+    apply(&table, &small, 2).await;
+    assert_eq!(read(&table).await, (3, small, 1));
 }

@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 
 use super::{
-    CURRENT, Consistency, KEPT, LARGEST, LARGEST_PACKED, LAST, PK, SourceVersions, VersionFacts, sk,
+    CURRENT, Consistency, KEPT, LARGEST, LARGEST_IN_POINTER, LARGEST_PACKED, LAST, PK,
+    SourceVersions, VersionFacts, sk,
 };
 use crate::base::clock::UnixMillis;
 use crate::inbox::item::{self, Item};
@@ -91,7 +92,7 @@ impl SourceVersions {
         version: u64,
         now: UnixMillis,
     ) -> anyhow::Result<Vec<TransactWriteItem>> {
-        let hash = Config::hash_of(new.text);
+        let (hash, packed) = (Config::hash_of(new.text), packed(new.text)?);
         let AuditAction { who, why, .. } = &new.audit;
         let pointed = Pointed {
             version,
@@ -99,12 +100,11 @@ impl SourceVersions {
             by: who,
             why,
             at: now,
+            packed: Some(&packed[..]).filter(|packed| packed.len() <= LARGEST_IN_POINTER),
         };
+        let version = version_item(new.seen, &packed, pointed);
         Ok(vec![
-            self.put(
-                version_item(new, pointed)?,
-                Some("attribute_not_exists(pk)"),
-            )?,
+            self.put(version, Some("attribute_not_exists(pk)"))?,
             self.update(CURRENT, transition::point(pointed, new.seen))?,
             self.put(audit_entry(&new.audit, now)?, None)?,
         ])
@@ -149,26 +149,31 @@ impl SourceVersions {
     }
 }
 
-fn version_item(new: &NewVersion<'_>, of: Pointed<'_>) -> anyhow::Result<Item> {
+/// Compresses the text of a file.
+fn packed(text: &str) -> anyhow::Result<Vec<u8>> {
     ensure!(
-        new.text.len() <= LARGEST,
+        text.len() <= LARGEST,
         "the file is larger than {LARGEST} bytes"
     );
-    let packed = zstd::bulk::compress(new.text.as_bytes(), LEVEL).context("compress the file")?;
+    let packed = zstd::bulk::compress(text.as_bytes(), LEVEL).context("compress the file")?;
     ensure!(
         packed.len() <= LARGEST_PACKED,
         "the compressed file has {} bytes, more than {LARGEST_PACKED}",
         packed.len()
     );
-    Ok(Item::from([
+    Ok(packed)
+}
+
+fn version_item(seen: u64, packed: &[u8], of: Pointed<'_>) -> Item {
+    Item::from([
         ("pk".to_owned(), item::s(PK)),
         ("sk".to_owned(), item::s(sk(of.version))),
         ("sv".to_owned(), item::n(SCHEMA)),
         ("b".to_owned(), item::b(packed)),
         ("hash".to_owned(), item::s(of.hash)),
-        ("prev".to_owned(), item::n(new.seen)),
+        ("prev".to_owned(), item::n(seen)),
         ("by".to_owned(), item::s(of.by)),
         ("why".to_owned(), item::s(of.why)),
         ("at".to_owned(), item::ms(of.at)),
-    ]))
+    ])
 }

@@ -13,6 +13,8 @@ pub struct Pointed<'a> {
     pub by: &'a str,
     pub why: &'a str,
     pub at: UnixMillis,
+    /// The compressed text of the file, if the pointer stores it too.
+    pub packed: Option<&'a [u8]>,
 }
 
 /// Moves the pointer to a new version, if it still points to the version that the operator has
@@ -23,20 +25,24 @@ pub fn point(to: Pointed<'_>, seen: u64) -> Change {
     } else {
         "v = :seen"
     };
-    let change = Change::new(
-        "move the pointer to the current sources",
-        condition,
-        "SET sv = :sv, v = :v, #hash = :hash, #by = :by, why = :why, #at = :at",
-    )
-    .named("#hash", "hash")
-    .named("#by", "by")
-    .named("#at", "at")
-    .with(":sv", item::n(SCHEMA))
-    .with(":v", item::n(to.version))
-    .with(":hash", item::s(to.hash))
-    .with(":by", item::s(to.by))
-    .with(":why", item::s(to.why))
-    .with(":at", item::ms(to.at));
+    let update = match to.packed {
+        Some(_) => "SET sv = :sv, v = :v, #hash = :hash, #by = :by, why = :why, #at = :at, b = :b",
+        None => "SET sv = :sv, v = :v, #hash = :hash, #by = :by, why = :why, #at = :at REMOVE b",
+    };
+    let change = Change::new("move the pointer to the current sources", condition, update)
+        .named("#hash", "hash")
+        .named("#by", "by")
+        .named("#at", "at")
+        .with(":sv", item::n(SCHEMA))
+        .with(":v", item::n(to.version))
+        .with(":hash", item::s(to.hash))
+        .with(":by", item::s(to.by))
+        .with(":why", item::s(to.why))
+        .with(":at", item::ms(to.at));
+    let change = match to.packed {
+        Some(packed) => change.with(":b", item::b(packed)),
+        None => change,
+    };
     if seen == 0 {
         change
     } else {
