@@ -20,14 +20,15 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 /// The number of invocations after the first one.
 pub(crate) const WARM: u64 = 20;
 
-const JOBS: [(&str, &str, Job); 4] = [
+const JOBS: [(&str, &str, Job); 5] = [
     ("catcher", "catcher", Job::Webhooks),
+    ("catcher, sources in the table", "catcher", Job::Followed),
     ("catcher, duplicates", "catcher", Job::Duplicates),
     ("processor", "processor", Job::Batches),
     ("backup-sync", "backup-sync", Job::Sweeps),
 ];
 
-/// The instructions of one run, and its requests after the start.
+/// The instructions and the requests of one run.
 struct Counted {
     instructions: f64,
     asked: Tally,
@@ -72,7 +73,7 @@ fn note(figures: &mut Figures, title: &str, job: Job, [none, first, many]: [&Cou
         figures.insert(format!("{title}/{stage}/{of}"), value);
     };
     // The start is the same program for each job, so it is counted once.
-    if job != Job::Duplicates {
+    if ![Job::Duplicates, Job::Followed].contains(&job) {
         put("start", "instructions", none.instructions.round());
         let first = first.instructions - none.instructions;
         put("first", "instructions", first.round());
@@ -80,6 +81,9 @@ fn note(figures: &mut Figures, title: &str, job: Job, [none, first, many]: [&Cou
     let warm = (many.instructions - first.instructions) / rounds(WARM);
     put("warm", "instructions", warm.round());
     let each = |of: fn(&Tally) -> u64| rounds(of(&many.asked) - of(&first.asked)) / rounds(WARM);
+    if [Job::Webhooks, Job::Followed].contains(&job) {
+        put("first", "table requests", rounds(first.asked.table));
+    }
     put("warm", "table requests", each(|tally| tally.table));
     put("warm", "queue requests", each(|tally| tally.queue));
     put("warm", "write units", each(|tally| tally.write_units));
@@ -99,9 +103,13 @@ fn counted(
 ) -> anyhow::Result<Counted> {
     let stores = Stores::start()?;
     job.prepare(bench, functions, &stores, 1 + WARM)?;
-    let program = bench.function(functions, function, &stores)?;
-    let mut running = Running::start(&watched(program, valgrind))?;
     stores.take_tally();
+    let mut program = bench.function(functions, function, &stores)?;
+    if job == Job::Followed {
+        let variable = ("MITT_SOURCES".to_owned(), "table".to_owned());
+        program.environment.extend([variable]);
+    }
+    let mut running = Running::start(&watched(program, valgrind))?;
     for number in 0..invocations {
         job.step(&mut running, &stores, number)?;
     }

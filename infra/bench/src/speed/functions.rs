@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::AuditAction;
+use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use simulation::wire::sqs::{Message, Name};
 
 use crate::machine::Folder;
@@ -127,6 +129,29 @@ fn sources_for(url: &str) -> String {
          preset = \"stripe\"\n[[source.action]]\nkind = \"http\"\nurl = \"{url}/hooks\"\n\
          secret = \"destination\"\n"
     )
+}
+
+/// Applies a version of the sources that differs from the built-in file.
+pub(crate) fn apply_sources(stores: &Stores) -> anyhow::Result<()> {
+    let text = format!("{}# version 1\n", sources_for(&stores.url));
+    let new = NewVersion {
+        text: &text,
+        seen: 0,
+        audit: AuditAction {
+            what: "sources.apply",
+            who: "bench".to_owned(),
+            why: String::new(),
+            selection: String::new(),
+            count: 0,
+        },
+    };
+    let versions = SourceVersions::new(local::clients::dynamodb(&stores.url), "inbox");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let applied = runtime.block_on(versions.apply(&new, UnixMillis::now()))?;
+    ensure!(applied == Applied::Version(1), "{applied:?}");
+    Ok(())
 }
 
 /// Returns a webhook in the format of the HTTP API. The same number gives the same webhook, with a

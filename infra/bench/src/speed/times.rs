@@ -38,7 +38,7 @@ pub(crate) const NAMES: [&str; 8] = [
 /// webhook.
 fn warm(job: Job) -> u32 {
     match job {
-        Job::Webhooks | Job::Duplicates => 200,
+        Job::Webhooks | Job::Followed | Job::Duplicates => 200,
         Job::Batches | Job::Sweeps => 20,
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use crate::speed::functions::{Bench, batch, webhook};
+use crate::speed::functions::{Bench, apply_sources, batch, webhook};
 use crate::speed::runtime::{Answer, Running};
 use crate::speed::stores::Stores;
 
@@ -16,6 +16,8 @@ pub(crate) const BATCH: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     Webhooks,
+    /// The sources are in the table, in another version than the built-in file.
+    Followed,
     /// Each webhook has already been received and processed.
     Duplicates,
     Batches,
@@ -31,7 +33,7 @@ impl Job {
         number: u64,
     ) -> anyhow::Result<Answer> {
         match self {
-            Self::Webhooks | Self::Duplicates => catch(running, number),
+            Self::Webhooks | Self::Followed | Self::Duplicates => catch(running, number),
             Self::Batches => {
                 let done = process(running, stores)?.context("no messages")?;
                 ensure!(
@@ -56,6 +58,7 @@ impl Job {
     ) -> anyhow::Result<()> {
         let webhooks = match self {
             Self::Webhooks => return Ok(()),
+            Self::Followed => return apply_sources(stores),
             Self::Duplicates => times,
             Self::Batches => times * BATCH as u64,
             Self::Sweeps => 10 * BATCH as u64,
