@@ -13,6 +13,7 @@ SECONDS := 60
 SEED := 1
 EVENTS := 100000
 COUNT := 0
+RATE := 200
 PROFILE := test
 ROWS := 1000 100000
 MAN := target/man
@@ -119,6 +120,9 @@ fuzz: .tools/bin/cargo-fuzz # Run each fuzz target for SECONDS; needs a nightly 
 
 properties: # Run the property tests for every provider, with CASES cases for each property
 	MITT_CASES=$(CASES) $(TEST) --profile simulation --test properties
+
+load: test-build # Apply new versions of the sources while RATE webhooks arrive in a second
+	MITT_RATE=$(RATE) $(TEST) --test stack -- --nocapture under_load
 
 vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(TEST) --test vectors -- --nocapture

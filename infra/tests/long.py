@@ -78,6 +78,7 @@ WAIT = [
     ("chaos-cells", QUICK, storm),
     ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
+    ("load", {}, whole_lines(r"^test result: .* [1-9]\d* passed|requests in \d+ tries")),
     ("receivers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]
 

@@ -1,6 +1,9 @@
 //! Sources that an operator applies while the functions run.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
@@ -138,6 +141,112 @@ async fn requests_during_an_apply_see_no_404_and_each_event_has_one_key() {
         assert!(matches!(row["cfg"], AttributeValue::S(_)), "{row:?}");
     }
     inbox.tells_nothing();
+}
+
+/// Returns the rate at which the load test posts, in requests a second. A suite that runs beside
+/// others has the time for fifty; `make load` posts 200.
+fn rate() -> usize {
+    #[expect(clippy::disallowed_methods, reason = "a setting of this test")]
+    let rate = std::env::var("MITT_RATE").ok();
+    rate.map_or(50, |rate| rate.parse().unwrap())
+}
+
+/// The time between two applies: more than ten seconds, in which a process looks for an unknown
+/// source only once.
+const BETWEEN: usize = 11;
+
+/// Delivers an event as a provider does: it tries again when the gateway, and not the catcher,
+/// answers 503, because a slow machine has no free process. Returns the number of tries.
+async fn deliver_until_answered(inbox: &Inbox, source: &str, id: &str) -> (Answer, usize) {
+    for tries in 1..=20 {
+        let answer = deliver(inbox, source, id).await;
+        if *answer.body != *br#"{"message":"Service Unavailable"}"# {
+            return (answer, tries);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("the gateway found no free process for {id} in twenty tries");
+}
+
+/// Applies three versions while webhooks arrive. Each event arrives twice, also across an
+/// apply. Webhooks of a new source arrive as soon as its version is applied.
+#[tokio::test]
+async fn applies_under_load_lose_and_double_nothing() {
+    let inbox = Arc::new(Inbox::start(following()).await);
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(rate()).unwrap());
+    let (mut posts, mut ids) = (Vec::new(), Vec::new());
+    let mut names = vec!["github-main".to_owned()];
+    for seen in 0..3_u64 {
+        let added = format!("new-{seen}");
+        names.push(added.clone());
+        let text = file(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let is_applied = Cell::new(false);
+        let applying = async {
+            apply(&inbox, &text, seen).await;
+            is_applied.set(true);
+        };
+        let posting = async {
+            for turn in 0..BETWEEN * rate() {
+                ticks.tick().await;
+                let is_new = is_applied.get() && turn % 4 == 0;
+                let source = if is_new { &added } else { &names[0] };
+                // Every second request repeats the event before it.
+                let id = match ids.last() {
+                    Some((known, id)) if turn % 2 == 1 && known == source => String::clone(id),
+                    _ => unique(),
+                };
+                ids.push((source.clone(), id.clone()));
+                let (inbox, source) = (Arc::clone(&inbox), source.clone());
+                posts.push(tokio::spawn(async move {
+                    deliver_until_answered(&inbox, &source, &id).await
+                }));
+            }
+        };
+        tokio::join!(applying, posting);
+    }
+    let (mut wrong, mut tries) = (Vec::new(), 0);
+    for (post, (source, _)) in posts.into_iter().zip(&ids) {
+        let (answer, tried) = post.await.unwrap();
+        tries += tried;
+        if answer.status != 200 {
+            wrong.push((source, answer.status, answer.body));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}\n{}", log(&inbox));
+    println!("{} requests in {tries} tries", ids.len());
+    // A request that found no time for the table is in the spill queue.
+    inbox
+        .invoke("BackupSync", &json!({ "task": "drain" }))
+        .await;
+    let sent: BTreeSet<_> = ids.into_iter().collect();
+    let stored = state_rows(&inbox).await;
+    let expected: BTreeSet<_> = sent
+        .iter()
+        .map(|(source, id)| EventKey::new(source, id).pk())
+        .collect();
+    assert_eq!(stored.len(), expected.len(), "an event has two rows");
+    assert_eq!(stored.into_iter().collect::<BTreeSet<_>>(), expected);
+    inbox.tells_nothing();
+}
+
+/// Returns the partition key of each event.
+async fn state_rows(inbox: &Inbox) -> Vec<String> {
+    #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
+    let scan = inbox.stack.clients().dynamodb.scan();
+    let rows = scan
+        .table_name(inbox.stack.table().unwrap())
+        .filter_expression("sk = :state AND begins_with(pk, :event)")
+        .expression_attribute_values(":state", s("M"))
+        .expression_attribute_values(":event", s("E#"))
+        .into_paginator()
+        .items()
+        .send()
+        .collect::<Result<Vec<_>, _>>()
+        .await
+        .unwrap();
+    rows.iter()
+        .map(|row| row["pk"].as_s().unwrap().clone())
+        .collect()
 }
 
 #[tokio::test]
