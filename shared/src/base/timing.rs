@@ -1,7 +1,11 @@
 //! Durations that must agree with each other and with `template.yaml`. A test over the template
 //! checks these rules:
 //!
+//! - `EFFECT_TIMEOUT = ACTION_TIMEOUT + AFTER_ACTION`
 //! - `EFFECT_TIMEOUT + 10 s ≤ LEASE ≤ function timeout 60 s < visibility timeout 360 s`
+//! - `LONGEST_ACTION + AFTER_ACTION + CLOCK_MARGIN ≤ function timeout 900 s < visibility timeout
+//!   960 s` for long actions
+//! - `RENEW_EVERY + GIVE_UP < LONG_LEASE`
 //! - `SWEEP < SWEEP_KEYS < SWEEP_HOLD < LAST_WORDS < BACKUP_SYNC`
 //! - `ASKING < WATCHING < LAST_WORDS`
 //!
@@ -9,12 +13,36 @@
 
 use std::time::Duration;
 
-/// The timeout of an action. After this time, the action is cancelled, and its effects count as
-/// unknown.
+/// The default timeout of a call to a destination.
+pub const ACTION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How much longer than its calls an action may take. After this time, the action is cancelled, and
+/// its effects count as unknown.
+pub const AFTER_ACTION: Duration = Duration::from_secs(5);
+
+/// The time limit of the actions of an event, unless a timeout of the source is longer than
+/// [`ACTION_TIMEOUT`].
 pub const EFFECT_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// The longest timeout that an action can have. A function on Lambda runs for at most 15 minutes.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+pub const LONGEST_ACTION: Duration = Duration::from_secs(840);
 
 /// How long a claim prevents other workers from claiming the event.
 pub const LEASE: Duration = Duration::from_secs(35);
+
+/// The lease of an event with a long action. The worker renews it, so that another worker does not
+/// wait for the longest action after a crash.
+pub const LONG_LEASE: Duration = Duration::from_secs(120);
+
+/// The interval between two renewals of a [`LONG_LEASE`].
+pub const RENEW_EVERY: Duration = Duration::from_secs(50);
+
+/// The interval between two tries of a renewal that failed.
+pub const RENEW_AGAIN: Duration = Duration::from_secs(5);
+
+/// A worker that could not renew its lease stops its actions this long before the lease ends.
+pub const GIVE_UP: Duration = Duration::from_secs(15);
 
 /// The accepted clock difference between two machines. Other workers wait this long after the end
 /// of a lease before they treat it as expired. A worker starts no action if its lease ends within

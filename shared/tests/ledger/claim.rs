@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::clock::UnixMillis;
-use shared::base::timing::{CLOCK_MARGIN, LEASE};
+use shared::base::timing::{CLOCK_MARGIN, LEASE, LONG_LEASE};
 use shared::inbox::ledger::{
     Claim, ExpiredLease, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State,
 };
@@ -44,6 +44,54 @@ async fn a_claim_counts_its_attempt_and_yields_the_row_as_it_is() {
     }
     let body = table.ledger.leased_body(&lease).await.unwrap().unwrap();
     assert_eq!(body.0, r#"{"id":"evt_1"}"#);
+}
+
+#[tokio::test]
+async fn a_renewed_lease_lasts_and_an_expired_one_is_not_renewed() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let (old, new) = (lease.until(), lease.until() + LONG_LEASE);
+    let just_before = old - Duration::from_millis(1);
+    assert!(table.ledger.renew(&lease, just_before, new).await.unwrap());
+    assert!(lease.until() == new && lease.holds(old));
+    assert_eq!(table.row(&key).await["lu"], ms(new));
+    let other = table.claim(&key, old + 2 * CLOCK_MARGIN).await;
+    assert!(matches!(other, Claim::Held), "{other:?}");
+    // Nobody has taken over the event yet, but somebody could.
+    for late in [0, 1] {
+        let now = new + Duration::from_millis(late);
+        let renewed = table.ledger.renew(&lease, now, now + LONG_LEASE);
+        assert!(!renewed.await.unwrap());
+    }
+    assert_eq!(lease.until(), new);
+    let next = table.lease(&key, new + 2 * CLOCK_MARGIN).await;
+    let now = next.until() - CLOCK_MARGIN;
+    let row = table.row(&key).await;
+    assert!(
+        !table
+            .ledger
+            .renew(&lease, now, now + LONG_LEASE)
+            .await
+            .unwrap()
+    );
+    assert_eq!(table.row(&key).await, row, "another worker has the event");
+    table.settle(next, Settlement::Done).await;
+    let row = table.row(&key).await;
+    assert!(!table.ledger.renew(&lease, NOW, new).await.unwrap());
+    assert_eq!(table.row(&key).await, row);
+}
+
+#[tokio::test]
+async fn a_lost_response_to_a_renewal_is_no_lost_lease() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let lease = table.lease(&key, NOW).await;
+    proxy.lose_answer("UpdateItem", "lu > :now");
+    let until = NOW + LONG_LEASE;
+    assert!(ledger.renew(&lease, after(1), until).await.unwrap());
+    assert_eq!(lease.until(), until);
 }
 
 #[tokio::test]

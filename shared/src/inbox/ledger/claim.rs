@@ -1,6 +1,7 @@
 //! How a worker claims an event. After a claim, only this worker may write the row until its lease
 //! ends.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::transition::{self, Fence};
@@ -18,7 +19,8 @@ pub struct Lease {
     pub row: Row,
     pub(super) item: Item,
     pub(super) owner: String,
-    pub(super) until: UnixMillis,
+    /// In milliseconds. A renewal changes it while the actions of the event run.
+    until: AtomicI64,
     pub(super) annotation: Option<&'static str>,
 }
 
@@ -72,11 +74,11 @@ impl Lease {
     /// Returns whether the lease is still valid, with a margin for clock differences. The worker
     /// must check this before each step that no other worker may start at the same time.
     pub fn holds(&self, now: UnixMillis) -> bool {
-        now < self.until - CLOCK_MARGIN
+        now < self.until() - CLOCK_MARGIN
     }
 
     pub fn until(&self) -> UnixMillis {
-        self.until
+        UnixMillis(self.until.load(Ordering::Relaxed))
     }
 
     /// Returns the unique name of this claim.
@@ -174,6 +176,25 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// Extends a lease until `until`. Returns `false` if the lease has expired or if another worker
+    /// has taken over the event: then the caller must stop its work and discard the result.
+    pub async fn renew(
+        &self,
+        lease: &Lease,
+        now: UnixMillis,
+        until: UnixMillis,
+    ) -> anyhow::Result<bool> {
+        let pk = lease.row.key.pk();
+        let change = transition::renew(lease.fence(), now, until);
+        let renewed = matches!(self.change(&pk, change).await?, Write::Applied(_));
+        if renewed {
+            lease.until.store(until.0, Ordering::Relaxed);
+        }
+        Ok(renewed)
+    }
+}
+
 /// Derives from the row why the condition of the claim failed.
 pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) -> Refusal {
     if row.state == State::Processing && row.owner.as_deref() == Some(owner) {
@@ -205,7 +226,7 @@ fn leased(item: Option<Item>, owner: String, until: UnixMillis) -> anyhow::Resul
         row,
         item,
         owner,
-        until,
+        until: AtomicI64::new(until.0),
         annotation: None,
     })))
 }

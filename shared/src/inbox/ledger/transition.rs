@@ -102,6 +102,18 @@ pub fn take_over(
     .with(":one", item::n(1))
 }
 
+/// Extends the lease of a worker, unless it has expired.
+pub fn renew(fence: Fence<'_>, now: UnixMillis, until: UnixMillis) -> Change {
+    Change::new(
+        "renew a lease",
+        &format!("{FENCE} AND lu > :now"),
+        "SET lu = :lu",
+    )
+    .fenced(fence)
+    .with(":now", item::ms(now))
+    .with(":lu", item::ms(until))
+}
+
 /// Records that a worker is about to try an effect. DynamoDB refuses the change if the effect is
 /// done.
 pub fn intent(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
