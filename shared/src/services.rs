@@ -29,6 +29,11 @@ pub struct Settings {
     /// `MITT_BACKLOG_QUEUE_URL`: the backlog queue. Only the functions that send messages to this
     /// queue have the setting.
     pub backlog_queue_url: Option<String>,
+    /// `MITT_LONG_QUEUE_URL`: the queue for long actions. Only the processor of a stack with long
+    /// actions has the setting.
+    pub long_queue_url: Option<String>,
+    /// `MITT_LONG_ACTIONS`: `true` for the function that runs long actions.
+    pub runs_long_actions: bool,
     /// `MITT_SPILL_QUEUE_URL`: the spill queue, for events that are not in the ledger yet.
     pub spill_queue_url: String,
     /// `MITT_BODY_BUCKET`: the bucket of large bodies.
@@ -58,6 +63,8 @@ impl Settings {
             table: required("MITT_TABLE")?,
             queue_url: required("MITT_QUEUE_URL")?,
             backlog_queue_url: env_var("MITT_BACKLOG_QUEUE_URL"),
+            long_queue_url: env_var("MITT_LONG_QUEUE_URL"),
+            runs_long_actions: env_var("MITT_LONG_ACTIONS").as_deref() == Some("true"),
             spill_queue_url: required("MITT_SPILL_QUEUE_URL")?,
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
@@ -121,6 +128,8 @@ pub struct Services {
     pub inbox: Inbox,
     pub spill: Spill,
     pub quarantine: RejectedRequests,
+    /// Whether this function runs long actions.
+    pub runs_long_actions: bool,
 }
 
 impl Services {
@@ -156,9 +165,11 @@ impl Services {
             inbox: Inbox {
                 ledger,
                 queue: Queue::new(sqs, &settings.queue_url)
-                    .with_backlog(settings.backlog_queue_url.clone()),
+                    .with_backlog(settings.backlog_queue_url.clone())
+                    .with_long(settings.long_queue_url.clone()),
             },
             table: settings.table,
+            runs_long_actions: settings.runs_long_actions,
             aws,
         })
     }

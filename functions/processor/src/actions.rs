@@ -19,6 +19,7 @@ mod step_functions;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -57,6 +58,8 @@ pub(crate) struct Work<'w> {
     pub(crate) health: &'w DestinationHealth,
     /// What the answers of the destination mean.
     pub(crate) rules: &'w AnswerRules,
+    /// The timeout of a call to the destination.
+    pub(crate) timeout: Duration,
 }
 
 /// The result of an action's last call, which shows whether the destination is healthy, and what it

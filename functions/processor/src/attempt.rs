@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use futures::future::join_all;
+use anyhow::{Context as _, bail};
+use futures::future::{Either, join_all, select};
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
+use shared::base::timing::{GIVE_UP, LONG_LEASE, RENEW_AGAIN, RENEW_EVERY};
 use shared::inbox::ledger::{
     Content, EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement,
 };
@@ -13,10 +14,15 @@ use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
 use shared::webhook::event::{EventId, EventKey};
+use tokio::time::timeout;
 
 use crate::answers::{Quote, quoting};
 use crate::order::Turn;
 use crate::{LARGE, Permit, Processor};
+
+/// The error of an event whose actions need a function that the stack does not have.
+const LONG_ACTIONS_OFF: &str = "an action of the source has a timeout above 20 s, and this stack has \
+     no function for long actions; deploy the stack with LongActions=true, then redrive the event";
 
 /// The outcome of the actions, and what they leave behind.
 pub(crate) struct ActionsResult {
@@ -52,7 +58,14 @@ impl Processor {
         let chained = slot.is_none();
         let mut turn = Turn::default();
         let acting = Box::pin(self.run_actions(source, &lease, until, &mut turn));
-        let acted = slot.run_releasing_when_slow(acting).await;
+        let acted = slot.run_releasing_when_slow(self.renewing(&lease, acting));
+        let Some(acted) = acted.await else {
+            bail!(
+                "the lease of event {} could not be renewed, so its actions were stopped; the next \
+                 attempt uses the same idempotency keys",
+                lease.row.id()
+            );
+        };
         if let Some(remark) = turn.remark {
             lease.annotate(remark);
         }
@@ -89,6 +102,9 @@ impl Processor {
         until: UnixMillis,
         turn: &mut Turn,
     ) -> ActionsResult {
+        if source.is_long() && !self.services.runs_long_actions {
+            return Outcome::permanent(LONG_ACTIONS_OFF).into();
+        }
         let is_large = lease.row.body_len > LARGE;
         let room = is_large.then(|| self.large.try_acquire());
         if let Some(Err(_)) = room {
@@ -113,6 +129,36 @@ impl Processor {
             Box::pin(self.run_action(source, action, lease, &content, &given, until))
         });
         combined(join_all(actions).await, lease, turn)
+    }
+
+    /// Waits for the actions of an event, and renews its lease in the meantime. Drops the actions and
+    /// returns `None` if the lease cannot be renewed. A short action ends before the first renewal.
+    async fn renewing<T>(
+        &self,
+        lease: &Lease,
+        actions: impl Future<Output = T> + Unpin,
+    ) -> Option<T> {
+        let ledger = &self.services.inbox.ledger;
+        let mut actions = actions;
+        let mut next = (self.clock)() + RENEW_EVERY;
+        loop {
+            let wait = next.since((self.clock)());
+            if let Ok(done) = timeout(wait, &mut actions).await {
+                return Some(done);
+            }
+            let (now, ends) = ((self.clock)(), lease.until() - GIVE_UP);
+            let renewal = ledger.renew(lease, now, now + LONG_LEASE);
+            let renewal = Box::pin(timeout(ends.since(now), renewal));
+            match select(&mut actions, renewal).await {
+                Either::Left((done, _)) => return Some(done),
+                Either::Right((Ok(Ok(true)), _)) => next = now + RENEW_EVERY,
+                Either::Right((Ok(Err(error)), _)) if now < ends => {
+                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not renew a lease; the processor tries again");
+                    next = now + RENEW_AGAIN;
+                }
+                Either::Right(_) => return None,
+            }
+        }
     }
 
     /// Reads the body of an event and its request, or returns the outcome of an attempt without

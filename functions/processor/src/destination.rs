@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use shared::base::backoff::jitter;
 use shared::base::clock::UnixMillis;
+use shared::base::timing::ACTION_TIMEOUT;
 use shared::delivery::breaker::{CallResult, Pass, refuses};
 use shared::delivery::effects::Effects;
 use shared::delivery::rates::Turn;
@@ -27,8 +28,8 @@ const SOON: Duration = Duration::from_millis(1_200);
 /// How long older events are deferred while their destination is failing.
 const STRAINED: Duration = Duration::from_secs(120);
 
-/// The time that is reserved for a call.
-const CALL: Duration = Duration::from_secs(20);
+/// The time that is reserved for a call under a rate limit.
+const CALL: Duration = ACTION_TIMEOUT;
 
 /// The number of deferrals of an event after which a failed probe counts as an attempt. Without
 /// this limit, an event that makes every destination fail would never end. With a probe every ten
@@ -67,7 +68,7 @@ impl Processor {
                 &given.body,
                 &effects,
                 &health,
-                &action.answers,
+                (&action.answers, action.timeout),
             )
         };
         let began = (self.clock)();
@@ -105,7 +106,8 @@ impl Processor {
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         let health = DestinationHealth::default();
         let rules = AnswerRules::default();
-        let work = self.work_on(&lease.row, body, &effects, &health, &rules);
+        let rules = (&rules, ACTION_TIMEOUT);
+        let work = self.work_on(&lease.row, body, &effects, &health, rules);
         let outcome = self.end(work.confirm(url), &work, until).await;
         ActionsResult {
             changed: effects.into_changed(),
@@ -150,7 +152,7 @@ impl Processor {
         }
         let probes = matches!(pass, Pass::Probe(_));
         // If a slow table left little time, a timeout does not show that the destination is slow.
-        let had_time = until.since((self.clock)()) >= CALL;
+        let had_time = until.since((self.clock)()) >= work.timeout;
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
         // The action timed out, during a call or before it. The destination counts as failing only
@@ -237,7 +239,7 @@ impl Processor {
         body: &'w Bytes,
         effects: &'w Effects<'w>,
         health: &'w DestinationHealth,
-        rules: &'w AnswerRules,
+        (rules, timeout): (&'w AnswerRules, Duration),
     ) -> Work<'w> {
         Work {
             row,
@@ -252,6 +254,7 @@ impl Processor {
             clock: self.clock,
             health,
             rules,
+            timeout,
         }
     }
 }
@@ -287,7 +290,7 @@ async fn ended(
     match tokio::time::timeout(left, caught).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => broken_off(all_keyed(), "an action panicked"),
-        Err(_) => broken_off(all_keyed(), "an action took longer than 25 s"),
+        Err(_) => broken_off(all_keyed(), "an action did not end in time"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use aws_lambda_events::sqs::SqsMessage;
 use shared::base::clock::UnixMillis;
-use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
+use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE, LONG_LEASE};
 use shared::inbox::current_sources::Lookup;
 use shared::inbox::ledger::{Claim, ExpiredLease};
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
@@ -71,8 +71,17 @@ impl Processor {
             tracing::debug!(event.key = %work_message.key, "source {} is paused", source.name);
             return Ok((MessageOutcome::Acknowledge, None));
         }
+        let is_long = source.is_long() && self.services.runs_long_actions;
+        if source.is_long() && !is_long && self.sends_on(work_message).await? {
+            return Ok((MessageOutcome::Acknowledge, None));
+        }
+        let (limit, lease) = if is_long {
+            (source.time_limit(), LONG_LEASE)
+        } else {
+            (EFFECT_TIMEOUT, LEASE)
+        };
         let now = (self.clock)();
-        if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
+        if deadline.since(now) < limit + CLOCK_MARGIN {
             bail!("not enough time is left in this invocation to process the event");
         }
         let attempts = source.backoff.attempts;
@@ -85,15 +94,13 @@ impl Processor {
                 &work_message.key,
                 "processor",
                 now,
-                LEASE,
+                lease,
                 attempts,
             )
             .await?
         {
             Claim::Leased(lease) => {
-                let next = self
-                    .work(source, *lease, now + EFFECT_TIMEOUT, slot)
-                    .await?;
+                let next = self.work(source, *lease, now + limit, slot).await?;
                 Ok((MessageOutcome::Acknowledge, next))
             }
             Claim::Abandoned => Ok((MessageOutcome::Abandoned, None)),
@@ -112,6 +119,13 @@ impl Processor {
                 Ok((MessageOutcome::Acknowledge, None))
             }
         }
+    }
+
+    /// Sends the message of a long action on. Without a queue for long actions, the attempt fails, so
+    /// that the event becomes a dead letter whose error says what to do.
+    async fn sends_on(&self, work_message: &WorkMessage) -> anyhow::Result<bool> {
+        let sent = self.services.inbox.queue.send_to_long(work_message).await;
+        sent.context("send a message on to the queue for long actions")
     }
 
     /// Returns the configuration that has the source of an event, or `None` after it has logged why

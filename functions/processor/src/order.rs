@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shared::base::backoff::jitter;
 use shared::base::clock::UnixMillis;
-use shared::base::timing::LEASE;
+use shared::base::timing::AFTER_ACTION;
 use shared::inbox::ledger::transition::order::WAITS;
 use shared::inbox::ledger::{
     Content, EntityLock, ExpiredLease, Lease, OrderEntry, Row, Settled, Settlement, VersionCheck,
@@ -131,7 +131,7 @@ impl Processor {
             turn.remark = Some(UNORDERED);
             return Ok(ActionInput::event(body, None));
         };
-        let taken = self.in_order(order, &place, lease, body, turn);
+        let taken = self.in_order((source, order), &place, lease, body, turn);
         let given = match Box::pin(taken).await {
             Ok(given) => given,
             Err(error) => Err(Outcome::retry(format!("{error:#}"))),
@@ -144,14 +144,14 @@ impl Processor {
 
     async fn in_order(
         &self,
-        order: &Order,
+        (source, order): (&Source, &Order),
         place: &Place,
         lease: &Lease,
         body: &Bytes,
         turn: &mut Turn,
     ) -> anyhow::Result<Result<ActionInput, Outcome>> {
         let entity = &place.entity;
-        turn.lock = self.lock(entity, lease).await?;
+        turn.lock = self.lock(source, entity, lease).await?;
         if turn.lock.is_none() {
             let wait = again(lease.row.deferrals).mul_f64(1.0 + jitter());
             return Ok(Err(waits((self.clock)() + wait)));
@@ -195,14 +195,21 @@ impl Processor {
         Ok(Ok(ActionInput::event(body, Some(entity))))
     }
 
-    async fn lock(&self, entity: &Entity, lease: &Lease) -> anyhow::Result<Option<EntityLock>> {
+    async fn lock(
+        &self,
+        source: &Source,
+        entity: &Entity,
+        lease: &Lease,
+    ) -> anyhow::Result<Option<EntityLock>> {
+        // The lock is not renewed, so it lasts longer than the actions.
+        let time = source.time_limit() + 2 * AFTER_ACTION;
         for wait in WAITS_FOR_LOCK {
             tokio::time::sleep(wait.mul_f64(0.5 + 0.5 * jitter())).await;
             let now = (self.clock)();
             let ledger = &self.services.inbox.ledger;
             let lock = ledger
                 .entities()
-                .lock_entity(entity, lease.owner(), now, LEASE);
+                .lock_entity(entity, lease.owner(), now, time);
             if let Some(lock) = lock.await? {
                 return Ok(Some(lock));
             }

@@ -17,6 +17,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER};
 
 use crate::base::clock::UnixMillis;
+use crate::base::timing::ACTION_TIMEOUT;
 pub use crate::webhook::preset::Method;
 use guard::Guard;
 
@@ -30,9 +31,6 @@ pub struct Call<'c> {
     pub headers: &'c [(&'c str, &'c str)],
     pub body: Option<Bytes>,
 }
-
-/// The timeout of a call. It is shorter than the time limit of an effect.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The largest response body that is read, in bytes. It equals the limit for the body of an event,
 /// because a provider's response can become the body of an event.
@@ -174,16 +172,17 @@ impl Outbound {
     }
 
     /// Sends a POST request with a body to a destination. Reads only the beginning of the response,
-    /// and then drops the connection.
+    /// and then drops the connection. The timeout covers the whole call.
     pub async fn post(
         &self,
         url: &str,
         headers: &[(&str, &str)],
         body: Bytes,
+        timeout: Duration,
         now: UnixMillis,
     ) -> Result<Answer, SendError> {
         let url = self.target(url, &[])?;
-        let request = self.client(&url)?.post(url);
+        let request = self.client(&url)?.post(url).timeout(timeout);
         let request = request.headers(header_map(headers)?).body(body);
         self.send(request, now, LARGEST_OF_DESTINATION).await
     }
@@ -240,7 +239,7 @@ impl Outbound {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .connect_timeout(Duration::from_secs(5))
-            .timeout(TIMEOUT)
+            .timeout(ACTION_TIMEOUT)
             .user_agent(concat!("Mitt/", env!("CARGO_PKG_VERSION")));
         if is_plain {
             client = client.tls_certs_only([]);

@@ -5,6 +5,10 @@
 //! While few messages wait in the work queue, backup-sync moves messages from the backlog queue to
 //! the work queue. So new events do not wait behind old events after an outage. An idle inbox pays
 //! for the polling of only one queue.
+//!
+//! A stack with long actions has a third queue, which the function for long actions polls. All
+//! messages go to the work queue first. The processor sends a message of a source with a long action
+//! on, so no other function has to know which sources have one.
 
 mod backlog;
 
@@ -109,6 +113,8 @@ pub struct Queue {
     url: String,
     /// If `None`, all messages go to the work queue.
     backlog: Option<String>,
+    /// The queue for long actions, for a processor that does not run them.
+    long: Option<String>,
 }
 
 impl Queue {
@@ -117,6 +123,7 @@ impl Queue {
             sqs: sqs.into(),
             url: url.into(),
             backlog: None,
+            long: None,
         }
     }
 
@@ -127,6 +134,21 @@ impl Queue {
             backlog: url,
             ..self
         }
+    }
+
+    /// Adds the queue for long actions.
+    #[must_use]
+    pub fn with_long(self, url: Option<String>) -> Self {
+        Self { long: url, ..self }
+    }
+
+    /// Sends a message on to the queue for long actions. Returns `false` if there is no such queue.
+    pub async fn send_to_long(&self, work_message: &WorkMessage) -> anyhow::Result<bool> {
+        let Some(url) = &self.long else {
+            return Ok(false);
+        };
+        self.send_to_url(url, work_message, Duration::ZERO).await?;
+        Ok(true)
     }
 
     /// Returns whether a message in the queue with this ARN is so old that it should move to the
@@ -156,9 +178,18 @@ impl Queue {
         work_message: &WorkMessage,
         delay: Duration,
     ) -> anyhow::Result<()> {
+        self.send_to_url(self.url(lane), work_message, delay).await
+    }
+
+    async fn send_to_url(
+        &self,
+        url: &str,
+        work_message: &WorkMessage,
+        delay: Duration,
+    ) -> anyhow::Result<()> {
         self.sqs
             .send_message()
-            .queue_url(self.url(lane))
+            .queue_url(url)
             .message_body(work_message.to_message())
             .message_group_id(work_message.key.source())
             .set_delay_seconds(delay_seconds(delay))

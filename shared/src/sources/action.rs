@@ -3,6 +3,7 @@
 mod kind;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -11,8 +12,9 @@ use super::answers::{AnswerRules, FileAnswers, FileKeep, FileStatus};
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
 use super::signing::{FileSign, FileSigning, Signing, Stale};
-use super::{Forward, address, check_name, check_url, url_template};
+use super::{Forward, address, check_name, check_url, duration, url_template};
 use crate::base::json_path::JsonPath;
+use crate::base::timing::{ACTION_TIMEOUT, LONGEST_ACTION};
 use crate::sources::policy::IdempotencySupport;
 use kind::FileActionKind;
 
@@ -28,6 +30,8 @@ pub struct Action {
     pub destination: Option<Destination>,
     /// What the answers of the destination mean.
     pub answers: AnswerRules,
+    /// The timeout of a call to the destination, from 1 s to [`LONGEST_ACTION`].
+    pub timeout: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +120,7 @@ pub(super) struct FileAction {
     refused_for: Option<String>,
     permanent_errors: Option<Vec<String>>,
     answers: Option<FileKeep>,
+    timeout: Option<String>,
     function: Option<String>,
     invocation: Option<Invocation>,
     queue: Option<String>,
@@ -165,6 +170,7 @@ impl FileAction {
         let answers = self.take_answers().checked()?;
         let filter = Filter::checked(&self.types, &self.conditions)?;
         let rate = self.rate.as_deref().map(Rate::parse).transpose()?;
+        let timeout = self.timeout.as_deref().map(timeout).transpose()?;
         let given = self.destination.clone();
         let (kind, derived) = self.into_kind(&name, source, forward)?;
         if let Some(given) = &given {
@@ -182,6 +188,7 @@ impl FileAction {
             filter,
             destination,
             answers,
+            timeout: timeout.unwrap_or(ACTION_TIMEOUT),
         })
     }
 
@@ -301,6 +308,17 @@ impl FileAction {
         };
         Ok((kind, Some(destination)))
     }
+}
+
+fn timeout(text: &str) -> anyhow::Result<Duration> {
+    let timeout = duration::parse(text).context("timeout")?;
+    ensure!(
+        (Duration::from_secs(1)..=LONGEST_ACTION).contains(&timeout),
+        "timeout = {text:?} is out of range; use 1s to 14m. A Lambda function runs for at most 15 \
+         minutes: for longer work, use kind \"step-functions\", kind \"sqs\", or kind \"lambda\" \
+         with invocation = \"event\""
+    );
+    Ok(timeout)
 }
 
 impl FileKeys {

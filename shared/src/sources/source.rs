@@ -1,6 +1,7 @@
 //! Reads and checks `[[source]]`, the settings of a source.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -19,7 +20,7 @@ use super::{
     check_url, public_url, quiet,
 };
 use crate::base::backoff::Backoff;
-use crate::base::timing::KEEP_ORDER;
+use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, EFFECT_TIMEOUT, KEEP_ORDER};
 use crate::sources::ordering::Order;
 use crate::sources::policy::Limits;
 use crate::sources::policy::QuietAfter;
@@ -61,6 +62,20 @@ pub struct Source {
     pub endpoint: Option<Endpoint>,
     /// How the source orders the events of an entity. If it is `None`, the events are not ordered.
     pub order: Option<Order>,
+}
+
+impl Source {
+    /// Returns the time limit of the actions of an event, which run in parallel.
+    pub fn time_limit(&self) -> Duration {
+        let timeouts = self.actions.iter().map(|action| action.timeout);
+        timeouts.fold(ACTION_TIMEOUT, Duration::max) + AFTER_ACTION
+    }
+
+    /// Returns whether an action can take longer than the processor runs. Then the function for
+    /// long actions processes all events of the source.
+    pub fn is_long(&self) -> bool {
+        self.time_limit() > EFFECT_TIMEOUT
+    }
 }
 
 #[derive(Deserialize)]

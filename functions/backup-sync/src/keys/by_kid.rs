@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use shared::aws::outbound::Outbound;
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
+use shared::base::timing::ACTION_TIMEOUT;
 use shared::webhook::verify::Trust;
 
 use super::text;
@@ -111,7 +112,7 @@ impl Provider<'_> {
         let url = self.trust.fetch_url(url);
         let answer = self
             .outbound
-            .post(&url, headers, body.into(), self.now)
+            .post(&url, headers, body.into(), ACTION_TIMEOUT, self.now)
             .await;
         serde_json::from_str(&text(answer)?).context("the response is not JSON")
     }

@@ -63,6 +63,6 @@ async fn post(
     let headers: Vec<(&str, &str)> = request.headers.iter().collect();
     let answer = work
         .outbound
-        .post(&request.url, &headers, request.body, now);
+        .post(&request.url, &headers, request.body, work.timeout, now);
     work.effect(answer.await)
 }

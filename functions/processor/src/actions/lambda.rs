@@ -4,6 +4,7 @@
 //! `Event` invocation can run twice even if Mitt requested it once. The document contains the key,
 //! and the function must skip a key that it has processed.
 
+use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -43,12 +44,23 @@ pub(super) async fn invoke(
             };
             let request = work.clients.lambda().invoke().function_name(function);
             let request = request.invocation_type(kind);
-            match request.payload(Blob::new(payload)).send().await {
+            let request = request.payload(Blob::new(payload)).customize();
+            match request.config_override(timeout(work)).send().await {
                 Ok(answer) => ran(work, &answer),
                 Err(error) => work.refusal("Lambda", &error),
             }
         })
         .await
+}
+
+/// Lets a call take as long as the timeout of the action. A function that Mitt waits for sends no
+/// byte before it ends.
+fn timeout(work: &Work<'_>) -> aws_sdk_lambda::config::Builder {
+    let timeout = TimeoutConfig::builder()
+        .read_timeout(work.timeout)
+        .operation_attempt_timeout(work.timeout)
+        .operation_timeout(work.timeout);
+    aws_sdk_lambda::config::Builder::new().timeout_config(timeout.build())
 }
 
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {

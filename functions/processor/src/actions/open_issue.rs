@@ -44,7 +44,7 @@ pub(super) async fn open_issue(work: &Work<'_>, params: &BTreeMap<String, String
                 headers.extend(bearer.as_deref().map(|token| ("authorization", token)));
                 let answer = work
                     .outbound
-                    .post(url, &headers, issue.into(), (work.clock)())
+                    .post(url, &headers, issue.into(), work.timeout, (work.clock)())
                     .await;
                 let number = answer.as_ref().ok().and_then(|answer| {
                     let answer: Value = serde_json::from_slice(answer.body.as_ref()?).ok()?;

@@ -90,6 +90,21 @@ impl Sandboxes {
         Ok(self.sandbox(BackupSync::with_outbound(parts, outbound, clock::read)))
     }
 
+    /// Returns a processor with other sources and with a destination.
+    pub fn processor_of(
+        &self,
+        sources: &str,
+        destination: Inside,
+        runs_long_actions: bool,
+    ) -> anyhow::Result<Rc<Sandbox<Processor>>> {
+        let parts = Services {
+            runs_long_actions,
+            ..self.parts_of(sources, CallPolicy::LONG)?
+        };
+        let outbound = Outbound::to_inside(destination);
+        Ok(self.sandbox(Processor::with_outbound(parts, outbound, clock::read)))
+    }
+
     /// Returns the ledger, for tests that read it.
     pub fn ledger(&self) -> anyhow::Result<Ledger> {
         Ok(self.parts(CallPolicy::LONG)?.inbox.ledger)
@@ -115,6 +130,7 @@ impl Sandboxes {
             .keeping(config.retentions())
             .ordering(&config);
         Ok(Services {
+            runs_long_actions: false,
             sources: CurrentSources::fixed(config),
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
             ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),

@@ -55,6 +55,7 @@ impl FileAction {
             ("invocation", self.invocation.is_some()),
             ("permanent_errors", self.permanent_errors.is_some()),
         ];
+        let waits = [("timeout", self.timeout.is_some())];
         let sqs = [
             ("queue", self.queue.is_some()),
             ("group", self.group.is_some()),
@@ -65,8 +66,9 @@ impl FileAction {
             ("detail_type", self.detail_type.is_some()),
         ];
         let step_functions = [("state_machine", self.state_machine.is_some())];
-        let settings: [Settings<'_>; 6] = [
+        let settings: [Settings<'_>; 7] = [
             (Kind::ELSEWHERE, &elsewhere),
+            (&[Kind::Http, Kind::Lambda, Kind::Rust], &waits),
             (&[Kind::Http], &self.of_http()),
             (&[Kind::Lambda], &lambda),
             (&[Kind::Sqs], &sqs),
@@ -87,6 +89,11 @@ impl FileAction {
             self.permanent_errors.is_none() || self.invocation != Some(Invocation::Event),
             "permanent_errors needs invocation = \"request-response\": Lambda returns no result of \
              an \"event\" invocation"
+        );
+        ensure!(
+            self.timeout.is_none() || self.invocation != Some(Invocation::Event),
+            "timeout needs invocation = \"request-response\": Lambda answers an \"event\" \
+             invocation at once"
         );
         ensure!(
             self.params.is_none() || self.kind == Kind::Rust,

@@ -43,6 +43,46 @@ fn each_kind_has_a_name_and_a_destination() {
 }
 
 #[test]
+fn a_timeout_is_twenty_seconds_or_what_is_set() {
+    let of = |text: &str| {
+        let action = read(&format!("kind = 'lambda'\nfunction = 'f'\n{text}"));
+        action.unwrap().timeout.as_secs()
+    };
+    assert_eq!(of(""), 20);
+    assert_eq!(of("timeout = '1s'"), 1);
+    assert_eq!(of("timeout = '14m'"), 840);
+}
+
+#[test]
+fn a_wrong_timeout_is_refused() {
+    for (text, said) in [
+        (
+            "kind = 'rust'\nname = 'x'\ntimeout = '15m'",
+            "use 1s to 14m",
+        ),
+        (
+            "kind = 'rust'\nname = 'x'\ntimeout = '500ms'",
+            "use 1s to 14m",
+        ),
+        (
+            "kind = 'rust'\nname = 'x'\ntimeout = 'soon'",
+            "invalid duration",
+        ),
+        (
+            "kind = 'lambda'\nfunction = 'f'\ninvocation = 'event'\ntimeout = '1m'",
+            "timeout needs invocation",
+        ),
+        (
+            "kind = 'keep'\ntimeout = '1m'",
+            "timeout is not a setting of kind \"keep\"",
+        ),
+    ] {
+        let error = format!("{:#}", read(text).unwrap_err());
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
 fn settings_have_defaults() {
     let ActionKind::EventBridge {
         bus,
