@@ -5,6 +5,10 @@ or one of the tools of template_gate.py.
 """
 
 FAULTS = [
+    ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "Timeout: 900", "Timeout: 840"),
+    ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "VisibilityTimeout: 960", "VisibilityTimeout: 600"),
+    ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "BatchSize: 1\n", "BatchSize: 10\n"),
+    ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "!Equals [!Ref LongActions, 'true']", "!Equals [!Ref LongActions, 'false']"),
     ("test_functions_read_sources_from_the_table_only_where_that_is_asked_for", "Default: embedded", "Default: table"),
     ("test_functions_read_sources_from_the_table_only_where_that_is_asked_for", "!Equals [!Ref Sources, table]", "!Not [!Equals [!Ref Sources, embedded]]"),
     ("test_schedules_are_written_as_the_scheduler_reads_them", '{"task":"count"}', '{"task":"sweep"}'),
@@ -102,7 +106,7 @@ FAULTS = [
     ("test_the_table_has_a_ceiling_for_what_it_costs", "Default: 1000\n", "Default: 100\n"),
     ("test_the_table_forgets_in_time_and_never_by_accident", ", RecoveryPeriodInDays: 35", ", RecoveryPeriodInDays: 1"),
     ("test_no_other_queue_gives_up_its_messages_into_ours", "redrivePermission: denyAll", "redrivePermission: allowAll"),
-    ("test_queues_are_spoken_to_over_tls_only", "!Ref WorkDeadLetters, !Ref SpillQueue, ", "!Ref SpillQueue, "),
+    ("test_queues_are_spoken_to_over_tls_only", "        - !Ref WorkDeadLetters\n", ""),
     ("test_queues_are_spoken_to_over_tls_only", "            Action: sqs:*", "            Action: sqs:SendMessage"),
     ("test_secrets_manager_is_read_below_a_prefix_only_and_only_where_there_is_one", ":secret:${SecretsManagerPrefix}/*", ":secret:*"),
     ("test_secrets_manager_is_read_below_a_prefix_only_and_only_where_there_is_one", "                - HasManagedSecrets\n", "                - HasKmsKey\n"),

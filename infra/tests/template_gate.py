@@ -52,6 +52,7 @@ SETS = {
         "HostedZoneId": "Z0123456789",
         "KmsKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-1111-2222-333344445555",
         "LogLevel": "WARN",
+        "LongActions": "true",
         "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
         "SecretsManagerPrefix": "prod/webhooks",
         "Sources": "table",

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "template.yaml").read_text()
 TIMING = (ROOT / "shared/src/base/timing.rs").read_text()
 DAY = 24 * 3600
-FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "BackupSync": "backup-sync"}
+FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "LongProcessor": "processor", "BackupSync": "backup-sync"}
 
 
 class Loader(yaml.CSafeLoader):

@@ -30,8 +30,32 @@ def test_timeouts_fit_each_other(template):
     assert effect + 10 <= lease <= timeout < visibility
     # Lambda recommends this: it retries throttled batches within one visibility timeout.
     assert visibility >= 6 * timeout + window
+    assert effect == constant("ACTION_TIMEOUT") + constant("AFTER_ACTION")
     # The drain moves a backlog message in much less time.
     assert properties(template, "BacklogQueue")["VisibilityTimeout"] >= 60
+
+
+def test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for(template):
+    assert template["Parameters"]["LongActions"]["Default"] == "false"
+    assert template["Conditions"]["RunsLongActions"] == {"Fn::Equals": [{"Ref": "LongActions"}, "true"]}
+    for name in ("LongQueue", "LongProcessor", "LongQueueMapping"):
+        assert template["Resources"][name]["Condition"] == "RunsLongActions", name
+    mapping = properties(template, "LongQueueMapping")
+    assert mapping["EventSourceArn"] == arn_of("LongQueue")
+    assert mapping["FunctionName"] == {"Ref": "LongProcessor"}
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    # An event that crashes the function must not interrupt another one.
+    assert mapping["BatchSize"] == 1
+    queue, function = properties(template, "LongQueue"), properties(template, "LongProcessor")
+    longest = constant("LONGEST_ACTION") + constant("AFTER_ACTION") + constant("CLOCK_MARGIN")
+    assert longest <= function["Timeout"] < queue["VisibilityTimeout"]
+    assert constant("RENEW_EVERY") + constant("GIVE_UP") < constant("LONG_LEASE")
+    # The function differs from the processor in its time and in its queue only.
+    same = {"Timeout", "Description", "Environment"}
+    processor = properties(template, "Processor")
+    assert {k: v for k, v in function.items() if k not in same} == {k: v for k, v in processor.items() if k not in same}
+    assert queue["RedrivePolicy"] == properties(template, "WorkQueue")["RedrivePolicy"]
+    assert queue["MessageRetentionPeriod"] == properties(template, "WorkQueue")["MessageRetentionPeriod"]
 
 
 def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
@@ -168,7 +192,8 @@ def test_one_bad_record_does_not_take_its_batch_along(template):
 
 
 def test_one_queue_is_polled_and_no_more(template):
-    assert [name for name, _ in of_type(template, "AWS::Lambda::EventSourceMapping")] == ["WorkQueueMapping"]
+    mappings = [n for n, r in template["Resources"].items() if r["Type"] == "AWS::Lambda::EventSourceMapping" and "Condition" not in r]
+    assert mappings == ["WorkQueueMapping"]
 
 
 def test_queues_are_encrypted(template):
@@ -187,7 +212,8 @@ def test_no_other_queue_gives_up_its_messages_into_ours(template):
 
 def test_queues_are_spoken_to_over_tls_only(template):
     policy = properties(template, "QueuesPolicy")
-    assert {queue["Ref"] for queue in policy["Queues"]} == {name for name, _ in of_type(template, "AWS::SQS::Queue")}
+    queues = [queue["Fn::If"][1] if "Fn::If" in queue else queue for queue in policy["Queues"]]
+    assert {queue["Ref"] for queue in queues} == {name for name, _ in of_type(template, "AWS::SQS::Queue")}
     (statement,) = policy["PolicyDocument"]["Statement"]
     assert (statement["Effect"], statement["Action"], statement["Principal"]) == ("Deny", "sqs:*", "*")
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": False}}
@@ -280,14 +306,17 @@ def test_each_function_is_built_from_its_own_binary(template):
 
 
 def test_each_function_has_its_own_role_and_secrets(template):
-    paths = {"Catcher": "ingress", "Processor": "egress", "BackupSync": "provider-api"}
+    paths = {"Catcher": "ingress", "Processor": "egress", "LongProcessor": "egress", "BackupSync": "provider-api"}
+    processors = ("Processor", "LongProcessor")
     for name, path in paths.items():
         function = properties(template, name)
-        assert function["Role"] == arn_of(f"{name}Role")
+        # Both processors do the same for different events.
+        role = "ProcessorRole" if name in processors else f"{name}Role"
+        assert function["Role"] == arn_of(role)
         variables = function["Environment"]["Variables"]
         assert variables == {
             "MITT_TABLE": {"Ref": "Inbox"},
-            "MITT_QUEUE_URL": {"Ref": "WorkQueue"},
+            "MITT_QUEUE_URL": {"Ref": "LongQueue" if name == "LongProcessor" else "WorkQueue"},
             "MITT_SPILL_QUEUE_URL": {"Ref": "SpillQueue"},
             "MITT_BODY_BUCKET": {"Ref": "Bodies"},
             "MITT_SECRETS_PATH": {"Fn::Sub": "/${AWS::StackName}/" + path},
@@ -299,12 +328,17 @@ def test_each_function_has_its_own_role_and_secrets(template):
             {"MITT_INGRESS_PATH": {"Fn::Sub": "/${AWS::StackName}/ingress"}} if name == "BackupSync" else {}
         ) | (
             # Only functions that verify need the secrets of senders.
-            {} if name == "Processor" else {"MITT_SECRETS_MANAGER_PREFIX": {"Ref": "SecretsManagerPrefix"}}
+            {} if name in processors else {"MITT_SECRETS_MANAGER_PREFIX": {"Ref": "SecretsManagerPrefix"}}
         ) | (
-            # The catcher only sends messages for new events.
-            {} if name == "Catcher" else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "BacklogQueue"}}
+            {"MITT_LONG_ACTIONS": "true"} if name == "LongProcessor" else {}
+        ) | (
+            {"MITT_LONG_QUEUE_URL": {"Fn::If": ["RunsLongActions", {"Ref": "LongQueue"}, {"Ref": "AWS::NoValue"}]}}
+            if name == "Processor" else {}
+        ) | (
+            # The catcher only sends messages for new events, and a long action may wait.
+            {} if name in ("Catcher", "LongProcessor") else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "BacklogQueue"}}
         )
-        granted = [s for s in statements(template, f"{name}Role") if s["Sid"] == "ReadSecrets"]
+        granted = [s for s in statements(template, role) if s["Sid"] == "ReadSecrets"]
         assert [r["Fn::Sub"].split("/", 1)[1] for r in granted[0]["Resource"]] == [
             "${AWS::StackName}/" + read + below
             for read in ([path, "ingress"] if name == "BackupSync" else [path])
@@ -340,8 +374,10 @@ def test_every_log_is_ours_and_ends(template):
     for name, group in of_type(template, "AWS::Logs::LogGroup"):
         assert group.get("RetentionInDays") == {"Ref": "LogRetentionDays"}, name
     for name in FUNCTIONS:
-        assert properties(template, name)["LoggingConfig"]["LogGroup"] == {"Ref": f"{name}Logs"}
-        assert template["Resources"][f"{name}Logs"]["Type"] == "AWS::Logs::LogGroup"
+        # The metrics of the processor count the lines of both of its functions.
+        name_of_logs = f"{name.removeprefix('Long')}Logs"
+        assert properties(template, name)["LoggingConfig"]["LogGroup"] == {"Ref": name_of_logs}
+        assert template["Resources"][name_of_logs]["Type"] == "AWS::Logs::LogGroup"
 
 
 # -------------------------------------------------------------------- HTTP

@@ -35,6 +35,7 @@ def test_no_log_level_hides_what_metrics_are_made_of(template):
     assert levels == {
         "Catcher": given,
         "Processor": given,
+        "LongProcessor": given,
         "BackupSync": {"Fn::If": ["LogsWarningsOnly", "INFO", given]},
     }
     assert template["Conditions"]["LogsWarningsOnly"] == {"Fn::Equals": [given, "WARN"]}

@@ -32,6 +32,8 @@ RIGHTS = {
         "Bodies": "s3:GetObject s3:PutObjectTagging s3:ListBucket",
         "WorkQueue": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
         " sqs:ChangeMessageVisibility sqs:SendMessage",
+        "LongQueue": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
+        " sqs:ChangeMessageVisibility sqs:SendMessage",
         "BacklogQueue": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
         "ProcessorLogs": "logs:CreateLogStream logs:PutLogEvents",

@@ -4,6 +4,7 @@
 
 mod answers;
 mod destinations;
+mod long;
 mod order;
 mod pause;
 mod receivers;

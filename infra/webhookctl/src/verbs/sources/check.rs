@@ -100,13 +100,21 @@ fn warnings(source: &Source) -> Vec<Warning> {
         let message = signing::warning(action, verifier)?;
         Some(format!("action {}: {message}", action.name))
     });
-    let messages = unproven.into_iter().chain(of_actions);
+    let long = source.is_long().then(|| LONG.to_owned());
+    let messages = unproven.into_iter().chain(of_actions).chain(long);
     let warnings = messages.map(|message| Warning {
         source: source.name.clone(),
         message,
     });
     warnings.collect()
 }
+
+/// The price of the function: 256 MB for 300 s on ARM.
+/// <https://aws.amazon.com/lambda/pricing/>
+const LONG: &str = "an action has a timeout above 20 s, so the stack needs LongActions=true, and each \
+     event of the source runs alone in the function for long actions. While an action waits, the \
+     function costs about US$0.001 for 5 minutes. A destination that answers at once costs nothing: \
+     kind \"sqs\", kind \"step-functions\", or kind \"lambda\" with invocation = \"event\"";
 
 fn proves_nothing(scheme: &Scheme) -> bool {
     scheme.kind == Kind::None || scheme.proves == Proven::Nothing
