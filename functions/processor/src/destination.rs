@@ -123,7 +123,7 @@ impl Processor {
         work: &Work<'_>,
         until: UnixMillis,
     ) -> Outcome {
-        let name = &destination.name;
+        let (name, call) = (&destination.name, work.timeout);
         let now = (self.clock)();
         let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
@@ -133,7 +133,7 @@ impl Processor {
                 later,
             );
         }
-        let pass = self.breakers.pass(name, now).await;
+        let pass = self.breakers.pass_for(name, call, now).await;
         match (&pass, destination.rate) {
             (Pass::Down { refused, .. }, _) => {
                 let why = refused.map_or(String::new(), |status| format!(": {}", refuses(status)));
@@ -152,7 +152,7 @@ impl Processor {
         }
         let probes = matches!(pass, Pass::Probe(_));
         // If a slow table left little time, a timeout does not show that the destination is slow.
-        let had_time = until.since((self.clock)()) >= work.timeout;
+        let had_time = until.since((self.clock)()) >= call;
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
         // The action timed out, during a call or before it. The destination counts as failing only
@@ -168,14 +168,14 @@ impl Processor {
             Outcome::Retry { error, .. }
                 if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
-                deferred(&self.breakers.pass(name, now).await, error)
+                deferred(&self.breakers.pass_for(name, call, now).await, error)
             }
             Outcome::Refused {
                 error,
                 after,
                 within,
             } if probes && work.row.deferrals < FREE_REFUSED_PROBES => {
-                match self.breakers.pass(name, now).await {
+                match self.breakers.pass_for(name, call, now).await {
                     down @ Pass::Down { .. } => deferred(&down, error),
                     // The destination was down for another reason, and is up again.
                     Pass::Free | Pass::Probe(_) => Outcome::Refused {

@@ -30,6 +30,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::base::clock::UnixMillis;
+use crate::base::timing::ACTION_TIMEOUT;
 use crate::inbox::ledger::{Ledger, item};
 use crate::inbox::table::{Change, Returns, Table, Write};
 use health::Health;
@@ -120,14 +121,19 @@ impl Breakers {
         Self::new(table.client().clone(), table.name())
     }
 
-    /// Returns whether a destination may be called. Reads the table at most once in five seconds.
-    /// Writes to the table only before a probe.
+    /// Returns whether a destination may be called, for a call with the default timeout.
     pub async fn pass(&self, destination: &str, now: UnixMillis) -> Pass {
+        self.pass_for(destination, ACTION_TIMEOUT, now).await
+    }
+
+    /// Returns whether a destination may be called, for a call that may take `call`. Reads the table
+    /// at most once in five seconds. Writes to the table only before a probe.
+    pub async fn pass_for(&self, destination: &str, call: Duration, now: UnixMillis) -> Pass {
         if self.position(destination, now).await != Position::Probing {
             return self.standing(destination).pass(now);
         }
         let seen = self.standing(destination);
-        let probing = seen.probed(now);
+        let probing = seen.probed(now, call);
         match self.write(destination, &seen, &probing).await {
             Ok(true) => Pass::Probe(Probe(probing)),
             // Another process has started a probe or closed the breaker.

@@ -459,3 +459,20 @@ async fn an_outage_of_six_hours_makes_no_dead_letter_and_few_calls() {
     assert!(calls < 60, "{calls} calls in six hours");
     assert!(back.last().unwrap() < &1_000, "{back:?}");
 }
+
+#[tokio::test]
+async fn a_probe_that_takes_minutes_is_the_only_one_and_closes_the_breaker() {
+    let table = Table::fresh().await;
+    let (one, two) = (table.breakers(), table.breakers());
+    let long = Duration::from_secs(300);
+    fail(&one, 5, NOW).await;
+    let probe = one.pass_for("d", long, at(30)).await;
+    assert!(matches!(probe, Pass::Probe(_)), "{probe:?}");
+    for seconds in [61, 200, 330] {
+        let other = two.pass_for("d", long, at(seconds)).await;
+        assert!(matches!(other, Pass::Down { .. }), "{seconds}: {other:?}");
+    }
+    one.heard("d", probe, CallResult::Success, at(331), 0.0)
+        .await;
+    assert_eq!(two.pass("d", at(340)).await, Pass::Free);
+}

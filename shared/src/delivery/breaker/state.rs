@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::Pass;
 use crate::base::clock::UnixMillis;
+use crate::base::timing::AFTER_ACTION;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 
 /// How long a breaker stays open the first time.
@@ -18,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// destination little, and a deployment usually ends it.
 const REFUSED: Duration = Duration::from_secs(60);
 
-/// How long a probe may take: longer than any call.
+/// The minimum time that is reserved for a probe.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// If a breaker opens again within this time after it closed, the openings count as consecutive.
@@ -87,11 +88,12 @@ impl BreakerState {
         }
     }
 
-    /// Returns the state for the time of a probe. The other processes wait until the reserved time
-    /// of the probe is over.
-    pub(super) fn probed(&self, now: UnixMillis) -> Self {
+    /// Returns the state for the time of a probe, whose call may take `call`. The other processes
+    /// wait until the reserved time of the probe is over. A second probe in this time would discard
+    /// the result of the first one.
+    pub(super) fn probed(&self, now: UnixMillis, call: Duration) -> Self {
         Self {
-            until: Some(now + PROBE),
+            until: Some(now + PROBE.max(call + 2 * AFTER_ACTION)),
             ..self.written(now)
         }
     }
@@ -204,6 +206,7 @@ fn interval(opens: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::timing::ACTION_TIMEOUT;
 
     const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
@@ -221,7 +224,7 @@ mod tests {
             let refused = None;
             assert_eq!(standing.position(now), Position::Open { until, refused });
             assert_eq!(standing.position(until), Position::Probing);
-            standing = standing.probed(until);
+            standing = standing.probed(until, ACTION_TIMEOUT);
             now = until;
             assert_eq!(
                 standing.position(now),
@@ -255,10 +258,10 @@ mod tests {
         let refused = open.opened_by_refusals(404, NOW, 0.5);
         for standing in [
             open.clone(),
-            open.probed(at(40)),
+            open.probed(at(40), ACTION_TIMEOUT),
             open.closed(at(50)),
             refused.clone(),
-            refused.probed(at(40)),
+            refused.probed(at(40), ACTION_TIMEOUT),
             refused.closed(at(50)),
         ] {
             let stored = standing.values("me");
@@ -305,7 +308,7 @@ mod tests {
                 refused,
             };
             assert_eq!(standing.pass(now), down);
-            standing = standing.probed(until);
+            standing = standing.probed(until, ACTION_TIMEOUT);
             assert!(standing.is_refused(), "the probe has not ended");
         }
         assert!(!standing.closed(NOW).is_refused());
