@@ -37,6 +37,9 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+/// The idle time after which TCP tests a connection.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
 /// The HTTP client of all AWS clients.
 pub fn https() -> SharedHttpClient {
     SharedHttpClient::new(Https::default())
@@ -88,6 +91,10 @@ impl Pool {
         // With Nagle's algorithm, the second write of a request would wait for the ACK of the
         // first.
         tcp.set_nodelay(true);
+        // A NAT gateway drops a connection that is idle for 350 s, and an invoked function can take
+        // longer before it sends its first byte.
+        // <https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html>
+        tcp.set_keepalive(Some(KEEPALIVE));
         let pool = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .build(Connect { tcp, tls, limit });
