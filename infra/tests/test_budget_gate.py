@@ -57,7 +57,10 @@ def test_a_figure_without_a_budget_and_a_budget_without_a_figure_are_refused():
 
 def test_the_file_names_every_figure_of_every_function():
     expected = {f"{function}/{figure}" for function in FUNCTIONS for figure in STAGES + WARM}
-    expected |= {f"catcher, duplicates/{figure}" for figure in WARM}
+    # With its sources in the table, a catcher reads once more before its first request.
+    followed = "catcher, sources in the table"
+    expected |= {f"{job}/{figure}" for job in ("catcher, duplicates", followed) for figure in WARM}
+    expected |= {f"{job}/first/table requests" for job in ("catcher", followed)}
 
     assert len(FUNCTIONS) == 3 and set(BUDGETS) == expected
 

@@ -95,7 +95,8 @@ def test_the_templates_name_the_zips_beside_them(packed):
         template = yaml_parse((packed / f"template-{architecture}.yaml").read_text())
         parts = [part["Properties"] for part in template["Resources"].values()]
         zips = [part["CodeUri"] for part in parts if "CodeUri" in part]
-        assert sorted(zips) == [f"{function}-{architecture}.zip" for function in FUNCTIONS]
+        # Both processors use one zip.
+        assert sorted(set(zips)) == [f"{function}-{architecture}.zip" for function in FUNCTIONS]
         assert all((packed / name).is_file() for name in zips)
         assert template["Parameters"]["Architecture"]["AllowedValues"] == [architecture]
         assert template["Parameters"]["Architecture"]["Default"] == architecture

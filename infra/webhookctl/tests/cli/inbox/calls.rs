@@ -67,9 +67,11 @@ async fn a_list_reads_about_what_it_shows() {
         1,
         "a hundred dead letters: {operations:?}"
     );
+    // The command also reads the version of the sources in force.
+    assert_eq!(of(&operations, "GetItem"), 1, "{operations:?}");
     assert_eq!(
         operations.values().sum::<usize>(),
-        WORK_PARTS + 1,
+        WORK_PARTS + 2,
         "{operations:?}"
     );
 }
@@ -137,7 +139,9 @@ async fn where_only_reading_is_allowed_an_export_is_refused() {
         .await
         .unwrap();
     assert_eq!(refused.status.code(), Some(7), "{}", stderr(&refused));
-    assert!(proxy.operations().is_empty());
+    let operations = proxy.operations();
+    let sources = of(&operations, "GetItem");
+    assert_eq!((sources, operations.len()), (1, 1), "{operations:?}");
     let mut list = world.command(&["inbox", "list"]);
     let list = list
         .env("WEBHOOKCTL_READ_ONLY", "1")
