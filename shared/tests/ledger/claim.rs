@@ -83,6 +83,26 @@ async fn a_renewed_lease_lasts_and_an_expired_one_is_not_renewed() {
 }
 
 #[tokio::test]
+async fn only_the_worker_of_the_newest_claim_renews_its_lease() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let row = table.row(&key).await;
+    let changed = [("st", s("failed")), ("epoch", n(2)), ("own", s("another"))];
+    for (name, value) in changed {
+        let mut other = row.clone();
+        other.insert(name.to_owned(), value);
+        table.put(other.clone()).await;
+        let renewed = table.ledger.renew(&lease, after(1), NOW + LONG_LEASE);
+        assert!(!renewed.await.unwrap(), "{name}");
+        assert_eq!(table.row(&key).await, other, "{name}");
+    }
+    table.put(row).await;
+    let renewed = table.ledger.renew(&lease, after(1), NOW + LONG_LEASE);
+    assert!(renewed.await.unwrap());
+}
+
+#[tokio::test]
 async fn a_lost_response_to_a_renewal_is_no_lost_lease() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
