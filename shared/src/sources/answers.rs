@@ -16,8 +16,8 @@ const LONGEST_REFUSED: Duration = Duration::from_secs(24 * 3600);
 /// The default of `refused_for`: six attempts with the default waits.
 const REFUSED_FOR: Duration = Duration::from_secs(3 * 3600);
 
-/// Statuses of answers that no later attempt can change: the resource is gone, the body is too
-/// large, the content is invalid.
+/// Response statuses for which a retry cannot succeed: the resource is gone, the body is too large,
+/// or the content is invalid.
 const PERMANENT: [u16; 3] = [410, 413, 422];
 
 /// The longest name of an error type, and the most names.

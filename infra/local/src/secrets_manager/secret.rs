@@ -1,4 +1,4 @@
-//! A secret and its versions, which labels select.
+//! A secret and its versions. Each label identifies one version.
 
 use std::collections::BTreeMap;
 

@@ -133,8 +133,8 @@ impl Plans<'_> {
         Ok(found)
     }
 
-    /// Replays a settled or failed event. The event starts a new run in state `received`, with all
-    /// its attempts. The caller sends the work message. If that message is lost, the sweep sends
+    /// Replays an event that is done, a dead letter or failed. The event starts a new run in state
+    /// `received`, and its attempt count starts at 0. The caller sends the work message. If that message is lost, the sweep sends
     /// another one.
     pub async fn replay(
         self,

@@ -99,7 +99,7 @@ pub enum Keep {
     None,
 }
 
-/// The name of a header. A `*` at the end matches any rest.
+/// The name of a header. A trailing `*` matches any suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern(String);
 

@@ -1,4 +1,5 @@
-//! Every change of an operator flag, and the change of a row that waited because of the flag.
+//! Updates that set or clear an operator flag, such as the pause of a source, and the update that
+//! makes the next sweep check a waiting event.
 
 use super::Change;
 use crate::base::clock::UnixMillis;

@@ -8,8 +8,8 @@ use x509_cert::der::Decode as _;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 
-/// Describes the certificate, such as `certificate valid for 61 days`. The client has accepted the
-/// certificate, because there is a response.
+/// Describes the certificate, such as `certificate valid for 61 days`. A response exists only
+/// if the client has accepted the certificate.
 pub(super) fn words(response: &Response, now: UnixMillis) -> String {
     let info = response.extensions().get::<TlsInfo>();
     let days = info
