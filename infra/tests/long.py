@@ -2,8 +2,8 @@
 
 Each step is a target of the Makefile, and its whole output is in target/long. Two lanes run in parallel:
 steps that mostly wait, because they run real processes under faults for hours, and steps that compute.
-The steps that compute have a lower priority, because the others also check times. A lane without further steps takes the last step of the other. All steps run, even if one fails; the exit
-code says whether all passed.
+The steps that compute have a lower priority, because the others also check times. A lane without further
+steps takes the last step of the other. All steps run, even if one fails; the exit code says whether all passed.
 """
 
 import os

@@ -58,7 +58,7 @@ async fn a_renewed_lease_lasts_and_an_expired_one_is_not_renewed() {
     assert_eq!(table.row(&key).await["lu"], ms(new));
     let other = table.claim(&key, old + 2 * CLOCK_MARGIN).await;
     assert!(matches!(other, Claim::Held), "{other:?}");
-    // Nobody has taken over the event yet, but somebody could.
+    // No other worker has taken over the event yet, but each could.
     for late in [0, 1] {
         let now = new + Duration::from_millis(late);
         let renewed = table.ledger.renew(&lease, now, now + LONG_LEASE);
