@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::json;
+use shared::inbox::current_sources::LOOK_AGAIN;
 use shared::inbox::ledger::AuditAction;
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use shared::sources::Config;
@@ -152,8 +153,8 @@ fn rate() -> usize {
     rate.map_or(50, |rate| rate.parse().unwrap())
 }
 
-/// The time between two applies: more than ten seconds, in which a process looks for an unknown
-/// source only once.
+/// The time between two applies, in seconds. Webhooks of the new source arrive in the first one.
+/// [`LOOK_AGAIN`] follows, because a process looks for an unknown source only once in this time.
 const BETWEEN: usize = 11;
 
 /// The processes of the catcher in the load test. As many requests are sent at a time, so that a
@@ -184,10 +185,17 @@ async fn applies_under_load_lose_and_double_nothing() {
             is_applied.set(true);
         };
         let posting = async {
+            let mut looked = Instant::now();
             for turn in 0..BETWEEN * rate() {
                 ticks.tick().await;
                 let permit = Arc::clone(&free).acquire_owned().await.unwrap();
-                let is_new = is_applied.get() && turn % 4 == 0;
+                let is_new = is_applied.get() && turn < rate() && turn % 4 < 2;
+                if turn == rate() {
+                    // All processes that got a webhook of the new source have looked for it.
+                    let others = u32::try_from(PROCESSES - 1).unwrap();
+                    drop(free.acquire_many(others).await.unwrap());
+                    looked = Instant::now();
+                }
                 let source = if is_new { &added } else { &names[0] };
                 // Every second request repeats the event before it.
                 let id = match ids.last() {
@@ -202,6 +210,7 @@ async fn applies_under_load_lose_and_double_nothing() {
                     answer
                 }));
             }
+            tokio::time::sleep_until((looked + LOOK_AGAIN).into()).await;
         };
         tokio::join!(applying, posting);
     }
@@ -215,6 +224,8 @@ async fn applies_under_load_lose_and_double_nothing() {
     assert!(wrong.is_empty(), "{wrong:?}\n{}", log(&inbox));
     let rate = ids.len() as f64 / begun.elapsed().as_secs_f64();
     println!("{} requests, {rate:.0} in a second", ids.len());
+    let got = |name| ids.iter().any(|(source, _)| source == name);
+    assert!(names.iter().all(got), "each new source gets webhooks");
     // A request that found no time for the table is in the spill queue.
     inbox
         .invoke("BackupSync", &json!({ "task": "drain" }))
