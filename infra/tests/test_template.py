@@ -333,7 +333,7 @@ def test_each_function_has_its_own_role_and_secrets(template):
             {"MITT_LONG_ACTIONS": "true"} if name == "LongProcessor" else {}
         ) | (
             {"MITT_LONG_QUEUE_URL": {"Fn::If": ["RunsLongActions", {"Ref": "LongQueue"}, {"Ref": "AWS::NoValue"}]}}
-            if name == "Processor" else {}
+            if name in ("Processor", "BackupSync") else {}
         ) | (
             # The catcher only sends messages for new events, and a long action may wait.
             {} if name in ("Catcher", "LongProcessor") else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "BacklogQueue"}}

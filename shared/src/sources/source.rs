@@ -20,7 +20,7 @@ use super::{
     check_url, public_url, quiet,
 };
 use crate::base::backoff::Backoff;
-use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, EFFECT_TIMEOUT, KEEP_ORDER};
+use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, KEEP_ORDER};
 use crate::sources::ordering::Order;
 use crate::sources::policy::Limits;
 use crate::sources::policy::QuietAfter;
@@ -74,7 +74,13 @@ impl Source {
     /// Returns whether an action can take longer than the processor runs. Then the function for
     /// long actions processes all events of the source.
     pub fn is_long(&self) -> bool {
-        self.time_limit() > EFFECT_TIMEOUT
+        self.long_action().is_some()
+    }
+
+    /// Returns the first action that can take longer than the processor runs.
+    pub fn long_action(&self) -> Option<&Action> {
+        let mut actions = self.actions.iter();
+        actions.find(|action| action.timeout > ACTION_TIMEOUT)
     }
 }
 

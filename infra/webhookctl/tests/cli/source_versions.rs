@@ -1,7 +1,5 @@
 //! `sources apply`, `diff`, `history`, `rollback` and `export` against a stack.
 
-use std::collections::BTreeMap;
-
 use anyhow::ensure;
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::{Options, Stack};
@@ -41,14 +39,19 @@ struct World {
 
 impl World {
     async fn start(sources: &str) -> anyhow::Result<Self> {
+        Self::start_with(&[("Sources", sources)]).await
+    }
+
+    async fn start_with(parameters: &[(&str, &str)]) -> anyhow::Result<Self> {
         let folder = Folder::new("versions")?;
         folder.write("sources.toml", BUILT_IN)?;
         folder.write("own.toml", BUILT_IN)?;
         folder.write("with-push.toml", &format!("{BUILT_IN}{PUSH}"))?;
-        let parameters = [("Sources".to_owned(), sources.to_owned())];
+        let parameters = parameters.iter();
+        let parameters = parameters.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let stack = Stack::start(Options {
             mappings: false,
-            parameters: BTreeMap::from(parameters),
+            parameters: parameters.collect(),
             ..options(&folder)
         })
         .await?;
@@ -279,6 +282,44 @@ async fn a_host_that_the_deployment_does_not_allow_is_refused() -> anyhow::Resul
         "{said}"
     );
     world.stack.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_action_needs_a_stack_that_runs_it() -> anyhow::Result<()> {
+    let long = PUSH.replace(
+        "\"keep\"",
+        "\"rust\", name = \"open-issue\", timeout = \"5m\"",
+    );
+    let check = ["sources", "check", "--deployed", "long.toml"];
+    for runs in ["false", "true"] {
+        let world = World::start_with(&[("Sources", "table"), ("LongActions", runs)]).await?;
+        world
+            .folder
+            .write("long.toml", &format!("{BUILT_IN}{long}"))?;
+        let silent = world.folder.run(&check)?;
+        assert_eq!(silent.status.code(), Some(0), "no function has reported");
+        let drain = json!({ "task": "drain" });
+        world.stack.invoke("BackupSync", &drain).await?;
+        if runs == "true" {
+            assert_eq!(world.folder.run(&check)?.status.code(), Some(0));
+            assert_eq!(world.apply("long.toml", &[])?["version"], 1);
+        } else {
+            for command in [&check[..], &apply("long.toml", &[])] {
+                let (code, said) = world.folder.refused(command)?;
+                assert_eq!(code, Some(7), "{said}");
+                for part in [
+                    "push, action open-issue",
+                    "LongActions=true",
+                    "[sources.long_actions]",
+                ] {
+                    assert!(said.contains(part), "{said}");
+                }
+            }
+            assert!(world.versions()?.is_empty());
+        }
+        world.stack.stop().await;
+    }
     Ok(())
 }
 

@@ -12,8 +12,8 @@ use shared::webhook::event::Proven;
 use shared::webhook::preset::{Kind, Scheme};
 
 use super::file::usual;
-use super::{invalid, read};
-use crate::cli::SourcesCheckArgs;
+use super::{invalid, read, versions};
+use crate::cli::{Global, SourcesCheckArgs};
 use crate::output::{CliError, Exit, Printer};
 
 #[derive(Serialize)]
@@ -33,13 +33,20 @@ struct Warning {
 
 /// Checks a sources file. If the file is invalid, the exit code is 5. A warning does not change the
 /// exit code.
-pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+pub(super) async fn check(
+    args: &SourcesCheckArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
     let path = args.file.clone().unwrap_or_else(usual);
     let file = path.display().to_string();
     let config = read(&path)?;
     let here: Vec<Warning> = config.sources().flat_map(on_this_machine).collect();
     if here.is_empty() {
         fits_a_deployment(&path)?;
+    }
+    if args.deployed {
+        Box::pin(versions::fits(&path, &config, global, out)).await?;
     }
     let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
     let warnings = config.sources().flat_map(warnings).chain(here);
