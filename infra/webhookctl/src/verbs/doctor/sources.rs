@@ -11,6 +11,7 @@ use shared::sources::{ActionKind, Source};
 use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
 use crate::outage_tolerance::Outage;
+use crate::output::time::duration;
 use crate::target::Deployment;
 use crate::verbs::sources::{Pause, Rotation};
 use crate::verbs::sync::facts::{Facts, standing};
@@ -79,6 +80,10 @@ async fn of(
             note: status.finding.note,
         }),
         paused: pause.map(|pause| pause.text(now.0)),
+        long: source.long_action().map(|action| {
+            let timeout = duration(action.timeout.as_secs());
+            format!("action {} has a timeout of {timeout}", action.name)
+        }),
         overdue: overdue.map(|(rotation, _)| rotation.note(now)),
         breakers: open,
     })
