@@ -16,8 +16,8 @@ use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::sync::FileSync;
 use super::{
-    Action, ActionKind, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name,
-    check_url, public_url, quiet,
+    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
+    public_url, quiet,
 };
 use crate::base::backoff::Backoff;
 use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, KEEP_ORDER};
@@ -246,7 +246,7 @@ fn check_signing(
     order: Option<&Order>,
 ) -> anyhow::Result<()> {
     for action in actions {
-        if let ActionKind::Http { signing, .. } = &action.kind {
+        if let Some((_, signing)) = action.kind.http() {
             signing
                 .check(preset, variant, order)
                 .with_context(|| format!("action {:?}", action.name))?;

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::monitoring::endpoint::Health;
-use shared::sources::{ActionKind, Source};
+use shared::sources::Source;
 
 use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
@@ -99,7 +99,7 @@ pub(in crate::verbs) fn secrets(source: &Source) -> Vec<Wanted> {
         names.insert(("ingress", &source.secret));
     }
     for action in &source.actions {
-        if let ActionKind::Http { signing, .. } = &action.kind {
+        if let Some((_, signing)) = action.kind.http() {
             names.extend(signing.secret().map(|secret| ("egress", secret)));
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::sources::{ActionKind, Config, Source, is_on_this_machine};
+use shared::sources::{Config, Source, is_on_this_machine};
 use shared::webhook::event::Proven;
 use shared::webhook::preset::{Kind, Scheme};
 
@@ -81,9 +81,9 @@ fn fits_a_deployment(path: &Path) -> anyhow::Result<()> {
 /// rejects the file.
 fn on_this_machine(source: &Source) -> Vec<Warning> {
     let actions = source.actions.iter();
-    let here = actions.filter(|action| match &action.kind {
-        ActionKind::Http { url, .. } => is_on_this_machine(url),
-        _ => false,
+    let here = actions.filter(|action| {
+        let http = action.kind.http();
+        http.is_some_and(|(url, _)| is_on_this_machine(url))
     });
     here.map(|action| Warning {
         source: source.name.clone(),
