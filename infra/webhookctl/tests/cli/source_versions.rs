@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, Ledger};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
+use shared::sources::Config;
 use shared::webhook::event::{Event, Fetched, Via};
 use webhookctl::target::Local;
 
@@ -84,17 +85,22 @@ impl World {
 
     /// Stores an event that waits for a worker.
     async fn open_event(&self, source: &str) -> anyhow::Result<()> {
+        self.event(source, "evt_1", "test").await
+    }
+
+    /// Stores an event that a function with this configuration received.
+    async fn event(&self, source: &str, id: &str, config: &str) -> anyhow::Result<()> {
         let now = UnixMillis::now();
         let event = Event::fetched(Fetched {
             source,
             provider: "stripe",
             preset: "stripe",
-            id: "evt_1",
+            id,
             kind: "a.b",
             body: "{}".into(),
             now,
             via: Via::Webhook,
-            config: "test",
+            config,
         });
         self.ledger.receive(&event, now).await?;
         Ok(())
@@ -217,6 +223,30 @@ async fn a_risky_change_needs_its_flag() -> anyhow::Result<()> {
     world.apply("keys.toml", &["--changes-keys"])?;
     world.apply("only-push.toml", &["--remove", "shop"])?;
     assert_eq!(world.versions()?, [3, 2, 1]);
+    world.stack.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn inspect_names_the_version_that_received_an_event() -> anyhow::Result<()> {
+    let world = World::start("table").await?;
+    let hash = Config::hash_of(&world.folder.read("with-push.toml")?);
+    world.apply("with-push.toml", &[])?;
+    world.event("shop", "evt_new", &hash).await?;
+    world.event("shop", "evt_old", "01234567").await?;
+    world.apply("own.toml", &["--confirm", "1"])?;
+    world
+        .folder
+        .json(&["sources", "rollback", "1", "-m", "too early"])?;
+    for (id, version) in [("shop:evt_new", json!(1)), ("shop:evt_old", Value::Null)] {
+        let event = world.folder.json(&["inbox", "inspect", id])?;
+        assert_eq!(event["sources_version"], version, "{id}");
+    }
+    let full = world
+        .folder
+        .run(&["inbox", "inspect", "shop:evt_new", "--full"])?;
+    let full = String::from_utf8(full.stdout)?;
+    assert!(full.contains("\n  sources version 1\n"), "{full}");
     world.stack.stop().await;
     Ok(())
 }
