@@ -116,8 +116,8 @@ fn warnings(source: &Source) -> Vec<Warning> {
     warnings.collect()
 }
 
-/// The price of the function: 256 MB for 300 s on ARM.
-/// <https://aws.amazon.com/lambda/pricing/>
+/// The price is that of the function for 300 s. A test of `infra/bench` compares it with the template
+/// and with `infra/prices.toml`.
 const LONG: &str = "an action has a timeout above 20 s, so the stack needs LongActions=true, and each \
      event of the source runs alone in the function for long actions. While an action waits, the \
      function costs about US$0.001 for 5 minutes. A destination that answers at once costs nothing: \
