@@ -10,6 +10,7 @@ use shared::inbox::ledger::{
     Again, By, Claim, Erased, MOST_ANSWERS, NEWEST_SCHEMA, NewerRow, Received, Replayed,
     RouteAnswer, RouteOutcome, SCHEMA, State, TRIAL_SCHEMA, TrialRecord, is_permanent_rejection,
 };
+use shared::monitoring::trial::{Finding, TrialLimits, TrialReport};
 use shared::webhook::event::{Event, EventKey, Via};
 
 use crate::matrix::assert_sound;
@@ -70,9 +71,15 @@ async fn an_event_of_a_trial_is_done_and_is_not_claimed() {
     assert_eq!(record(&table, &event).await, TrialRecord::New);
     let row = table.row(event.key()).await;
     assert_sound(&row, &row);
-    assert_eq!((text(&row, "st"), text(&row, "reason")), ("done".into(), "tee".into()));
+    assert_eq!(
+        (text(&row, "st"), text(&row, "reason")),
+        ("done".into(), "tee".into())
+    );
     assert_eq!(number(&row, "sv"), i64::from(TRIAL_SCHEMA));
-    assert_eq!(number(&row, "ttl"), i64::try_from((NOW + KEEP_ROW).secs()).unwrap());
+    assert_eq!(
+        number(&row, "ttl"),
+        i64::try_from((NOW + KEEP_ROW).secs()).unwrap()
+    );
     assert_eq!(record(&table, &event).await, TrialRecord::Known);
     assert_eq!(table.row(event.key()).await, row);
     let claim = table.claim(event.key(), lease_over()).await;
@@ -107,7 +114,13 @@ async fn the_answers_of_the_route_are_kept_in_order() {
     for answer in &rest {
         assert!(note(&table, event.key(), answer.clone()).await);
     }
-    let trial = table.ledger.event(event.key()).await.unwrap().unwrap().trial;
+    let trial = table
+        .ledger
+        .event(event.key())
+        .await
+        .unwrap()
+        .unwrap()
+        .trial;
     assert_eq!(trial.answers[0], answer(1_000, RouteOutcome::Timeout));
     assert_eq!(trial.answers[1..], rest);
     assert_eq!((trial.requests, trial.accepted), (6, 2));
@@ -124,12 +137,26 @@ async fn after_ten_answers_the_others_are_counted() {
         assert!(note(&table, event.key(), answer(number, RouteOutcome::Timeout)).await);
     }
     for status in [503, 200, 204] {
-        assert!(note(&table, event.key(), answer(20_000, RouteOutcome::Status(status))).await);
+        assert!(
+            note(
+                &table,
+                event.key(),
+                answer(20_000, RouteOutcome::Status(status))
+            )
+            .await
+        );
     }
-    let trial = table.ledger.event(event.key()).await.unwrap().unwrap().trial;
+    let trial = table
+        .ledger
+        .event(event.key())
+        .await
+        .unwrap()
+        .unwrap()
+        .trial;
     assert_eq!(trial.answers.len(), 10);
     assert_eq!((trial.requests, trial.accepted), (13, 2));
     assert_eq!(trial.first_accepted, Some(after(20_000)));
+    assert_eq!(trial.last_answer, Some(after(20_000)));
 }
 
 #[tokio::test]
@@ -142,13 +169,19 @@ async fn an_answer_whose_write_is_repeated_counts_once() {
         proxy.lose_answer("UpdateItem", "tew");
         if number > MOST_ANSWERS {
             // The append is refused and its response is lost, then the response of the count.
-            proxy.lose_answer("UpdateItem", "SET tew = :id, tok");
+            proxy.lose_answer("UpdateItem", "SET tew = :id, tat = :at, tok");
         }
         let answer = answer(number, RouteOutcome::Status(200));
         let noted = ledger.record_route_answer(event.key(), &answer);
         assert!(noted.await.unwrap());
     }
-    let trial = table.ledger.event(event.key()).await.unwrap().unwrap().trial;
+    let trial = table
+        .ledger
+        .event(event.key())
+        .await
+        .unwrap()
+        .unwrap()
+        .trial;
     assert_eq!((trial.requests, trial.accepted), (11, 11));
     assert_eq!(trial.answers.len(), 10);
 }
@@ -206,7 +239,12 @@ async fn an_event_without_any_answer_is_adopted() {
 async fn an_event_that_the_route_accepted_is_a_duplicate() {
     let table = Table::fresh().await;
     let event = recorded(&table, "evt_1", RouteOutcome::Status(202)).await;
-    note(&table, event.key(), answer(2_000, RouteOutcome::Status(500))).await;
+    note(
+        &table,
+        event.key(),
+        answer(2_000, RouteOutcome::Status(500)),
+    )
+    .await;
     let before = table.row(event.key()).await;
     assert_eq!(receive(&table, &event).await, Received::Settled);
     assert_eq!(table.row(event.key()).await, before);
@@ -227,8 +265,16 @@ async fn only_one_of_sixteen_deliveries_adopts() {
     let table = Table::fresh().await;
     let event = recorded(&table, "evt_1", RouteOutcome::Status(500)).await;
     let found = join_all((0..16).map(|_| receive(&table, &event))).await;
-    assert_eq!(found.iter().filter(|one| **one == OPEN).count(), 1, "{found:?}");
-    assert_eq!(found.iter().filter(|one| **one == KNOWN).count(), 15, "{found:?}");
+    assert_eq!(
+        found.iter().filter(|one| **one == OPEN).count(),
+        1,
+        "{found:?}"
+    );
+    assert_eq!(
+        found.iter().filter(|one| **one == KNOWN).count(),
+        15,
+        "{found:?}"
+    );
     let row = table.row(event.key()).await;
     assert_eq!((number(&row, "run"), number(&row, "epoch")), (1, 1));
 }
@@ -239,7 +285,11 @@ async fn a_late_answer_or_an_erasure_stops_an_adoption() {
     let (proxy, ledger) = table.through_proxy().await;
     let event = recorded(&table, "evt_1", RouteOutcome::Timeout).await;
     let held = proxy.hold("UpdateItem", ":trial");
-    let late = note(&table, event.key(), answer(9_000, RouteOutcome::Status(200)));
+    let late = note(
+        &table,
+        event.key(),
+        answer(9_000, RouteOutcome::Status(200)),
+    );
     let (received, noted) = held.around(ledger.receive(&event, later()), late).await;
     assert!(noted);
     assert_eq!(received.unwrap(), Received::Settled);
@@ -293,7 +343,110 @@ async fn a_settled_row_of_newer_code_is_no_duplicate() {
         })
         .await;
     let error = table.ledger.receive(&event, later()).await.unwrap_err();
-    assert!(error.is::<NewerRow>() && is_permanent_rejection(&error), "{error:#}");
+    assert!(
+        error.is::<NewerRow>() && is_permanent_rejection(&error),
+        "{error:#}"
+    );
     assert!(error.to_string().contains("has version 4"), "{error}");
     assert_eq!(table.row(event.key()).await, before);
+}
+
+/// The limits of a provider that retries for a day.
+const LIMITS: TrialLimits = TrialLimits {
+    horizon: Duration::from_secs(24 * 3600),
+    slow: Duration::from_secs(5),
+};
+
+/// What the route does with each of a hundred consecutive events: it loses, doubles and delays one.
+fn route(number: usize) -> Vec<RouteAnswer> {
+    let ok = |ms| answer(ms, RouteOutcome::Status(200));
+    match number % 100 {
+        7 => vec![
+            answer(1_000, RouteOutcome::Status(500)),
+            answer(9_000, RouteOutcome::Timeout),
+        ],
+        31 => vec![ok(1_000), ok(2_000)],
+        64 => vec![RouteAnswer {
+            took: Duration::from_secs(8),
+            ..ok(9_000)
+        }],
+        // The provider retries, and the route accepts the event then.
+        80 => vec![answer(1_000, RouteOutcome::Unreachable), ok(30_000)],
+        _ => vec![ok(1_000)],
+    }
+}
+
+async fn event_in_trial(table: &Table, number: usize) {
+    let event = event(&format!("evt_{number}"));
+    record(table, &event).await;
+    for answer in route(number) {
+        assert!(note(table, event.key(), answer).await);
+    }
+}
+
+#[tokio::test]
+async fn the_report_names_what_was_lost_doubled_and_slow() {
+    let table = Table::fresh().await;
+    for from in (0..400).step_by(50) {
+        join_all((from..from + 50).map(|number| event_in_trial(&table, number))).await;
+    }
+    let horizon = NOW + LIMITS.horizon;
+    let mut report = TrialReport::default();
+    let mut early = TrialReport::default();
+    for number in 0..400 {
+        let key = EventKey::new("stripe-main", &format!("evt_{number}"));
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert!(report.add(&row, LIMITS, horizon + Duration::from_secs(10)));
+        // The provider may still send the event again.
+        assert!(early.add(&row, LIMITS, horizon));
+    }
+    let expected = |remainder| {
+        let numbers = (0..400).filter(move |number| number % 100 == remainder);
+        let keys = numbers.map(|number| EventKey::new("stripe-main", &format!("evt_{number}")));
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(report.with(Finding::Lost), expected(7));
+    assert_eq!(report.with(Finding::Doubled), expected(31));
+    assert_eq!(report.with(Finding::Slow), expected(64));
+    assert_eq!(report.with(Finding::Late), []);
+    assert_eq!(early.with(Finding::Lost), []);
+    assert_eq!(
+        (report.events, report.requests, report.unknown),
+        (400, 412, 0)
+    );
+    assert_eq!(report.outcomes["timeout"], 4);
+    assert_eq!(report.outcomes["200"], 400);
+    let within = [50, 98, 100].map(|percent| report.answered_within(percent).unwrap().as_millis());
+    assert_eq!(within, [212, 212, 8_000]);
+}
+
+#[tokio::test]
+async fn an_adopted_event_is_not_lost_and_an_accepted_one_can_be_late() {
+    let table = Table::fresh().await;
+    let adopted = recorded(&table, "evt_1", RouteOutcome::Timeout).await;
+    receive(&table, &adopted).await;
+    let late = recorded(&table, "evt_2", RouteOutcome::Status(500)).await;
+    note(
+        &table,
+        late.key(),
+        answer(90_000, RouteOutcome::Status(200)),
+    )
+    .await;
+    let unknown = event("evt_3");
+    record(&table, &unknown).await;
+    let usual = table.receive(&event("evt_4")).await;
+    let mut report = TrialReport::default();
+    let then = NOW + Duration::from_secs(48 * 3600);
+    for (key, counts) in [
+        (adopted.key(), true),
+        (late.key(), true),
+        (unknown.key(), true),
+        (&usual, false),
+    ] {
+        let row = table.ledger.event(key).await.unwrap().unwrap();
+        assert_eq!(report.add(&row, LIMITS, then), counts, "{key}");
+    }
+    assert_eq!(report.with(Finding::Lost), [unknown.key().clone()]);
+    assert_eq!(report.with(Finding::Late), [late.key().clone()]);
+    assert_eq!((report.events, report.unknown), (3, 1));
 }

@@ -68,6 +68,8 @@ pub struct TrialAnswers {
     pub accepted: u64,
     /// The time of the first answer with a 2xx status.
     pub first_accepted: Option<UnixMillis>,
+    /// The time of the newest answer.
+    pub last_answer: Option<UnixMillis>,
 }
 
 /// The result of recording an event of a trial.
@@ -278,5 +280,6 @@ pub(super) fn read(row: &Item) -> TrialAnswers {
         requests: item::number(row, "ten").unwrap_or(0),
         accepted: item::number(row, "teok").unwrap_or(0),
         first_accepted: item::time(row, "tok"),
+        last_answer: item::time(row, "tat"),
     }
 }

@@ -25,7 +25,7 @@ pub fn append_answer(answer: &RouteAnswer, id: &str) -> Change {
     let change = Change::new(
         "record an answer of the route",
         &format!("{NEW_ANSWER} AND (attribute_not_exists(ten) OR ten < :most)"),
-        "SET tew = :id, te = list_append(if_not_exists(te, :none), :te){first} ADD ten :one{accepted}",
+        "SET tew = :id, tat = :at, te = list_append(if_not_exists(te, :none), :te){first} ADD ten :one{accepted}",
     );
     change
         .answered(answer, id)
@@ -39,7 +39,7 @@ pub fn count_answer(answer: &RouteAnswer, id: &str) -> Change {
     let change = Change::new(
         "count an answer of the route",
         NEW_ANSWER,
-        "SET tew = :id{first} ADD ten :one{accepted}",
+        "SET tew = :id, tat = :at{first} ADD ten :one{accepted}",
     );
     change.answered(answer, id)
 }
@@ -79,14 +79,9 @@ impl Change {
         };
         let update = self.update.replace("{first}", first);
         self.update = update.replace("{accepted}", count);
-        let change = self
-            .with(":sv", item::n(TRIAL_SCHEMA))
+        self.with(":sv", item::n(TRIAL_SCHEMA))
             .with(":id", item::s(id))
-            .with(":one", item::n(1));
-        if accepted {
-            change.with(":at", item::ms(answer.at))
-        } else {
-            change
-        }
+            .with(":at", item::ms(answer.at))
+            .with(":one", item::n(1))
     }
 }
