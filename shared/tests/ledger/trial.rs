@@ -36,7 +36,7 @@ async fn record(table: &Table, event: &Event) -> TrialRecord {
 async fn recorded(table: &Table, id: &str, outcome: RouteOutcome) -> Event {
     let event = event(id);
     assert_eq!(record(table, &event).await, TrialRecord::New);
-    assert!(note(table, event.key(), answer(1_000, outcome)).await);
+    assert!(note(table, event.key(), &answer(1_000, outcome)).await);
     event
 }
 
@@ -46,8 +46,8 @@ fn answer(ms: u64, outcome: RouteOutcome) -> RouteAnswer {
     RouteAnswer::new(after(ms), outcome, took, body, "accepted")
 }
 
-async fn note(table: &Table, key: &EventKey, answer: RouteAnswer) -> bool {
-    let noted = table.ledger.record_route_answer(key, &answer);
+async fn note(table: &Table, key: &EventKey, answer: &RouteAnswer) -> bool {
+    let noted = table.ledger.record_route_answer(key, answer);
     noted.await.unwrap()
 }
 
@@ -112,7 +112,7 @@ async fn the_answers_of_the_route_are_kept_in_order() {
         answer(6_000, RouteOutcome::Status(300)),
     ];
     for answer in &rest {
-        assert!(note(&table, event.key(), answer.clone()).await);
+        assert!(note(&table, event.key(), answer).await);
     }
     let trial = table
         .ledger
@@ -134,14 +134,14 @@ async fn after_ten_answers_the_others_are_counted() {
     let table = Table::fresh().await;
     let event = recorded(&table, "evt_1", RouteOutcome::Status(500)).await;
     for number in 2..=MOST_ANSWERS {
-        assert!(note(&table, event.key(), answer(number, RouteOutcome::Timeout)).await);
+        assert!(note(&table, event.key(), &answer(number, RouteOutcome::Timeout)).await);
     }
     for status in [503, 200, 204] {
         assert!(
             note(
                 &table,
                 event.key(),
-                answer(20_000, RouteOutcome::Status(status))
+                &answer(20_000, RouteOutcome::Status(status))
             )
             .await
         );
@@ -190,12 +190,12 @@ async fn an_answer_whose_write_is_repeated_counts_once() {
 async fn answers_are_recorded_only_for_events_of_a_trial() {
     let table = Table::fresh().await;
     let missing = EventKey::new("stripe-main", "evt_0");
-    assert!(!note(&table, &missing, answer(1, RouteOutcome::Status(200))).await);
+    assert!(!note(&table, &missing, &answer(1, RouteOutcome::Status(200))).await);
     assert!(table.item(&missing.pk(), "M").await.is_none());
     let key = table.receive(&event("evt_1")).await;
     let before = table.row(&key).await;
     assert_eq!(record(&table, &event("evt_1")).await, TrialRecord::Known);
-    assert!(!note(&table, &key, answer(1, RouteOutcome::Status(200))).await);
+    assert!(!note(&table, &key, &answer(1, RouteOutcome::Status(200))).await);
     assert_eq!(table.row(&key).await, before);
 }
 
@@ -217,7 +217,7 @@ async fn an_event_that_the_route_did_not_accept_is_adopted_once() {
             assert!(!row.contains_key(gone), "{gone}");
         }
         assert_eq!(receive(&table, &event).await, KNOWN);
-        assert!(!note(&table, event.key(), answer(9, RouteOutcome::Status(200))).await);
+        assert!(!note(&table, event.key(), &answer(9, RouteOutcome::Status(200))).await);
         assert_eq!(table.row(event.key()).await, row);
         let lease = table.lease(event.key(), later()).await;
         assert_eq!((lease.row.run, lease.row.attempts), (1, 1));
@@ -242,7 +242,7 @@ async fn an_event_that_the_route_accepted_is_a_duplicate() {
     note(
         &table,
         event.key(),
-        answer(2_000, RouteOutcome::Status(500)),
+        &answer(2_000, RouteOutcome::Status(500)),
     )
     .await;
     let before = table.row(event.key()).await;
@@ -285,11 +285,8 @@ async fn a_late_answer_or_an_erasure_stops_an_adoption() {
     let (proxy, ledger) = table.through_proxy().await;
     let event = recorded(&table, "evt_1", RouteOutcome::Timeout).await;
     let held = proxy.hold("UpdateItem", ":trial");
-    let late = note(
-        &table,
-        event.key(),
-        answer(9_000, RouteOutcome::Status(200)),
-    );
+    let accepted = answer(9_000, RouteOutcome::Status(200));
+    let late = note(&table, event.key(), &accepted);
     let (received, noted) = held.around(ledger.receive(&event, later()), late).await;
     assert!(noted);
     assert_eq!(received.unwrap(), Received::Settled);
@@ -380,7 +377,7 @@ async fn event_in_trial(table: &Table, number: usize) {
     let event = event(&format!("evt_{number}"));
     record(table, &event).await;
     for answer in route(number) {
-        assert!(note(table, event.key(), answer).await);
+        assert!(note(table, event.key(), &answer).await);
     }
 }
 
@@ -429,7 +426,7 @@ async fn an_adopted_event_is_not_lost_and_an_accepted_one_can_be_late() {
     note(
         &table,
         late.key(),
-        answer(90_000, RouteOutcome::Status(200)),
+        &answer(90_000, RouteOutcome::Status(200)),
     )
     .await;
     let unknown = event("evt_3");
