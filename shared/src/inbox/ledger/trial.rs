@@ -41,6 +41,11 @@ pub struct RouteAnswer {
     pub at: UnixMillis,
     pub outcome: RouteOutcome,
     pub took: Duration,
+    /// The time in which Mitt alone would have answered.
+    pub own: Option<Duration>,
+    /// The time that Mitt added to the previous request of the same process. The time of a request
+    /// is known only after its answer is recorded.
+    pub hop: Option<Duration>,
     /// The first digits of the hash of the answer's body. Empty without an answer.
     pub hash: String,
     /// What Mitt would have answered.
@@ -217,40 +222,66 @@ impl RouteAnswer {
             at,
             outcome,
             took,
+            own: None,
+            hop: None,
             hash: hash.unwrap_or_default(),
             verdict: verdict[..end].to_owned(),
         }
     }
 
+    #[must_use]
+    pub fn with_own(self, own: Duration) -> Self {
+        let own = Some(own);
+        Self { own, ..self }
+    }
+
+    #[must_use]
+    pub fn with_hop(self, hop: Duration) -> Self {
+        let hop = Some(hop);
+        Self { hop, ..self }
+    }
+
     /// Returns whether the provider counts the event as delivered.
     pub fn is_accepted(&self) -> bool {
-        matches!(self.outcome, RouteOutcome::Status(200..=299))
+        self.outcome.is_accepted()
     }
 
     fn read(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(5, '|');
+        let mut parts = text.splitn(7, '|');
         let mut next = || parts.next();
         Some(Self {
             at: UnixMillis(next()?.parse().ok()?),
             outcome: RouteOutcome::read(next()?)?,
             took: Duration::from_millis(next()?.parse().ok()?),
+            own: next()?.parse().ok().map(Duration::from_millis),
+            hop: next()?.parse().ok().map(Duration::from_millis),
             hash: next()?.to_owned(),
             verdict: next()?.to_owned(),
         })
     }
 }
 
-/// The stored text, `time|status|milliseconds|hash|verdict`.
+/// The stored text, `time|status|took|own|hop|hash|verdict`, with durations in milliseconds.
 impl fmt::Display for RouteAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Option<Duration>| time.map(|time| time.as_millis().to_string());
+        let (own, hop) = (
+            ms(self.own).unwrap_or_default(),
+            ms(self.hop).unwrap_or_default(),
+        );
         let (took, hash) = (self.took.as_millis(), &self.hash);
         let (at, outcome, verdict) = (self.at.0, self.outcome, &self.verdict);
-        write!(f, "{at}|{outcome}|{took}|{hash}|{verdict}")
+        write!(f, "{at}|{outcome}|{took}|{own}|{hop}|{hash}|{verdict}")
     }
 }
 
 impl RouteOutcome {
-    fn read(text: &str) -> Option<Self> {
+    /// Returns whether the status is a 2xx status.
+    pub fn is_accepted(self) -> bool {
+        matches!(self, Self::Status(200..=299))
+    }
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
         match text {
             "timeout" => Some(Self::Timeout),
             "unreachable" => Some(Self::Unreachable),
