@@ -11,7 +11,7 @@ use super::body::StoredBody;
 use super::conflict::Why;
 use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
-use super::trial::{NewerRow, TRIAL_SCHEMA};
+use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
 use super::{FoundBy, Item, Ledger, NEWEST_SCHEMA, Row, SCHEMA, State, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
@@ -38,6 +38,15 @@ pub enum Received {
     Conflict(EventKey),
     /// A copy of an event that is already quarantined under this key. The copy gets no row.
     Repeated(EventKey),
+    /// A trial recorded the event. It is not delivered.
+    Recorded(TrialRecord),
+}
+
+impl Received {
+    /// Returns whether no row existed for the event.
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::New | Self::Recorded(TrialRecord::New))
+    }
 }
 
 /// The kind of row that a put creates.
@@ -101,6 +110,10 @@ impl Ledger {
         watched: FoundBy,
         now: UnixMillis,
     ) -> anyhow::Result<Received> {
+        if self.policies.now().trials.contains(event.key.source()) {
+            let recorded = Box::pin(self.record_trial(event, placed, now)).await?;
+            return Ok(Received::Recorded(recorded));
+        }
         if let Some(mark) = &event.once
             && !self.is_first_with(mark, event, now).await?
         {
