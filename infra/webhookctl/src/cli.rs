@@ -66,7 +66,7 @@ pub use source_versions::{
 };
 pub use sources::{
     ApiAt, NewSecretArgs, SignMode, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
-    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
+    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesPromoteArgs, SourcesRemoveArgs, SourcesResumeArgs,
     SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
