@@ -5,6 +5,7 @@ use shared::inbox::ledger::State;
 
 use super::answer::Answer;
 use super::request::{RequestDocument, request};
+use super::trial::{self, TrialDocument};
 use super::view::{Account, Body, Effect, EventView, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
@@ -42,6 +43,7 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
         replays: &view.replays,
         superseded: view.superseded,
         superseded_by: view.superseded_by.as_deref(),
+        trial: view.trial.as_ref().map(trial::document),
         timeline: &view.timeline,
         next_action: next_action(view, now_millis),
     }
@@ -77,6 +79,7 @@ struct Document<'v> {
     replays: &'v [Replay],
     superseded: bool,
     superseded_by: Option<&'v str>,
+    trial: Option<TrialDocument<'v>>,
     timeline: &'v [Moment],
     next_action: NextAction,
 }
