@@ -145,7 +145,7 @@ mod tests {
             r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
             r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","account":null,"replays":[],"superseded":false,"#,
-            r#""superseded_by":null,"timeline":[{"#,
+            r#""superseded_by":null,"trial":null,"timeline":[{"#,
             r#""at":"2026-11-20T09:12:04.118Z","what":"stored","detail":"202 in 4 ms"}],"#,
             r#""next_action":{"code":"retry_safe","text":"retry-safe, side effect not committed","#,
             r#""command":"webhookctl replay plan --id evt_01M7W3MARPR8V5D1C6H9E4KTBX"}}"#,
