@@ -26,6 +26,7 @@ mod sources;
 mod stats;
 mod sync;
 mod tree;
+mod trial;
 mod values;
 mod verify;
 
@@ -72,5 +73,6 @@ pub use sources::{
 pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
+pub use trial::{TrialCommand, TrialReportArgs};
 pub use values::{Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

@@ -6,11 +6,18 @@ use std::time::Duration;
 
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
-use crate::inbox::ledger::{RouteOutcome, Row};
+use crate::inbox::ledger::{RouteAnswer, RouteOutcome, Row};
 use crate::webhook::event::EventKey;
 
 /// An event is late if the route accepts it longer than this after the first request.
 pub const LATE: Duration = Duration::from_secs(60);
+
+/// If the route accepts another event within this time after the last request of a lost event, a
+/// retry would probably have been accepted.
+pub const RECOVERY: Duration = Duration::from_secs(600);
+
+/// The outcome of a lost event without a recorded answer.
+const NO_OUTCOME: &str = "unknown";
 
 string_enum! {
     /// What the trial found about an event. One event can have several findings.
@@ -50,8 +57,27 @@ pub struct TrialReport {
     pub outcomes: BTreeMap<String, u64>,
     /// The events of each finding, in the order in which they were added.
     pub found: BTreeMap<&'static str, Vec<EventKey>>,
-    took: Vec<Duration>,
+    /// The number of lost events by the outcome of their last recorded request.
+    pub lost_outcomes: BTreeMap<String, u64>,
+    /// The number of events that the route has not accepted yet, and that the provider may send
+    /// again.
+    pub pending: u64,
+    /// The longest time from the first request of an event until the route accepted it.
+    pub longest_delay: Option<Duration>,
+    /// The times in which the route answered, without the requests that it did not answer.
+    pub took: Times,
+    /// The times in which Mitt alone would have answered.
+    pub own: Times,
+    /// The times that Mitt added to a request.
+    pub hop: Times,
+    accepted_at: Vec<UnixMillis>,
+    /// The time of the last request of each lost event.
+    lost_at: Vec<UnixMillis>,
 }
+
+/// Durations, from which percentiles are computed.
+#[derive(Clone, Debug, Default)]
+pub struct Times(Vec<Duration>);
 
 impl TrialReport {
     /// Adds an event. Returns `false` for an event that was in no trial.
@@ -63,17 +89,43 @@ impl TrialReport {
         self.requests += row.trial.requests;
         self.unknown += u64::from(row.trial.requests == 0);
         for answer in &row.trial.answers {
-            let count = self.outcomes.entry(answer.outcome.to_string());
-            *count.or_default() += 1;
-            if is_response(answer.outcome) {
-                self.took.push(answer.took);
-            }
+            self.add_answer(answer);
         }
-        for finding in findings(row, limits, now) {
+        let found = findings(row, limits, now);
+        if found.contains(&Finding::Lost) {
+            self.add_lost(row);
+        } else if row.is_trial() && row.trial.first_accepted.is_none() {
+            self.pending += 1;
+        }
+        if let Some(at) = row.trial.first_accepted {
+            let delay = at.since(begun(row));
+            self.longest_delay = self.longest_delay.max(Some(delay));
+        }
+        for finding in found {
             let found = self.found.entry(finding.as_str()).or_default();
             found.push(row.key.clone());
         }
         true
+    }
+
+    fn add_answer(&mut self, answer: &RouteAnswer) {
+        let count = self.outcomes.entry(answer.outcome.to_string());
+        *count.or_default() += 1;
+        if is_response(answer.outcome) {
+            self.took.0.push(answer.took);
+        }
+        if answer.is_accepted() {
+            self.accepted_at.push(answer.at);
+        }
+        self.own.0.extend(answer.own);
+        self.hop.0.extend(answer.hop);
+    }
+
+    fn add_lost(&mut self, row: &Row) {
+        let last = row.trial.answers.last();
+        let outcome = last.map_or(NO_OUTCOME.to_owned(), |last| last.outcome.to_string());
+        *self.lost_outcomes.entry(outcome).or_default() += 1;
+        self.lost_at.push(last_request(row));
     }
 
     /// Returns the events of a finding.
@@ -82,22 +134,47 @@ impl TrialReport {
         found.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the time within which the route answered `percent` of the requests, without the
-    /// requests that it did not answer. `None` if it answered no request.
-    pub fn answered_within(&self, percent: usize) -> Option<Duration> {
-        let mut took = self.took.clone();
-        took.sort_unstable();
-        let rank = (took.len() * percent.min(100)).div_ceil(100);
-        took.get(rank.saturating_sub(1)).copied()
+    /// Estimates how many of the lost events the route would have accepted in a retry, because it
+    /// accepted another event soon after their last request.
+    pub fn recoverable(&self) -> usize {
+        let mut accepted = self.accepted_at.clone();
+        accepted.sort_unstable();
+        let meets_healthy_route = |lost: &&UnixMillis| {
+            let next = accepted.partition_point(|at| at <= *lost);
+            let next = accepted.get(next);
+            next.is_some_and(|next| next.since(**lost) <= RECOVERY)
+        };
+        self.lost_at.iter().filter(meets_healthy_route).count()
     }
+}
+
+impl Times {
+    /// Returns the shortest time that `percent` of the durations do not exceed. `None` without
+    /// durations.
+    pub fn within(&self, percent: usize) -> Option<Duration> {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * percent.min(100)).div_ceil(100);
+        sorted.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+/// Returns whether the route refused an event that Mitt would accept: it answered with a status
+/// that means that the request is wrong, and never accepted the event.
+pub fn is_refused(row: &Row) -> bool {
+    let trial = &row.trial;
+    let is_refusal = |answer: &RouteAnswer| match answer.outcome {
+        // The route is busy.
+        RouteOutcome::Status(408 | 425 | 429) => false,
+        outcome => matches!(outcome, RouteOutcome::Status(400..=499)),
+    };
+    trial.first_accepted.is_none() && trial.answers.iter().any(is_refusal)
 }
 
 /// Returns the findings about an event.
 pub fn findings(row: &Row, limits: TrialLimits, now: UnixMillis) -> Vec<Finding> {
     let trial = &row.trial;
-    let first = trial.answers.first();
-    let begun = first.map_or(row.received_at, |first| first.at - first.took);
-    let last = trial.last_answer.unwrap_or(row.received_at);
+    let begun = begun(row);
     let is_slow = trial
         .answers
         .iter()
@@ -108,7 +185,9 @@ pub fn findings(row: &Row, limits: TrialLimits, now: UnixMillis) -> Vec<Finding>
         .filter(|finding| match finding {
             // An event that was adopted or replayed is not lost.
             Finding::Lost => {
-                row.is_trial() && trial.first_accepted.is_none() && now.since(last) > limits.horizon
+                row.is_trial()
+                    && trial.first_accepted.is_none()
+                    && now.since(last_request(row)) > limits.horizon
             }
             Finding::Doubled => trial.accepted > 1,
             Finding::Slow => is_slow,
@@ -117,6 +196,16 @@ pub fn findings(row: &Row, limits: TrialLimits, now: UnixMillis) -> Vec<Finding>
                 .is_some_and(|at| at.since(begun) > LATE),
         })
         .collect()
+}
+
+/// Returns the time of the first request.
+fn begun(row: &Row) -> UnixMillis {
+    let first = row.trial.answers.first();
+    first.map_or(row.received_at, |first| first.at - first.took)
+}
+
+fn last_request(row: &Row) -> UnixMillis {
+    row.trial.last_answer.unwrap_or(row.received_at)
 }
 
 fn is_response(outcome: RouteOutcome) -> bool {

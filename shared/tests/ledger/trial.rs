@@ -413,7 +413,7 @@ async fn the_report_names_what_was_lost_doubled_and_slow() {
     );
     assert_eq!(report.outcomes["timeout"], 4);
     assert_eq!(report.outcomes["200"], 400);
-    let within = [50, 98, 100].map(|percent| report.answered_within(percent).unwrap().as_millis());
+    let within = [50, 98, 100].map(|percent| report.took.within(percent).unwrap().as_millis());
     assert_eq!(within, [212, 212, 8_000]);
 }
 
