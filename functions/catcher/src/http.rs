@@ -177,12 +177,11 @@ impl Response {
                 })
                 .or_insert(value);
         }
-        match std::str::from_utf8(&reply.body) {
-            Ok(text) => text.clone_into(&mut response.body),
-            Err(_) => {
-                response.body = STANDARD.encode(&reply.body);
-                response.is_base64_encoded = true;
-            }
+        if let Ok(text) = std::str::from_utf8(&reply.body) {
+            text.clone_into(&mut response.body);
+        } else {
+            response.body = STANDARD.encode(&reply.body);
+            response.is_base64_encoded = true;
         }
         response
     }

@@ -204,7 +204,9 @@ impl Catcher {
             Verified::Event(event) => match self.store.store(event, now, by).await {
                 Ok(durable) => {
                     rows.extend(durable.iter().filter_map(row_of_trial));
-                    durable.into_iter().for_each(|one| one.log(source));
+                    for one in durable {
+                        one.log(source);
+                    }
                 }
                 Err(error) => self.not_recorded(source, &format!("{error:#}")),
             },

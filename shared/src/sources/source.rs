@@ -153,10 +153,7 @@ impl FileSource {
             .checked(preset.order.as_ref(), &actions, forward)
             .context("order")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;
-        let trial = FileTrial {
-            mode: self.mode,
-            timeout: self.tee_timeout,
-        };
+        let trial = FileTrial::new(self.mode, self.tee_timeout);
         let trial = trial.checked(&actions, &preset, &self.variant)?;
         let retention = self.retention.checked().context("retention")?;
         check_retention(retention, order.as_ref())?;

@@ -43,11 +43,15 @@ pub(super) enum FileMode {
 
 /// The settings of a source that belong to a trial.
 pub(super) struct FileTrial {
-    pub(super) mode: Option<FileMode>,
-    pub(super) timeout: Option<String>,
+    mode: Option<FileMode>,
+    timeout: Option<String>,
 }
 
 impl FileTrial {
+    pub(super) fn new(mode: Option<FileMode>, timeout: Option<String>) -> Self {
+        Self { mode, timeout }
+    }
+
     pub(super) fn checked(
         self,
         actions: &[Action],

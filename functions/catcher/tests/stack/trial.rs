@@ -362,10 +362,10 @@ async fn no_fault_of_the_stores_changes_the_answer() {
             let (id, body) = (unique(), body(&shaky.inbox));
             let headers = shaky.inbox.github(&id, body.as_bytes());
             shaky.dynamodb.break_down(fault).await;
-            if down != "dynamodb" {
-                shaky.sqs.break_down(fault).await;
-            } else {
+            if down == "dynamodb" {
                 keys.push(EventKey::new("github-main", &id));
+            } else {
+                shaky.sqs.break_down(fault).await;
             }
             if down == "ssm too" {
                 shaky.ssm.break_down(fault).await;

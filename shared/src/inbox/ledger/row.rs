@@ -204,9 +204,7 @@ impl Row {
             preset: text("pre").unwrap_or_default(),
             delivery: text("dlv"),
             account: item::text(row, "acc").and_then(Account::parse),
-            proven: item::text(row, "prv")
-                .and_then(Proven::parse)
-                .unwrap_or(Proven::Nothing),
+            proven: proven(row),
             secret: text("kid"),
             config: text("cfg").unwrap_or_default(),
             body_at: BodyAt::read(row).ok_or_else(|| bad("bref"))?,
@@ -298,6 +296,11 @@ impl BodyAt {
             text => Some(Self::Bucket(text.strip_prefix("s3:")?.to_owned())),
         }
     }
+}
+
+fn proven(row: &Item) -> Proven {
+    let stored = item::text(row, "prv").and_then(Proven::parse);
+    stored.unwrap_or(Proven::Nothing)
 }
 
 fn headers(row: &Item) -> BTreeMap<String, String> {

@@ -78,7 +78,7 @@ pub(super) async fn promote(
     out.say(&promoted.next);
     out.tip(&format!(
         "events that the route never accepted, and that the provider does not send again: \
-         webhookctl replay plan --source {} --tee lost",
+         webhookctl replay plan -s {} --tee lost",
         promoted.source
     ));
     Ok(Exit::Done)
