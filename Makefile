@@ -122,7 +122,7 @@ properties: # Run the property tests for every provider, with CASES cases for ea
 	MITT_CASES=$(CASES) $(TEST) --profile simulation --test properties
 
 load: test-build # Apply new versions of the sources while RATE webhooks arrive in a second
-	MITT_RATE=$(RATE) $(TEST) --test stack -- --nocapture under_load
+	MITT_RATE=$(RATE) $(TEST) --profile $(PROFILE) --test stack -- --nocapture under_load
 
 vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(TEST) --test vectors -- --nocapture

@@ -54,9 +54,9 @@ PROFILES = {
     "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog Takeovers MissedEvents SyncFailures"
     " SilentSources SlowAnswers Flood RefusedRequests CatcherThrottles ProcessorErrors BackupSyncErrors Loop"
     " TableThrottles",
-    # With long actions, these two belong to the profiles core and full.
+    # With long actions, these belong to the profiles core and full.
     "WatchesLongActions": "WaitingLongActions",
-    "WatchesLongProcessor": "LongProcessorErrors",
+    "WatchesLongProcessor": "LongProcessorErrors LongLoop",
 }
 
 

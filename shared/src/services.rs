@@ -34,8 +34,8 @@ pub struct Settings {
     /// `MITT_BACKLOG_QUEUE_URL`: the backlog queue. Only the functions that send messages to this
     /// queue have the setting.
     pub backlog_queue_url: Option<String>,
-    /// `MITT_LONG_QUEUE_URL`: the queue for long actions. Only the processor of a stack with long
-    /// actions has the setting.
+    /// `MITT_LONG_QUEUE_URL`: the queue for long actions, if the stack has one. Only the processor,
+    /// which sends messages to it, and backup-sync, which reports it to operators, have the setting.
     pub long_queue_url: Option<String>,
     /// `MITT_LONG_ACTIONS`: `true` for the function that runs long actions.
     pub runs_long_actions: bool,

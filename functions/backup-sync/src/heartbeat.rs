@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::base::timing::ROUND_EVERY;
+use shared::inbox::ledger::SourcesReport;
 
 use crate::BackupSync;
 
@@ -39,8 +40,12 @@ impl BackupSync {
         if !self.beats.is_due(round, now) {
             return;
         }
-        let sources = self.services.sources.report();
-        let operations = self.services.inbox.ledger.operations();
+        let inbox = &self.services.inbox;
+        let sources = SourcesReport {
+            long_actions: Some(inbox.queue.has_long()),
+            ..self.services.sources.report()
+        };
+        let operations = inbox.ledger.operations();
         match operations.beat_about(round, Some(&sources), now).await {
             Ok(()) => self.beats.noted(round, now),
             Err(error) => tracing::warn!(

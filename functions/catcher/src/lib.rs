@@ -88,17 +88,19 @@ impl Catcher {
         }
     }
 
+    /// Answers a request. If the last read of the sources is more than a minute ago, reads their
+    /// version beside the answer.
+    pub async fn answer(&self, request: Request) -> Response {
+        let now = (self.clock)();
+        let work = Box::pin(self.answer_within_budget(request, now));
+        self.beside_refresh(work, now).await
+    }
+
     /// Answers a request within [`KEEP_BUDGET`]. The message to the work queue has a separate
     /// budget: if an event became durable at the last moment, the catcher acknowledges it whether
     /// or not the message was sent. The catcher stores a rejected request in the rest of the first
     /// budget; the response does not depend on it.
-    pub async fn answer(&self, request: Request) -> Response {
-        let now = (self.clock)();
-        let work = Box::pin(self.answer_at(request, now));
-        self.beside_refresh(work, now).await
-    }
-
-    async fn answer_at(&self, request: Request, now: UnixMillis) -> Response {
+    async fn answer_within_budget(&self, request: Request, now: UnixMillis) -> Response {
         let began = Instant::now();
         let by = Deadlines {
             ledger: began + LEDGER_BUDGET,

@@ -10,6 +10,7 @@ mod deployed;
 mod destination;
 mod events;
 mod idle;
+mod long;
 mod measure;
 mod prices;
 mod proxy;
@@ -111,11 +112,9 @@ async fn measured(options: &Options) -> Outcome {
         ..Naming::default()
     };
     let deployed = Deployed::read(&template, &naming, &prices)?;
-    let mut fewest = naming;
-    fewest
-        .parameters
-        .extend(prices.target.idle_parameters.clone());
-    let fewest = Deployed::read(&template, &fewest, &prices)?;
+    let with = |more: &BTreeMap<_, _>| Deployed::read(&template, &changed(&naming, more), &prices);
+    let fewest = with(&prices.target.idle_parameters)?;
+    let long = with(&[("LongActions".to_owned(), "true".to_owned())].into())?;
 
     let program = std::env::current_exe().context("find this program")?;
     let inputs = Inputs {
@@ -142,6 +141,8 @@ async fn measured(options: &Options) -> Outcome {
         cases,
         idle: idle::bill(&rest, &deployed, &prices)?,
         least: idle::bill(&rest, &fewest, &prices)?,
+        long_month: long::month(&deployed, &long, &prices)?,
+        long_events: long::waiting(&long, &prices)?,
     };
     let text = report.text()?;
     if let Some(page) = &options.page {
@@ -152,6 +153,13 @@ async fn measured(options: &Options) -> Outcome {
         return Ok((serde_json::to_string_pretty(&report.json()?)?, holds));
     }
     Ok((text, holds))
+}
+
+/// Returns the naming with these template parameters.
+fn changed(naming: &Naming, more: &BTreeMap<String, String>) -> Naming {
+    let mut naming = naming.clone();
+    naming.parameters.extend(more.clone());
+    naming
 }
 
 fn cases_of(events: u32, deployed: &Deployed) -> anyhow::Result<Vec<Case>> {

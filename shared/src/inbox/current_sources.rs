@@ -178,6 +178,7 @@ impl CurrentSources {
                 Some(followed) => followed.bounds.clone(),
                 None => Bounds::new("", &state.config),
             },
+            long_actions: None,
         }
     }
 

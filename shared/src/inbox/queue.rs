@@ -113,7 +113,7 @@ pub struct Queue {
     url: String,
     /// If `None`, all messages go to the work queue.
     backlog: Option<String>,
-    /// The queue for long actions, for a processor that does not run them.
+    /// The queue for long actions. The function that reads it does not have this setting.
     long: Option<String>,
 }
 
@@ -140,6 +140,11 @@ impl Queue {
     #[must_use]
     pub fn with_long(self, url: Option<String>) -> Self {
         Self { long: url, ..self }
+    }
+
+    /// Returns whether there is a queue for long actions.
+    pub fn has_long(&self) -> bool {
+        self.long.is_some()
     }
 
     /// Sends a message on to the queue for long actions. Returns `false` if there is no such queue.

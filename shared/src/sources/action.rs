@@ -76,6 +76,22 @@ pub enum ActionKind {
     },
 }
 
+impl ActionKind {
+    /// Returns the URL and the signature of an action that sends HTTP requests. Each new kind needs
+    /// a branch here, so that no command ignores the URL or the secret of the kind.
+    pub fn http(&self) -> Option<(&str, &Signing)> {
+        match self {
+            Self::Http { url, signing, .. } => Some((url, signing)),
+            Self::Keep
+            | Self::Lambda { .. }
+            | Self::Sqs { .. }
+            | Self::EventBridge { .. }
+            | Self::StepFunctions { .. }
+            | Self::Rust { .. } => None,
+        }
+    }
+}
+
 /// How a Lambda function is invoked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

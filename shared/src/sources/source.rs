@@ -17,11 +17,11 @@ use super::retry::FileRetry;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
 use super::{
-    Action, ActionKind, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name,
-    check_url, public_url, quiet,
+    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
+    public_url, quiet,
 };
 use crate::base::backoff::Backoff;
-use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, EFFECT_TIMEOUT, KEEP_ORDER};
+use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, KEEP_ORDER};
 use crate::sources::ordering::Order;
 use crate::sources::policy::Limits;
 use crate::sources::policy::QuietAfter;
@@ -77,7 +77,13 @@ impl Source {
     /// Returns whether an action can take longer than the processor runs. Then the function for
     /// long actions processes all events of the source.
     pub fn is_long(&self) -> bool {
-        self.time_limit() > EFFECT_TIMEOUT
+        self.long_action().is_some()
+    }
+
+    /// Returns the first action that can take longer than the processor runs.
+    pub fn long_action(&self) -> Option<&Action> {
+        let mut actions = self.actions.iter();
+        actions.find(|action| action.timeout > ACTION_TIMEOUT)
     }
 }
 
@@ -248,7 +254,7 @@ fn check_signing(
     order: Option<&Order>,
 ) -> anyhow::Result<()> {
     for action in actions {
-        if let ActionKind::Http { signing, .. } = &action.kind {
+        if let Some((_, signing)) = action.kind.http() {
             signing
                 .check(preset, variant, order)
                 .with_context(|| format!("action {:?}", action.name))?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bill::{Bill, number};
-use super::deployed::{Deployed, Schedule};
+use super::deployed::{Deployed, Pollers, Schedule};
 use super::events::{billed_seconds, log_volume};
 use super::measure::Rest;
 use super::prices::{Meter, Prices};
@@ -16,9 +16,7 @@ pub(crate) fn bill<'p>(
 ) -> anyhow::Result<Bill<'p>> {
     let mut bill = Bill::new(prices);
     for pollers in &deployed.pollers {
-        let receives = pollers.count * prices.seconds() / prices.assumed.poll_seconds.value;
-        let what = format!("{:.0} connections to {}", pollers.count, pollers.queue);
-        bill.add("polling", what, Meter::QueueRequest, receives)?;
+        polling(&mut bill, pollers)?;
     }
     for schedule in &deployed.schedules {
         runs(&mut bill, rest, schedule, deployed)?;
@@ -34,6 +32,14 @@ pub(crate) fn bill<'p>(
     let count = f64::from(u32::try_from(names.len())?);
     bill.add("metrics", names.join(", "), Meter::CustomMetric, count)?;
     Ok(bill)
+}
+
+/// Adds the requests with which Lambda asks an idle queue for messages.
+pub(crate) fn polling(bill: &mut Bill<'_>, pollers: &Pollers) -> anyhow::Result<()> {
+    let prices = bill.prices;
+    let receives = pollers.count * prices.seconds() / prices.assumed.poll_seconds.value;
+    let what = format!("{:.0} connections to {}", pollers.count, pollers.queue);
+    bill.add("polling", what, Meter::QueueRequest, receives)
 }
 
 /// Adds the monthly cost of a schedule to the bill. Each run costs as much as a later run. The
@@ -82,7 +88,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cost::deployed::{Machine, Pollers};
+    use crate::cost::deployed::Machine;
     use crate::cost::prices::tests::{near, prices};
 
     fn deployed() -> Deployed {

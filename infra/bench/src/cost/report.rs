@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::bill::{Bill, number};
 use super::deployed::Deployed;
 use super::events::{Door, MILLION, billed_seconds};
+use super::long;
 use super::measure::Counted;
 use super::prices::{Meter, Prices};
 use super::tally::Tally;
@@ -19,6 +20,9 @@ pub(crate) struct Report<'a> {
     pub(crate) idle: Bill<'a>,
     /// The bill of an idle month with the parameters of the target.
     pub(crate) least: Bill<'a>,
+    /// What long actions add to an idle month.
+    pub(crate) long_month: Bill<'a>,
+    pub(crate) long_events: Bill<'a>,
 }
 
 /// A case with its bills, in the order of [`Door::ALL`].
@@ -84,6 +88,9 @@ impl Report<'_> {
         }
         section("A million events, by entry point", self.doors()?);
         section("A month without events", idle(&self.idle)?);
+        for (title, table) in long::tables(&self.long_month, &self.long_events) {
+            section(&title, table);
+        }
         section("Measured per event", self.measured()?);
         section("Assumptions", assumptions(self.prices));
         section("Targets", self.targets());
@@ -127,6 +134,10 @@ impl Report<'_> {
             "cases": cases.collect::<anyhow::Result<Vec<_>>>()?,
             "idle_month": month(&self.idle)?,
             "idle_month_of_the_target": month(&self.least)?,
+            "long_actions": {
+                "idle_month": month(&self.long_month)?,
+                "events": month(&self.long_events)?,
+            },
             "targets": targets.collect::<Vec<_>>(),
         }))
     }

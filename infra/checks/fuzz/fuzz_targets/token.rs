@@ -73,9 +73,11 @@ fuzz_target!(|data: &[u8]| {
             .map(|part| -> Value { serde_json::from_str(part).expect("a verified token is JSON") });
         assert_eq!(header["alg"], "HS256");
         assert_eq!(claims["iss"], "netlify");
-        // The hash may be in upper case.
-        let claimed = claims["sha256"].as_str().map(str::to_ascii_lowercase);
-        assert_eq!(claimed, Some(hex::encode(Sha256::digest(body))));
+        // The hash may be in upper case. A sender may omit the hash of an empty body.
+        match claims["sha256"].as_str().map(str::to_ascii_lowercase) {
+            Some(claimed) => assert_eq!(claimed, hex::encode(Sha256::digest(body))),
+            None => assert!(body.is_empty(), "{claims}"),
+        }
     }
 });
 

@@ -121,6 +121,10 @@ pub struct SourcesPresetsArgs {
 pub struct SourcesCheckArgs {
     /// File to check [default: sources.toml if it exists, or infra/sources.toml]
     pub file: Option<PathBuf>,
+    /// Also check whether the functions of the deployment could use the file: its format, its hosts
+    /// and its timeouts
+    #[arg(long)]
+    pub deployed: bool,
 }
 
 /// The public URL of a deployment. A running `dev` provides its own.

@@ -67,6 +67,8 @@ pub(crate) struct Caller {
 pub(crate) struct Functions {
     pub catcher: Known<Function>,
     pub processor: Known<Function>,
+    /// The function for long actions, if the names of the stack contain one.
+    pub long_processor: Option<Known<Function>>,
     pub backup_sync: Known<Function>,
 }
 
@@ -78,7 +80,7 @@ pub(crate) struct Function {
     pub environment: BTreeMap<String, String>,
 }
 
-/// The event source mapping of a queue that triggers the processor.
+/// The event source mapping of a queue that triggers a processor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mapping {
     /// The ARN of the queue.
@@ -92,6 +94,8 @@ pub(crate) struct Mapping {
 pub(crate) struct Queues {
     pub work_queue: Known<Queue>,
     pub backlog: Known<Queue>,
+    /// The queue for long actions, if the names of the stack contain one.
+    pub long: Option<Known<Queue>>,
     pub work_dead_letters: Known<Queue>,
     pub spill: Known<Queue>,
     pub ops_dead_letters: Known<Queue>,
@@ -168,6 +172,9 @@ pub(crate) struct SourceFacts {
     pub paused: Option<String>,
     /// A message, if the rotation of its secret is overdue.
     pub overdue: Option<String>,
+    /// A message such as `action reports has a timeout of 5m`, if the source needs the function for
+    /// long actions.
+    pub long: Option<String>,
     /// Destinations whose circuit breaker is open.
     pub breakers: Vec<OpenBreaker>,
 }
@@ -221,6 +228,7 @@ impl Facts {
         let Functions {
             catcher,
             processor,
+            long_processor,
             backup_sync,
         } = &self.functions;
         let mut all: Vec<Option<&Unknown>> = vec![
@@ -239,7 +247,9 @@ impl Facts {
             self.sources.as_ref().err(),
             self.versions.as_ref().err(),
         ];
-        all.extend(self.queues.each().map(|(_, queue)| queue.as_ref().err()));
+        all.extend(long_processor.iter().map(|known| known.as_ref().err()));
+        let queues = self.queues.each().into_iter();
+        all.extend(queues.map(|(_, queue)| queue.as_ref().err()));
         let denied = all
             .into_iter()
             .flatten()
@@ -253,14 +263,32 @@ impl Facts {
 
 impl Queues {
     /// Returns each queue with its name in the template.
-    pub(crate) fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
-        [
+    pub(crate) fn each(&self) -> Vec<(&'static str, &Known<Queue>)> {
+        let always = [
             ("WorkQueue", &self.work_queue),
             ("BacklogQueue", &self.backlog),
             ("WorkDeadLetters", &self.work_dead_letters),
             ("SpillQueue", &self.spill),
             ("OpsDeadLetters", &self.ops_dead_letters),
-        ]
+        ];
+        let long = self.long.iter().map(|queue| ("LongQueue", queue));
+        always.into_iter().chain(long).collect()
+    }
+}
+
+impl Facts {
+    /// Returns the queue and the function for long actions, if the stack has them.
+    pub(super) fn long(&self) -> Result<Option<(&Queue, &Function)>, Unknown> {
+        match (&self.queues.long, &self.functions.long_processor) {
+            (Some(queue), Some(function)) => Ok(Some((known(queue)?, known(function)?))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns whether backup-sync has a queue for long actions, if it reports that.
+    pub(super) fn reported_long_actions(&self) -> Option<bool> {
+        let versions = self.versions.as_ref().ok()?;
+        versions.report.as_ref()?.1.long_actions
     }
 }
 

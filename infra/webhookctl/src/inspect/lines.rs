@@ -57,10 +57,11 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     };
     let route = route_section(view.trial.as_ref(), now_millis);
     format!(
-        "{}\nReceived\n{}{}{}\nSide effects\n{}{answers}{route}{lineage}\nTimeline\n{}",
+        "{}\nReceived\n{}{}{}{}\nSide effects\n{}{answers}{route}{lineage}\nTimeline\n{}",
         seven_lines(view, now_millis),
         received(view, now_millis),
         account_line(view.account.as_ref()),
+        version_line(view.sources_version),
         section(&view.request),
         effects(view, now_millis),
         timeline(view, now_millis),
@@ -98,6 +99,12 @@ fn received(view: &EventView, now_millis: i64) -> String {
         short_hash(&body.sha256),
         safe(&proof(view)),
     )
+}
+
+fn version_line(version: Option<u64>) -> String {
+    version.map_or(String::new(), |version| {
+        format!("  sources version {version}\n")
+    })
 }
 
 /// Describes what the verification proved.

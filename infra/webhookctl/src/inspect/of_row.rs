@@ -67,6 +67,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
             signed: account.is_signed,
         }),
         request: RequestSeen::NotRead,
+        sources_version: None,
         source_paused: false,
         replays: replays(row),
         superseded: is_superseded(row),

@@ -39,6 +39,9 @@ pub(crate) struct EventView {
     pub secret: Option<String>,
     pub account: Option<Account>,
     pub request: RequestSeen,
+    /// The version of the sources that received the event. It is missing if it was not looked up, or
+    /// if it is unknown.
+    pub sources_version: Option<u64>,
     pub source_paused: bool,
     /// The replays by operators, oldest first.
     pub replays: Vec<Replay>,
@@ -204,6 +207,7 @@ pub(crate) mod tests {
             secret: Some("v3".into()),
             account: None,
             request: RequestSeen::NotRead,
+            sources_version: None,
             source_paused: false,
             replays: Vec::new(),
             superseded: false,

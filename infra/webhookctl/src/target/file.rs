@@ -70,6 +70,7 @@ struct FileContext {
     bucket: Option<String>,
     queue_url: Option<String>,
     backlog_queue_url: Option<String>,
+    long_queue_url: Option<String>,
     work_dead_letters_url: Option<String>,
     spill_queue_url: Option<String>,
     ops_dead_letters_url: Option<String>,
@@ -77,6 +78,7 @@ struct FileContext {
     secrets_manager_prefix: Option<String>,
     catcher: Option<String>,
     processor: Option<String>,
+    long_processor: Option<String>,
     backup_sync: Option<String>,
 }
 
@@ -192,6 +194,7 @@ impl FileContext {
                 bucket: self.bucket,
                 queue_url: self.queue_url,
                 backlog_queue_url: self.backlog_queue_url,
+                long_queue_url: self.long_queue_url,
                 work_dead_letters_url: self.work_dead_letters_url,
                 spill_queue_url: self.spill_queue_url,
                 ops_dead_letters_url: self.ops_dead_letters_url,
@@ -199,6 +202,7 @@ impl FileContext {
                 secrets_manager_prefix: self.secrets_manager_prefix,
                 catcher: self.catcher,
                 processor: self.processor,
+                long_processor: self.long_processor,
                 backup_sync: self.backup_sync,
             }
             .without_empty(),

@@ -18,6 +18,8 @@ pub struct Names {
     pub queue_url: Option<String>,
     /// The backlog queue.
     pub backlog_queue_url: Option<String>,
+    /// The queue for long actions, if the stack has one.
+    pub long_queue_url: Option<String>,
     pub work_dead_letters_url: Option<String>,
     pub spill_queue_url: Option<String>,
     pub ops_dead_letters_url: Option<String>,
@@ -27,6 +29,8 @@ pub struct Names {
     pub secrets_manager_prefix: Option<String>,
     pub catcher: Option<String>,
     pub processor: Option<String>,
+    /// The function for long actions, if the stack has one.
+    pub long_processor: Option<String>,
     pub backup_sync: Option<String>,
 }
 
@@ -38,7 +42,7 @@ impl Names {
     }
 
     /// Returns each name with its key in context files and its output of the stack.
-    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 13] {
+    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 15] {
         [
             ("url", "ApiUrl", &mut self.url),
             ("table", "TableName", &mut self.table),
@@ -49,6 +53,7 @@ impl Names {
                 "BacklogQueueUrl",
                 &mut self.backlog_queue_url,
             ),
+            ("long_queue_url", "LongQueueUrl", &mut self.long_queue_url),
             (
                 "work_dead_letters_url",
                 "WorkDeadLettersUrl",
@@ -72,6 +77,11 @@ impl Names {
             ),
             ("catcher", "CatcherFunction", &mut self.catcher),
             ("processor", "ProcessorFunction", &mut self.processor),
+            (
+                "long_processor",
+                "LongProcessorFunction",
+                &mut self.long_processor,
+            ),
             ("backup_sync", "BackupSyncFunction", &mut self.backup_sync),
         ]
     }

@@ -46,11 +46,13 @@ fn names(stack: &Stack) -> Names {
     Names {
         secrets_manager_prefix: prefix(),
         backlog_queue_url: queue("BacklogQueue"),
+        long_queue_url: queue("LongQueue"),
         work_dead_letters_url: queue("WorkDeadLetters"),
         spill_queue_url: queue("SpillQueue"),
         ops_dead_letters_url: queue("OpsDeadLetters"),
         catcher: function("Catcher"),
         processor: function("Processor"),
+        long_processor: function("LongProcessor"),
         ..Names::default()
     }
 }

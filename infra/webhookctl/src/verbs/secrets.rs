@@ -9,6 +9,7 @@ mod used_by;
 
 use crate::cli::{Global, SecretsCommand};
 use crate::output::{Exit, Printer};
+pub(super) use store::secrets;
 
 pub(super) async fn run(
     command: SecretsCommand,

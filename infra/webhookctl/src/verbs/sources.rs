@@ -43,7 +43,7 @@ pub(super) async fn run(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     match command {
-        SourcesCommand::Check(args) => check::check(&args, out),
+        SourcesCommand::Check(args) => Box::pin(check::check(&args, global, out)).await,
         SourcesCommand::List(args) => Box::pin(list::list(args, global, out)).await,
         SourcesCommand::Show(args) => Box::pin(show::show(args, global, out)).await,
         SourcesCommand::Presets(args) => presets::presets(&args, out),

@@ -305,6 +305,36 @@ async fn a_rotation_in_progress_keeps_both_secrets() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_rotation_names_the_egress_secrets_that_keep_its_value() -> anyhow::Result<()> {
+    let signed = "sign = \"provider\"\nsecret = \"app\"\n";
+    let sources = SOURCES.replace("secret = \"app\"\n", signed);
+    let world = World::start("secrets-copied", &sources)?;
+    world.write("old", "whsec_the_old_one")?;
+    world.json(&words("secrets put shop --from file:old"))?;
+    world.json(&words("secrets put app --egress --from file:old"))?;
+    world.write("new", "whsec_the_new_one")?;
+    let rotate = words("sources rotate-secret shop --secret-from file:new -o json");
+    let begun = world.run(&rotate)?;
+    let copies = &document(&begun)?["egress_copies"];
+    assert_eq!(
+        (&copies[0]["secret"], &copies[0]["actions"][0]),
+        (&"app".into(), &"shop/http".into()),
+        "{copies}"
+    );
+    let said = stderr(&begun);
+    assert!(
+        said.contains("secrets put app --egress --replace"),
+        "{said}"
+    );
+    // The receiver has the new secret too, so nothing keeps the old one.
+    world.json(&words("secrets put app --egress --from file:new"))?;
+    let finish = words("sources rotate-secret shop --finish --confirm shop");
+    let ended = world.json(&finish)?;
+    assert_eq!(ended["egress_copies"], serde_json::json!([]), "{ended}");
+    Ok(())
+}
+
 #[test]
 fn a_secret_in_secrets_manager_is_replaced_too() -> anyhow::Result<()> {
     let preset = "preset = \"stripe\"\n";

@@ -1,7 +1,5 @@
 //! `sources apply`, `diff`, `history`, `rollback` and `export` against a stack.
 
-use std::collections::BTreeMap;
-
 use anyhow::ensure;
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::{Options, Stack};
@@ -9,6 +7,7 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, Ledger};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
+use shared::sources::Config;
 use shared::webhook::event::{Event, Fetched, Via};
 use webhookctl::target::Local;
 
@@ -41,14 +40,19 @@ struct World {
 
 impl World {
     async fn start(sources: &str) -> anyhow::Result<Self> {
+        Self::start_with(&[("Sources", sources)]).await
+    }
+
+    async fn start_with(parameters: &[(&str, &str)]) -> anyhow::Result<Self> {
         let folder = Folder::new("versions")?;
         folder.write("sources.toml", BUILT_IN)?;
         folder.write("own.toml", BUILT_IN)?;
         folder.write("with-push.toml", &format!("{BUILT_IN}{PUSH}"))?;
-        let parameters = [("Sources".to_owned(), sources.to_owned())];
+        let parameters = parameters.iter();
+        let parameters = parameters.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let stack = Stack::start(Options {
             mappings: false,
-            parameters: BTreeMap::from(parameters),
+            parameters: parameters.collect(),
             ..options(&folder)
         })
         .await?;
@@ -81,17 +85,22 @@ impl World {
 
     /// Stores an event that waits for a worker.
     async fn open_event(&self, source: &str) -> anyhow::Result<()> {
+        self.event(source, "evt_1", "test").await
+    }
+
+    /// Stores an event that a function with this configuration received.
+    async fn event(&self, source: &str, id: &str, config: &str) -> anyhow::Result<()> {
         let now = UnixMillis::now();
         let event = Event::fetched(Fetched {
             source,
             provider: "stripe",
             preset: "stripe",
-            id: "evt_1",
+            id,
             kind: "a.b",
             body: "{}".into(),
             now,
             via: Via::Webhook,
-            config: "test",
+            config,
         });
         self.ledger.receive(&event, now).await?;
         Ok(())
@@ -218,6 +227,30 @@ async fn a_risky_change_needs_its_flag() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn inspect_names_the_version_that_received_an_event() -> anyhow::Result<()> {
+    let world = World::start("table").await?;
+    let hash = Config::hash_of(&world.folder.read("with-push.toml")?);
+    world.apply("with-push.toml", &[])?;
+    world.event("shop", "evt_new", &hash).await?;
+    world.event("shop", "evt_old", "01234567").await?;
+    world.apply("own.toml", &["--confirm", "1"])?;
+    world
+        .folder
+        .json(&["sources", "rollback", "1", "-m", "too early"])?;
+    for (id, version) in [("shop:evt_new", json!(1)), ("shop:evt_old", Value::Null)] {
+        let event = world.folder.json(&["inbox", "inspect", id])?;
+        assert_eq!(event["sources_version"], version, "{id}");
+    }
+    let full = world
+        .folder
+        .run(&["inbox", "inspect", "shop:evt_new", "--full"])?;
+    let full = String::from_utf8(full.stdout)?;
+    assert!(full.contains("\n  sources version 1\n"), "{full}");
+    world.stack.stop().await;
+    Ok(())
+}
+
 /// A damaged version must not prevent its replacement.
 #[tokio::test]
 async fn a_damaged_version_can_be_replaced() -> anyhow::Result<()> {
@@ -279,6 +312,44 @@ async fn a_host_that_the_deployment_does_not_allow_is_refused() -> anyhow::Resul
         "{said}"
     );
     world.stack.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_action_needs_a_stack_that_runs_it() -> anyhow::Result<()> {
+    let long = PUSH.replace(
+        "\"keep\"",
+        "\"rust\", name = \"open-issue\", timeout = \"5m\"",
+    );
+    let check = ["sources", "check", "--deployed", "long.toml"];
+    for runs in ["false", "true"] {
+        let world = World::start_with(&[("Sources", "table"), ("LongActions", runs)]).await?;
+        world
+            .folder
+            .write("long.toml", &format!("{BUILT_IN}{long}"))?;
+        let silent = world.folder.run(&check)?;
+        assert_eq!(silent.status.code(), Some(0), "no function has reported");
+        let drain = json!({ "task": "drain" });
+        world.stack.invoke("BackupSync", &drain).await?;
+        if runs == "true" {
+            assert_eq!(world.folder.run(&check)?.status.code(), Some(0));
+            assert_eq!(world.apply("long.toml", &[])?["version"], 1);
+        } else {
+            for command in [&check[..], &apply("long.toml", &[])] {
+                let (code, said) = world.folder.refused(command)?;
+                assert_eq!(code, Some(7), "{said}");
+                for part in [
+                    "push, action open-issue",
+                    "LongActions=true",
+                    "[sources.long_actions]",
+                ] {
+                    assert!(said.contains(part), "{said}");
+                }
+            }
+            assert!(world.versions()?.is_empty());
+        }
+        world.stack.stop().await;
+    }
     Ok(())
 }
 

@@ -84,6 +84,7 @@ fn context(world: &World) -> String {
         bucket: Some(stack.bucket("Bodies").unwrap().to_owned()),
         queue_url: queue("WorkQueue"),
         backlog_queue_url: queue("BacklogQueue"),
+        long_queue_url: queue("LongQueue"),
         work_dead_letters_url: queue("WorkDeadLetters"),
         spill_queue_url: queue("SpillQueue"),
         ops_dead_letters_url: queue("OpsDeadLetters"),
@@ -91,6 +92,7 @@ fn context(world: &World) -> String {
         secrets_manager_prefix: Some(PREFIX.to_owned()),
         catcher: function("Catcher"),
         processor: function("Processor"),
+        long_processor: function("LongProcessor"),
         backup_sync: function("BackupSync"),
     };
     let mut text = format!(

@@ -72,6 +72,7 @@ fn filled(text: &str, world: &World) -> String {
         ("BodyBucket", world.stack.bucket("Bodies").unwrap()),
         ("Queue", queue("WorkQueue")),
         ("BacklogQueue", queue("BacklogQueue")),
+        ("LongQueue", queue("LongQueue")),
         ("WorkDeadLettersQueue", queue("WorkDeadLetters")),
         ("SpillQueue", queue("SpillQueue")),
         ("OpsDeadLettersQueue", queue("OpsDeadLetters")),
@@ -79,6 +80,7 @@ fn filled(text: &str, world: &World) -> String {
         ("SecretsManagerPrefix", PREFIX),
         ("CatcherFunction", function("Catcher")),
         ("ProcessorFunction", function("Processor")),
+        ("LongProcessorFunction", function("LongProcessor")),
         ("BackupSyncFunction", function("BackupSync")),
     ]
     .iter()

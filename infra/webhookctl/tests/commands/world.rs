@@ -56,6 +56,7 @@ impl World {
             parameters: [
                 ("SecretsManagerPrefix".to_owned(), PREFIX.to_owned()),
                 ("Sources".to_owned(), "table".to_owned()),
+                ("LongActions".to_owned(), "true".to_owned()),
             ]
             .into(),
             ..Options::new(template, program.parent().unwrap())

@@ -3,7 +3,7 @@
 //!
 //! A heartbeat also describes the sources of the functions: `src` (`table` or `embedded`), `cv`
 //! (version in use), `cfg` (its hash), `cs` (newest file format), `cbad` (the current version cannot
-//! be used), `hosts` and `lb` (allowed hosts).
+//! be used), `hosts` and `lb` (allowed hosts), `la` (1 if the stack has a function for long actions).
 
 use super::Operations;
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub struct SourcesReport {
     /// Whether the current version could not be read or used.
     pub failed: bool,
     pub bounds: Bounds,
+    /// Whether the stack has a function for long actions; `None` if the functions do not report it.
+    pub long_actions: Option<bool>,
 }
 
 impl SourcesReport {
@@ -45,7 +47,9 @@ impl SourcesReport {
         let version = self
             .version
             .map(|version| ("cv".to_owned(), item::n(version)));
-        attributes.extend(version);
+        let long = self.long_actions;
+        let long = long.map(|runs| ("la".to_owned(), item::n(u8::from(runs))));
+        attributes.extend(version.into_iter().chain(long));
         let flags = [("cbad", self.failed), ("lb", self.bounds.loopback())];
         let flags = flags.into_iter().filter(|(_, set)| *set);
         attributes.extend(flags.map(|(name, _)| (name.to_owned(), item::n(1))));
@@ -61,6 +65,7 @@ impl SourcesReport {
             schema: item::number(beat, "cs").unwrap_or(0),
             failed: beat.contains_key("cbad"),
             bounds: Bounds::of(hosts, beat.contains_key("lb")),
+            long_actions: item::number(beat, "la").map(|runs: u8| runs > 0),
         })
     }
 }

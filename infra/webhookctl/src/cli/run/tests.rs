@@ -135,7 +135,7 @@ fn the_other_verbs_parse_too() {
         "webhookctl log --since 2d --until 1d --by anna --what erase -n 5",
         "webhookctl verify evt_01 --reveal --at 2m --url https://a.test/ --secrets-path /mitt",
         "webhookctl sources check",
-        "webhookctl sources check other.toml -c prod --region r --table t --endpoint-url u",
+        "webhookctl sources check --deployed other.toml -c prod --region r --table t --endpoint-url u",
     ] {
         Cli::try_parse_from(args(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
     }

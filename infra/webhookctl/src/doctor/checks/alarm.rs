@@ -52,6 +52,8 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
         ),
         ("5xx responses", "ServerErrors", None),
     ];
+    let long = of_queue(&names.long_queue_url);
+    let long = long.map(|queue| ("the oldest message for a long action", age, Some(queue)));
     let is_there = |metric: &str, about: &Option<String>| {
         alarms.iter().any(|alarm: &Alarm| {
             let about_it = about
@@ -61,7 +63,8 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
         })
     };
     let missing = wanted
-        .iter()
+        .into_iter()
+        .chain(long)
         .filter(|(_, metric, about)| !is_there(metric, about))
         .map(|(what, _, _)| format!("no alarm for {what}"));
     let well = format!("{} alarms", alarms.len());

@@ -32,19 +32,24 @@ fn account(facts: &Facts) -> Result<Finding, Unknown> {
     })
 }
 
-/// The name that a context can lack. Only stacks with the parameter `SecretsManagerPrefix` have it.
-const OPTIONAL: &str = "secrets_manager_prefix";
+/// The names that a context can lack. Only stacks with the parameter `SecretsManagerPrefix` have the
+/// first, and only stacks with long actions the others.
+const OPTIONAL: [&str; 3] = ["secrets_manager_prefix", "long_queue_url", "long_processor"];
 
 fn names(facts: &Facts) -> Finding {
     let mut names = facts.names.clone();
-    let missing: Vec<&str> = names
+    let has_long = facts.reported_long_actions() == Some(true);
+    let (named, unnamed): (Vec<_>, Vec<_>) = names
         .fields()
         .into_iter()
-        .filter(|(word, _, name)| name.is_none() && *word != OPTIONAL)
-        .map(|(word, _, _)| word)
+        .partition(|(_, _, name)| name.is_some());
+    let missing: Vec<&str> = unnamed
+        .iter()
+        .map(|(word, _, _)| *word)
+        .filter(|word| !OPTIONAL.contains(word) || has_long && word.starts_with("long_"))
         .collect();
     if missing.is_empty() {
-        return Finding::pass("all 12");
+        return Finding::pass(format!("all {}", named.len()));
     }
     Finding::warn(format!("missing: {}", missing.join(", ")))
 }

@@ -1,4 +1,4 @@
-//! The three functions.
+//! The functions.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Function, Unknown, Verdict};
@@ -23,7 +23,8 @@ pub(super) static SETTINGS: Check = Check {
 
 fn active(facts: &Facts) -> Result<Finding, Unknown> {
     let mut lines = Vec::new();
-    for (what, function) in each(facts)? {
+    let functions = each(facts)?;
+    for (what, function) in &functions {
         let state = function.state.as_deref().unwrap_or("Active");
         // Lambda makes a function inactive after a long time without calls; the next call
         // activates it.
@@ -34,7 +35,8 @@ fn active(facts: &Facts) -> Result<Finding, Unknown> {
             lines.push(format!("the last update of {what} failed"));
         }
     }
-    Ok(Finding::of_each(Verdict::Fail, lines, "all 3"))
+    let well = format!("all {}", functions.len());
+    Ok(Finding::of_each(Verdict::Fail, lines, well))
 }
 
 /// The variable of the functions that read secrets of sources from Secrets Manager.
@@ -44,14 +46,15 @@ fn settings(facts: &Facts) -> Result<Finding, Unknown> {
     let names = &facts.names;
     let mut lines = Vec::new();
     for (what, function) in each(facts)? {
-        let kind = match what {
-            "catcher" => "ingress",
-            "processor" => "egress",
-            _ => "provider-api",
+        let (kind, queue_url) = match what {
+            "catcher" => ("ingress", &names.queue_url),
+            "processor" => ("egress", &names.queue_url),
+            LONG => ("egress", &names.long_queue_url),
+            _ => ("provider-api", &names.queue_url),
         };
         for (variable, wanted) in [
             ("MITT_TABLE", names.table.clone()),
-            ("MITT_QUEUE_URL", names.queue_url.clone()),
+            ("MITT_QUEUE_URL", queue_url.clone()),
             ("MITT_SPILL_QUEUE_URL", names.spill_queue_url.clone()),
             ("MITT_BODY_BUCKET", names.bucket.clone()),
             ("MITT_SECRETS_PATH", names.secrets(kind)),
@@ -66,7 +69,7 @@ fn settings(facts: &Facts) -> Result<Finding, Unknown> {
             }
         }
         let prefix = names.secrets_manager_prefix.as_ref();
-        if let Some(prefix) = prefix.filter(|_| what != "processor")
+        if let Some(prefix) = prefix.filter(|_| kind != "egress")
             && function.environment.get(MANAGED) != Some(prefix)
         {
             lines.push(format!("{what}: {MANAGED} is not {prefix}"));
@@ -75,11 +78,18 @@ fn settings(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::of_each(Verdict::Fail, lines, "match the context"))
 }
 
-fn each(facts: &Facts) -> Result<[(&'static str, &Function); 3], Unknown> {
+/// The function for long actions.
+const LONG: &str = "long-processor";
+
+fn each(facts: &Facts) -> Result<Vec<(&'static str, &Function)>, Unknown> {
     let functions = &facts.functions;
-    Ok([
+    let mut all = vec![
         ("catcher", known(&functions.catcher)?),
         ("processor", known(&functions.processor)?),
         ("backup-sync", known(&functions.backup_sync)?),
-    ])
+    ];
+    if let Some(long) = &functions.long_processor {
+        all.push((LONG, known(long)?));
+    }
+    Ok(all)
 }

@@ -28,7 +28,7 @@ pub(super) static PARTIAL_BATCH: Check = Check {
 
 pub(super) static MAPPED: Check = Check {
     name: "queue.mapped",
-    title: "The work queue triggers the processor",
+    title: "The work queue and the queue for long actions trigger their functions",
     why: "If the mapping is missing or disabled, every event waits, and no error is reported.",
     fix: "aws lambda update-event-source-mapping --uuid … --enabled, or deploy the template again",
     judge: mapped,
@@ -114,15 +114,18 @@ fn partial_batch(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn mapped(facts: &Facts) -> Result<Finding, Unknown> {
     let mappings = known(&facts.mappings)?;
-    let queue = known(&facts.queues.work_queue)?;
-    let short = short(&queue.arn);
-    Ok(match mappings.iter().find(|it| it.queue_arn == queue.arn) {
-        None => Finding::fail(format!("{short} does not trigger the processor")),
-        Some(it) if !matches!(it.state.as_str(), "Enabled" | "Updating" | "Creating") => {
-            Finding::fail(format!("{short}: {}", it.state.to_lowercase()))
-        }
-        Some(_) => Finding::pass("enabled"),
-    })
+    let work = known(&facts.queues.work_queue)?;
+    let long = facts.queues.long.as_ref().map(known).transpose()?;
+    let wrong = |queue: &Queue| {
+        let short = short(&queue.arn);
+        let Some(mapping) = mappings.iter().find(|it| it.queue_arn == queue.arn) else {
+            return Some(format!("{short} triggers no processor"));
+        };
+        let works = matches!(mapping.state.as_str(), "Enabled" | "Updating" | "Creating");
+        (!works).then(|| format!("{short}: {}", mapping.state.to_lowercase()))
+    };
+    let lines = std::iter::once(work).chain(long).filter_map(wrong);
+    Ok(Finding::of_each(Verdict::Fail, lines.collect(), "enabled"))
 }
 
 fn redrive(facts: &Facts) -> Result<Finding, Unknown> {
@@ -242,10 +245,11 @@ fn failed_runs(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::pass("none failed"))
 }
 
-/// The work queue and the backlog queue.
-fn fed(facts: &Facts) -> Result<[&Queue; 2], Unknown> {
+/// The work queue, the backlog queue, and the queue for long actions if the stack has it.
+fn fed(facts: &Facts) -> Result<Vec<&Queue>, Unknown> {
     let queues = &facts.queues;
-    Ok([known(&queues.work_queue)?, known(&queues.backlog)?])
+    let always = [&queues.work_queue, &queues.backlog];
+    always.into_iter().chain(&queues.long).map(known).collect()
 }
 
 fn short(arn: &str) -> &str {

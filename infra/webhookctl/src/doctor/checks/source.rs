@@ -72,6 +72,16 @@ pub(super) static ROTATION: Check = Check {
     judge: rotation,
 };
 
+pub(super) static LONG_ACTIONS: Check = Check {
+    name: "source.long_actions",
+    title: "The stack can run every action",
+    why: "An event of a source with a timeout above 20 s becomes a dead letter if the stack has no \
+          function for long actions.",
+    fix: "deploy the template with LongActions=true, then redrive the dead letters; or set a \
+          timeout of at most 20s",
+    judge: long_actions,
+};
+
 fn outage(facts: &Facts) -> Result<Finding, Unknown> {
     each(facts, Verdict::Warn, |source| {
         let outage = &source.outage;
@@ -106,6 +116,14 @@ fn paused(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn rotation(facts: &Facts) -> Result<Finding, Unknown> {
     each(facts, Verdict::Warn, |source| source.overdue.clone())
+}
+
+fn long_actions(facts: &Facts) -> Result<Finding, Unknown> {
+    let named = facts.names.long_queue_url.is_some();
+    let runs = facts.reported_long_actions().unwrap_or(named);
+    each(facts, Verdict::Fail, |source| {
+        source.long.clone().filter(|_| !runs)
+    })
 }
 
 fn breaker(facts: &Facts) -> Result<Finding, Unknown> {

@@ -50,6 +50,7 @@ fn names() -> Names {
         bucket: some("mitt-bodies-1"),
         queue_url: Some(url("work")),
         backlog_queue_url: Some(url("backlog")),
+        long_queue_url: Some(url("long")),
         work_dead_letters_url: Some(url("dead")),
         spill_queue_url: Some(url("spill")),
         ops_dead_letters_url: Some(url("ops")),
@@ -57,6 +58,7 @@ fn names() -> Names {
         secrets_manager_prefix: None,
         catcher: some("mitt-catcher"),
         processor: some("mitt-processor"),
+        long_processor: some("mitt-long-processor"),
         backup_sync: some("mitt-backup-sync"),
     }
 }
@@ -77,6 +79,14 @@ fn function(timeout_s: u64, kind: &str) -> Known<Function> {
         environment: environment
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
+    })
+}
+
+fn long_processor() -> Known<Function> {
+    function(900, "egress").map(|mut function| {
+        let environment = &mut function.environment;
+        environment.insert("MITT_QUEUE_URL".to_owned(), url("long"));
+        function
     })
 }
 
@@ -116,12 +126,17 @@ fn healthy() -> Facts {
         functions: Functions {
             catcher: function(10, "ingress"),
             processor: function(60, "egress"),
+            long_processor: Some(long_processor()),
             backup_sync: function(300, "provider-api"),
         },
-        mappings: Ok(vec![mapping("work")]),
+        mappings: Ok(vec![mapping("work"), mapping("long")]),
         queues: Queues {
             work_queue: queue("work", 4, Some("dead")),
             backlog: queue("backlog", 4, Some("dead")),
+            long: Some(queue("long", 4, Some("dead")).map(|queue| Queue {
+                visibility_s: 960,
+                ..queue
+            })),
             work_dead_letters: queue("dead", 14, None),
             spill: queue("spill", 14, None),
             ops_dead_letters: queue("ops", 14, None),
@@ -136,6 +151,7 @@ fn healthy() -> Facts {
         recovery: Ok(true),
         alarms: Ok(vec![
             alarm("ApproximateAgeOfOldestMessage", "work"),
+            alarm("ApproximateAgeOfOldestMessage", "long"),
             alarm(visible, "dead"),
             alarm(visible, "spill"),
             alarm(visible, "ops"),
@@ -173,6 +189,7 @@ fn healthy_source() -> SourceFacts {
         reconciled: true,
         dark: None,
         paused: None,
+        long: Some("action reports has a timeout of 5m".to_owned()),
         overdue: None,
         breakers: Vec::new(),
     }
@@ -201,6 +218,10 @@ const FAULTS: &[Fault] = &[
     ("context.names", Verdict::Warn, |f| {
         f.names.spill_queue_url = None;
     }),
+    ("context.names", Verdict::Warn, |f| {
+        reported(f, Some(true));
+        f.names.long_processor = None;
+    }),
     ("timing.chain", Verdict::Fail, |f| {
         of(&mut f.functions.processor).timeout_s = 30;
     }),
@@ -212,6 +233,15 @@ const FAULTS: &[Fault] = &[
     }),
     ("timing.window", Verdict::Fail, |f| {
         of(&mut f.mappings)[0].window_s = 1;
+    }),
+    ("timing.window", Verdict::Fail, |f| {
+        of(&mut f.mappings)[1].window_s = 61;
+    }),
+    ("timing.long_actions", Verdict::Fail, |f| {
+        of(f.functions.long_processor.as_mut().unwrap()).timeout_s = 840;
+    }),
+    ("timing.long_actions", Verdict::Fail, |f| {
+        of(f.queues.long.as_mut().unwrap()).visibility_s = 900;
     }),
     ("timing.catcher", Verdict::Fail, |f| {
         of(&mut f.functions.catcher).timeout_s = 2;
@@ -227,6 +257,12 @@ const FAULTS: &[Fault] = &[
     }),
     ("queue.mapped", Verdict::Fail, |f| {
         of(&mut f.mappings)[0].state = "Disabled".to_owned();
+    }),
+    ("queue.mapped", Verdict::Fail, |f| {
+        of(&mut f.mappings).pop();
+    }),
+    ("queue.redrive", Verdict::Fail, |f| {
+        of(f.queues.long.as_mut().unwrap()).redrive = None;
     }),
     ("queue.redrive", Verdict::Fail, |f| {
         of(&mut f.queues.backlog).redrive = None;
@@ -267,6 +303,13 @@ const FAULTS: &[Fault] = &[
     }),
     ("function.active", Verdict::Fail, |f| {
         of(&mut f.functions.backup_sync).state = Some("Failed".to_owned());
+    }),
+    ("function.active", Verdict::Fail, |f| {
+        let long = of(f.functions.long_processor.as_mut().unwrap());
+        long.last_update = Some("Failed".to_owned());
+    }),
+    ("function.settings", Verdict::Fail, |f| {
+        f.functions.long_processor = Some(function(900, "egress"));
     }),
     ("function.settings", Verdict::Fail, |f| {
         let environment = &mut of(&mut f.functions.processor).environment;
@@ -326,6 +369,9 @@ const FAULTS: &[Fault] = &[
     ("alarm.present", Verdict::Fail, |f| {
         of(&mut f.alarms)[1].about = vec!["another".to_owned()];
     }),
+    ("alarm.present", Verdict::Fail, |f| {
+        of(&mut f.alarms)[2].about = vec!["another".to_owned()];
+    }),
     ("alarm.actions", Verdict::Warn, |f| {
         of(&mut f.alarms)[0].actions = 0;
     }),
@@ -362,6 +408,12 @@ const FAULTS: &[Fault] = &[
     }),
     ("source.rotation", Verdict::Warn, |f| {
         source(f).overdue = Some("rotation should have ended 2h ago".to_owned());
+    }),
+    ("source.long_actions", Verdict::Fail, |f| {
+        f.names.long_queue_url = None;
+    }),
+    ("source.long_actions", Verdict::Fail, |f| {
+        reported(f, Some(false));
     }),
     ("source.in_force", Verdict::Warn, |f| {
         apply(f, |report| report.from_table = false);
@@ -402,6 +454,32 @@ fn apply(facts: &mut Facts, change: fn(&mut SourcesReport)) {
         }),
         report: Some((NOW, report)),
     });
+}
+
+/// Adds a report on whether the stack has the queue for long actions.
+fn reported(facts: &mut Facts, long_actions: Option<bool>) {
+    let report = SourcesReport {
+        long_actions,
+        ..SourcesReport::default()
+    };
+    of(&mut facts.versions).report = Some((NOW, report));
+}
+
+#[test]
+fn a_stack_without_long_actions_is_healthy() {
+    let mut facts = healthy();
+    facts.names.long_queue_url = None;
+    facts.names.long_processor = None;
+    facts.queues.long = None;
+    facts.functions.long_processor = None;
+    of(&mut facts.mappings).pop();
+    of(&mut facts.alarms).remove(1);
+    source(&mut facts).long = None;
+    reported(&mut facts, Some(false));
+    for check in ALL.iter().filter(|check| check.group() != "end_to_end") {
+        let checked = check.of(&facts);
+        assert_eq!(checked.result, Verdict::Pass, "{checked:?}");
+    }
 }
 
 #[test]

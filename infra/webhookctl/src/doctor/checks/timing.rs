@@ -1,6 +1,8 @@
 //! Timeouts that depend on each other.
 
-use shared::base::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, SEND_BUDGET};
+use shared::base::timing::{
+    AFTER_ACTION, CLOCK_MARGIN, EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, LONGEST_ACTION, SEND_BUDGET,
+};
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
@@ -18,6 +20,16 @@ pub(super) static CHAIN: Check = Check {
     fix: "set Timeout of the processor and VisibilityTimeout of both queues to the values in \
           template.yaml, 60 and 360 seconds",
     judge: chain,
+};
+
+pub(super) static LONG: Check = Check {
+    name: "timing.long_actions",
+    title: "Longest action < timeout of its function < visibility",
+    why: "If the function for long actions ends before an action, another worker repeats the call. \
+          If a message becomes visible before the function ends, SQS delivers it to a second worker.",
+    fix: "set Timeout of LongProcessor and VisibilityTimeout of LongQueue to the values in \
+          template.yaml, 900 and 960 seconds",
+    judge: long,
 };
 
 pub(super) static WINDOW: Check = Check {
@@ -59,17 +71,41 @@ fn chain(facts: &Facts) -> Result<Finding, Unknown> {
     )))
 }
 
-fn window(facts: &Facts) -> Result<Finding, Unknown> {
-    let timeout = known(&facts.functions.processor)?.timeout_s;
-    let window = known(&facts.mappings)?.iter().map(|it| it.window_s).max();
-    let window = window.unwrap_or_default();
-    let visibility = known(&facts.queues.work_queue)?.visibility_s;
-    let needed = timeout * TIMES + window;
-    let found = format!("window {window}s, visibility {visibility}s");
-    if visibility < needed {
-        return Ok(Finding::fail(found).want(format!("visibility {needed}s or more")));
+fn long(facts: &Facts) -> Result<Finding, Unknown> {
+    let Some((queue, function)) = facts.long()? else {
+        return Ok(Finding::pass("the stack has no long actions"));
+    };
+    let needed = (LONGEST_ACTION + AFTER_ACTION + CLOCK_MARGIN).as_secs();
+    let (timeout, visibility) = (function.timeout_s, queue.visibility_s);
+    if needed > timeout || timeout >= visibility {
+        let found = format!("timeout {timeout}s, visibility {visibility}s");
+        return Ok(Finding::fail(found).want(format!("{needed}s ≤ timeout < visibility")));
     }
-    Ok(Finding::pass(found))
+    Ok(Finding::pass(format!(
+        "{needed}s ≤ {timeout}s < {visibility}s"
+    )))
+}
+
+fn window(facts: &Facts) -> Result<Finding, Unknown> {
+    let mappings = known(&facts.mappings)?;
+    let work = (
+        known(&facts.queues.work_queue)?,
+        known(&facts.functions.processor)?.timeout_s * TIMES,
+    );
+    let long = facts.long()?;
+    let long = long.map(|(queue, function)| (queue, function.timeout_s));
+    let mut passed = Vec::new();
+    for (queue, hidden) in std::iter::once(work).chain(long) {
+        let of_queue = mappings.iter().filter(|it| it.queue_arn == queue.arn);
+        let window = of_queue.map(|it| it.window_s).max().unwrap_or_default();
+        let (visibility, needed) = (queue.visibility_s, hidden + window);
+        let found = format!("window {window}s, visibility {visibility}s");
+        if visibility < needed {
+            return Ok(Finding::fail(found).want(format!("visibility {needed}s or more")));
+        }
+        passed.push(found);
+    }
+    Ok(Finding::pass(passed.join("; ")))
 }
 
 fn catcher(facts: &Facts) -> Result<Finding, Unknown> {

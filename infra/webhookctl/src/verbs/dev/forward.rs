@@ -119,7 +119,6 @@ fn name(url: &Url) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::sources::ActionKind;
 
     use super::*;
 
@@ -148,10 +147,7 @@ action = [{ kind = \"http\", url = \"https://other.example.com\", secret = \"s\"
 
     fn urls(config: &Config) -> Vec<&str> {
         let actions = config.sources().flat_map(|source| &source.actions);
-        let urls = actions.filter_map(|action| match &action.kind {
-            ActionKind::Http { url, .. } => Some(url.as_str()),
-            _ => None,
-        });
+        let urls = actions.filter_map(|action| action.kind.http().map(|(url, _)| url));
         urls.collect()
     }
 

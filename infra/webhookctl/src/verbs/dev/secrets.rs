@@ -9,7 +9,7 @@ use local::Stack;
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
 use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::aws::{Aws, CallPolicy};
-use shared::sources::{ActionKind, Config, SecretStore, Signing, Source};
+use shared::sources::{Config, SecretStore, Signing, Source};
 use shared::webhook::sign::{Algorithm, Means, means};
 
 use crate::demo::DemoSecrets;
@@ -100,7 +100,7 @@ async fn missing(stack: &Stack, config: &Config) -> anyhow::Result<Vec<Parameter
             }
         }
         for action in &source.actions {
-            if let ActionKind::Http { signing, .. } = &action.kind
+            if let Some((_, signing)) = action.kind.http()
                 && let Some(secret) = signing.secret()
                 && !of_receivers.contains_key(secret)
                 && let Some(value) = of_receiver(source, signing)?

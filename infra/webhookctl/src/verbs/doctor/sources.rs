@@ -6,11 +6,12 @@ use futures::future::try_join_all;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::monitoring::endpoint::Health;
-use shared::sources::{ActionKind, Source};
+use shared::sources::Source;
 
 use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
 use crate::outage_tolerance::Outage;
+use crate::output::time::duration;
 use crate::target::Deployment;
 use crate::verbs::sources::{Pause, Rotation};
 use crate::verbs::sync::facts::{Facts, standing};
@@ -79,6 +80,10 @@ async fn of(
             note: status.finding.note,
         }),
         paused: pause.map(|pause| pause.text(now.0)),
+        long: source.long_action().map(|action| {
+            let timeout = duration(action.timeout.as_secs());
+            format!("action {} has a timeout of {timeout}", action.name)
+        }),
         overdue: overdue.map(|(rotation, _)| rotation.note(now)),
         breakers: open,
     })
@@ -94,7 +99,7 @@ pub(in crate::verbs) fn secrets(source: &Source) -> Vec<Wanted> {
         names.insert(("ingress", &source.secret));
     }
     for action in &source.actions {
-        if let ActionKind::Http { signing, .. } = &action.kind {
+        if let Some((_, signing)) = action.kind.http() {
             names.extend(signing.secret().map(|secret| ("egress", secret)));
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State, UnreadableRequest};
+use shared::inbox::source_versions::{KEPT, SourceVersions};
 use shared::webhook::event::EventKey;
 
 use super::{answers, find, lineage, standing};
@@ -64,6 +65,7 @@ async fn seen(
         lineage::trace(&mut event, inbox, row).await?;
         event.answers = answers(inbox, row, args.reveal).await?;
         event.request = request(inbox, row).await?;
+        event.sources_version = sources_version(inbox, row).await?;
     }
     Ok(event)
 }
@@ -78,6 +80,20 @@ async fn request(inbox: &Deployment, row: &Row) -> anyhow::Result<RequestSeen> {
             None => Err(error),
         },
     }
+}
+
+/// Returns the version of the sources that received the event. One request reads all versions, and
+/// none is made if the sources come from a file.
+async fn sources_version(inbox: &Deployment, row: &Row) -> anyhow::Result<Option<u64>> {
+    if inbox.version.is_none() {
+        return Ok(None);
+    }
+    let versions = SourceVersions::beside(&inbox.ledger);
+    let versions = versions.history(usize::try_from(KEPT)?).await?;
+    let mut same = versions.iter().filter(|it| it.hash == row.config);
+    // After a rollback, two versions have the same hash. The clock of the operator can be ahead.
+    let before = same.clone().find(|it| it.at <= row.received_at);
+    Ok(before.or(same.next_back()).map(|it| it.version))
 }
 
 /// Returns the error. If the id belongs to a rejected request, adds a tip that shows this request.

@@ -12,7 +12,7 @@ use shared::inbox::ledger::{
     plan_digest, plan_id,
 };
 use shared::sources::ordering::{Mode, Order};
-use shared::sources::{ActionKind, Signing, Source};
+use shared::sources::{Signing, Source};
 
 use super::decision::{AtSource, Fate, LeftOut, Policy, Runs, fate};
 use super::{named, render};
@@ -294,12 +294,8 @@ pub(super) fn is_stale(row: &Row, source: &Source, now: UnixMillis) -> bool {
         let effect = row.effects.get(&action.name).map(|effect| effect.state);
         let is_open = effect != Some(EffectState::Done) || row.state == State::Done;
         let is_stale = |signing: &Signing| signing.is_stale(&source.verifier, row.received_at, now);
-        match &action.kind {
-            ActionKind::Http { signing, .. } => {
-                is_open && action.filter.may_match(&row.kind) && is_stale(signing)
-            }
-            _ => false,
-        }
+        let signing = action.kind.http().map(|(_, signing)| signing);
+        is_open && action.filter.may_match(&row.kind) && signing.is_some_and(is_stale)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
-use shared::sources::{Action, ActionKind, Config, Signing, Source};
+use shared::sources::{Action, Config, Signing, Source};
 use shared::webhook::preset::{Kind, Preset, Scheme};
 use shared::webhook::sign::SigningKey;
 use shared::webhook::verify::is_key;
@@ -20,7 +20,7 @@ pub(super) fn signers<'c>(config: &'c Config, name: &str) -> Vec<Signer<'c>> {
     let mut signers = Vec::new();
     for source in config.sources() {
         for action in &source.actions {
-            if let ActionKind::Http { signing, .. } = &action.kind
+            if let Some((_, signing)) = action.kind.http()
                 && signing.secret() == Some(name)
             {
                 signers.push(Signer {

@@ -264,7 +264,7 @@ impl Stored {
 }
 
 /// Returns the secrets of one kind.
-pub(super) fn secrets(
+pub(in crate::verbs) fn secrets(
     inbox: &Deployment,
     kind: SecretKind,
     at: &SecretsAt,

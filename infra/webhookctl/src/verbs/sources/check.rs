@@ -7,13 +7,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::sources::{ActionKind, Config, Source, is_on_this_machine};
+use shared::sources::{Config, Source, is_on_this_machine};
 use shared::webhook::event::Proven;
 use shared::webhook::preset::{Kind, Scheme};
 
 use super::file::usual;
-use super::{invalid, read};
-use crate::cli::SourcesCheckArgs;
+use super::{invalid, read, versions};
+use crate::cli::{Global, SourcesCheckArgs};
 use crate::output::{CliError, Exit, Printer};
 
 #[derive(Serialize)]
@@ -33,13 +33,20 @@ struct Warning {
 
 /// Checks a sources file. If the file is invalid, the exit code is 5. A warning does not change the
 /// exit code.
-pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+pub(super) async fn check(
+    args: &SourcesCheckArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
     let path = args.file.clone().unwrap_or_else(usual);
     let file = path.display().to_string();
     let config = read(&path)?;
     let here: Vec<Warning> = config.sources().flat_map(on_this_machine).collect();
     if here.is_empty() {
         fits_a_deployment(&path)?;
+    }
+    if args.deployed {
+        Box::pin(versions::fits(&path, &config, global, out)).await?;
     }
     let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
     let warnings = config.sources().flat_map(warnings).chain(here);
@@ -74,9 +81,9 @@ fn fits_a_deployment(path: &Path) -> anyhow::Result<()> {
 /// rejects the file.
 fn on_this_machine(source: &Source) -> Vec<Warning> {
     let actions = source.actions.iter();
-    let here = actions.filter(|action| match &action.kind {
-        ActionKind::Http { url, .. } => is_on_this_machine(url),
-        _ => false,
+    let here = actions.filter(|action| {
+        let http = action.kind.http();
+        http.is_some_and(|(url, _)| is_on_this_machine(url))
     });
     here.map(|action| Warning {
         source: source.name.clone(),
@@ -109,8 +116,8 @@ fn warnings(source: &Source) -> Vec<Warning> {
     warnings.collect()
 }
 
-/// The price of the function: 256 MB for 300 s on ARM.
-/// <https://aws.amazon.com/lambda/pricing/>
+/// The price is that of the function for 300 s. A test of `infra/bench` compares it with the template
+/// and with `infra/prices.toml`.
 const LONG: &str = "an action has a timeout above 20 s, so the stack needs LongActions=true, and each \
      event of the source runs alone in the function for long actions. While an action waits, the \
      function costs about US$0.001 for 5 minutes. A destination that answers at once costs nothing: \

@@ -4,7 +4,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position, refuses};
 use shared::inbox::ledger::Ledger;
-use shared::sources::{ActionKind, Source};
+use shared::sources::Source;
 
 use crate::output::time::{duration, rfc3339};
 
@@ -38,10 +38,7 @@ pub(super) fn configured(source: &Source) -> Vec<Destination> {
             action: action.name.clone(),
             destination: to.map(|to| to.name.clone()),
             rate: to.and_then(|to| to.rate).map(|rate| rate.to_string()),
-            sign: match &action.kind {
-                ActionKind::Http { signing, .. } => Some(signing.word()),
-                _ => None,
-            },
+            sign: action.kind.http().map(|(_, signing)| signing.word()),
             breaker: None,
             open_until: None,
             refused: None,

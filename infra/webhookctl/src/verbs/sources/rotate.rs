@@ -1,6 +1,7 @@
 //! `sources rotate-secret`: rotates the secret of a source.
 
 mod begin;
+mod copies;
 mod end;
 mod render;
 
@@ -12,11 +13,13 @@ use shared::sources::Source;
 use super::find;
 use super::rotation::{Evidence, Rotation};
 use crate::audit::{Change, who};
-use crate::cli::{Global, SourcesRotateArgs};
+use crate::cli::{Global, SecretKind, SourcesRotateArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Deployment, ManagedSecret};
 use crate::verbs::quarantine::reach;
+use crate::verbs::secrets::secrets;
 pub(in crate::verbs) use begin::next_slot;
+use copies::Copied;
 use render::mismatch;
 
 /// A secret without its value, for output.
@@ -35,6 +38,8 @@ struct Rotated {
     accepted: Vec<Told>,
     gone: Vec<Told>,
     until: Option<String>,
+    /// The egress secrets that have the value of an old or a removed secret.
+    egress_copies: Vec<Copied>,
 }
 
 /// The values that all three steps need.
@@ -42,6 +47,8 @@ struct Work<'w> {
     inbox: &'w Deployment,
     source: &'w Source,
     store: Secrets,
+    /// The secrets with which actions sign.
+    egress: Secrets,
     /// The secret, if it is stored in Secrets Manager.
     managed: Option<ManagedSecret>,
     live: Live,
@@ -69,6 +76,7 @@ pub(super) async fn rotate(
         why: args.reason.clone().unwrap_or_default(),
         inbox: &inbox,
         source,
+        egress: secrets(&inbox, SecretKind::Egress, &args.secrets_at)?,
         store,
         now,
     };

@@ -4,6 +4,7 @@ mod apply;
 mod changes;
 mod confirm;
 mod history;
+mod limits;
 mod risks;
 
 use std::path::Path;
@@ -113,6 +114,22 @@ fn built_in(inbox: &Deployment) -> anyhow::Result<String> {
         return Ok(EMBEDDED.to_owned());
     };
     std::fs::read_to_string(file).with_context(|| format!("read the sources {}", file.display()))
+}
+
+/// Checks a file against the limits that the functions of the selected deployment report.
+pub(super) async fn fits(
+    file: &Path,
+    config: &Config,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let inbox = Deployment::open(&global.target).await?;
+    let Some((_, report)) = inbox.ledger.operations().sources_report().await? else {
+        out.say("The functions have not reported their limits yet; run the command again later.");
+        return Ok(());
+    };
+    limits::within(&report, file, config, &text_of(file)?)?;
+    Ok(())
 }
 
 async fn stored(versions: &SourceVersions, version: u64) -> anyhow::Result<SourceVersion> {

@@ -15,9 +15,10 @@ use crate::verbs::doctor::probe::{asked, told};
 pub(super) async fn queues(inbox: &Deployment) -> Queues {
     let names = inbox.names();
     let queue = |url: &Option<String>, what| queue(inbox, url.clone(), what);
-    let (work_queue, backlog, work_dead_letters, spill, ops_dead_letters) = tokio::join!(
+    let (work_queue, backlog, long, work_dead_letters, spill, ops_dead_letters) = tokio::join!(
         queue(&names.queue_url, "queue_url"),
         queue(&names.backlog_queue_url, "backlog_queue_url"),
+        queue(&names.long_queue_url, "long_queue_url"),
         queue(&names.work_dead_letters_url, "work_dead_letters_url"),
         queue(&names.spill_queue_url, "spill_queue_url"),
         queue(&names.ops_dead_letters_url, "ops_dead_letters_url"),
@@ -25,6 +26,7 @@ pub(super) async fn queues(inbox: &Deployment) -> Queues {
     Queues {
         work_queue,
         backlog,
+        long: names.long_queue_url.is_some().then_some(long),
         work_dead_letters,
         spill,
         ops_dead_letters,
@@ -34,22 +36,32 @@ pub(super) async fn queues(inbox: &Deployment) -> Queues {
 pub(super) async fn functions(inbox: &Deployment) -> Functions {
     let names = inbox.names();
     let function = |name: &Option<String>, what| function(inbox, name.clone(), what);
-    let (catcher, processor, backup_sync) = tokio::join!(
+    let (catcher, processor, long_processor, backup_sync) = tokio::join!(
         function(&names.catcher, "catcher"),
         function(&names.processor, "processor"),
+        function(&names.long_processor, "long_processor"),
         function(&names.backup_sync, "backup_sync"),
     );
     Functions {
         catcher,
         processor,
+        long_processor: names.long_processor.is_some().then_some(long_processor),
         backup_sync,
     }
 }
 
+/// Returns the mappings of the processor, and of the function for long actions.
 pub(super) async fn mappings(inbox: &Deployment) -> Known<Vec<Mapping>> {
-    const ACTION: &str = "lambda:ListEventSourceMappings";
     let name = inbox.names().processor.clone();
-    let name = name.ok_or(Unknown::Unnamed("processor"))?;
+    let mut mappings = mappings_of(inbox, name.ok_or(Unknown::Unnamed("processor"))?).await?;
+    if let Some(name) = inbox.names().long_processor.clone() {
+        mappings.extend(mappings_of(inbox, name).await?);
+    }
+    Ok(mappings)
+}
+
+async fn mappings_of(inbox: &Deployment, name: String) -> Known<Vec<Mapping>> {
+    const ACTION: &str = "lambda:ListEventSourceMappings";
     let lambda = told(ACTION, inbox.lambda(CallPolicy::LONG))?;
     let answer = lambda.list_event_source_mappings().function_name(name);
     let answer = asked(ACTION, answer.send().await)?;

@@ -1,6 +1,6 @@
 //! Warns about signatures that do not protect a receiver, or that a receiver may refuse.
 
-use shared::sources::{Action, ActionKind, Signing};
+use shared::sources::{Action, Signing};
 use shared::webhook::verify::Verifier;
 
 /// The endings of names of hosts that are not on the internet.
@@ -15,9 +15,7 @@ const INTERNAL: [&str; 6] = [
 
 /// Returns a warning about the signature of an action. Returns `None` if there is nothing to warn of.
 pub(super) fn warning(action: &Action, verifier: &Verifier) -> Option<String> {
-    let ActionKind::Http { url, signing, .. } = &action.kind else {
-        return None;
-    };
+    let (url, signing) = action.kind.http()?;
     match signing {
         Signing::Unsigned if !is_internal(url) => Some(
             "sign = \"none\": the receiver cannot know who sent a request; anyone who knows its URL \

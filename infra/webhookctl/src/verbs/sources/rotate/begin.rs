@@ -8,7 +8,7 @@ use shared::sources::Source;
 use shared::webhook::preset::Scheme;
 
 use super::render::{begun, counts, early, mismatch, pending, under_way_already};
-use super::{Rotated, Work, told};
+use super::{Rotated, Work, copies, told};
 use crate::cli::SourcesRotateArgs;
 use crate::forward::scheme_of;
 use crate::output::time::rfc3339;
@@ -47,6 +47,7 @@ impl Work<'_> {
         self.log("secret.rotate", &rotation).await?;
         self.put(&rotation, &secret, &version_id).await?;
 
+        let copies = self.copies(&old, out).await;
         let accepted = std::iter::once(told(&rotation.new, &secret));
         let old = old.iter().map(|old| told(old.slot(), old));
         let rotated = Rotated {
@@ -56,6 +57,7 @@ impl Work<'_> {
             accepted: accepted.chain(old).collect(),
             gone: Vec::new(),
             until: (!self.is_first()).then(|| rfc3339(rotation.until)),
+            egress_copies: copies,
         };
         out.document("sources.rotate", &rotated, &source.name, &begun(&rotated))?;
         out.say(&format!(
@@ -64,6 +66,7 @@ impl Work<'_> {
             REREAD.as_secs(),
             source.name
         ));
+        copies::say(&rotated.egress_copies, out);
         Ok(Exit::Done)
     }
 

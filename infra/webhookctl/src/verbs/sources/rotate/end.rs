@@ -4,7 +4,7 @@ use shared::aws::secrets::Secret;
 use shared::inbox::ledger::{FlagKind, OperatorFlag};
 
 use super::render::{counts, early, ended};
-use super::{Rotated, Work, told};
+use super::{Rotated, Work, copies, told};
 use crate::output::{CliError, Exit, Printer};
 use crate::verbs::sources::rotation::{LATELY, Rotation};
 
@@ -68,8 +68,10 @@ impl Work<'_> {
             accepted: tell(&stay),
             gone: tell(&gone),
             until: None,
+            egress_copies: self.copies(&gone, out).await,
         };
         out.document("sources.rotate", &rotated, &source.name, &ended(&rotated))?;
+        copies::say(&rotated.egress_copies, out);
         Ok(Exit::Done)
     }
 

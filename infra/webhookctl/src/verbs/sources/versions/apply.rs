@@ -11,12 +11,11 @@ use shared::sources::Config;
 
 use super::changes::{Change, Changes};
 use super::confirm::confirmed;
-use super::{InForce, parsed, risks, stored, text_of};
+use super::{InForce, limits, parsed, risks, stored, text_of};
 use crate::audit::{self, who};
 use crate::cli::{Global, RiskArgs, SecretsAt, SourcesApplyArgs, SourcesRollbackArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
-use crate::verbs::sources::invalid;
 
 /// A file that the operator wants to put into force.
 struct Wanted<'a> {
@@ -92,7 +91,10 @@ async fn put_into_force(
 ) -> anyhow::Result<Exit> {
     let config = parsed(inbox, &wanted.name, &wanted.text)?;
     let current = InForce::read_to_replace(inbox, out).await?;
-    functions_accept(&current, wanted)?;
+    if let Some(report) = &current.report {
+        limits::follows_table(report)?;
+        limits::within(report, &wanted.name, &config, &wanted.text)?;
+    }
     let changes = Changes::between(&current.text, &wanted.text);
     if let Some(facts) = current.version.as_ref().filter(|_| changes.is_equal()) {
         return unchanged(facts, out);
@@ -172,36 +174,6 @@ fn tell(
             current.seen
         ));
     }
-    Ok(())
-}
-
-/// Fails if the functions would not use the version.
-fn functions_accept(current: &InForce, wanted: &Wanted<'_>) -> anyhow::Result<()> {
-    let Some(report) = &current.report else {
-        return Ok(());
-    };
-    if !report.from_table {
-        return Err(CliError::refused(
-            "sources.embedded",
-            "the stack uses only the built-in sources; nothing was changed",
-        )
-        .note("the stack parameter Sources is embedded")
-        .tip("deploy the file, or deploy the stack with Sources=table")
-        .into());
-    }
-    let schema = Config::schema_of(&wanted.text).unwrap_or(0);
-    if schema > report.schema {
-        let message = format!(
-            "the file has schema {schema}, but the functions read at most schema {}; nothing was \
-             changed",
-            report.schema
-        );
-        return Err(CliError::refused("sources.schema", message)
-            .tip("deploy a newer release first")
-            .into());
-    }
-    let within = Config::parse_within(&wanted.text, &report.bounds);
-    within.map_err(|error| invalid(&wanted.name, &error))?;
     Ok(())
 }
 
