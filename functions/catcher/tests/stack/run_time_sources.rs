@@ -14,6 +14,8 @@ use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use shared::sources::Config;
 use shared::webhook::event::EventKey;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Interval, interval};
 
 use super::budget::{Fault, Shaky};
 use super::support::{DEMO_SECRET, Inbox, failures, options, record, s, unique, work_message};
@@ -161,20 +163,77 @@ const BETWEEN: usize = 11;
 /// slow machine gets fewer requests in a second, and no request waits for a process.
 const PROCESSES: usize = 4;
 
-/// Applies three versions while webhooks arrive. Each event arrives twice, also across an
-/// apply. Webhooks of a new source arrive as soon as its version is applied.
+/// The webhooks of the load test.
+struct Load {
+    inbox: Arc<Inbox>,
+    free: Arc<Semaphore>,
+    ticks: Interval,
+    posts: Vec<JoinHandle<Answer>>,
+    /// The source and the id of each webhook.
+    sent: Vec<(String, String)>,
+}
+
+impl Load {
+    async fn start() -> Self {
+        let options = Options {
+            max_processes: PROCESSES,
+            ..following()
+        };
+        let rate = u32::try_from(rate()).unwrap();
+        Self {
+            inbox: Arc::new(Inbox::start(options).await),
+            free: Arc::new(Semaphore::new(PROCESSES)),
+            ticks: interval(Duration::from_secs(1) / rate),
+            posts: Vec::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    /// Posts a webhook as soon as a process is free. Every second one repeats the one before it, if
+    /// that has the same source.
+    async fn post(&mut self, source: &str, turn: usize) {
+        self.ticks.tick().await;
+        let permit = Arc::clone(&self.free).acquire_owned().await.unwrap();
+        let id = match self.sent.last() {
+            Some((known, id)) if turn % 2 == 1 && known == source => id.clone(),
+            _ => unique(),
+        };
+        let source = source.to_owned();
+        self.sent.push((source.clone(), id.clone()));
+        let inbox = Arc::clone(&self.inbox);
+        self.posts.push(tokio::spawn(async move {
+            let answer = deliver(&inbox, &source, &id).await;
+            drop(permit);
+            answer
+        }));
+    }
+
+    /// Posts webhooks between two applies. Those of the new source begin when `is_applied` is set.
+    async fn post_between(&mut self, added: &str, is_applied: &Cell<bool>) {
+        let mut looked = Instant::now();
+        for turn in 0..BETWEEN * rate() {
+            if turn == rate() {
+                // All processes that got a webhook of the new source have looked for it.
+                let others = u32::try_from(PROCESSES - 1).unwrap();
+                drop(self.free.acquire_many(others).await.unwrap());
+                looked = Instant::now();
+            }
+            let is_new = is_applied.get() && turn < rate() && turn % 4 < 2;
+            let source = if is_new { added } else { BUILT_IN[0] };
+            self.post(source, turn).await;
+        }
+        tokio::time::sleep_until((looked + LOOK_AGAIN).into()).await;
+    }
+}
+
+/// Applies three versions while webhooks arrive. Each event arrives twice. Webhooks of a new source
+/// arrive as soon as its version is applied.
 #[tokio::test]
 async fn applies_under_load_lose_and_double_nothing() {
-    let options = Options {
-        max_processes: PROCESSES,
-        ..following()
-    };
-    let inbox = Arc::new(Inbox::start(options).await);
-    let free = Arc::new(Semaphore::new(PROCESSES));
+    let mut load = Load::start().await;
+    let inbox = Arc::clone(&load.inbox);
     let begun = Instant::now();
-    let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(rate()).unwrap());
-    let (mut posts, mut ids) = (Vec::new(), Vec::new());
-    let mut names = vec!["github-main".to_owned()];
+    let mut names = vec![BUILT_IN[0].to_owned()];
     for seen in 0..3_u64 {
         let added = format!("new-{seen}");
         names.push(added.clone());
@@ -184,58 +243,30 @@ async fn applies_under_load_lose_and_double_nothing() {
             apply(&inbox, &text, seen).await;
             is_applied.set(true);
         };
-        let posting = async {
-            let mut looked = Instant::now();
-            for turn in 0..BETWEEN * rate() {
-                ticks.tick().await;
-                let permit = Arc::clone(&free).acquire_owned().await.unwrap();
-                let is_new = is_applied.get() && turn < rate() && turn % 4 < 2;
-                if turn == rate() {
-                    // All processes that got a webhook of the new source have looked for it.
-                    let others = u32::try_from(PROCESSES - 1).unwrap();
-                    drop(free.acquire_many(others).await.unwrap());
-                    looked = Instant::now();
-                }
-                let source = if is_new { &added } else { &names[0] };
-                // Every second request repeats the event before it.
-                let id = match ids.last() {
-                    Some((known, id)) if turn % 2 == 1 && known == source => String::clone(id),
-                    _ => unique(),
-                };
-                ids.push((source.clone(), id.clone()));
-                let (inbox, source) = (Arc::clone(&inbox), source.clone());
-                posts.push(tokio::spawn(async move {
-                    let answer = deliver(&inbox, &source, &id).await;
-                    drop(permit);
-                    answer
-                }));
-            }
-            tokio::time::sleep_until((looked + LOOK_AGAIN).into()).await;
-        };
-        tokio::join!(applying, posting);
+        tokio::join!(applying, load.post_between(&added, &is_applied));
     }
     let mut wrong = Vec::new();
-    for (post, (source, _)) in posts.into_iter().zip(&ids) {
+    for (post, (source, _)) in load.posts.into_iter().zip(&load.sent) {
         let answer = post.await.unwrap();
         if answer.status != 200 {
             wrong.push((source, answer.status, answer.body));
         }
     }
     assert!(wrong.is_empty(), "{wrong:?}\n{}", log(&inbox));
-    let rate = ids.len() as f64 / begun.elapsed().as_secs_f64();
-    println!("{} requests, {rate:.0} in a second", ids.len());
-    let got = |name| ids.iter().any(|(source, _)| source == name);
+    let rate = load.sent.len() as u64 / begun.elapsed().as_secs();
+    println!("{} requests, {rate} in a second", load.sent.len());
+    let got = |name| load.sent.iter().any(|(source, _)| source == name);
     assert!(names.iter().all(got), "each new source gets webhooks");
     // A request that found no time for the table is in the spill queue.
     inbox
         .invoke("BackupSync", &json!({ "task": "drain" }))
         .await;
-    let sent: BTreeSet<_> = ids.into_iter().collect();
-    let stored = state_rows(&inbox).await;
-    let expected: BTreeSet<_> = sent
+    let expected: BTreeSet<_> = load
+        .sent
         .iter()
         .map(|(source, id)| EventKey::new(source, id).pk())
         .collect();
+    let stored = state_rows(&inbox).await;
     assert_eq!(stored.len(), expected.len(), "an event has two rows");
     assert_eq!(stored.into_iter().collect::<BTreeSet<_>>(), expected);
     inbox.tells_nothing();
