@@ -22,7 +22,7 @@ CARGO = os.environ.get("CARGO", "cargo")
 # What the steps need in addition to `make test-build`.
 BUILDS = [
     [CARGO, "build", "--profile", "simulation", "--workspace", "--locked", "--bins"],
-    [CARGO, "test", "--profile", "simulation", "--workspace", "--locked", "--test", "properties", "--test", "chaos", "--test", "stack", "--no-run"],
+    [CARGO, "test", "--profile", "simulation", "--workspace", "--locked", "--test", "properties", "--test", "chaos", "--test", "stack", "--test", "cli", "--no-run"],
     [CARGO, "build", "--release", "--locked", "-p", "models"],
     ["make", "--no-print-directory", "fuzz", "SECONDS=0"],
     [sys.executable, "infra/tests/mutants.py", "build"],
@@ -79,6 +79,7 @@ WAIT = [
     ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("load", QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests, \d+ in a second")),
+    ("trial", {"DELIVERIES": "10000"} | QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests in \d+ s")),
     ("receivers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]
 
