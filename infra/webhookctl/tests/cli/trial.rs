@@ -64,9 +64,7 @@ fn id(number: usize) -> String {
 
 fn keys(wanted: Fate) -> BTreeSet<String> {
     let numbers = (0..events()).filter(|number| fate(*number) == wanted);
-    numbers
-        .map(|number| format!("shop:{}", id(number)))
-        .collect()
+    numbers.map(id).collect()
 }
 
 /// Plays the previous route. It counts the requests.
@@ -190,7 +188,7 @@ impl Trial {
         let rows = lines
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let keys = rows.filter_map(|row| Some(row["key"].as_str()?.to_owned()));
+        let keys = rows.filter_map(|row| Some(row["dedupe_key"].as_str()?.to_owned()));
         keys.collect()
     }
 }
@@ -226,15 +224,27 @@ async fn the_report_names_what_the_route_lost_doubled_and_delayed() {
         "the provider may still retry"
     );
     trial.let_time_pass().await;
+    let report = trial.command(&["trial", "report", "shop", "-o", "json"]);
     for (finding, fate) in [
         ("lost", Fate::Lost),
         ("doubled", Fate::Doubled),
         ("slow", Fate::Slow),
     ] {
         assert_eq!(trial.listed(finding), keys(fate), "{finding}");
+        assert_eq!(report[finding]["count"], keys(fate).len(), "{finding}");
+        let named = report[finding]["events"].as_array().unwrap().iter();
+        let named = named.map(|event| event["dedupe_key"].as_str().unwrap().to_owned());
+        assert_eq!(named.collect::<BTreeSet<_>>(), keys(fate), "{finding}");
     }
-    let report = trial.command(&["trial", "report", "shop", "-o", "json"]);
-    println!("{report:#}");
+    assert_eq!(
+        (&report["events"], &report["requests"]),
+        (&json!(events()), &json!(requests))
+    );
+    assert_eq!(report["no_outcome"], 0, "{report:#}");
+    println!(
+        "Mitt added {}, the route took {}",
+        report["mitt_added_ms"], report["route_ms"]
+    );
     trial.promote();
 }
 
@@ -242,7 +252,11 @@ impl Trial {
     /// Ends the trial. The provider then sends a lost event again.
     fn promote(&self) {
         let promoted = self.command(&["sources", "promote", "shop", "-o", "json"]);
-        assert_eq!(promoted["removed"], json!(["mode = \"tee\""]), "{promoted}");
+        assert_eq!(
+            promoted["removed"],
+            json!(["mode = \"tee\" # remove to promote"]),
+            "{promoted}"
+        );
         let file = std::fs::read_to_string(self.folder.path().join("sources.toml")).unwrap();
         assert!(
             !file.contains("tee") && file.contains("# The shop."),
