@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     NotKept,
     /// A request of a trial, or the answer of its route, could not be recorded.
     NotRecorded,
+    /// The route of a trial answered a request that is no event.
+    Route,
 }
 
 /// The requests that this process has seen.

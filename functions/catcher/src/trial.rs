@@ -62,8 +62,10 @@ enum Verified {
     /// The request only names an object, which backup-sync fetches.
     Notice(String),
     Rejected(Reason),
-    /// The request was not verified, for this reason.
+    /// The request cannot be an event, for this reason.
     Unverified(&'static str),
+    /// Whether the request is genuine is unknown, for this reason.
+    Undecided(&'static str),
 }
 
 /// How the route answered, and how long it took.
@@ -104,12 +106,12 @@ impl Catcher {
         };
         let verifying = Box::pin(self.verified(source, &forwarded, now));
         let verified = timeout_at(began + VERIFY, verifying).await;
-        let verified = verified.unwrap_or(Verified::Unverified("no_time"));
+        let verified = verified.unwrap_or(Verified::Undecided("no_time"));
         let (asked, recorded) = tokio::join!(
             Box::pin(self.ask_route(source, trial, &forwarded, &verified, began)),
             Box::pin(self.record_event(source, &verified, network, now, began)),
         );
-        let outcome = asked.outcome();
+        let (outcome, is_event) = (asked.outcome(), verified.event().is_some());
         let recording = Box::pin(self.record_outcome(source, &asked, outcome, &recorded));
         if timeout(RECORD, recording).await.is_err() {
             self.not_recorded(source, "DynamoDB did not answer in time");
@@ -118,7 +120,7 @@ impl Catcher {
         let hop = began.elapsed().saturating_sub(asked.took);
         let hop_ms = u64::try_from(hop.as_millis()).unwrap_or(NONE);
         self.trial.hop_ms.store(hop_ms, Ordering::Relaxed);
-        tracing::info!(source = source.name, route = %outcome, took_ms = asked.took.as_millis(), hop_ms, "the route of {} answered {outcome}", source.name);
+        self.log_answer(source, &asked, outcome, hop_ms, is_event);
         asked.into_response()
     }
 
@@ -146,7 +148,7 @@ impl Catcher {
             Ok(Err(Rejected(reason))) => Verified::Rejected(reason),
             Err(error) => {
                 self.could_not_verify(source, &error, now);
-                Verified::Unverified("failed")
+                Verified::Undecided("failed")
             }
         }
     }
@@ -160,16 +162,16 @@ impl Catcher {
         verified: &Verified,
         began: Instant,
     ) -> Asked {
-        let event = match verified {
-            Verified::Event(event) => Some(event.as_ref()),
-            Verified::Handshake(_)
-            | Verified::Notice(_)
-            | Verified::Rejected(_)
-            | Verified::Unverified(_) => None,
-        };
+        let event = verified.event();
         let reserved = self.services.answer_timeout.saturating_sub(RESERVED);
         let limit = trial.timeout.min(reserved);
         let asking = async {
+            // The route would reject the original signature with a status after which the provider
+            // may not try again.
+            if trial.signing.is_some() && verified.is_undecided() {
+                let error = "the request could not be verified, so it cannot be signed";
+                return Err(RouteFailure::Unreachable(error.to_owned()));
+            }
             let request = self.route_request(source, trial, forwarded, event).await;
             let request =
                 request.map_err(|error| RouteFailure::Unreachable(format!("{error:#}")))?;
@@ -213,7 +215,10 @@ impl Catcher {
             Verified::Notice(object) => {
                 self.notice(source, object, network, now).await;
             }
-            Verified::Handshake(_) | Verified::Rejected(_) | Verified::Unverified(_) => {}
+            Verified::Handshake(_)
+            | Verified::Rejected(_)
+            | Verified::Unverified(_)
+            | Verified::Undecided(_) => {}
         }
         Recorded {
             rows,
@@ -276,7 +281,7 @@ impl Catcher {
                     self.not_recorded(source, "the secret of a handshake could not be stored");
                 }
             }
-            Verified::Unverified(reason) => {
+            Verified::Unverified(reason) | Verified::Undecided(reason) => {
                 if let Some(count) = self.throttle.permit(Kind::Undecided, &source.name, now) {
                     tracing::warn!(
                         source = source.name,
@@ -288,6 +293,39 @@ impl Catcher {
                 }
             }
             Verified::Event(_) | Verified::Handshake(_) | Verified::Notice(_) => {}
+        }
+    }
+
+    /// Logs how the route answered. Anyone can send requests that are no events, so the log has only
+    /// some of them.
+    fn log_answer(
+        &self,
+        source: &Source,
+        asked: &Asked,
+        outcome: RouteOutcome,
+        hop_ms: u64,
+        is_event: bool,
+    ) {
+        let count = if is_event {
+            Some(1)
+        } else {
+            let now = (self.clock)();
+            self.throttle.permit(Kind::Route, &source.name, now)
+        };
+        let (Some(count), took_ms) = (count, asked.took.as_millis()) else {
+            return;
+        };
+        let name = &source.name;
+        match &asked.reply {
+            Err(RouteFailure::Unreachable(error)) => {
+                tracing::warn!(source = name, route = %outcome, took_ms, hop_ms, count, error, "could not call the route of {name}: {error}");
+            }
+            Err(RouteFailure::TooLarge) => {
+                tracing::warn!(source = name, route = %outcome, took_ms, hop_ms, count, "the answer of the route of {name} is too large for a function");
+            }
+            Ok(_) | Err(RouteFailure::Timeout) => {
+                tracing::info!(source = name, route = %outcome, took_ms, hop_ms, count, "the route of {name} answered {outcome}");
+            }
         }
     }
 
@@ -326,6 +364,28 @@ fn row_of_trial(durable: &Durable) -> Option<(EventKey, &'static str)> {
     Some((stored.key.clone(), verdict))
 }
 
+impl Verified {
+    fn event(&self) -> Option<&Event> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Handshake(_)
+            | Self::Notice(_)
+            | Self::Rejected(_)
+            | Self::Unverified(_)
+            | Self::Undecided(_) => None,
+        }
+    }
+
+    /// Returns whether a later try may find that the request is genuine.
+    fn is_undecided(&self) -> bool {
+        match self {
+            Self::Undecided(_) => true,
+            Self::Rejected(reason) => reason.is_undecided() || *reason == Reason::NotFetched,
+            Self::Event(_) | Self::Handshake(_) | Self::Notice(_) | Self::Unverified(_) => false,
+        }
+    }
+}
+
 impl Asked {
     fn outcome(&self) -> RouteOutcome {
         match &self.reply {
@@ -341,14 +401,7 @@ impl Asked {
         match self.reply {
             Ok(reply) => Response::of_route(reply),
             Err(RouteFailure::Timeout) => Response::empty(504),
-            Err(RouteFailure::Unreachable(error)) => {
-                tracing::warn!(error, "could not call the route: {error}");
-                Response::empty(502)
-            }
-            Err(RouteFailure::TooLarge) => {
-                tracing::warn!("the answer of the route is too large for a function");
-                Response::empty(502)
-            }
+            Err(RouteFailure::Unreachable(_) | RouteFailure::TooLarge) => Response::empty(502),
         }
     }
 }

@@ -41,15 +41,16 @@ impl Forwarded {
         })
     }
 
-    /// Returns the headers that the route gets: those of the request, without those of the
-    /// connection, and the host that the provider called.
+    /// Returns the headers that the route gets: those of the request and the host that the provider
+    /// called. The headers of the connection are not forwarded, and neither are the names that Mitt
+    /// uses after the trial, because the sender chooses the values.
     fn headers(&self) -> Vec<(String, String)> {
         let known = |name: &str| self.received.headers.all(name).next().is_some();
         let mut headers: Vec<_> = self
             .received
             .headers
             .iter()
-            .filter(|(name, _)| !is_of_connection(name))
+            .filter(|(name, _)| !is_of_connection(name) && !name.starts_with("mitt-"))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         // An HTTP API passes cookies separately from the other headers.

@@ -204,6 +204,8 @@ async fn the_route_gets_the_request_and_the_provider_gets_its_answer() {
         ("x-custom", "kept"),
         ("cookie", "a=1"),
     ]));
+    let mut given = sent.clone();
+    given.extend(headers(&[("mitt-proven", "everything")]));
     route.answers(Reply {
         status: 202,
         headers: headers(&[
@@ -215,7 +217,7 @@ async fn the_route_gets_the_request_and_the_provider_gets_its_answer() {
         after: Duration::ZERO,
     });
     let target = "/in/github-main?tenant=a%20b&x=1";
-    let answer = inbox.request("POST", target, &sent, body.as_bytes()).await;
+    let answer = inbox.request("POST", target, &given, body.as_bytes()).await;
     assert_eq!((answer.status, answer.text()), (202, "<Response/>"));
     assert_eq!(answer.header("content-type"), Some("application/xml"));
     assert_eq!(answer.header("x-route"), Some("one"));
@@ -232,6 +234,7 @@ async fn the_route_gets_the_request_and_the_provider_gets_its_answer() {
     let key = EventKey::new("github-main", &id);
     let idempotency = idempotency_key(&key, "http", 0);
     assert_eq!(seen.header("idempotency-key"), Some(idempotency.as_str()));
+    assert_eq!(seen.header("mitt-proven"), None);
     assert!(seen.header("host").unwrap().starts_with("127.0.0.1:"));
     let row = row(&inbox, &key).await;
     assert_eq!((row.state, row.schema), (EventState::Done, TRIAL_SCHEMA));
@@ -475,4 +478,35 @@ async fn a_signature_of_the_url_is_made_for_the_route_only_if_the_request_is_gen
         assert_eq!(accepted.is_ok(), is_genuine, "{seen:?}\n{}", log(&inbox));
     }
     inbox.tells_nothing();
+}
+
+/// The original signature is valid for the URL of the source only, so the route would reject it.
+#[tokio::test]
+async fn a_request_that_cannot_be_signed_is_not_forwarded() {
+    let route = Route::start().await;
+    let mut shaky = Shaky::start_with(Options {
+        rights: None,
+        ..in_trial(&route.url)
+    })
+    .await;
+    shaky.ssm.break_down(Fault::Error).await;
+    let plain = headers(&[("content-type", "application/x-www-form-urlencoded")]);
+    let answer = shaky.inbox.post("calls", &plain, b"CallSid=CA1").await;
+    assert_eq!(
+        (answer.status, route.seen().len()),
+        (502, 0),
+        "{}",
+        log(&shaky.inbox)
+    );
+    let body = body(&shaky.inbox);
+    let headers = shaky.inbox.github(&unique(), body.as_bytes());
+    let answer = shaky
+        .inbox
+        .post("github-main", &headers, body.as_bytes())
+        .await;
+    assert_eq!(
+        (answer.status, route.seen().len()),
+        (200, 1),
+        "another scheme needs no new signature"
+    );
 }
