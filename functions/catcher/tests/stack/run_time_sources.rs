@@ -52,7 +52,7 @@ fn versions(inbox: &Inbox) -> SourceVersions {
     SourceVersions::new(inbox.stack.clients().dynamodb, table)
 }
 
-pub(crate) async fn apply(inbox: &Inbox, text: &str, seen: u64) {
+async fn apply(inbox: &Inbox, text: &str, seen: u64) {
     let new = NewVersion {
         text,
         seen,
@@ -226,7 +226,7 @@ impl Load {
     }
 }
 
-/// Applies three versions while webhooks arrive. Each event arrives twice. Webhooks of a new source
+/// Applies three versions while webhooks arrive, many of them twice. Webhooks of a new source
 /// arrive as soon as its version is applied.
 #[tokio::test]
 async fn applies_under_load_lose_and_double_nothing() {
