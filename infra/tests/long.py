@@ -19,13 +19,15 @@ ROOT = Path(__file__).parents[2]
 LOGS = ROOT / "target/long"
 CARGO = os.environ.get("CARGO", "cargo")
 
-# What the steps need in addition to `make test-build`.
+OPTIMIZED = ["--profile", "simulation", "--workspace", "--locked"]
+PROGRAMS = ["--test", "properties", "--test", "chaos", "--test", "stack", "--no-run"]
+# What the steps need in addition to `make test-build`, and these steps.
 BUILDS = [
-    [CARGO, "build", "--profile", "simulation", "--workspace", "--locked", "--bins"],
-    [CARGO, "test", "--profile", "simulation", "--workspace", "--locked", "--test", "properties", "--test", "chaos", "--test", "stack", "--no-run"],
-    [CARGO, "build", "--release", "--locked", "-p", "models"],
-    ["make", "--no-print-directory", "fuzz", "SECONDS=0"],
-    [sys.executable, "infra/tests/mutants.py", "build"],
+    ("simulate properties chaos chaos-ablations chaos-cells load", [CARGO, "build", *OPTIMIZED, "--bins"]),
+    ("properties chaos chaos-ablations chaos-cells load", [CARGO, "test", *OPTIMIZED, *PROGRAMS]),
+    ("models", [CARGO, "build", "--release", "--locked", "-p", "models"]),
+    ("fuzz", ["make", "--no-print-directory", "fuzz", "SECONDS=0"]),
+    ("mutants", [sys.executable, "infra/tests/mutants.py", "build"]),
 ]
 
 
@@ -89,7 +91,9 @@ def main():
     if unknown:
         sys.exit(f"unknown step {', '.join(sorted(unknown))}; use {', '.join(name for name, _, _ in COMPUTE + WAIT)}")
     # All builds come first, so that no build runs beside a measurement.
-    for command in BUILDS:
+    for steps, command in BUILDS:
+        if wanted and not set(wanted) & set(steps.split()):
+            continue
         if code := subprocess.run(command, cwd=ROOT, env=environment()).returncode:
             sys.exit(code)
     LOGS.mkdir(parents=True, exist_ok=True)
