@@ -24,9 +24,10 @@ use crate::stranger::Stranger;
 const ANSWER: Duration = Duration::from_millis(2_800);
 
 /// The maximum time in which an event finishes after the faults end, or after its last retry was
-/// due. The first sweep runs after two minutes. It then waits until the lease of a killed worker
-/// ends, and until a message becomes visible again.
-const RECOVERY: Duration = Duration::from_secs(360);
+/// due. The message that a killed worker received becomes visible again after six minutes. A poison
+/// event then kills two more workers, and each time waits until a lease ends and the sweep sends the
+/// next message.
+const RECOVERY: Duration = Duration::from_secs(360 + 2 * 60);
 
 /// A time that is longer than any request waits in a proxy or at the destination.
 const LAST_ECHO: Duration = Duration::from_secs(7);
