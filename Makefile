@@ -124,6 +124,9 @@ properties: # Run the property tests for every provider, with CASES cases for ea
 load: test-build # Apply new versions of the sources while RATE webhooks arrive in a second
 	MITT_RATE=$(RATE) $(TEST) --profile $(PROFILE) --test stack -- --nocapture under_load
 
+trial: test-build # Run a trial with DELIVERIES webhooks before a route that loses, doubles and delays some of them
+	MITT_DELIVERIES=$(DELIVERIES) $(TEST) --profile $(PROFILE) --test cli -- --nocapture trial::the_report
+
 vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(TEST) --test vectors -- --nocapture
 

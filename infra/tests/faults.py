@@ -5,6 +5,9 @@ or one of the tools of template_gate.py.
 """
 
 FAULTS = [
+    ("test_the_catcher_has_the_time_and_the_rights_of_a_trial_only_where_that_is_asked_for", "Timeout: !If [HasTrial, 30, 10]", "Timeout: 30"),
+    ("test_the_catcher_has_the_time_and_the_rights_of_a_trial_only_where_that_is_asked_for", "!Equals [!Ref Trial, 'true']", "!Equals [!Ref Trial, 'false']"),
+    ("test_the_catcher_has_the_time_and_the_rights_of_a_trial_only_where_that_is_asked_for", "                - HasTrial\n                - Sid: AdoptFromTrial", "                - FollowsTable\n                - Sid: AdoptFromTrial"),
     ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "Timeout: 900", "Timeout: 840"),
     ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "VisibilityTimeout: 960", "VisibilityTimeout: 600"),
     ("test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for", "BatchSize: 1\n", "BatchSize: 10\n"),
@@ -19,7 +22,7 @@ FAULTS = [
     ("test_timeouts_fit_each_other", "VisibilityTimeout: 360", "VisibilityTimeout: 300"),
     ("test_timeouts_fit_each_other", "Timeout: 60", "Timeout: 30"),
     ("test_timeouts_fit_each_other", "BatchSize: 10", "BatchSize: 10\n      MaximumBatchingWindowInSeconds: 5"),
-    ("test_senders_hear_from_the_catcher_before_the_gateway_gives_up", "TimeoutInMillis: 10000", "TimeoutInMillis: 5000"),
+    ("test_senders_hear_from_the_catcher_before_the_gateway_gives_up", "TimeoutInMillis: !If [HasTrial, 30000, 10000]", "TimeoutInMillis: !If [HasTrial, 30000, 5000]"),
     ("test_a_message_lives_longer_where_it_waits_for_people", "MessageRetentionPeriod: 345600", "MessageRetentionPeriod: 1209600"),
     ("test_a_message_lives_longer_where_it_waits_for_people", "MessageRetentionPeriod: 1209600", "MessageRetentionPeriod: 345600"),
     ("test_schedules_are_written_as_the_scheduler_reads_them", "rate(15 minutes)", "rate(15 minute)"),

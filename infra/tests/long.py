@@ -20,11 +20,11 @@ LOGS = ROOT / "target/long"
 CARGO = os.environ.get("CARGO", "cargo")
 
 OPTIMIZED = ["--profile", "simulation", "--workspace", "--locked"]
-PROGRAMS = ["--test", "properties", "--test", "chaos", "--test", "stack", "--no-run"]
+PROGRAMS = ["--test", "properties", "--test", "chaos", "--test", "stack", "--test", "cli", "--no-run"]
 # What the steps need in addition to `make test-build`, and these steps.
 BUILDS = [
-    ("simulate properties chaos chaos-ablations chaos-cells load", [CARGO, "build", *OPTIMIZED, "--bins"]),
-    ("properties chaos chaos-ablations chaos-cells load", [CARGO, "test", *OPTIMIZED, *PROGRAMS]),
+    ("simulate properties chaos chaos-ablations chaos-cells load trial", [CARGO, "build", *OPTIMIZED, "--bins"]),
+    ("properties chaos chaos-ablations chaos-cells load trial", [CARGO, "test", *OPTIMIZED, *PROGRAMS]),
     ("models", [CARGO, "build", "--release", "--locked", "-p", "models"]),
     ("fuzz", ["make", "--no-print-directory", "fuzz", "SECONDS=0"]),
     ("mutants", [sys.executable, "infra/tests/mutants.py", "build"]),
@@ -81,6 +81,7 @@ WAIT = [
     ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("load", QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests, \d+ in a second")),
+    ("trial", {"DELIVERIES": "10000"} | QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests in \d+ s")),
     ("receivers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]
 

@@ -56,6 +56,7 @@ SETS = {
         "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
         "SecretsManagerPrefix": "prod/webhooks",
         "Sources": "table",
+        "Trial": "true",
         "StatePolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/state",
     },
     # The rollback needs two alarms that this profile does not have.

@@ -35,6 +35,19 @@ def test_timeouts_fit_each_other(template):
     assert properties(template, "BacklogQueue")["VisibilityTimeout"] >= 60
 
 
+def test_the_catcher_has_the_time_and_the_rights_of_a_trial_only_where_that_is_asked_for(template):
+    assert template["Parameters"]["Trial"]["Default"] == "false"
+    assert template["Conditions"]["HasTrial"] == {"Fn::Equals": [{"Ref": "Trial"}, "true"]}
+    catcher, integration = properties(template, "Catcher"), properties(template, "CatcherIntegration")
+    assert catcher["Timeout"] == {"Fn::If": ["HasTrial", 30, 10]}
+    assert integration["TimeoutInMillis"] == {"Fn::If": ["HasTrial", 30000, 10000]}
+    policies = properties(template, "CatcherRole")["Policies"]
+    granted = policies[0]["PolicyDocument"]["Statement"]
+    conditional = {s["Fn::If"][1]["Sid"]: s["Fn::If"][0] for s in granted if "Fn::If" in s}
+    for sid in ("RecordTrial", "AdoptFromTrial", "ReadRouteSecrets"):
+        assert conditional[sid] == "HasTrial", sid
+
+
 def test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for(template):
     assert template["Parameters"]["LongActions"]["Default"] == "false"
     assert template["Conditions"]["RunsLongActions"] == {"Fn::Equals": [{"Ref": "LongActions"}, "true"]}
@@ -59,8 +72,11 @@ def test_a_long_action_has_a_queue_and_a_function_where_that_is_asked_for(templa
 
 
 def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
-    gateway = properties(template, "CatcherIntegration")["TimeoutInMillis"]
-    assert properties(template, "Catcher")["Timeout"] * 1000 <= gateway <= 30_000
+    gateway = properties(template, "CatcherIntegration")["TimeoutInMillis"]["Fn::If"]
+    catcher = properties(template, "Catcher")["Timeout"]["Fn::If"]
+    assert gateway[0] == catcher[0] == "HasTrial"
+    for timeout, limit in zip(catcher[1:], gateway[1:], strict=True):
+        assert timeout * 1000 <= limit <= 30_000
 
 
 def test_a_message_lives_longer_where_it_waits_for_people(template):
@@ -332,6 +348,13 @@ def test_each_function_has_its_own_role_and_secrets(template):
         ) | (
             # Only functions that verify need the secrets of senders.
             {} if name in processors else {"MITT_SECRETS_MANAGER_PREFIX": {"Ref": "SecretsManagerPrefix"}}
+        ) | (
+            # Signs requests for the route of a trial, and waits for its answer.
+            {
+                "MITT_EGRESS_PATH": {"Fn::If": ["HasTrial", {"Fn::Sub": "/${AWS::StackName}/egress"}, ""]},
+                "MITT_ANSWER_TIMEOUT": {"Fn::If": ["HasTrial", "30", "10"]},
+            }
+            if name == "Catcher" else {}
         ) | (
             {"MITT_LONG_ACTIONS": "true"} if name == "LongProcessor" else {}
         ) | (

@@ -93,6 +93,7 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
         "DarkEndpoints": "$.fields.dark",
         "ViolatedChecks": "$.fields.violated_checks",
         "Rejected": "$.fields.refused",
+        "NotRecorded": "$.fields.not_recorded",
         "ServerErrors": "$.fields.server_errors",
         "ConflictingEvents": "1",
         "Takeovers": "$.fields.takeover",

@@ -97,8 +97,14 @@ def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
                 assert "${" in text, f"{role}: {text} is not part of this stack"
 
 
-# All attributes that the catcher may name when it changes an event: the key, and how the event arrived.
-NOTED = ["pk", "sk", "via", "also_webhook"]
+# The attributes of an event that each statement lets the catcher name when it changes the event.
+CHANGED = {
+    "NoteSecondWay": ["pk", "sk", "via", "also_webhook"],
+    "RecordTrial": ["pk", "sk", "sv", "te", "ten", "teok", "tok", "tat", "tew"],
+    "AdoptFromTrial": [
+        "pk", "sk", "sv", "tok", "erased_at", "st", "gpk", "gsk", "enq", "ttl", "reason", "done_at", "epoch", "run",
+    ],
+}
 
 
 def test_functions_reach_only_their_rows_of_the_table(template):
@@ -106,6 +112,8 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         "CatcherRole": {
             "PutEvents": ("PutItem", ["E#*", "O#*", "Q#*"]),
             "NoteSecondWay": ("UpdateItem", ["E#*"]),
+            "RecordTrial": ("UpdateItem", ["E#*"]),
+            "AdoptFromTrial": ("UpdateItem", ["E#*"]),
             "CountRefused": ("UpdateItem", ["Q#*"]),
             "ReadKeys": ("GetItem", ["K#*"]),
             "NoteObjects": ("GetItem PutItem UpdateItem", ["F#*"]),
@@ -137,8 +145,8 @@ def test_functions_reach_only_their_rows_of_the_table(template):
                 "ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys},
                 "Null": {"dynamodb:LeadingKeys": False},
             }
-            if sid == "NoteSecondWay":
-                condition["ForAllValues:StringEquals"] = {"dynamodb:Attributes": NOTED}
+            if sid in CHANGED:
+                condition["ForAllValues:StringEquals"] = {"dynamodb:Attributes": CHANGED[sid]}
                 condition["Null"]["dynamodb:Attributes"] = False
                 condition["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
             assert statement["Condition"] == condition, sid
@@ -159,8 +167,8 @@ def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):
     # Counters of rejected requests and objects to fetch are not events.
     others = (["Q#*"], ["F#*"])
     events = [c for c in changes if c["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] not in others]
-    assert [c["ForAllValues:StringEquals"]["dynamodb:Attributes"] for c in events] == [NOTED]
-    assert [c["StringEqualsIfExists"]["dynamodb:ReturnValues"] for c in events] == ["NONE"]
+    assert [c["ForAllValues:StringEquals"]["dynamodb:Attributes"] for c in events] == list(CHANGED.values())
+    assert {c["StringEqualsIfExists"]["dynamodb:ReturnValues"] for c in events} == {"NONE"}
 
 
 def test_only_what_reaches_yours_takes_a_policy_from_outside(template):

@@ -5,6 +5,7 @@
 //! rest of the catcher. Lambda does not need the chain, because the keys and the region are in the
 //! environment. All timeouts are explicit, because the SDK sets no read timeout by default.
 
+mod guard;
 mod https;
 mod lazy;
 pub mod logs;
@@ -22,6 +23,7 @@ use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
 
 pub use https::https;
+pub use https::route::{RouteClient, RouteFailure, RouteReply, RouteRequest, is_of_connection};
 pub use lazy::Lazy;
 
 use crate::base::env::env_var;

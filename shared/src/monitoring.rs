@@ -6,3 +6,4 @@ pub mod endpoint;
 pub mod hours;
 pub mod reconcile;
 pub mod silence;
+pub mod trial;

@@ -1,5 +1,7 @@
 //! Reads the settings from the environment, and creates the services of a function from them.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, bail};
 
 use crate::aws::secrets::{Managed, Secrets};
@@ -18,6 +20,9 @@ use crate::sources::{Bounds, Config};
 
 /// The last part of the path of the webhook secrets. Only these secrets can be in Secrets Manager.
 const SENDERS: &str = "/ingress";
+
+/// The default time limit of the catcher, in seconds.
+const ANSWER_TIMEOUT: u64 = 10;
 
 /// The settings of a function, from environment variables that `template.yaml` sets.
 #[derive(Clone, Debug)]
@@ -40,6 +45,11 @@ pub struct Settings {
     pub body_bucket: String,
     /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
     pub secrets_path: String,
+    /// `MITT_EGRESS_PATH`: the path of the secrets of destinations, if it differs from
+    /// `secrets_path`. With a trial, the catcher signs requests for the route.
+    pub egress_path: Option<String>,
+    /// `MITT_ANSWER_TIMEOUT`: the time limit of the catcher in seconds, 10 by default.
+    pub answer_timeout: Duration,
     /// `MITT_INGRESS_PATH`: the path of the webhook secrets, if it differs from `secrets_path`.
     /// backup-sync reads these secrets to verify requests that waited for a certificate.
     pub ingress_path: Option<String>,
@@ -68,6 +78,8 @@ impl Settings {
             spill_queue_url: required("MITT_SPILL_QUEUE_URL")?,
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
+            egress_path: env_var("MITT_EGRESS_PATH").filter(|path| !path.is_empty()),
+            answer_timeout: answer_timeout(env_var("MITT_ANSWER_TIMEOUT").as_deref())?,
             ingress_path: env_var("MITT_INGRESS_PATH"),
             secrets_manager_prefix: env_var("MITT_SECRETS_MANAGER_PREFIX"),
             sources_file: env_var("MITT_SOURCES_FILE"),
@@ -113,6 +125,12 @@ fn follows_table(sources: Option<&str>) -> anyhow::Result<bool> {
     }
 }
 
+fn answer_timeout(seconds: Option<&str>) -> anyhow::Result<Duration> {
+    let seconds = seconds.map_or(Ok(ANSWER_TIMEOUT), str::parse);
+    let seconds = seconds.context("invalid MITT_ANSWER_TIMEOUT; use a number of seconds")?;
+    Ok(Duration::from_secs(seconds))
+}
+
 /// The clients and modules that every function uses.
 pub struct Services {
     pub sources: CurrentSources,
@@ -123,6 +141,10 @@ pub struct Services {
     pub secrets: Secrets,
     /// The webhook secrets, if the function's own secrets have another path.
     pub ingress: Option<Secrets>,
+    /// The secrets of destinations, for a catcher that signs requests for the route of a trial.
+    pub egress: Option<Secrets>,
+    /// The time limit of the catcher.
+    pub answer_timeout: Duration,
     pub keyring: Keyring,
     pub fetch_back: FetchBack,
     pub inbox: Inbox,
@@ -142,8 +164,7 @@ impl Services {
         let (sqs, ssm) = (later(&aws, Aws::sqs), later(&aws, Aws::ssm));
         let ledger = Ledger::new(dynamodb.clone(), &settings.table, None)
             .with_bucket(later(&aws, Aws::s3), &settings.body_bucket)
-            .keeping(config.retentions())
-            .ordering(&config);
+            .with_sources(&config);
         let prefix = settings.secrets_manager_prefix.as_deref();
         let managed = Managed::new(config.managed_secrets(), prefix);
         let secrets = |path: &String| {
@@ -156,6 +177,8 @@ impl Services {
         };
         Ok(Self {
             secrets: secrets(&settings.secrets_path),
+            egress: settings.egress_path.as_ref().map(secrets),
+            answer_timeout: settings.answer_timeout,
             ingress: settings.ingress_path.as_ref().map(secrets),
             sources: settings.sources(config, &dynamodb, &ledger, managed.clone()),
             keyring: Keyring::new(dynamodb.clone(), &settings.table),

@@ -26,6 +26,7 @@ mod signing;
 mod source;
 mod store;
 mod sync;
+mod trial;
 pub mod url_template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ use source::FileSource;
 pub use source::Source;
 pub use store::SecretStore;
 pub use sync::{Missing, SourceSync};
+pub use trial::Trial;
 
 /// The version of the file format that this code reads.
 pub const SCHEMA: u32 = 1;
@@ -166,6 +168,12 @@ impl Config {
         let managed = |source: &&Source| source.secret_store == SecretStore::SecretsManager;
         let managed = self.sources().filter(managed);
         managed.map(|source| source.secret.clone()).collect()
+    }
+
+    /// Returns the names of the sources that have a trial.
+    pub fn trials(&self) -> BTreeSet<String> {
+        let trials = self.sources().filter(|source| source.trial.is_some());
+        trials.map(|source| source.name.clone()).collect()
     }
 
     /// Returns the retention of each source.

@@ -13,7 +13,7 @@ use futures::future::{join, try_join_all};
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
 use shared::base::timing::DRAIN;
-use shared::inbox::ledger::{FoundBy, Received, is_unavailable};
+use shared::inbox::ledger::{FoundBy, Received, TrialRecord, is_unavailable};
 use shared::inbox::queue::QueueName;
 use shared::inbox::spill::{Message, Spilled};
 use tokio::time::Instant;
@@ -221,9 +221,13 @@ impl DrainReport {
             self.messages += 1;
             match one {
                 Drained::Entered(events) => events.iter().for_each(|received| match received {
-                    Received::New => self.new += 1,
-                    Received::Open { .. } | Received::Settled => self.known += 1,
-                    Received::Conflict(_) | Received::Repeated(_) => self.conflicting += 1,
+                    Received::New | Received::Recorded(TrialRecord::New) => self.new += 1,
+                    Received::Open { .. }
+                    | Received::Settled
+                    | Received::Recorded(TrialRecord::Known) => self.known += 1,
+                    Received::Conflict(_)
+                    | Received::Repeated(_)
+                    | Received::Recorded(TrialRecord::Conflict) => self.conflicting += 1,
                 }),
                 Drained::Failed => self.failed += 1,
                 Drained::Unreadable => self.unreadable += 1,

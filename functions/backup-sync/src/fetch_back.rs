@@ -17,7 +17,6 @@ use shared::aws::outbound::{Answer, SendError};
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::inbox::fetch_back::{Wait, event};
-use shared::inbox::ledger::Received;
 use shared::sources::Source;
 use shared::webhook::preset::{Fetch, FetchAuth};
 
@@ -220,7 +219,7 @@ impl BackupSync {
                     let config = &run.source.verifier.config;
                     let event = event(run.source, &state, body, config, now);
                     let kept = self.services.inbox.accept(&event, now).await?;
-                    let new = kept.iter().any(|kept| kept.received == Received::New);
+                    let new = kept.iter().any(|kept| kept.received.is_new());
                     let counter = if new {
                         &run.tally.new
                     } else {

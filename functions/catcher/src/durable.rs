@@ -1,7 +1,7 @@
 //! Logs an event that is durable, and creates its message for the work queue.
 
 use shared::inbox::Stored;
-use shared::inbox::ledger::Received;
+use shared::inbox::ledger::{Received, TrialRecord};
 use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
 use shared::webhook::event::Event;
@@ -32,6 +32,10 @@ impl Durable {
                     Received::Conflict(_) => "conflict",
                     // Anyone can repeat a captured request, so no alarm counts this word.
                     Received::Repeated(_) => "repeated_conflict",
+                    Received::Recorded(TrialRecord::New) => "recorded",
+                    Received::Recorded(TrialRecord::Known) => "recorded_duplicate",
+                    // Outside a trial, an operator would decide about the event.
+                    Received::Recorded(TrialRecord::Conflict) => "recorded_conflict",
                 };
                 let secret = kept.secret.as_deref();
                 (kept.id.clone(), &kept.key, kept.kind.as_str(), secret, word)

@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use shared::aws::RouteReply;
 use shared::base::clock::UnixMillis;
 use shared::inbox::fetch_back::Network;
 use shared::webhook::envelope::{Envelope, Headers};
@@ -26,6 +27,9 @@ pub struct Request {
     /// The headers: names in lower case, repeated headers joined by commas.
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    /// The cookies, which the HTTP API removes from the headers.
+    #[serde(default)]
+    pub(crate) cookies: Vec<String>,
     #[serde(rename = "requestContext")]
     context: RequestContext,
     body: Option<String>,
@@ -63,8 +67,13 @@ impl Request {
 
     /// Whether the path continues behind the source.
     pub(crate) fn has_tail(&self) -> bool {
-        let rest = self.raw_path.split_once("/in/");
-        rest.is_some_and(|(_, rest)| rest.contains('/'))
+        self.tail().is_some()
+    }
+
+    /// Returns the rest of the path after the source. It begins with a slash.
+    pub(crate) fn tail(&self) -> Option<&str> {
+        let (_, rest) = self.raw_path.split_once("/in/")?;
+        rest.find('/').map(|at| &rest[at..])
     }
 
     pub(crate) fn method(&self) -> &str {
@@ -119,6 +128,8 @@ pub struct Response {
     pub headers: BTreeMap<String, String>,
     pub body: String,
     is_base64_encoded: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cookies: Vec<String>,
 }
 
 impl Response {
@@ -134,7 +145,45 @@ impl Response {
             headers,
             body: body.into(),
             is_base64_encoded: false,
+            cookies: Vec::new(),
         }
+    }
+
+    /// Returns a response with a status only.
+    pub(crate) fn empty(status_code: u16) -> Self {
+        Self {
+            status_code,
+            headers: BTreeMap::new(),
+            body: String::new(),
+            is_base64_encoded: false,
+            cookies: Vec::new(),
+        }
+    }
+
+    /// Returns the answer of a route, unchanged. A response of a function joins repeated headers by
+    /// commas, and has its cookies in a separate list.
+    pub(crate) fn of_route(reply: RouteReply) -> Self {
+        let mut response = Self::empty(reply.status);
+        for (name, value) in reply.headers {
+            if name == "set-cookie" {
+                response.cookies.push(value);
+                continue;
+            }
+            let known = response.headers.entry(name);
+            known
+                .and_modify(|known| {
+                    known.push_str(", ");
+                    known.push_str(&value);
+                })
+                .or_insert(value);
+        }
+        if let Ok(text) = std::str::from_utf8(&reply.body) {
+            text.clone_into(&mut response.body);
+        } else {
+            response.body = STANDARD.encode(&reply.body);
+            response.is_base64_encoded = true;
+        }
+        response
     }
 
     pub(crate) fn with(mut self, header: &str, value: &str) -> Self {

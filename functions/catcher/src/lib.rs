@@ -11,6 +11,8 @@
 //! 3. `verify_with_fresh_secrets` verifies the sender.
 //! 4. `store_event` makes the event durable through [`EventStore`].
 //! 5. `answer` sends the key of the event to the work queue.
+//!
+//! For a source that has a trial, `trial` answers instead.
 
 mod breaker;
 mod durable;
@@ -23,6 +25,7 @@ mod notice;
 mod rejected;
 mod replies;
 mod sources;
+mod trial;
 mod verify;
 
 use std::time::Duration;
@@ -43,6 +46,7 @@ use log_throttle::LogThrottle;
 use rejected::RejectedRequest;
 use replies::acknowledged;
 use sources::source_of;
+use trial::TrialState;
 
 pub use http::{BadBase64, Request, Response};
 
@@ -55,6 +59,7 @@ pub struct Catcher {
     services: Services,
     store: EventStore,
     throttle: LogThrottle,
+    trial: TrialState,
     clock: Clock,
 }
 
@@ -78,6 +83,7 @@ impl Catcher {
             services,
             store,
             throttle: LogThrottle::default(),
+            trial: TrialState::default(),
             clock,
         }
     }
@@ -104,6 +110,11 @@ impl Catcher {
             Ok(config) => config,
             Err(response) => return response,
         };
+        if let Some(source) = source_of(&config, &request)
+            && let Some(trial) = &source.trial
+        {
+            return Box::pin(self.answer_in_trial(source, trial, request, now)).await;
+        }
         let receiving = Box::pin(self.receive(&config, request, now, by));
         let Ok(answer) = timeout_at(began + KEEP_BUDGET, receiving).await else {
             return self.timed_out(now);

@@ -41,6 +41,10 @@ pub(crate) enum Kind {
     Full,
     /// The request could not be quarantined.
     NotKept,
+    /// A request of a trial, or the answer of its route, could not be recorded.
+    NotRecorded,
+    /// The route of a trial answered a request that is no event.
+    Route,
 }
 
 /// The requests that this process has seen.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::RouteOutcome;
 use shared::inbox::rejected::{NewRejection, StoreResult};
 use shared::sources::Source;
 use shared::webhook::envelope::Envelope;
@@ -18,6 +19,17 @@ pub(crate) struct RejectedRequest<'c> {
     source: &'c Source,
     envelope: Envelope,
     reason: Reason,
+    /// How the route of a trial answered the request.
+    route: Option<RouteOutcome>,
+}
+
+impl RejectedRequest<'_> {
+    pub(crate) fn answered_by_route(self, outcome: RouteOutcome) -> Self {
+        Self {
+            route: Some(outcome),
+            ..self
+        }
+    }
 }
 
 impl Catcher {
@@ -62,6 +74,7 @@ impl Catcher {
                 source,
                 envelope,
                 reason,
+                route: None,
             }),
         }
     }
@@ -114,6 +127,7 @@ impl Catcher {
             source,
             envelope: &rejected.envelope,
             reason: rejected.reason,
+            route: rejected.route,
             secrets: &secrets,
         };
         match self.services.quarantine.store(&rejection, now, left).await {

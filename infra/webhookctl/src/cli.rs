@@ -26,6 +26,7 @@ mod sources;
 mod stats;
 mod sync;
 mod tree;
+mod trial;
 mod values;
 mod verify;
 
@@ -66,11 +67,12 @@ pub use source_versions::{
 };
 pub use sources::{
     ApiAt, NewSecretArgs, SignMode, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
-    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
-    SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs, Store,
+    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesPromoteArgs, SourcesRemoveArgs,
+    SourcesResumeArgs, SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
+pub use trial::{TrialCommand, TrialReportArgs};
 pub use values::{Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

@@ -9,6 +9,7 @@ pub(crate) mod next_action;
 mod of_row;
 mod request;
 mod row;
+mod trial;
 mod view;
 
 pub(crate) use answer::{Answer, lines as answer_lines};
@@ -18,6 +19,7 @@ pub(crate) use lines::{full, later, seven_lines, with_timeline};
 pub(crate) use of_row::is_superseded;
 pub(crate) use of_row::view;
 pub(crate) use row::{EventRow, account, columns};
+pub(crate) use trial::{TrialSeen, route_section};
 #[cfg(test)]
 pub(crate) use view::tests;
 pub(crate) use view::{

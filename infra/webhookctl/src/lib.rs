@@ -21,4 +21,5 @@ mod samples;
 mod selection;
 pub mod target;
 mod test_keys;
+mod trial;
 pub mod verbs;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use shared::base::timing::SYNC_EVERY;
 use shared::sources::Source;
-use shared::webhook::preset::SyncKind;
+use shared::webhook::preset::{Preset, SyncKind};
 
 use crate::output::time::duration;
 
@@ -108,6 +108,16 @@ fn reach(source: &Source, why: &mut Vec<String>) -> Option<Duration> {
         said(SYNC_EVERY)
     ));
     Some(history.saturating_sub(settings.overlap + SYNC_EVERY * 2))
+}
+
+/// Returns how long the provider retries. Zero if it does not retry, `None` if the preset does not
+/// know it.
+pub(crate) fn retry_horizon(preset: &Preset) -> Option<Duration> {
+    match Retries::read(preset.retry.horizon.as_deref()) {
+        Retries::Unknown => None,
+        Retries::Never => Some(Duration::ZERO),
+        Retries::For(horizon) => Some(horizon),
+    }
 }
 
 impl Retries {

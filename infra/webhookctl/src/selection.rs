@@ -6,14 +6,17 @@ mod find;
 mod follow;
 mod ids;
 mod position;
+mod stream;
 mod time_scan;
 
 use std::io::BufRead as _;
 
 use anyhow::Context as _;
+use shared::base::clock::UnixMillis;
 use shared::base::json_path::JsonPath;
 pub(crate) use shared::inbox::ledger::Cost;
 use shared::inbox::ledger::{Row, State};
+use shared::monitoring::trial::Finding;
 use shared::webhook::event::Via;
 
 use crate::cli::{Assignment, SelectionArgs};
@@ -23,11 +26,15 @@ use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::time::DAY_MS;
 use crate::target::Deployment;
+use crate::trial::has_finding;
 
 pub(crate) use body::{has_headers, no_bucket};
 pub(crate) use find::newest;
 pub(crate) use ids::find as find_one;
 pub(crate) use position::Position;
+
+/// How many days a trial is evaluated by default.
+const TEE_DAYS: i64 = 7;
 
 /// The conditions of a selection, validated.
 #[derive(Debug, Clone)]
@@ -48,6 +55,8 @@ pub(crate) struct Selection {
     accounts: Vec<String>,
     /// Headers of the request, in lower case, and the values that they must have.
     headers: Vec<(String, String)>,
+    /// Findings of a trial, of which the event must have one.
+    tee: Vec<Finding>,
     /// Whether reads are unlimited.
     thorough: bool,
     now: i64,
@@ -100,6 +109,7 @@ impl Selection {
             fields: fields.collect::<Result<_, _>>()?,
             accounts: args.account.clone(),
             headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
+            tee: args.tee.clone(),
             thorough: false,
             now,
         })
@@ -118,10 +128,16 @@ impl Selection {
             if self.by_id() || self.waits() {
                 0
             } else {
-                self.now - DAY_MS
+                self.now - self.default_days() * DAY_MS
             }
         });
         (since.max(0), self.until.map_or(i64::MAX, |until| until - 1))
+    }
+
+    /// Returns how many days the selection covers without a start time. A provider retries for
+    /// days, so an event of the last day is rarely known to be lost.
+    fn default_days(&self) -> i64 {
+        if self.tee.is_empty() { 1 } else { TEE_DAYS }
     }
 
     /// Returns whether the selection has a list of ids.
@@ -153,6 +169,7 @@ impl Selection {
             || !self.via.is_empty()
             || self.attempts.is_some()
             || !self.accounts.is_empty()
+            || !self.tee.is_empty()
     }
 
     /// Returns whether a row matches all conditions except those on the body.
@@ -164,6 +181,7 @@ impl Selection {
             || !self.via.is_empty() && !self.via.contains(&row.via)
             || self.attempts.is_some_and(|least| row.attempts < least)
             || !has_account(&self.accounts, row)
+            || !has_finding(&self.tee, row, &inbox.config, UnixMillis(self.now))
         {
             return false;
         }

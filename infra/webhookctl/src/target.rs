@@ -213,7 +213,7 @@ impl Deployment {
         let config = local.config()?;
         Ok(Self {
             name: "local".to_owned(),
-            ledger: ledger.keeping(config.retentions()).ordering(&config),
+            ledger: ledger.with_sources(&config),
             quarantine,
             keyring,
             config,
@@ -238,9 +238,7 @@ impl Deployment {
         let bodies = bucket.map(|bucket| (aws.s3(), bucket));
         Ok(Self {
             name: deployed.name.clone(),
-            ledger: Ledger::new(aws.dynamodb(), &table, bodies)
-                .keeping(config.retentions())
-                .ordering(&config),
+            ledger: Ledger::new(aws.dynamodb(), &table, bodies).with_sources(&config),
             quarantine: RejectedRequests::new(aws.dynamodb(), &table),
             keyring: Keyring::new(aws.dynamodb(), &table),
             config,

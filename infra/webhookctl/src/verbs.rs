@@ -20,6 +20,7 @@ mod send;
 mod sources;
 mod stats;
 mod sync;
+mod trial;
 mod verify;
 
 use crate::cli::{Cli, Command, InboxCommand};
@@ -58,6 +59,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Context(command) => context::run(command, &global, out).await,
         Command::Completions(args) => completions::completions(&args, out),
         Command::Man(args) => completions::man(&args, out),
+        Command::Trial(command) => Box::pin(trial::run(command, &global, out)).await,
         Command::Sync(command) => sync::run(command, &global, out).await,
     }
 }

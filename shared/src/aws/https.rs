@@ -6,6 +6,7 @@
 //! only when it needs them. It reads the root certificates of the operating system only if Amazon's
 //! root certificates cannot verify an endpoint.
 
+pub(super) mod route;
 mod trust;
 
 use std::error::Error;
@@ -29,6 +30,7 @@ use futures::future::BoxFuture;
 use http::{Extensions, Uri};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::connect::{
     CaptureConnection, HttpConnector, HttpInfo, capture_connection,
 };
@@ -145,15 +147,20 @@ fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
 
 /// Opens a connection, with or without TLS, within the connect timeout.
 #[derive(Clone, Debug)]
-struct Connect {
-    tcp: HttpConnector,
+struct Connect<R = GaiResolver> {
+    tcp: HttpConnector<R>,
     tls: Tls,
     limit: Option<Duration>,
 }
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-impl Service<Uri> for Connect {
+impl<R> Service<Uri> for Connect<R>
+where
+    HttpConnector<R>:
+        Service<Uri, Response = TokioIo<TcpStream>, Error: Error + Send + Sync, Future: Send>,
+    R: Clone + Send + 'static,
+{
     type Response = Stream;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Stream, BoxError>>;

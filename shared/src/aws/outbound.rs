@@ -4,8 +4,6 @@
 //! and checks the addresses before it connects. It rejects addresses of private networks, of this
 //! machine and of the metadata service of AWS. It does not follow redirects.
 
-mod guard;
-
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,10 +14,10 @@ use futures::future::BoxFuture;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER};
 
+use super::guard::Guard;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::ACTION_TIMEOUT;
 pub use crate::webhook::preset::Method;
-use guard::Guard;
 
 /// A complete request.
 #[derive(Clone, Debug)]

@@ -90,7 +90,8 @@ impl Inbox {
             Received::Open { silent: false, .. }
             | Received::Settled
             | Received::Conflict(_)
-            | Received::Repeated(_) => None,
+            | Received::Repeated(_)
+            | Received::Recorded(_) => None,
         };
         let work_message = run.map(|run| WorkMessage {
             key: event.key().clone(),

@@ -62,6 +62,7 @@ mod settle;
 mod sweep;
 mod sync_state;
 pub mod transition;
+mod trial;
 
 use crate::aws::Lazy;
 pub use arrivals::{OtherArrival, Seen};
@@ -94,6 +95,9 @@ pub use settle::{REFUSED, Settled, Settlement};
 pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
+pub use trial::{
+    MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,
+};
 
 pub(crate) use crate::inbox::item;
 pub use crate::inbox::item::Item;
@@ -104,7 +108,8 @@ use crate::inbox::table::{self, Returns, Table};
 pub const SCHEMA: u32 = 1;
 
 /// The newest row version that this code processes. In a row of the next version, this code reads
-/// the attributes that it knows, and keeps all other attributes.
+/// the attributes that it knows, and keeps all other attributes. Rows of a trial have the version
+/// [`TRIAL_SCHEMA`] and are not processed.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 
 /// The sort keys of the answers that destinations gave begin with this.
@@ -198,5 +203,5 @@ pub fn is_unavailable(error: &anyhow::Error) -> bool {
 /// Returns whether DynamoDB or a limit of the ledger permanently rejects this event. The table
 /// itself is available.
 pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
-    error.is::<TooManyConflicts>() || table::is_invalid_item(error)
+    error.is::<TooManyConflicts>() || error.is::<NewerRow>() || table::is_invalid_item(error)
 }

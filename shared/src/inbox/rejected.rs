@@ -32,7 +32,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::aws::secrets::Secret;
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::Packed;
+use crate::inbox::ledger::{Packed, RouteOutcome};
 use crate::inbox::table::{Returns, Table};
 use crate::sources::Source;
 use crate::webhook::envelope::Envelope;
@@ -56,6 +56,8 @@ pub struct NewRejection<'a> {
     pub source: &'a Source,
     pub envelope: &'a Envelope,
     pub reason: Reason,
+    /// How the route of a trial answered the request. `None` outside a trial.
+    pub route: Option<RouteOutcome>,
     /// The secrets that the verification used.
     pub secrets: &'a [Secret],
 }

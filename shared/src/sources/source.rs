@@ -15,6 +15,7 @@ use super::reconcile::{self, FileReconcile};
 use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::sync::FileSync;
+use super::trial::{FileMode, FileTrial, Trial};
 use super::{
     Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
     public_url, quiet,
@@ -62,6 +63,8 @@ pub struct Source {
     pub endpoint: Option<Endpoint>,
     /// How the source orders the events of an entity. If it is `None`, the events are not ordered.
     pub order: Option<Order>,
+    /// The trial of the source, which processes no events while it lasts.
+    pub trial: Option<Trial>,
 }
 
 impl Source {
@@ -121,6 +124,8 @@ pub(super) struct FileSource {
     endpoint: Option<FileEndpoint>,
     #[serde(default)]
     order: FileOrder,
+    mode: Option<FileMode>,
+    tee_timeout: Option<String>,
 }
 
 impl FileSource {
@@ -154,6 +159,8 @@ impl FileSource {
             .checked(preset.order.as_ref(), &actions, forward)
             .context("order")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;
+        let trial = FileTrial::new(self.mode, self.tee_timeout);
+        let trial = trial.checked(&actions, &preset, &self.variant)?;
         let retention = self.retention.checked().context("retention")?;
         check_retention(retention, order.as_ref())?;
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
@@ -182,6 +189,7 @@ impl FileSource {
             reconcile,
             endpoint,
             order,
+            trial,
         })
     }
 

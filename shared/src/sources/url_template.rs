@@ -108,6 +108,17 @@ pub(super) fn check(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the URL with the query of a provider's request added to it.
+pub fn with_query(url: &str, query: Option<&str>) -> String {
+    let url = url.split('#').next().unwrap_or_default();
+    let query = query.and_then(|query| query.split('#').next());
+    match query.filter(|query| !query.is_empty()) {
+        Some(query) if url.contains('?') => format!("{url}&{query}"),
+        Some(query) => format!("{url}?{query}"),
+        None => url.to_owned(),
+    }
+}
+
 /// Returns whether a URL has placeholders.
 pub fn is_template(url: &str) -> bool {
     url.contains('{')

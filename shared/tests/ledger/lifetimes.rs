@@ -187,6 +187,7 @@ async fn reject(table: &Table) -> usize {
         source: config.source("stripe-main").unwrap(),
         envelope: &envelope,
         reason: Reason::BadSignature,
+        route: None,
         secrets: &[],
     };
     let quarantine = RejectedRequests::new(table.db.clone(), &table.name);

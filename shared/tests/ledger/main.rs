@@ -43,4 +43,5 @@ mod silence;
 mod source_versions;
 mod support;
 mod sweep;
+mod trial;
 mod units;

@@ -222,6 +222,7 @@ async fn carry_out(
             Received::Settled => "settled",
             Received::Conflict(_) => "conflict",
             Received::Repeated(_) => "repeated",
+            Received::Recorded(_) => "recorded",
         },
         Op::Claim => claim(table, key, ATTEMPTS).await,
         Op::ClaimUsedUp => claim(table, key, att).await,

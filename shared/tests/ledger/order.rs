@@ -46,7 +46,7 @@ fn pointer(id: &str, number: u32) -> OrderEntry {
 }
 
 fn strict(ledger: &Ledger) -> Ledger {
-    ledger.clone().ordering(&Config::parse(STRICT).unwrap())
+    ledger.clone().with_sources(&Config::parse(STRICT).unwrap())
 }
 
 fn versioned(id: &str, number: u32) -> shared::webhook::event::Event {

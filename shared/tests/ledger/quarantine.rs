@@ -63,6 +63,7 @@ async fn keep(quarantine: &RejectedRequests, config: &Config, envelope: &Envelop
         source: config.source("stripe-main").unwrap(),
         envelope,
         reason: Reason::BadSignature,
+        route: None,
         secrets: &[],
     };
     let kept = quarantine.store(&refused, envelope.received_at, LONG).await;
@@ -143,6 +144,7 @@ async fn name(db: &Client, table: &Table, config: &Config, envelope: &Envelope) 
         source: config.source("paypal-main").unwrap(),
         envelope,
         reason: Reason::NotFetched,
+        route: None,
         secrets: &[],
     };
     quarantine.store(&refused, NOW, LONG).await.unwrap()

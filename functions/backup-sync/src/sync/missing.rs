@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Received, Seen};
+use shared::inbox::ledger::Seen;
 use shared::sources::Missing;
 use shared::webhook::event::LARGEST_BODY;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
@@ -187,7 +187,7 @@ impl BackupSync {
         });
         let event = event.of_account(account);
         let kept = self.services.inbox.accept(&event, (self.clock)()).await?;
-        if kept.iter().any(|kept| kept.received == Received::New) {
+        if kept.iter().any(|kept| kept.received.is_new()) {
             run.missed(key, item, event.received_at());
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");

@@ -207,7 +207,7 @@ pub(crate) struct Shaky {
     pub(crate) inbox: Inbox,
     pub(crate) dynamodb: Proxy,
     pub(crate) sqs: Proxy,
-    ssm: Proxy,
+    pub(crate) ssm: Proxy,
     pub(crate) s3: Proxy,
     /// The proxy of DynamoDB for backup-sync.
     pub(crate) workers: Proxy,

@@ -20,6 +20,7 @@ mod quarantine;
 mod rotation;
 mod run_time_sources;
 mod spill;
+mod trial;
 mod vectors;
 
 use std::path::{Path, PathBuf};

@@ -52,7 +52,7 @@ fn versions(inbox: &Inbox) -> SourceVersions {
     SourceVersions::new(inbox.stack.clients().dynamodb, table)
 }
 
-async fn apply(inbox: &Inbox, text: &str, seen: u64) {
+pub(crate) async fn apply(inbox: &Inbox, text: &str, seen: u64) {
     let new = NewVersion {
         text,
         seen,

@@ -15,7 +15,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
 use shared::sources::Signing;
-use shared::sources::url_template::{BadPath, UrlValues, fill};
+use shared::sources::url_template::{BadPath, UrlValues, fill, with_query};
 use shared::webhook::context::RequestContext;
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::{LONGEST_STORED_HEADER, Via};
@@ -337,14 +337,8 @@ impl EventRequest<'_> {
 
     /// Returns the URL with the query of the provider's request.
     fn with_query(&self, url: &str) -> String {
-        let url = url.split('#').next().unwrap_or_default();
         let query = self.request.and_then(|request| request.query.as_deref());
-        let query = query.and_then(|query| query.split('#').next());
-        match query.filter(|query| !query.is_empty()) {
-            Some(query) if url.contains('?') => format!("{url}&{query}"),
-            Some(query) => format!("{url}?{query}"),
-            None => url.to_owned(),
-        }
+        with_query(url, query)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod report;
 pub mod shard;
 pub mod signature;
 pub mod spill;
+pub mod trial;
 
 use case::Case;
 
@@ -27,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         budget::cases(),
         shard::cases(),
         signature::cases(),
+        trial::cases(),
     ]
     .into_iter()
     .flatten()

@@ -38,6 +38,11 @@ fn one_signature_is_one_event() {
 }
 
 #[test]
+fn the_end_of_a_trial() {
+    are_as_expected(&models::trial::cases());
+}
+
+#[test]
 fn the_spill_the_lease_the_budget_and_the_sweep() {
     are_as_expected(&models::spill::cases());
     are_as_expected(&models::lease::cases());

@@ -126,13 +126,13 @@ impl Sandboxes {
         let aws = self.aws(patience);
         let config = Config::parse(sources).context("parse the sources of the simulation")?;
         let bodies = Some((aws.s3(), "bodies".to_owned()));
-        let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies)
-            .keeping(config.retentions())
-            .ordering(&config);
+        let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies).with_sources(&config);
         Ok(Services {
             runs_long_actions: false,
             sources: CurrentSources::fixed(config),
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
+            egress: None,
+            answer_timeout: std::time::Duration::from_secs(10),
             ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),
             keyring: Keyring::new(aws.dynamodb(), TABLE),
             fetch_back: FetchBack::new(aws.dynamodb(), TABLE),

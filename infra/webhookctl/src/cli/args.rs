@@ -20,6 +20,7 @@ use super::secrets::SecretsCommand;
 use super::send::SendArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
+use super::trial::TrialCommand;
 use super::values::{ColorChoice, Zone};
 use super::verify::VerifyArgs;
 use crate::output::{Format, Query};
@@ -178,6 +179,9 @@ pub enum Command {
     /// Show events that the scheduled sync found missing, or run it
     #[command(subcommand, arg_required_else_help = true)]
     Sync(SyncCommand),
+    /// Compare the previous route of a source with Mitt
+    #[command(subcommand, arg_required_else_help = true)]
+    Trial(TrialCommand),
     /// Check the deployment and suggest fixes
     ///
     /// Each check has a name, a reason and a fix; infra/docs/doctor.md lists them. `doctor` changes

@@ -1,7 +1,9 @@
 //! Flags that select events or rejected requests. All commands share them.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use shared::inbox::ledger::State;
+use shared::monitoring::trial::Finding;
 use shared::webhook::event::Via;
 
 use super::values::{self, Assignment};
@@ -31,8 +33,8 @@ pub struct Received {
 #[command(
     next_help_heading = "Selection",
     mut_arg("since", |since| since.help(
-        "Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z [default: 24h; no \
-         limit with --id, or with a --status other than done and quarantined]"
+        "Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z [default: 24h; 7d \
+         with --tee; no limit with --id, or with a --status other than done and quarantined]"
     )),
     mut_arg("id", |id| id.help(
         "Event id, a unique prefix of it, the provider's event id, or `source:event-id` \
@@ -88,6 +90,21 @@ pub struct SelectionArgs {
         display_order = 12
     )]
     pub header: Vec<Assignment>,
+    /// What a trial found about the event: lost, doubled, slow, late (repeatable)
+    #[arg(
+        long,
+        value_name = "FINDING",
+        value_parser = finding(),
+        hide_possible_values = true,
+        display_order = 13
+    )]
+    pub tee: Vec<Finding>,
+}
+
+fn finding() -> impl TypedValueParser<Value = Finding> {
+    let words = Finding::ALL.iter().map(|finding| finding.as_str());
+    PossibleValuesParser::new(words)
+        .try_map(|word| Finding::parse(&word).ok_or("not the name of a finding"))
 }
 
 fn via(text: &str) -> Result<Via, CliError> {

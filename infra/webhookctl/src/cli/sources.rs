@@ -52,6 +52,8 @@ pub enum SourcesCommand {
     ///
     /// Its events stay. Open events wait until a source has this name again.
     Remove(SourcesRemoveArgs),
+    /// End the trial of a source: from then on, Mitt processes its events
+    Promote(SourcesPromoteArgs),
     /// Put a sources file into force without a deployment
     ///
     /// Checks the file, shows what changes, asks, and writes a new version into the table. The
@@ -230,6 +232,18 @@ pub struct SourcesRemoveArgs {
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub secrets_at: SecretsAt,
+}
+
+#[derive(Debug, Args)]
+pub struct SourcesPromoteArgs {
+    /// Name of the source
+    pub source: String,
+    /// Also if the route accepted requests that Mitt would have rejected
+    #[arg(long)]
+    pub anyway: bool,
+    /// Sources file [default: that of the running dev, sources.toml, or infra/sources.toml]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -59,6 +59,7 @@ pub(crate) static ALL: &[&Check] = &[
     &source::PAUSED,
     &source::ROTATION,
     &source::LONG_ACTIONS,
+    &source::TRIAL,
     &versions::IN_FORCE,
     &event::DEAD_LETTERS,
     &iam::READ,

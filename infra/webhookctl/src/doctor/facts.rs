@@ -175,6 +175,8 @@ pub(crate) struct SourceFacts {
     /// A message such as `action reports has a timeout of 5m`, if the source needs the function for
     /// long actions.
     pub long: Option<String>,
+    /// Whether the source has a trial.
+    pub trial: bool,
     /// Destinations whose circuit breaker is open.
     pub breakers: Vec<OpenBreaker>,
 }

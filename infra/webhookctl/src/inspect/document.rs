@@ -5,6 +5,7 @@ use shared::inbox::ledger::State;
 
 use super::answer::Answer;
 use super::request::{RequestDocument, request};
+use super::trial::{self, TrialDocument};
 use super::view::{Account, Body, Effect, EventView, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
@@ -43,6 +44,7 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
         replays: &view.replays,
         superseded: view.superseded,
         superseded_by: view.superseded_by.as_deref(),
+        trial: view.trial.as_ref().map(trial::document),
         timeline: &view.timeline,
         next_action: next_action(view, now_millis),
     }
@@ -79,6 +81,7 @@ struct Document<'v> {
     replays: &'v [Replay],
     superseded: bool,
     superseded_by: Option<&'v str>,
+    trial: Option<TrialDocument<'v>>,
     timeline: &'v [Moment],
     next_action: NextAction,
 }
@@ -144,7 +147,7 @@ mod tests {
             r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
             r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","account":null,"sources_version":null,"replays":[],"superseded":false,"#,
-            r#""superseded_by":null,"timeline":[{"#,
+            r#""superseded_by":null,"trial":null,"timeline":[{"#,
             r#""at":"2026-11-20T09:12:04.118Z","what":"stored","detail":"202 in 4 ms"}],"#,
             r#""next_action":{"code":"retry_safe","text":"retry-safe, side effect not committed","#,
             r#""command":"webhookctl replay plan --id evt_01M7W3MARPR8V5D1C6H9E4KTBX"}}"#,

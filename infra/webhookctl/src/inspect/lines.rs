@@ -3,6 +3,7 @@
 use shared::inbox::ledger::State;
 
 use super::request::{account_line, section};
+use super::trial::route_section;
 use super::view::EventView;
 use crate::inspect::next_action::next_action;
 use crate::output::count::thousands;
@@ -31,7 +32,7 @@ pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
     let next = next_action(view, now_millis);
     let lines = [
         ("provider", view.provider.as_str()),
-        ("status", view.status.as_str()),
+        ("status", status(view)),
         ("attempt_count", &attempt_count),
         ("dedupe_key", &view.dedupe_key),
         ("claimed_until", &claimed_until),
@@ -54,8 +55,9 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
         "" => String::new(),
         lines => format!("\nAnswers of destinations\n{lines}"),
     };
+    let route = route_section(view.trial.as_ref(), now_millis);
     format!(
-        "{}\nReceived\n{}{}{}{}\nSide effects\n{}{answers}{lineage}\nTimeline\n{}",
+        "{}\nReceived\n{}{}{}{}\nSide effects\n{}{answers}{route}{lineage}\nTimeline\n{}",
         seven_lines(view, now_millis),
         received(view, now_millis),
         account_line(view.account.as_ref()),
@@ -64,6 +66,14 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
         effects(view, now_millis),
         timeline(view, now_millis),
     )
+}
+
+/// Returns the status. An event that is done without its actions says why.
+fn status(view: &EventView) -> &'static str {
+    match &view.trial {
+        Some(trial) if trial.is_done_by_trial => "done (tee)",
+        _ => view.status.as_str(),
+    }
 }
 
 /// Returns the seven lines, then the timeline.

@@ -5,7 +5,7 @@ use shared::sources::Config;
 
 use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{
-    Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, later,
+    Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, TrialSeen, later,
 };
 
 /// The processor's note on an event that was superseded by a newer event of the same entity.
@@ -72,6 +72,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
         replays: replays(row),
         superseded: is_superseded(row),
         superseded_by: None,
+        trial: TrialSeen::of(row),
         timeline: timeline(row),
     }
 }

@@ -5,6 +5,7 @@ use shared::inbox::ledger::{EffectState, State};
 use shared::webhook::context::KeptRequest;
 
 use super::answer::Answer;
+use super::trial::TrialSeen;
 use crate::output::time::as_rfc3339;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub(crate) struct EventView {
     pub superseded: bool,
     /// The newest event of that entity. It is missing if it was not looked up, or if it is unknown.
     pub superseded_by: Option<String>,
+    /// What a trial recorded. It is missing if the event was in no trial.
+    pub trial: Option<TrialSeen>,
     pub timeline: Vec<Moment>,
 }
 
@@ -209,6 +212,7 @@ pub(crate) mod tests {
             replays: Vec::new(),
             superseded: false,
             superseded_by: None,
+            trial: None,
             timeline: vec![
                 Moment {
                     at: NOW - 3_756_882,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Selection;
+use super::{Selection, TEE_DAYS};
 use crate::output::time::{rfc3339, short};
 
 /// What a stored record has instead of an account.
@@ -43,6 +43,7 @@ impl Selection {
         words
             .extend((!self.fields.is_empty()).then(|| format!("where {}", self.paths().join(","))));
         words.extend(self.header_names().map(|name| format!("header {name}")));
+        words.extend((!self.tee.is_empty()).then(|| format!("tee {}", self.findings().join(","))));
         words.retain(|word| !word.is_empty());
         if words.is_empty() {
             return "everything".to_owned();
@@ -68,6 +69,7 @@ impl Selection {
             ("where", json!(self.paths())),
             ("account", json!(vec![HIDDEN; self.accounts.len()])),
             ("header", json!(self.header_names().collect::<Vec<_>>())),
+            ("tee", json!(self.findings())),
         ];
         let said = all.into_iter().filter(|(_, value)| {
             !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
@@ -115,6 +117,7 @@ impl Selection {
         asked.push(match self.since {
             Some(since) => format!("since={}", short(since, self.now)),
             None if self.span().0 == 0 => "since=any".to_owned(),
+            None if !self.tee.is_empty() => format!("since={TEE_DAYS}d"),
             None => "since=24h".to_owned(),
         });
         asked.extend(
@@ -129,6 +132,7 @@ impl Selection {
             .extend((!self.fields.is_empty()).then(|| format!("where={}", self.paths().join(","))));
         asked.extend(self.of_accounts());
         asked.extend(self.header_names().map(|name| format!("header={name}")));
+        asked.extend(self.tee.iter().map(|finding| format!("tee={finding}")));
         asked.join(", ")
     }
 
@@ -139,6 +143,10 @@ impl Selection {
             1 => Some("of 1 account".to_owned()),
             count => Some(format!("of {count} accounts")),
         }
+    }
+
+    fn findings(&self) -> Vec<&str> {
+        self.tee.iter().map(|finding| finding.as_str()).collect()
     }
 
     fn header_names(&self) -> impl Iterator<Item = &str> {
@@ -175,6 +183,7 @@ fn quoted(argument: &str) -> String {
 mod tests {
     use shared::base::json_path::JsonPath;
     use shared::inbox::ledger::State;
+    use shared::monitoring::trial::Finding;
 
     use super::*;
     use crate::inspect::tests::NOW;
@@ -195,6 +204,7 @@ mod tests {
             fields: Vec::new(),
             accounts: Vec::new(),
             headers: Vec::new(),
+            tee: Vec::new(),
             thorough: false,
             now: NOW,
         }
@@ -237,6 +247,22 @@ mod tests {
         };
         assert_eq!(ids(2).words(), "id evt_0 evt_1");
         assert_eq!(ids(21).words(), "21 ids");
+    }
+
+    #[test]
+    fn a_selection_tells_the_findings_of_a_trial() {
+        let lost = Selection {
+            tee: vec![Finding::Lost, Finding::Late],
+            ..nothing()
+        };
+        assert_eq!(lost.words(), "tee lost,late");
+        assert_eq!(
+            lost.asked(),
+            "source=any, status=any, since=7d, tee=lost, tee=late"
+        );
+        assert_eq!(lost.document(), json!({"tee": ["lost", "late"]}));
+        assert_eq!(lost.flags().as_deref(), Some("--tee=lost --tee=late"));
+        assert_eq!(lost.span().0, NOW - 7 * 24 * 3_600_000);
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl Selection {
 
     /// Returns the part of the time range after the position of an earlier list. Returns an error
     /// if the time range is too long.
-    fn reading_span(&self, want: &Want) -> Result<(i64, i64), CliError> {
+    pub(super) fn reading_span(&self, want: &Want) -> Result<(i64, i64), CliError> {
         let (mut from, mut to) = self.span();
         to = to.min(self.now.saturating_add(CLOCKS_APART_MS));
         if let Some(after) = &want.after {
@@ -269,7 +269,7 @@ impl Selection {
     }
 
     /// Returns the rows of these keys that match, in any order. Ignores the conditions on the body.
-    async fn rows(
+    pub(super) async fn rows(
         &self,
         inbox: &Deployment,
         keys: &[EventKey],

@@ -113,9 +113,7 @@ impl Deployment {
     pub fn ledger_with(&self, bucket: &str) -> anyhow::Result<Ledger> {
         let table = self.names().table.clone().unwrap_or_default();
         let bodies = Some((self.s3()?, bucket.to_owned()));
-        Ok(Ledger::new(self.dynamodb()?, table, bodies)
-            .keeping(self.config.retentions())
-            .ordering(&self.config))
+        Ok(Ledger::new(self.dynamodb()?, table, bodies).with_sources(&self.config))
     }
 
     /// Returns the work queue.

@@ -8,6 +8,7 @@ mod health;
 mod list;
 mod pause;
 mod presets;
+mod promote;
 mod remove;
 mod request;
 mod reveal;
@@ -48,6 +49,7 @@ pub(super) async fn run(
         SourcesCommand::Presets(args) => presets::presets(&args, out),
         SourcesCommand::Add(args) => Box::pin(add::add(args, global, out)).await,
         SourcesCommand::Remove(args) => Box::pin(remove::remove(args, global, out)).await,
+        SourcesCommand::Promote(args) => Box::pin(promote::promote(args, global, out)).await,
         SourcesCommand::Test(args) => Box::pin(test::test(args, global, out)).await,
         SourcesCommand::RotateSecret(args) => Box::pin(rotate::rotate(args, global, out)).await,
         SourcesCommand::Pause(args) => Box::pin(pause::pause(args, global, out)).await,

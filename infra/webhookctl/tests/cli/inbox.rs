@@ -10,4 +10,5 @@ mod follow;
 mod hostile;
 mod proxy;
 mod selection;
+mod trial;
 mod world;

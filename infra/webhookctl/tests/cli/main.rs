@@ -22,4 +22,5 @@ mod sources_changes;
 mod support;
 mod sync_commands;
 mod terminal;
+mod trial;
 mod verify;

@@ -13,4 +13,5 @@ mod plan;
 mod record;
 mod stops;
 mod terminal;
+mod trial;
 mod world;

@@ -32,6 +32,7 @@ pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
     std::fs::copy(&sources, world.folder.join("own.toml")).unwrap();
     let changed = std::fs::read_to_string(sources).unwrap();
     let changed = changed.replace("schema = 1\n", "schema = 1 # ours\n");
+    std::fs::write(world.folder.join("tee.toml"), format!("{changed}{TRIAL}")).unwrap();
     std::fs::write(world.folder.join("changed.toml"), changed).unwrap();
     let first = async |args: &[&str]| {
         let output = world.run(&[args, &["-o", "ids"]].concat()).await;
@@ -125,6 +126,17 @@ pub(crate) async fn hold_a_genuine_one(world: &World) {
 }
 
 const COMING: &str = "whsec_Y29taW5nLXNlY3JldC1vZi1zdHJpcGU=";
+/// A source that has a trial.
+const TRIAL: &str = "
+[[source]]
+name = \"route\"
+preset = \"github\"
+mode = \"tee\"
+[[source.action]]
+kind = \"http\"
+url = \"http://127.0.0.1:1/hook\"
+sign = \"none\"
+";
 const NEXT: &str = "whsec_bmV4dC1zZWNyZXQtb2Ytc3RyaXBl";
 
 /// Sends a message that fails until SQS moves it to the dead-letter queue.

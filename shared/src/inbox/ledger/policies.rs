@@ -1,6 +1,6 @@
 //! The settings of the sources that the ledger needs. They can change while the process runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Ledger;
@@ -13,6 +13,8 @@ pub(super) struct Policies {
     pub(super) retentions: Retentions,
     /// Sources whose events are processed in strict order.
     pub(super) strict: Arc<BTreeMap<String, Order>>,
+    /// Sources that have a trial. Their events are recorded, and not delivered.
+    pub(super) trials: Arc<BTreeSet<String>>,
 }
 
 /// The settings, shared by all clones of a ledger.
@@ -48,19 +50,27 @@ impl Ledger {
         Self { policies, ..self }
     }
 
-    /// Returns a ledger that also writes order entries for the events of sources with strict order.
+    /// Returns a ledger that uses the settings of a configuration. Its clones before this call do
+    /// not change.
     #[must_use]
-    pub fn ordering(self, config: &Config) -> Self {
-        let policies = self.policies.changed(|it| it.strict = strict(config));
+    pub fn with_sources(self, config: &Config) -> Self {
+        let policies = self.policies.changed(|it| *it = Policies::of(config));
         Self { policies, ..self }
     }
 
     /// Uses the settings of another configuration from now on, also in all clones of this ledger.
     pub fn follow(&self, config: &Config) {
-        self.policies.set(Policies {
+        self.policies.set(Policies::of(config));
+    }
+}
+
+impl Policies {
+    fn of(config: &Config) -> Self {
+        Self {
             retentions: config.retentions(),
             strict: strict(config),
-        });
+            trials: Arc::new(config.trials()),
+        }
     }
 }
 

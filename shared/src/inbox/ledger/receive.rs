@@ -1,13 +1,18 @@
 //! Stores each received event in the ledger once.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::body::StoredBody;
 use super::conflict::Why;
+use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
-use super::{FoundBy, Item, Ledger, Row, SCHEMA, State, Write, item};
+use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
+use super::{FoundBy, Item, Ledger, NEWEST_SCHEMA, Row, SCHEMA, State, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
@@ -33,6 +38,15 @@ pub enum Received {
     Conflict(EventKey),
     /// A copy of an event that is already quarantined under this key. The copy gets no row.
     Repeated(EventKey),
+    /// A trial recorded the event. It is not delivered.
+    Recorded(TrialRecord),
+}
+
+impl Received {
+    /// Returns whether no row existed for the event.
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::New | Self::Recorded(TrialRecord::New))
+    }
 }
 
 /// The kind of row that a put creates.
@@ -41,6 +55,10 @@ pub(super) enum New<'n> {
     Received(FoundBy),
     /// The event conflicts with another event, and is quarantined for this reason.
     Conflicting(&'n str),
+    /// A trial records the event, and does not deliver it. The row expires at this time.
+    Trial {
+        expires: UnixMillis,
+    },
 }
 
 impl New<'_> {
@@ -48,6 +66,14 @@ impl New<'_> {
         match self {
             Self::Received(_) => State::Received,
             Self::Conflicting(_) => State::Quarantined,
+            Self::Trial { .. } => State::Done,
+        }
+    }
+
+    fn schema(self) -> u32 {
+        match self {
+            Self::Received(_) | Self::Conflicting(_) => SCHEMA,
+            Self::Trial { .. } => TRIAL_SCHEMA,
         }
     }
 }
@@ -59,6 +85,11 @@ pub(super) enum Refusal {
     Own,
     Known(Received),
     OtherBody,
+    /// A trial recorded the event, and the route did not accept it. The event was never delivered.
+    NotAccepted,
+    /// This code does not support the version of the row, and the event needs no processing. Newer
+    /// code may mean something else by this state, so the event must not count as a duplicate.
+    Newer(u32),
 }
 
 impl Ledger {
@@ -79,6 +110,10 @@ impl Ledger {
         watched: FoundBy,
         now: UnixMillis,
     ) -> anyhow::Result<Received> {
+        if self.policies.now().trials.contains(event.key.source()) {
+            let recorded = Box::pin(self.record_trial(event, placed, now)).await?;
+            return Ok(Received::Recorded(recorded));
+        }
         if let Some(mark) = &event.once
             && !self.is_first_with(mark, event, now).await?
         {
@@ -99,6 +134,8 @@ impl Ledger {
         {
             None | Some(Refusal::Own) => Ok(Received::New),
             Some(Refusal::Known(known)) => Ok(known),
+            Some(Refusal::NotAccepted) => Box::pin(self.adopt(event, now)).await,
+            Some(Refusal::Newer(version)) => Err(NewerRow::of(event, version).into()),
             Some(Refusal::OtherBody) => {
                 Box::pin(self.quarantine(event, placed, Why::OtherBody, now)).await
             }
@@ -142,7 +179,7 @@ impl Ledger {
     /// Writes a marker for the event. Returns `false` if the marker belongs to another event. The
     /// marker is written before the event, so that only one of two ids with the same marker is
     /// first. A second delivery of the first id is also accepted.
-    async fn is_first_with(
+    pub(super) async fn is_first_with(
         &self,
         mark: &Sha,
         event: &Event,
@@ -183,7 +220,7 @@ impl Event {
 }
 
 /// Derives from the existing item why a put failed its condition.
-fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusal {
+pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusal {
     if item::text(old, "wid") == Some(write_id) {
         return Refusal::Own;
     }
@@ -205,6 +242,8 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusa
                 run: row.run,
             })
         }
+        Ok(row) if row.was_not_accepted() => Refusal::NotAccepted,
+        Ok(row) if row.schema > NEWEST_SCHEMA && !row.is_trial() => Refusal::Newer(row.schema),
         Ok(_) => Refusal::Known(Received::Settled),
         // The row is durable, but this code cannot read it. Another work message is harmless, and
         // the processor then reports the error.
@@ -221,7 +260,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
     let mut row = Item::from([
         ("pk".to_owned(), item::s(&pk)),
         ("sk".to_owned(), item::s("M")),
-        ("sv".to_owned(), item::n(SCHEMA)),
+        ("sv".to_owned(), item::n(new.schema())),
         ("st".to_owned(), item::s(new.state().as_str())),
         ("epoch".to_owned(), item::n(0)),
         ("run".to_owned(), item::n(0)),
@@ -268,6 +307,11 @@ fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis)
             row.insert("reason".into(), item::s(reason));
             row.insert("gpk".into(), item::s(QUARANTINED));
             row.insert("gsk".into(), item::ms(now));
+        }
+        New::Trial { expires } => {
+            row.insert("reason".into(), item::s(TEE));
+            row.insert("done_at".into(), item::ms(now));
+            row.insert("ttl".into(), item::n(expires.secs()));
         }
     }
 }
@@ -323,70 +367,4 @@ pub(crate) fn write_id() -> anyhow::Result<String> {
     let mut bytes = [0; 9];
     crate::base::random::fill(&mut bytes)?;
     Ok(hex::encode(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Packed;
-    use super::*;
-
-    fn event(body: &'static [u8], via: Via) -> Event {
-        let mut event = Event::fetched(crate::webhook::event::Fetched {
-            source: "s",
-            provider: "p",
-            preset: "p",
-            id: "1",
-            kind: "k",
-            body: body.into(),
-            now: UnixMillis(1_000_000),
-            via,
-            config: "c",
-        });
-        event.via = via;
-        event
-    }
-
-    fn row(event: &Event, state: State) -> Item {
-        let new = New::Received(FoundBy::WorkIndex);
-        let mut row = state_row(event, 0, new, "first", event.received_at);
-        row.insert("st".into(), item::s(state.as_str()));
-        row.insert("bref".into(), item::s("i"));
-        row
-    }
-
-    #[test]
-    fn a_refused_put_is_read_from_what_stands_there() {
-        let (one, two) = (event(b"one", Via::Webhook), event(b"two", Via::Webhook));
-        let (now, later) = (UnixMillis(1_000_000), UnixMillis(1_010_000));
-        let open = row(&one, State::Received);
-        assert_eq!(refusal(&open, &one, "first", now), Refusal::Own);
-        let known = |silent| Refusal::Known(Received::Open { silent, run: 0 });
-        assert_eq!(refusal(&open, &one, "second", now), known(false));
-        assert_eq!(refusal(&open, &one, "second", later), known(true));
-        assert_eq!(refusal(&open, &two, "second", now), Refusal::OtherBody);
-        let done = row(&one, State::Done);
-        assert_eq!(
-            refusal(&done, &one, "second", now),
-            Refusal::Known(Received::Settled)
-        );
-    }
-
-    #[test]
-    fn what_the_api_lists_and_what_was_posted_are_one_event() {
-        let (posted, listed) = (event(b"{}", Via::Webhook), event(b"{ }", Via::BackupSync));
-        for (first, second) in [(&posted, &listed), (&listed, &posted)] {
-            let old = row(first, State::Done);
-            assert_eq!(
-                refusal(&old, second, "x", UnixMillis(0)),
-                Refusal::Known(Received::Settled)
-            );
-        }
-    }
-
-    #[test]
-    fn a_small_event_with_its_body_fits_one_write_unit() {
-        let mut small = row(&event(b"{\"id\":\"evt_1\"}", Via::Webhook), State::Received);
-        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small, None));
-        assert!(item::size(&small) <= 1024, "{}", item::size(&small));
-    }
 }

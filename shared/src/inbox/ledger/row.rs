@@ -9,7 +9,7 @@ use std::fmt;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::transition::replay::REPLAYED;
-use super::{Item, OtherArrival, item};
+use super::{Item, OtherArrival, TrialAnswers, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::context::Account;
@@ -101,6 +101,8 @@ pub struct Row {
     pub(super) first_attempt: Option<(u64, UnixMillis)>,
     /// The history as it is stored, with entries that only newer code can read.
     pub(super) raw_history: Vec<AttributeValue>,
+    /// What the route answered during a trial.
+    pub trial: TrialAnswers,
     pub error: Option<String>,
     pub reason: Option<String>,
     pub done_at: Option<UnixMillis>,
@@ -202,9 +204,7 @@ impl Row {
             preset: text("pre").unwrap_or_default(),
             delivery: text("dlv"),
             account: item::text(row, "acc").and_then(Account::parse),
-            proven: item::text(row, "prv")
-                .and_then(Proven::parse)
-                .unwrap_or(Proven::Nothing),
+            proven: proven(row),
             secret: text("kid"),
             config: text("cfg").unwrap_or_default(),
             body_at: BodyAt::read(row).ok_or_else(|| bad("bref"))?,
@@ -212,6 +212,7 @@ impl Row {
             history: history(row),
             first_attempt: item::text(row, "fa").and_then(first_attempt),
             raw_history: raw_history(row),
+            trial: super::trial::read(row),
             error: text("err"),
             reason: text("reason"),
             done_at: item::time(row, "done_at"),
@@ -295,6 +296,11 @@ impl BodyAt {
             text => Some(Self::Bucket(text.strip_prefix("s3:")?.to_owned())),
         }
     }
+}
+
+fn proven(row: &Item) -> Proven {
+    let stored = item::text(row, "prv").and_then(Proven::parse);
+    stored.unwrap_or(Proven::Nothing)
 }
 
 fn headers(row: &Item) -> BTreeMap<String, String> {

@@ -19,6 +19,7 @@ pub mod retention;
 pub mod source_versions;
 pub mod sweep;
 pub mod sync;
+pub mod trial;
 mod work_index;
 
 use std::fmt::Write as _;

@@ -73,6 +73,7 @@ mod tests {
             source: config.source("s").unwrap(),
             envelope: &envelope,
             reason: Reason::BadSignature,
+            route: None,
             secrets: &[Secret::new("current.1", "a secret of ours")],
         };
         let kept = kept(&refused);

@@ -7,7 +7,7 @@ use super::{RejectedRequest, RejectedRequests};
 use crate::aws::secrets::Secret;
 use crate::base::clock::UnixMillis;
 use crate::inbox::Inbox;
-use crate::inbox::ledger::{Received, item};
+use crate::inbox::ledger::{Received, TrialRecord, item};
 use crate::inbox::table::{Change, Returns};
 use crate::webhook::event::Event;
 use crate::webhook::verify::{Arrival, Reason, Rejected, Verifier};
@@ -63,9 +63,12 @@ impl RejectedRequests {
     ) -> anyhow::Result<Entered> {
         let kept = inbox.accept(event, now).await?;
         let entered = kept.iter().map(|kept| match &kept.received {
-            Received::New => (Entered::New, &kept.key),
-            Received::Open { .. } | Received::Settled => (Entered::Known, &kept.key),
+            Received::New | Received::Recorded(TrialRecord::New) => (Entered::New, &kept.key),
+            Received::Open { .. } | Received::Settled | Received::Recorded(TrialRecord::Known) => {
+                (Entered::Known, &kept.key)
+            }
             Received::Conflict(key) | Received::Repeated(key) => (Entered::Apart, key),
+            Received::Recorded(TrialRecord::Conflict) => (Entered::Apart, &kept.key),
         });
         // For a batch, this function returns the result with the highest priority.
         let first = entered.min_by_key(|(entered, _)| *entered);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{KEEP, NewRejection, day, headers};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Encoding, Item, MissingBody, Packed, SCHEMA, item};
+use crate::inbox::ledger::{Encoding, Item, MissingBody, Packed, RouteOutcome, SCHEMA, item};
 use crate::sources::policy::{LARGEST_REFUSED, LARGEST_REFUSED_BODY};
 use crate::webhook::envelope::{Envelope, Headers};
 use crate::webhook::event::{EventId, Sha};
@@ -21,6 +21,8 @@ pub struct RejectedRequest {
     /// The text of a [`Reason`](crate::webhook::verify::Reason). Newer code can store other
     /// reasons.
     pub reason: String,
+    /// How the route of a trial answered the request. `None` outside a trial.
+    pub route: Option<RouteOutcome>,
     pub method: String,
     pub url: String,
     pub headers: Headers,
@@ -83,6 +85,7 @@ impl RejectedRequest {
             id: EventId::named(received_at, &format!("{pk}#{sk}")),
             source: source.to_owned(),
             reason: text("why"),
+            route: item::text(stored, "rt").and_then(RouteOutcome::read),
             method: text("mth"),
             url: text("url"),
             headers: read_headers(stored),
@@ -141,7 +144,7 @@ pub(super) fn item(
     // affect the verification.
     let headers = headers::kept(refused).into_iter();
     let headers = headers.flat_map(|(name, value)| [item::s(name), item::s(value)]);
-    let item = Item::from([
+    let mut item = Item::from([
         ("pk".to_owned(), item::s(&place.pk)),
         ("sk".to_owned(), item::s(&place.sk)),
         ("sv".to_owned(), item::n(SCHEMA)),
@@ -156,6 +159,9 @@ pub(super) fn item(
         ("cfg".to_owned(), item::s(&refused.source.verifier.config)),
         ("ttl".to_owned(), item::n((place.at + KEEP).secs())),
     ]);
+    if let Some(outcome) = refused.route {
+        item.insert("rt".to_owned(), item::s(outcome.to_string()));
+    }
     let size = item::size(&item);
     (size <= LARGEST_REFUSED).then_some((item, size as u64))
 }
@@ -195,6 +201,7 @@ mod tests {
             source: config.source("github-main").unwrap(),
             envelope,
             reason: Reason::BadSignature,
+            route: None,
             secrets: &[],
         };
         let place = Place::new("github-main", AT).unwrap();

@@ -43,6 +43,11 @@ impl Batch {
 }
 
 impl Event {
+    /// Returns whether the request contains several events, each with its own key.
+    pub fn is_batch(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
     /// Splits a batch into one event for each item. The key of an item does not depend on the
     /// batch, so the key is the same if the item arrives again alone or in another batch. The body
     /// of each event is the body of the request, reduced to its item. Returns an event that is not

@@ -8,7 +8,10 @@ use super::{MORE_HELP, START_HERE, with_headings};
 
 /// The groups and their commands, in the order of the page.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["inbox", "verify", "sync", "log", "doctor"]),
+    (
+        "Look",
+        &["inbox", "verify", "sync", "trial", "log", "doctor"],
+    ),
     (
         "Act",
         &["replay", "dlq", "quarantine", "reconcile", "erase"],

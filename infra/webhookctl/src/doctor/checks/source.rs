@@ -82,6 +82,15 @@ pub(super) static LONG_ACTIONS: Check = Check {
     judge: long_actions,
 };
 
+pub(super) static TRIAL: Check = Check {
+    name: "source.trial",
+    title: "The catcher can run every trial",
+    why: "Without the parameter Trial, the catcher runs only for 10 s, and may not record what the \
+          route of a trial answered.",
+    fix: "deploy the template with Trial=true, or end the trial with webhookctl sources promote SOURCE",
+    judge: trial,
+};
+
 fn outage(facts: &Facts) -> Result<Finding, Unknown> {
     each(facts, Verdict::Warn, |source| {
         let outage = &source.outage;
@@ -123,6 +132,16 @@ fn long_actions(facts: &Facts) -> Result<Finding, Unknown> {
     let runs = facts.reported_long_actions().unwrap_or(named);
     each(facts, Verdict::Fail, |source| {
         source.long.clone().filter(|_| !runs)
+    })
+}
+
+fn trial(facts: &Facts) -> Result<Finding, Unknown> {
+    let environment = &known(&facts.functions.catcher)?.environment;
+    let path = environment.get("MITT_EGRESS_PATH");
+    let runs = path.is_some_and(|path| !path.is_empty());
+    each(facts, Verdict::Fail, |source| {
+        let needs = source.trial && !runs;
+        needs.then(|| "mode = \"tee\" needs Trial=true".to_owned())
     })
 }
 

@@ -71,6 +71,7 @@ fn function(timeout_s: u64, kind: &str) -> Known<Function> {
         ("MITT_SPILL_QUEUE_URL", url("spill")),
         ("MITT_BODY_BUCKET", "mitt-bodies-1".to_owned()),
         ("MITT_SECRETS_PATH", format!("/mitt/{kind}")),
+        ("MITT_EGRESS_PATH", "/mitt/egress".to_owned()),
     ];
     Ok(Function {
         timeout_s,
@@ -190,6 +191,7 @@ fn healthy_source() -> SourceFacts {
         dark: None,
         paused: None,
         long: Some("action reports has a timeout of 5m".to_owned()),
+        trial: true,
         overdue: None,
         breakers: Vec::new(),
     }
@@ -414,6 +416,10 @@ const FAULTS: &[Fault] = &[
     }),
     ("source.long_actions", Verdict::Fail, |f| {
         reported(f, Some(false));
+    }),
+    ("source.trial", Verdict::Fail, |f| {
+        let environment = &mut of(&mut f.functions.catcher).environment;
+        environment.insert("MITT_EGRESS_PATH".to_owned(), String::new());
     }),
     ("source.in_force", Verdict::Warn, |f| {
         apply(f, |report| report.from_table = false);

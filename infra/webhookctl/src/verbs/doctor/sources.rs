@@ -84,6 +84,7 @@ async fn of(
             let timeout = duration(action.timeout.as_secs());
             format!("action {} has a timeout of {timeout}", action.name)
         }),
+        trial: source.trial.is_some(),
         overdue: overdue.map(|(rotation, _)| rotation.note(now)),
         breakers: open,
     })

@@ -9,7 +9,9 @@ use shared::webhook::event::EventKey;
 
 use super::{answers, find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
-use crate::inspect::{EventView, RequestSeen, SCHEMA, document, full, seven_lines, with_timeline};
+use crate::inspect::{
+    EventView, RequestSeen, SCHEMA, document, full, route_section, seven_lines, with_timeline,
+};
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::target::Deployment;
 
@@ -116,7 +118,7 @@ fn text(args: &InspectArgs, format: Format, event: &EventView, now: i64) -> Stri
     } else if args.timeline {
         with_timeline(event, now)
     } else {
-        seven_lines(event, now)
+        seven_lines(event, now) + &route_section(event.trial.as_ref(), now)
     }
 }
 

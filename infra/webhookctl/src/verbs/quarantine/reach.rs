@@ -88,9 +88,7 @@ pub(in crate::verbs) fn door(
     let aws = aws(global)?;
     let bodies = (aws.s3(), bucket.clone());
     Ok(Door {
-        ledger: Ledger::new(aws.dynamodb(), table, Some(bodies))
-            .keeping(inbox.config.retentions())
-            .ordering(&inbox.config),
+        ledger: Ledger::new(aws.dynamodb(), table, Some(bodies)).with_sources(&inbox.config),
         queue: Queue::new(aws.sqs(), queue),
     })
 }

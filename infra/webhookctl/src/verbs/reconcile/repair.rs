@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::Inbox;
-use shared::inbox::ledger::Received;
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
@@ -121,7 +120,7 @@ async fn put(
                 drift.object
             )
         })?;
-        let is_new = kept.iter().filter(|kept| kept.received == Received::New);
+        let is_new = kept.iter().filter(|kept| kept.received.is_new());
         new += is_new.count();
         events.push(event.key().to_string());
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::transition::DISCARDED;
-use shared::inbox::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
+use shared::inbox::ledger::{
+    BodyAt, EffectState, NEWEST_SCHEMA, RouteAnswer, RouteOutcome, Row, State,
+};
 
 use crate::cli::ReplayMode;
 use crate::inspect::is_superseded;
@@ -177,7 +179,7 @@ pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: Uni
 
 /// Returns the reason why the event cannot run again with any policy.
 fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
-    if row.schema > NEWEST_SCHEMA {
+    if row.schema > NEWEST_SCHEMA && !row.is_trial() {
         return Some(LeftOut::TooNew);
     }
     if row.erased_at.is_some() {
@@ -201,7 +203,7 @@ fn body_expired(row: &Row, bodies: Duration, now: UnixMillis) -> bool {
 }
 
 fn by_effects(row: &Row, policy: Policy, now: UnixMillis) -> Fate {
-    if row.state == State::Done {
+    if row.state == State::Done && !is_open_trial(row) {
         return match policy.mode {
             ReplayMode::Force => Fate::Runs {
                 why: Runs::Committed,
@@ -241,6 +243,25 @@ fn by_effects(row: &Row, policy: Policy, now: UnixMillis) -> Fate {
     }
 }
 
+/// Returns whether a trial recorded the event, and the route has not accepted it. Such an event is
+/// done, but no action of it has run.
+fn is_open_trial(row: &Row) -> bool {
+    row.is_trial() && row.trial.first_accepted.is_none()
+}
+
+/// Returns whether the route may have processed an event of a trial. An answer with a status says
+/// that it did not. The forwarded requests had the idempotency key of the event.
+fn route_doubt(row: &Row) -> Doubt {
+    let trial = &row.trial;
+    let is_known = |answer: &RouteAnswer| matches!(answer.outcome, RouteOutcome::Status(_));
+    let all_recorded = trial.requests == trial.answers.len() as u64;
+    if trial.requests > 0 && all_recorded && trial.answers.iter().all(is_known) {
+        Doubt::None
+    } else {
+        Doubt::Keyed
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
     None,
@@ -253,6 +274,9 @@ enum Doubt {
 /// worker that crashed may have made a call that the ledger does not record. Such a call has an
 /// idempotency key.
 fn doubt(row: &Row) -> Doubt {
+    if is_open_trial(row) {
+        return route_doubt(row);
+    }
     let open = |state| matches!(state, EffectState::Unknown | EffectState::Intent);
     let mut effects = row.effects.values().filter(|effect| open(effect.state));
     match (effects.next(), row.crashes.saturating_add(row.died)) {

@@ -102,6 +102,36 @@ impl SourcesFile {
 
     /// Returns the text without a source.
     pub(super) fn without(&self, name: &str) -> anyhow::Result<String> {
+        let (mut document, index) = self.find(name)?;
+        let sources = document.get_mut("source");
+        let sources = sources.and_then(Item::as_array_of_tables_mut);
+        let removed = sources.ok_or_else(|| self.by_hand())?.remove(index);
+        keep_comments_above(&removed, &mut document);
+        let text = document.to_string();
+        self.checked(&text)?;
+        Ok(text)
+    }
+
+    /// Returns the text without the settings of a source that belong to its trial, and the removed
+    /// lines.
+    pub(super) fn promoted(&self, name: &str) -> anyhow::Result<(String, Vec<String>)> {
+        let (mut document, index) = self.find(name)?;
+        let sources = document.get_mut("source");
+        let sources = sources.and_then(Item::as_array_of_tables_mut);
+        let source = sources.and_then(|sources| sources.get_mut(index));
+        let source = source.ok_or_else(|| self.by_hand())?;
+        let removed = ["mode", "tee_timeout"].iter().filter_map(|key| {
+            let value = source.remove(key)?;
+            Some(format!("{key} = {}", value.to_string().trim()))
+        });
+        let removed = removed.collect();
+        let text = document.to_string();
+        self.checked(&text)?;
+        Ok((text, removed))
+    }
+
+    /// Returns the document, and the position of a source in it.
+    fn find(&self, name: &str) -> anyhow::Result<(DocumentMut, usize)> {
         let listed: toml::Table = toml::from_str(&self.text).map_err(|error| {
             anyhow!(
                 "read {}: {}",
@@ -122,14 +152,8 @@ impl SourcesFile {
                     format!("{} has no source '{name}'", self.path.display()),
                 )
             })?;
-        let mut document: DocumentMut = self.text.parse().context("read the sources file")?;
-        let sources = document.get_mut("source");
-        let sources = sources.and_then(Item::as_array_of_tables_mut);
-        let removed = sources.ok_or_else(|| self.by_hand())?.remove(index);
-        keep_comments_above(&removed, &mut document);
-        let text = document.to_string();
-        self.checked(&text)?;
-        Ok(text)
+        let document: DocumentMut = self.text.parse().context("read the sources file")?;
+        Ok((document, index))
     }
 
     pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {

@@ -108,6 +108,7 @@ fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
         ("--where", !args.where_.is_empty()),
         ("--account", !args.account.is_empty()),
         ("--header", !args.header.is_empty()),
+        ("--tee", !args.tee.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

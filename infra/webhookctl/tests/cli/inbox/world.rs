@@ -204,7 +204,7 @@ pub(crate) fn failed(error: &str, due: UnixMillis) -> Settlement {
     }
 }
 
-fn event(new: &New<'_>, at: UnixMillis) -> Event {
+pub(crate) fn event(new: &New<'_>, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source: new.source,
         provider: "stripe",

@@ -221,6 +221,7 @@ impl World {
             source,
             envelope,
             reason,
+            route: None,
             secrets: &[],
         };
         // One `RejectedRequests` stores only a few requests at a time, so each request uses its

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Change, work_partition};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Item, Row, State, item};
+use crate::inbox::ledger::{Item, Row, SCHEMA, State, item};
 
 /// The states of an event in a plan.
 pub const PLANNED: &str = "planned";
@@ -17,7 +17,8 @@ pub const REPLAYED: &str = "replayed";
 /// Moves an event in `done`, `dead_letter` or `failed` to `received`, in a new run.
 ///
 /// The change increases the fencing token, so that a late worker of the last run cannot write into
-/// this run.
+/// this run. An event of a trial gets the version of a usual row, because no worker claims rows of
+/// a trial.
 pub fn replay(
     row: &Row,
     seen: u64,
@@ -31,13 +32,14 @@ pub fn replay(
     } else {
         ("", "")
     };
+    let version = if row.is_trial() { ", sv = :sv" } else { "" };
     let change = Change::new(
         "replay an event",
         // A claim after the row was read would have increased the token.
         "epoch = :seen",
         &format!(
             "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
-             gsk = :look, h = :h{forget} \
+             gsk = :look, h = :h{forget}{version} \
              REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by ADD epoch :one, run :one{next}"
         ),
     )
@@ -50,6 +52,11 @@ pub fn replay(
     .with(":gpk", item::s(work_partition(&row.key.pk())))
     .named("#ttl", "ttl")
     .history(row, REPLAYED, plan, now);
+    let change = if row.is_trial() {
+        change.with(":sv", item::n(SCHEMA))
+    } else {
+        change
+    };
     if new_effects {
         change.with(":none", AttributeValue::M(Item::new()))
     } else {

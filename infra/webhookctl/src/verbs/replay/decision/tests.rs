@@ -1,5 +1,5 @@
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::inbox::ledger::{EffectRow, Item, Moment};
+use shared::inbox::ledger::{EffectRow, Item, Moment, TRIAL_SCHEMA};
 
 use super::*;
 
@@ -327,4 +327,66 @@ fn every_reason_is_read_back() {
         assert_eq!(LeftOut::parse(why.word()), Some(why));
     }
     assert_eq!(LeftOut::parse("nothing"), None);
+}
+
+/// Returns a row of a trial whose route gave these answers.
+fn of_trial(answers: &[RouteOutcome]) -> Row {
+    let mut row = row(State::Done);
+    row.schema = TRIAL_SCHEMA;
+    row.reason = Some("tee".to_owned());
+    for outcome in answers {
+        let answer = RouteAnswer::new(RECEIVED, *outcome, MINUTE, None, "new");
+        row.trial.requests += 1;
+        if answer.is_accepted() {
+            row.trial.accepted += 1;
+            row.trial.first_accepted = Some(RECEIVED);
+        }
+        row.trial.answers.push(answer);
+    }
+    row
+}
+
+#[test]
+fn an_event_that_the_route_did_not_accept_runs_by_its_answers() {
+    let not_committed = Fate::Runs {
+        why: Runs::NotCommitted,
+        until: None,
+    };
+    let same_key = Fate::Runs {
+        why: Runs::SameKey,
+        until: Some(RECEIVED + KEY_AGE),
+    };
+    let committed = Fate::Runs {
+        why: Runs::Committed,
+        until: None,
+    };
+    let (done, unknown) = (
+        Fate::LeftOut(LeftOut::Done),
+        Fate::LeftOut(LeftOut::EffectUnknown),
+    );
+    let status = RouteOutcome::Status;
+    let refused = of_trial(&[status(500), status(404)]);
+    let timeout = of_trial(&[status(500), RouteOutcome::Timeout]);
+    let reset = of_trial(&[RouteOutcome::Unreachable]);
+    let killed = of_trial(&[]);
+    let mut more = of_trial(&[status(500)]);
+    more.trial.requests += 1;
+    let accepted = of_trial(&[RouteOutcome::Timeout, status(204)]);
+    for (row, expected) in [
+        (&refused, [not_committed; 3]),
+        (&timeout, [unknown, same_key, same_key]),
+        (&reset, [unknown, same_key, same_key]),
+        (&killed, [unknown, same_key, same_key]),
+        (&more, [unknown, same_key, same_key]),
+        (&accepted, [done, done, committed]),
+    ] {
+        let fates = MODES.map(|mode| {
+            let policy = Policy {
+                mode,
+                ..Policy::default()
+            };
+            fate(row, policy, Some(AT), RECEIVED + MINUTE)
+        });
+        assert_eq!(fates, expected, "{:?}", row.trial);
+    }
 }

@@ -1,9 +1,15 @@
 //! Checks whether Mitt may call a host or an address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::{Context, Poll};
 
+use futures::future::BoxFuture;
+use hyper_util::client::legacy::connect::dns;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tower_service::Service;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Checks hosts and addresses. It resolves names itself, so that the client connects to the address
 /// that was checked.
@@ -37,28 +43,50 @@ impl Guard {
         }
     }
 
+    /// Resolves a name, and checks the addresses.
+    async fn addresses(&self, name: &str) -> Result<Vec<SocketAddr>, BoxError> {
+        let found: Vec<SocketAddr> = tokio::net::lookup_host((name, 0)).await?.collect();
+        // One private address is enough to reject the name, because an attacker can mix private and
+        // public addresses.
+        if let Some(bad) = found.iter().find(|address| !self.allows(address.ip())) {
+            let text = format!(
+                "the host name resolves to {}, which is not a public address",
+                bad.ip()
+            );
+            return Err(text.into());
+        }
+        Ok(found)
+    }
+
     fn allows(&self, ip: IpAddr) -> bool {
         (self.allow_loopback && ip.is_loopback()) || is_public(ip)
     }
 }
 
+/// For the client that calls APIs and destinations.
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let guard = self.clone();
         Box::pin(async move {
-            let found: Vec<SocketAddr> =
-                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            // One private address is enough to reject the name, because an attacker can mix private
-            // and public addresses.
-            if let Some(bad) = found.iter().find(|address| !guard.allows(address.ip())) {
-                let text = format!(
-                    "the host name resolves to {}, which is not a public address",
-                    bad.ip()
-                );
-                return Err(text.into());
-            }
+            let found = guard.addresses(name.as_str()).await?;
             Ok(Box::new(found.into_iter()) as Addrs)
         })
+    }
+}
+
+/// For the client that calls the route of a trial.
+impl Service<dns::Name> for Guard {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: dns::Name) -> Self::Future {
+        let guard = self.clone();
+        Box::pin(async move { Ok(guard.addresses(name.as_str()).await?.into_iter()) })
     }
 }
 
