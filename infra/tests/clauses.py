@@ -19,9 +19,13 @@ PATIENCE = 900
 
 # Clauses whose removal no test can detect, with the reason.
 FENCE = "st = :processing AND epoch = :epoch AND own = :own"
+ANSWER = "sv = :sv AND (attribute_not_exists(tew) OR tew <> :id)"
+FULL = " AND (attribute_not_exists(ten) OR ten < :most)"
 EQUAL = {
     # For DynamoDB, a missing attribute is unequal to every value. This is not documented.
     (f"{FENCE} AND (attribute_not_exists(fx.#n) OR fx.#n.s <> :done)", f"{FENCE} AND fx.#n.s <> :done"),
+    (ANSWER, "sv = :sv AND tew <> :id"),
+    (ANSWER + FULL, "sv = :sv AND tew <> :id" + FULL),
 }
 
 

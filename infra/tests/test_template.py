@@ -370,6 +370,10 @@ def test_each_function_has_its_own_role_and_secrets(template):
             for read in ([path, "ingress"] if name == "BackupSync" else [path])
             for below in ("", "/*")
         ]
+    granted = [s for s in statements(template, "CatcherRole") if s["Sid"] == "ReadRouteSecrets"]
+    assert [r["Fn::Sub"].split("/", 1)[1] for r in granted[0]["Resource"]] == [
+        "${AWS::StackName}/egress" + below for below in ("", "/*")
+    ]
 
 
 def test_a_sender_sets_a_secret_only_where_that_is_asked_for_and_never_another_ones(template):

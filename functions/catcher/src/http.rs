@@ -177,7 +177,8 @@ impl Response {
                 })
                 .or_insert(value);
         }
-        if let Ok(text) = std::str::from_utf8(&reply.body) {
+        let text = std::str::from_utf8(&reply.body).ok();
+        if let Some(text) = text.filter(|text| is_short_in_json(text)) {
             text.clone_into(&mut response.body);
         } else {
             response.body = STANDARD.encode(&reply.body);
@@ -189,5 +190,46 @@ impl Response {
     pub(crate) fn with(mut self, header: &str, value: &str) -> Self {
         self.headers.insert(header.to_owned(), value.to_owned());
         self
+    }
+}
+
+/// Returns whether a text in JSON is at most as long as in Base64. Lambda limits the size of a
+/// response, and JSON needs six bytes for a control character.
+fn is_short_in_json(text: &str) -> bool {
+    let added = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        0..0x20 => 5,
+        _ => 0,
+    });
+    added.sum::<usize>() <= text.len() / 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_never_longer_than_in_base64() {
+        let bodies = [
+            "{\"a\":1}".repeat(1_000),
+            "\u{1}".repeat(1_000),
+            "\"".repeat(1_000),
+            "\u{7f}ä".repeat(1_000),
+        ];
+        for (body, is_text) in bodies.into_iter().zip([true, false, false, true]) {
+            let len = body.len();
+            let response = Response::of_route(RouteReply {
+                status: 200,
+                headers: Vec::new(),
+                body: body.into(),
+            });
+            assert_eq!(response.is_base64_encoded, !is_text);
+            let sent = serde_json::to_string(&response.body).unwrap();
+            assert!(
+                sent.len() <= len.div_ceil(3) * 4 + 2,
+                "{} of {len}",
+                sent.len()
+            );
+        }
     }
 }

@@ -113,7 +113,7 @@ impl Catcher {
         if let Some(source) = source_of(&config, &request)
             && let Some(trial) = &source.trial
         {
-            return Box::pin(self.answer_in_trial(source, trial, request, now)).await;
+            return Box::pin(self.answer_in_trial(source, trial, request, now, began)).await;
         }
         let receiving = Box::pin(self.receive(&config, request, now, by));
         let Ok(answer) = timeout_at(began + KEEP_BUDGET, receiving).await else {

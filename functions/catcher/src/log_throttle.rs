@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     NotKept,
     /// A request of a trial, or the answer of its route, could not be recorded.
     NotRecorded,
+    /// Mitt would refuse a request of a trial without storing it.
+    Refused,
     /// The route of a trial answered a request that is no event.
     Route,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::RouteOutcome;
+use shared::inbox::ledger::RouteAnswer;
 use shared::inbox::rejected::{NewRejection, StoreResult};
 use shared::sources::Source;
 use shared::webhook::envelope::Envelope;
@@ -20,13 +20,13 @@ pub(crate) struct RejectedRequest<'c> {
     envelope: Envelope,
     reason: Reason,
     /// How the route of a trial answered the request.
-    route: Option<RouteOutcome>,
+    route: Option<Box<RouteAnswer>>,
 }
 
 impl RejectedRequest<'_> {
-    pub(crate) fn answered_by_route(self, outcome: RouteOutcome) -> Self {
+    pub(crate) fn answered_by_route(self, answer: RouteAnswer) -> Self {
         Self {
-            route: Some(outcome),
+            route: Some(Box::new(answer)),
             ..self
         }
     }
@@ -127,7 +127,7 @@ impl Catcher {
             source,
             envelope: &rejected.envelope,
             reason: rejected.reason,
-            route: rejected.route,
+            route: rejected.route.as_deref(),
             secrets: &secrets,
         };
         match self.services.quarantine.store(&rejection, now, left).await {

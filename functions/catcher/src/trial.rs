@@ -3,6 +3,8 @@
 //! The previous route answers the provider. The catcher sends it each request, also one that the
 //! verification rejects, and records the event beside it. No fault of the verification or of the
 //! stores changes the answer of the route.
+//!
+//! After the answer of the route, nothing takes longer than the provider waits.
 
 mod forwarded;
 
@@ -14,13 +16,12 @@ use futures::stream::{self, StreamExt as _};
 use shared::aws::{RouteClient, RouteFailure, RouteReply};
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
-use shared::inbox::fetch_back::Network;
 use shared::inbox::ledger::{Received, RouteAnswer, RouteOutcome, TrialRecord};
 use shared::sources::{Source, Trial};
 use shared::webhook::event::{Event, EventKey};
 use shared::webhook::preset::Reply;
 use shared::webhook::verify::{Arrival, Reason, Rejected};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::durable::Durable;
 use crate::event_store::Deadlines;
@@ -29,13 +30,17 @@ use crate::log_throttle::Kind;
 use crate::{Catcher, Followup, MARGIN, replies};
 use forwarded::Forwarded;
 
-/// How long the request waits for the verification. It usually takes less than a millisecond; the
-/// first request of a process reads the secrets. After this time, the route gets the request
-/// unverified.
+/// How long the request waits for the verification, at most a third of the provider's limit. It
+/// usually takes less than a millisecond; the first request of a process reads the secrets. After
+/// this time, the route gets the request unverified.
 const VERIFY: Duration = Duration::from_millis(1_000);
 
-/// How long the response waits for the record of the route's answer.
+/// How long the response waits for the record of the route's answer, if the provider's limit allows
+/// it.
 const RECORD: Duration = Duration::from_millis(700);
+
+/// How long the response waits for this record even at the provider's limit.
+const RECORD_AT_LEAST: Duration = Duration::from_millis(100);
 
 /// The part of the function's time limit that is not for the route.
 const RESERVED: Duration = Duration::from_secs(3);
@@ -58,14 +63,14 @@ pub(crate) struct TrialState {
 /// What the verification found.
 enum Verified {
     Event(Box<Event>),
+    /// The request is genuine, but Mitt refuses such requests, for this reason.
+    Refused(Box<Event>, &'static str),
     Handshake(Reply),
-    /// The request only names an object, which backup-sync fetches.
-    Notice(String),
     Rejected(Reason),
-    /// The request cannot be an event, for this reason.
+    /// Mitt refuses such requests without a verification, for this reason.
     Unverified(&'static str),
     /// Whether the request is genuine is unknown, for this reason.
-    Undecided(&'static str),
+    Undecided(String),
 }
 
 /// How the route answered, and how long it took.
@@ -91,32 +96,36 @@ impl Default for TrialState {
 }
 
 impl Catcher {
-    /// Sends the request to the route, records its event, and returns the answer of the route.
+    /// Sends the request to the route, records its event, and returns the answer of the route. The
+    /// request arrived at `began`.
     pub(crate) async fn answer_in_trial(
         &self,
         source: &Source,
         trial: &Trial,
         request: Request,
         now: UnixMillis,
+        began: Instant,
     ) -> Response {
-        let began = Instant::now();
-        let network = request.network();
         let Ok(forwarded) = Forwarded::new(source, request, now) else {
             return replies::bad_base64();
         };
-        let verifying = Box::pin(self.verified(source, &forwarded, now));
-        let verified = timeout_at(began + VERIFY, verifying).await;
-        let verified = verified.unwrap_or(Verified::Undecided("no_time"));
+        let verifying = Box::pin(self.verified(source, trial, &forwarded, now));
+        let verified = timeout_at(began + VERIFY.min(trial.limit / 3), verifying).await;
+        let verified =
+            verified.unwrap_or_else(|_| Verified::Undecided("no answer in time".to_owned()));
         let (asked, recorded) = tokio::join!(
             Box::pin(self.ask_route(source, trial, &forwarded, &verified, began)),
-            Box::pin(self.record_event(source, &verified, network, now, began)),
+            Box::pin(self.record_event(source, trial, &verified, now, began)),
         );
         let (outcome, is_event) = (asked.outcome(), verified.event().is_some());
-        let recording = Box::pin(self.record_outcome(source, &asked, outcome, &recorded));
-        if timeout(RECORD, recording).await.is_err() {
+        let answered = Instant::now();
+        let until = (answered + RECORD).min(began + trial.limit);
+        let until = until.max(answered + RECORD_AT_LEAST);
+        let recording = Box::pin(self.record_outcome(source, &asked, &recorded));
+        if timeout_at(until, recording).await.is_err() {
             self.not_recorded(source, "DynamoDB did not answer in time");
         }
-        Box::pin(self.follow_up(source, forwarded, verified, outcome, now)).await;
+        Box::pin(self.follow_up(source, forwarded, verified, &asked, now, until)).await;
         let hop = began.elapsed().saturating_sub(asked.took);
         let hop_ms = u64::try_from(hop.as_millis()).unwrap_or(NONE);
         self.trial.hop_ms.store(hop_ms, Ordering::Relaxed);
@@ -124,32 +133,46 @@ impl Catcher {
         asked.into_response()
     }
 
-    /// Verifies the request. A failure only means that its event is not recorded.
-    async fn verified(&self, source: &Source, forwarded: &Forwarded, now: UnixMillis) -> Verified {
+    /// Verifies the request. A failure only means that its event is not recorded, unless the route
+    /// needs a new signature, which only a genuine request gets.
+    async fn verified(
+        &self,
+        source: &Source,
+        trial: &Trial,
+        forwarded: &Forwarded,
+        now: UnixMillis,
+    ) -> Verified {
         let envelope = &forwarded.verified;
         let verifier = &source.verifier;
-        if envelope.body.len() > source.max_body {
-            return Verified::Unverified("too_large");
-        }
-        if let Some(reply) = verifier.answer_open_handshake(envelope) {
+        let is_too_large = envelope.body.len() > source.max_body;
+        if !is_too_large && let Some(reply) = verifier.answer_open_handshake(envelope) {
             return Verified::Handshake(reply);
         }
-        if envelope.method != "POST" && !verifier.is_handshake(envelope) {
-            return Verified::Unverified("method");
+        let refused = if is_too_large {
+            Some("too_large")
+        } else if envelope.method != "POST" && !verifier.is_handshake(envelope) {
+            Some("method")
+        } else {
+            None
+        };
+        if let Some(reason) = refused
+            && trial.signing.is_none()
+        {
+            return Verified::Unverified(reason);
         }
-        match verifier.notice(envelope) {
-            Some(Ok(object)) => return Verified::Notice(object),
-            Some(Err(Rejected(reason))) => return Verified::Rejected(reason),
-            None => {}
-        }
-        match self.verify_with_fresh_secrets(source, envelope, now).await {
-            Ok(Ok(Arrival::Event(event))) => Verified::Event(event),
-            Ok(Ok(Arrival::Handshake(reply))) => Verified::Handshake(reply),
-            Ok(Err(Rejected(reason))) => Verified::Rejected(reason),
-            Err(error) => {
-                self.could_not_verify(source, &error, now);
-                Verified::Undecided("failed")
+        let verified = self.verify_with_fresh_secrets(source, envelope, now).await;
+        match (verified, refused) {
+            (Ok(Ok(Arrival::Event(event))), None) => {
+                Verified::Event(Box::new(event.processed_by_route()))
             }
+            (Ok(Ok(Arrival::Event(event))), Some(reason)) => Verified::Refused(event, reason),
+            (Ok(Ok(Arrival::Handshake(reply))), _) => Verified::Handshake(reply),
+            (Ok(Err(Rejected(reason))), _) if reason.is_undecided() => {
+                Verified::Undecided(reason.to_string())
+            }
+            (Ok(Err(Rejected(reason))), None) => Verified::Rejected(reason),
+            (Ok(Err(_)), Some(reason)) => Verified::Unverified(reason),
+            (Err(error), _) => Verified::Undecided(format!("{error:#}")),
         }
     }
 
@@ -162,19 +185,14 @@ impl Catcher {
         verified: &Verified,
         began: Instant,
     ) -> Asked {
-        let event = verified.event();
         let reserved = self.services.answer_timeout.saturating_sub(RESERVED);
         let limit = trial.timeout.min(reserved);
         let asking = async {
-            // The route would reject the original signature with a status after which the provider
-            // may not try again.
-            if trial.signing.is_some() && verified.is_undecided() {
-                let error = "the request could not be verified, so it cannot be signed";
-                return Err(RouteFailure::Unreachable(error.to_owned()));
-            }
-            let request = self.route_request(source, trial, forwarded, event).await;
-            let request =
-                request.map_err(|error| RouteFailure::Unreachable(format!("{error:#}")))?;
+            let request = self.route_request(source, trial, forwarded, verified).await;
+            let request = match request {
+                Ok(request) => request,
+                Err(error) => return Err(self.could_not_sign(source, &error)),
+            };
             let allow_loopback = || self.services.sources.config().forward.allow_loopback;
             let route = &self.trial.route;
             let route = route.get_or_init(|| RouteClient::new(allow_loopback()));
@@ -192,33 +210,30 @@ impl Catcher {
     async fn record_event(
         &self,
         source: &Source,
+        trial: &Trial,
         verified: &Verified,
-        network: Network,
         now: UnixMillis,
         began: Instant,
     ) -> Recorded {
         let by = Deadlines {
-            ledger: began + LEDGER_BUDGET,
-            all: began + KEEP_BUDGET - MARGIN,
+            ledger: began + LEDGER_BUDGET.min(trial.limit / 2),
+            all: began + KEEP_BUDGET.min(trial.limit).saturating_sub(MARGIN),
         };
         let mut rows = Vec::new();
-        match verified {
-            Verified::Event(event) => match self.store.store(event, now, by).await {
+        if let Some(event) = verified.event() {
+            match self.store.store(event, now, by).await {
                 Ok(durable) => {
                     rows.extend(durable.iter().filter_map(row_of_trial));
                     for one in durable {
+                        if matches!(one, Durable::Spilled(_)) {
+                            let why = "the event is in the spill queue, without the answer";
+                            self.not_recorded(source, why);
+                        }
                         one.log(source);
                     }
                 }
                 Err(error) => self.not_recorded(source, &format!("{error:#}")),
-            },
-            Verified::Notice(object) => {
-                self.notice(source, object, network, now).await;
             }
-            Verified::Handshake(_)
-            | Verified::Rejected(_)
-            | Verified::Unverified(_)
-            | Verified::Undecided(_) => {}
         }
         Recorded {
             rows,
@@ -227,19 +242,11 @@ impl Catcher {
     }
 
     /// Adds the answer of the route to the rows of the events.
-    async fn record_outcome(
-        &self,
-        source: &Source,
-        asked: &Asked,
-        outcome: RouteOutcome,
-        recorded: &Recorded,
-    ) {
-        let body = asked.reply.as_ref().ok().map(|reply| reply.body.as_ref());
+    async fn record_outcome(&self, source: &Source, asked: &Asked, recorded: &Recorded) {
         let at = (self.clock)();
         let hop_ms = self.trial.hop_ms.load(Ordering::Relaxed);
         let record = async |(key, verdict): &(EventKey, &'static str)| {
-            let mut answer =
-                RouteAnswer::new(at, outcome, asked.took, body, verdict).with_own(recorded.own);
+            let mut answer = asked.answer(at, verdict).with_own(recorded.own);
             if hop_ms != NONE {
                 answer = answer.with_hop(Duration::from_millis(hop_ms));
             }
@@ -264,35 +271,43 @@ impl Catcher {
         source: &Source,
         forwarded: Forwarded,
         verified: Verified,
-        outcome: RouteOutcome,
+        asked: &Asked,
         now: UnixMillis,
+        until: Instant,
     ) {
         match verified {
             Verified::Rejected(reason) => {
                 let answer = self.reject(source, forwarded.verified, reason, now);
                 if let Followup::StoreRejected(rejected) = answer.then {
-                    let rejected = rejected.answered_by_route(outcome);
-                    self.store_rejected(&rejected, now, RECORD).await;
+                    let answer = asked.answer((self.clock)(), "rejected");
+                    let rejected = rejected.answered_by_route(answer);
+                    let left = until.saturating_duration_since(Instant::now());
+                    self.store_rejected(&rejected, now, left).await;
                 }
             }
-            Verified::Handshake(reply) if outcome.is_accepted() && reply.secret.is_some() => {
+            Verified::Handshake(reply)
+                if asked.outcome().is_accepted() && reply.secret.is_some() =>
+            {
                 let storing = self.store_handshake_secret(source, reply, now);
-                if timeout(RECORD, storing).await.is_err() {
+                if timeout_at(until, storing).await.is_err() {
                     self.not_recorded(source, "the secret of a handshake could not be stored");
                 }
             }
-            Verified::Unverified(reason) | Verified::Undecided(reason) => {
-                if let Some(count) = self.throttle.permit(Kind::Undecided, &source.name, now) {
+            Verified::Undecided(reason) => self.not_recorded(source, &reason),
+            Verified::Unverified(reason) | Verified::Refused(_, reason) => {
+                if let Some(count) = self.throttle.permit(Kind::Refused, &source.name, now) {
+                    let accepted = asked.outcome().is_accepted();
                     tracing::warn!(
                         source = source.name,
                         reason,
-                        not_recorded = count,
-                        "a request to {} is not recorded: {reason}",
+                        accepted,
+                        count,
+                        "Mitt would refuse a request to {}: {reason}",
                         source.name
                     );
                 }
             }
-            Verified::Event(_) | Verified::Handshake(_) | Verified::Notice(_) => {}
+            Verified::Event(_) | Verified::Handshake(_) => {}
         }
     }
 
@@ -327,6 +342,23 @@ impl Catcher {
                 tracing::info!(source = name, route = %outcome, took_ms, hop_ms, count, "the route of {name} answered {outcome}");
             }
         }
+    }
+
+    /// Logs that the route gets no request, because it would reject the original signature with a
+    /// status after which the provider may not try again.
+    fn could_not_sign(&self, source: &Source, error: &anyhow::Error) -> RouteFailure {
+        let error = format!("{error:#}");
+        let now = (self.clock)();
+        if let Some(count) = self.throttle.permit(Kind::Failed, &source.name, now) {
+            tracing::error!(
+                source = source.name,
+                server_errors = count,
+                error,
+                "could not sign a request for the route of {}: {error}",
+                source.name
+            );
+        }
+        RouteFailure::Unreachable(error)
     }
 
     fn not_recorded(&self, source: &Source, error: &str) {
@@ -365,28 +397,49 @@ fn row_of_trial(durable: &Durable) -> Option<(EventKey, &'static str)> {
 }
 
 impl Verified {
+    /// Returns the event to record.
     fn event(&self) -> Option<&Event> {
         match self {
             Self::Event(event) => Some(event),
-            Self::Handshake(_)
-            | Self::Notice(_)
+            Self::Refused(..)
+            | Self::Handshake(_)
             | Self::Rejected(_)
             | Self::Unverified(_)
             | Self::Undecided(_) => None,
         }
     }
 
-    /// Returns whether a later try may find that the request is genuine.
-    fn is_undecided(&self) -> bool {
+    /// Returns the event of a genuine request, also if it is not recorded.
+    fn genuine(&self) -> Option<&Event> {
         match self {
-            Self::Undecided(_) => true,
-            Self::Rejected(reason) => reason.is_undecided() || *reason == Reason::NotFetched,
-            Self::Event(_) | Self::Handshake(_) | Self::Notice(_) | Self::Unverified(_) => false,
+            Self::Event(event) | Self::Refused(event, _) => Some(event),
+            Self::Handshake(_) | Self::Rejected(_) | Self::Unverified(_) | Self::Undecided(_) => {
+                None
+            }
+        }
+    }
+
+    /// Returns why a later try may find that the request is genuine.
+    fn undecided(&self) -> Option<&str> {
+        match self {
+            Self::Undecided(why) => Some(why),
+            Self::Rejected(reason) if *reason == Reason::NotFetched => Some(reason.as_str()),
+            Self::Event(_)
+            | Self::Refused(..)
+            | Self::Handshake(_)
+            | Self::Rejected(_)
+            | Self::Unverified(_) => None,
         }
     }
 }
 
 impl Asked {
+    /// Returns the answer to record. `verdict` is what Mitt would have done.
+    fn answer(&self, at: UnixMillis, verdict: &str) -> RouteAnswer {
+        let body = self.reply.as_ref().ok().map(|reply| reply.body.as_ref());
+        RouteAnswer::new(at, self.outcome(), self.took, body, verdict)
+    }
+
     fn outcome(&self) -> RouteOutcome {
         match &self.reply {
             Ok(reply) => RouteOutcome::Status(reply.status),

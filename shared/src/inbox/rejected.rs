@@ -32,7 +32,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::aws::secrets::Secret;
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Packed, RouteOutcome};
+use crate::inbox::ledger::{Packed, RouteAnswer};
 use crate::inbox::table::{Returns, Table};
 use crate::sources::Source;
 use crate::webhook::envelope::Envelope;
@@ -57,7 +57,7 @@ pub struct NewRejection<'a> {
     pub envelope: &'a Envelope,
     pub reason: Reason,
     /// How the route of a trial answered the request. `None` outside a trial.
-    pub route: Option<RouteOutcome>,
+    pub route: Option<&'a RouteAnswer>,
     /// The secrets that the verification used.
     pub secrets: &'a [Secret],
 }

@@ -31,6 +31,9 @@ string_enum! {
         Slow = "slow",
         /// The route first answered 2xx long after the first request.
         Late = "late",
+        /// No answer of the route is recorded. Mitt fetched the event from the provider, or the
+        /// answer could not be recorded.
+        Unknown = "unknown",
     }
 }
 
@@ -49,9 +52,6 @@ pub struct TrialReport {
     pub events: u64,
     /// The number of requests whose outcome is recorded.
     pub requests: u64,
-    /// The number of events without a recorded outcome. The function ended before the answer, or
-    /// the outcome could not be stored.
-    pub unknown: u64,
     /// The number of recorded requests by outcome, such as `200` or `timeout`. At most the first
     /// ten requests of an event count.
     pub outcomes: BTreeMap<String, u64>,
@@ -87,14 +87,13 @@ impl TrialReport {
         }
         self.events += 1;
         self.requests += row.trial.requests;
-        self.unknown += u64::from(row.trial.requests == 0);
         for answer in &row.trial.answers {
             self.add_answer(answer);
         }
         let found = findings(row, limits, now);
         if found.contains(&Finding::Lost) {
             self.add_lost(row);
-        } else if row.is_trial() && row.trial.first_accepted.is_none() {
+        } else if row.is_trial() && row.trial.requests > 0 && row.trial.first_accepted.is_none() {
             self.pending += 1;
         }
         if let Some(at) = row.trial.first_accepted {
@@ -186,6 +185,7 @@ pub fn findings(row: &Row, limits: TrialLimits, now: UnixMillis) -> Vec<Finding>
             // An event that was adopted or replayed is not lost.
             Finding::Lost => {
                 row.is_trial()
+                    && trial.requests > 0
                     && trial.first_accepted.is_none()
                     && now.since(last_request(row)) > limits.horizon
             }
@@ -194,6 +194,7 @@ pub fn findings(row: &Row, limits: TrialLimits, now: UnixMillis) -> Vec<Finding>
             Finding::Late => trial
                 .first_accepted
                 .is_some_and(|at| at.since(begun) > LATE),
+            Finding::Unknown => row.is_trial() && trial.requests == 0,
         })
         .collect()
 }

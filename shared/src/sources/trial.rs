@@ -17,7 +17,8 @@ const LONGEST: Duration = Duration::from_secs(25);
 /// How long the catcher waits for the route of a provider whose limit is not known.
 const DEFAULT: Duration = Duration::from_secs(9);
 
-/// The time between the end of the wait and the provider's limit.
+/// The time between the end of the wait and the provider's limit. If the limit is short, a third of
+/// it.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// A trial: the catcher sends each request to the previous route, and gives the route's answer to
@@ -33,6 +34,9 @@ pub struct Trial {
     pub signing: Option<Signing>,
     /// How long the catcher waits for the answer of the route.
     pub timeout: Duration,
+    /// How long the provider waits for an answer, or a little longer than `timeout`, if this is not
+    /// known or shorter.
+    pub limit: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -66,6 +70,12 @@ impl FileTrial {
             return Ok(None);
         };
         let scheme = preset.scheme(variant).context("unknown variant")?;
+        ensure!(
+            scheme.fetch.is_none(),
+            "mode = \"tee\": requests of preset {} are not signed and contain no event, so a trial \
+             could record nothing; register the URL of the source beside the URL of the route",
+            preset.id
+        );
         let (action, url, signing) = route(actions)?;
         ensure!(
             !url.contains("{account}") && !url.contains("{type}"),
@@ -73,15 +83,24 @@ impl FileTrial {
              because the catcher also sends requests to the route whose event it does not know",
             action.name
         );
+        let limit = preset.ack.deadline_ms.map(Duration::from_millis);
         let timeout = match self.timeout.as_deref() {
             Some(text) => timeout(text).context("tee_timeout")?,
-            None => default_timeout(preset),
+            None => limit.map_or(DEFAULT, |limit| {
+                LONGEST.min(limit.saturating_sub(MARGIN.min(limit / 3)))
+            }),
         };
+        let limit = limit.unwrap_or_default();
         Ok(Some(Trial {
             url: url.to_owned(),
             action: action.name.clone(),
             signing: new_signature(action, signing, preset, scheme)?,
             timeout,
+            limit: if limit > timeout {
+                limit
+            } else {
+                timeout + MARGIN
+            },
         }))
     }
 }
@@ -140,12 +159,6 @@ fn timeout(text: &str) -> anyhow::Result<Duration> {
     Ok(timeout)
 }
 
-fn default_timeout(preset: &Preset) -> Duration {
-    let limit = preset.ack.deadline_ms.map(Duration::from_millis);
-    let timeout = limit.map_or(DEFAULT, |limit| limit.saturating_sub(MARGIN));
-    timeout.clamp(Duration::from_secs(1), LONGEST)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,13 +199,13 @@ mod tests {
             let source = parsed(preset, &settings, &http(SIGNED)).unwrap();
             source.trial.unwrap().timeout
         };
-        for preset in ["github", "shopify", "slack", "stripe"] {
+        for preset in ["github", "shopify", "slack", "stripe", "line", "sentry"] {
             let limit = Preset::embedded(preset, &std::collections::BTreeMap::new())
                 .unwrap()
                 .ack
                 .deadline_ms;
             let expected = limit.map_or(DEFAULT, |limit| {
-                Duration::from_millis(limit - 1_000).min(LONGEST)
+                Duration::from_millis(limit - (limit / 3).min(1_000))
             });
             assert_eq!(timeout(preset, ""), expected, "{preset}");
         }
@@ -200,6 +213,22 @@ mod tests {
             timeout("github", "tee_timeout = \"3s\""),
             Duration::from_secs(3)
         );
+    }
+
+    #[test]
+    fn the_response_has_time_after_the_answer_of_the_route() {
+        for (preset, settings, limit_ms) in [
+            ("sentry", "", 1_000),
+            ("github", "", 10_000),
+            ("github", "tee_timeout = \"12s\"", 13_000),
+            ("stripe", "", 10_000),
+        ] {
+            let settings = format!("mode = \"tee\"\n{settings}");
+            let source = parsed(preset, &settings, &http(SIGNED)).unwrap();
+            let trial = source.trial.unwrap();
+            assert_eq!(trial.limit, Duration::from_millis(limit_ms), "{preset}");
+            assert!(trial.timeout < trial.limit, "{preset}");
+        }
     }
 
     #[test]

@@ -58,6 +58,20 @@ pub struct Event {
     /// When the drain read the event from the spill queue. `None` if the event was never in this
     /// queue.
     pub(crate) drained_at: Option<UnixMillis>,
+    pub(crate) processor: Processor,
+}
+
+/// Who processes an event. The catcher decides this once per request, so that a trial that begins or
+/// ends between the receipt and the write changes nothing for the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// Mitt delivers the event.
+    Mitt,
+    /// The event arrived during a trial: the previous route has it, and Mitt only records it.
+    Route,
+    /// Mitt, unless the source has a trial when the event is stored. Mitt fetched the event, so no
+    /// request says whether the route has it.
+    WhenStored,
 }
 
 /// One event of a request. A batch has several items.
@@ -118,6 +132,7 @@ impl Event {
             once: None,
             config: event.config.to_owned(),
             drained_at: None,
+            processor: Processor::WhenStored,
         }
     }
 
@@ -125,6 +140,13 @@ impl Event {
     #[must_use]
     pub fn of_account(self, account: Option<Account>) -> Self {
         Self { account, ..self }
+    }
+
+    /// The same event, processed by the route of a trial and only recorded by Mitt.
+    #[must_use]
+    pub fn processed_by_route(self) -> Self {
+        let processor = Processor::Route;
+        Self { processor, ..self }
     }
 
     /// The account that the event belongs to, if the source names one.

@@ -4,14 +4,23 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use local::clients;
+use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, KEEP_ROW};
+use shared::inbox::Inbox;
 use shared::inbox::ledger::{
     Again, By, Claim, Erased, MOST_ANSWERS, NEWEST_SCHEMA, NewerRow, Received, Replayed,
     RouteAnswer, RouteOutcome, SCHEMA, State, TRIAL_SCHEMA, TrialRecord, is_permanent_rejection,
 };
+use shared::inbox::queue::Queue;
+use shared::inbox::rejected::{NewRejection, RejectedRequests};
 use shared::monitoring::trial::{Finding, TrialLimits, TrialReport};
+use shared::sources::Config;
+use shared::webhook::envelope::Envelope;
 use shared::webhook::event::{Event, EventKey, Via};
+use shared::webhook::sign::sign;
+use shared::webhook::verify::{Arrival, Reason};
 
 use crate::matrix::assert_sound;
 use crate::support::{NOW, Table, after, event, event_with, github, lease_over, n, number, text};
@@ -404,10 +413,8 @@ async fn the_report_names_what_was_lost_doubled_and_slow() {
     assert_eq!(report.with(Finding::Slow), expected(64));
     assert_eq!(report.with(Finding::Late), []);
     assert_eq!(early.with(Finding::Lost), []);
-    assert_eq!(
-        (report.events, report.requests, report.unknown),
-        (400, 412, 0)
-    );
+    assert_eq!((report.events, report.requests), (400, 412));
+    assert_eq!(report.with(Finding::Unknown), []);
     assert_eq!(report.outcomes["timeout"], 4);
     assert_eq!(report.outcomes["200"], 400);
     let within = [50, 98, 100].map(|percent| report.took.within(percent).unwrap().as_millis());
@@ -440,7 +447,106 @@ async fn an_adopted_event_is_not_lost_and_an_accepted_one_can_be_late() {
         let row = table.ledger.event(key).await.unwrap().unwrap();
         assert_eq!(report.add(&row, LIMITS, then), counts, "{key}");
     }
-    assert_eq!(report.with(Finding::Lost), [unknown.key().clone()]);
+    assert_eq!(report.with(Finding::Lost), []);
+    assert_eq!(report.with(Finding::Unknown), [unknown.key().clone()]);
     assert_eq!(report.with(Finding::Late), [late.key().clone()]);
-    assert_eq!((report.events, report.unknown), (3, 1));
+    assert_eq!(report.events, 3);
+}
+
+/// A source in a trial.
+const IN_TRIAL: &str = "schema = 1\n[forward]\nallow_hosts = [\"app.example.com\"]\n[[source]]\n\
+                        name = \"stripe-main\"\npreset = \"stripe\"\nmode = \"tee\"\n\
+                        [[source.action]]\nkind = \"http\"\nurl = \"https://app.example.com/a\"\n\
+                        sign = \"none\"";
+
+/// Returns an event that the catcher verified.
+fn verified(config: &Config, body: &str) -> (Envelope, Event) {
+    let verifier = &config.source("stripe-main").unwrap().verifier;
+    let secret = Secret::new("current", "whsec_of_a_test");
+    let mut envelope = Envelope {
+        method: "POST".to_owned(),
+        url: "https://hooks.example.test/in/stripe-main".to_owned(),
+        headers: std::iter::empty::<(&str, &str)>().collect(),
+        body: body.to_owned().into(),
+        received_at: NOW,
+    };
+    let scheme = verifier.preset.scheme("default").unwrap();
+    let proof = sign(scheme, &secret, &envelope, NOW).unwrap();
+    envelope.headers = proof
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let verified = verifier.verify(&envelope, &[secret]);
+    let Ok(Arrival::Event(event)) = verified else {
+        panic!("{verified:?}")
+    };
+    (envelope, *event)
+}
+
+fn body(id: &str) -> String {
+    format!(r#"{{"id":"{id}","object":"event","type":"charge.succeeded"}}"#)
+}
+
+#[tokio::test]
+async fn the_processor_of_a_request_does_not_change_when_a_trial_begins_or_ends() {
+    let table = Table::fresh().await;
+    let config = Config::parse(IN_TRIAL).unwrap();
+    let in_trial = table.ledger.clone().with_sources(&config);
+    let (_, usual) = verified(&config, &body("evt_1"));
+    let received = in_trial.receive(&usual, NOW).await.unwrap();
+    assert_eq!(received, Received::New, "the provider got 2xx from Mitt");
+    let (_, teed) = verified(&config, &body("evt_2"));
+    let teed = teed.processed_by_route();
+    let received = table.ledger.receive(&teed, NOW).await.unwrap();
+    assert_eq!(received, Received::Recorded(TrialRecord::New));
+    // No request says whether the route has a fetched event.
+    let received = in_trial.receive(&event("evt_3"), NOW).await.unwrap();
+    assert_eq!(received, Received::Recorded(TrialRecord::New));
+    let received = table.ledger.receive(&event("evt_4"), NOW).await.unwrap();
+    assert_eq!(received, Received::New);
+}
+
+#[tokio::test]
+async fn a_released_request_that_the_route_accepted_is_not_delivered() {
+    let config = Config::parse(IN_TRIAL).unwrap();
+    for (outcome, trial, expected) in [
+        (Some(RouteOutcome::Status(204)), true, (State::Done, 1)),
+        (Some(RouteOutcome::Status(204)), false, (State::Done, 1)),
+        (Some(RouteOutcome::Status(500)), true, (State::Done, 1)),
+        (Some(RouteOutcome::Status(500)), false, (State::Received, 0)),
+        (None, true, (State::Received, 0)),
+    ] {
+        let table = Table::fresh().await;
+        let mut ledger = table.ledger.clone();
+        if trial {
+            ledger = ledger.with_sources(&config);
+        }
+        let inbox = Inbox {
+            ledger,
+            queue: Queue::new(clients::sqs("http://127.0.0.1:9"), "http://127.0.0.1:9/q"),
+        };
+        let rejected = RejectedRequests::new(table.db.clone(), &table.name);
+        let (envelope, event) = verified(&config, &body("evt_1"));
+        let answer = outcome.map(|outcome| answer(1_000, outcome));
+        let rejection = NewRejection {
+            source: config.source("stripe-main").unwrap(),
+            envelope: &envelope,
+            reason: Reason::BadSignature,
+            route: answer.as_ref(),
+            secrets: &[],
+        };
+        let left = Duration::from_secs(30);
+        rejected.store(&rejection, NOW, left).await.unwrap();
+        let held = rejected.held("stripe-main", NOW, later(), later());
+        let held = held.await.unwrap().remove(0);
+        assert_eq!(held.route, answer);
+        // After a crash, the request is released again.
+        for _ in 0..2 {
+            let released = rejected.release(&inbox, &held, &event, later());
+            released.await.unwrap();
+        }
+        let row = table.ledger.event(event.key()).await.unwrap().unwrap();
+        let found = (row.state, row.trial.requests);
+        assert_eq!(found, expected, "{outcome:?} {trial}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Makes the request to the route of a trial from the request of the provider.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use shared::aws::{RouteRequest, is_of_connection};
 use shared::base::clock::UnixMillis;
 use shared::delivery::effects::idempotency_key;
@@ -12,6 +12,9 @@ use shared::webhook::sign::{Original, Receiver, SigningKey, outgoing};
 
 use crate::Catcher;
 use crate::http::{BadBase64, Request};
+use crate::trial::Verified;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A request of the provider.
 pub(super) struct Forwarded {
@@ -43,23 +46,21 @@ impl Forwarded {
 
     /// Returns the headers that the route gets: those of the request and the host that the provider
     /// called. The headers of the connection are not forwarded, and neither are the names that Mitt
-    /// uses after the trial, because the sender chooses the values.
+    /// or a proxy sets, because the sender chooses the values.
     fn headers(&self) -> Vec<(String, String)> {
         let known = |name: &str| self.received.headers.all(name).next().is_some();
         let mut headers: Vec<_> = self
             .received
             .headers
             .iter()
-            .filter(|(name, _)| !is_of_connection(name) && !name.starts_with("mitt-"))
+            .filter(|(name, _)| !is_of_connection(name) && !is_set_by_mitt(name))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         // An HTTP API passes cookies separately from the other headers.
         if !self.cookies.is_empty() && !known("cookie") {
             headers.push(("cookie".to_owned(), self.cookies.clone()));
         }
-        if let Some(host) = self.received.headers.all("host").next()
-            && !known("x-forwarded-host")
-        {
+        if let Some(host) = self.received.headers.all("host").next() {
             headers.push(("x-forwarded-host".to_owned(), host.to_owned()));
         }
         headers
@@ -81,14 +82,19 @@ impl Forwarded {
     }
 }
 
+fn is_set_by_mitt(name: &str) -> bool {
+    name.starts_with("mitt-") || matches!(name, "forwarded" | "x-forwarded-host")
+}
+
 impl Catcher {
-    /// Returns the request to the route. `event` is the verified event.
+    /// Returns the request to the route. Fails if the route needs a new signature and the request
+    /// cannot be signed.
     pub(super) async fn route_request(
         &self,
         source: &Source,
         trial: &Trial,
         forwarded: &Forwarded,
-        event: Option<&Event>,
+        verified: &Verified,
     ) -> anyhow::Result<RouteRequest> {
         let url = forwarded.url(&trial.url)?;
         let mut request = RouteRequest {
@@ -97,7 +103,10 @@ impl Catcher {
             headers: forwarded.headers(),
             body: forwarded.received.body.clone(),
         };
-        let Some(event) = event else {
+        let Some(event) = verified.genuine() else {
+            if let (Some(why), Some(_)) = (verified.undecided(), &trial.signing) {
+                bail!("the request could not be verified: {why}");
+            }
             // A request that is not verified must not get a valid signature.
             return Ok(request);
         };
@@ -106,13 +115,12 @@ impl Catcher {
                 .signed(source, signing, request, forwarded, event)
                 .await?;
         }
-        let has_key = request
-            .headers
-            .iter()
-            .any(|(name, _)| name == "idempotency-key");
-        if !has_key && !event.is_batch() {
+        // Mitt sends the same key for the event after the trial. The events of a batch have a key
+        // each.
+        if !event.is_batch() {
             let key = idempotency_key(event.key(), &trial.action, 0);
-            request.headers.push(("idempotency-key".to_owned(), key));
+            request.headers.retain(|(name, _)| name != IDEMPOTENCY_KEY);
+            request.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
         }
         Ok(request)
     }

@@ -238,7 +238,8 @@ pub struct SourcesRemoveArgs {
 pub struct SourcesPromoteArgs {
     /// Name of the source
     pub source: String,
-    /// Also if the route accepted requests that Mitt would have rejected
+    /// Also if the route accepted requests that Mitt would have rejected, or no event proves that
+    /// Mitt can verify the source
     #[arg(long)]
     pub anyway: bool,
     /// Sources file [default: that of the running dev, sources.toml, or infra/sources.toml]

@@ -23,6 +23,10 @@ const IDLE: Duration = Duration::from_secs(3);
 /// The time limit of a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// The time limit of the TCP connections to all addresses of the host. If the first address does
+/// not answer, there is time left for the next one.
+const CONNECT_TCP: Duration = Duration::from_secs(4);
+
 /// The largest body of an answer, in bytes. A function of Lambda returns at most 6 MB, in which the
 /// body can be in Base64.
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
@@ -75,7 +79,8 @@ pub struct RouteReply {
 pub enum RouteFailure {
     /// The time limit was reached. The route may still process the request.
     Timeout,
-    /// The request could not be sent, or the connection ended before the answer.
+    /// The request could not be sent, the connection ended before the answer, or the status is not
+    /// one of HTTP.
     Unreachable(String),
     /// The body of the answer is larger than the catcher can return.
     TooLarge,
@@ -94,6 +99,7 @@ impl RouteClient {
         let mut tcp = HttpConnector::new_with_resolver(guard.clone());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TCP));
         let connect = Connect {
             tcp,
             tls: Tls::default(),
@@ -127,13 +133,18 @@ impl RouteClient {
         *sent.headers_mut() = header_map(request.headers);
         let answer = self.pool.request(sent).await;
         let (parts, body) = answer.map_err(|error| cause(&error))?.into_parts();
+        let status = parts.status.as_u16();
+        // API Gateway replaces a response with another status.
+        if !(200..=599).contains(&status) {
+            return Err(RouteFailure::Unreachable(format!("status {status}")));
+        }
         let headers = parts.headers.iter().filter_map(|(name, value)| {
             let value = std::str::from_utf8(value.as_bytes()).ok()?;
             let is_kept = !is_of_connection(name.as_str());
             is_kept.then(|| (name.as_str().to_owned(), value.to_owned()))
         });
         Ok(RouteReply {
-            status: parts.status.as_u16(),
+            status,
             headers: headers.collect(),
             body: read(SdkBody::from_body_1_x(body)).await?,
         })

@@ -13,7 +13,8 @@ pub(super) struct Policies {
     pub(super) retentions: Retentions,
     /// Sources whose events are processed in strict order.
     pub(super) strict: Arc<BTreeMap<String, Order>>,
-    /// Sources that have a trial. Their events are recorded, and not delivered.
+    /// Sources that have a trial. The events that Mitt fetches for them are recorded, and not
+    /// delivered.
     pub(super) trials: Arc<BTreeSet<String>>,
 }
 

@@ -15,7 +15,7 @@ use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
 use super::{FoundBy, Item, Ledger, NEWEST_SCHEMA, Row, SCHEMA, State, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
-use crate::webhook::event::{Event, EventKey, Sha, Via};
+use crate::webhook::event::{Event, EventKey, Processor, Sha, Via};
 
 /// The inbox sends another work message for a duplicate of an open event, unless it has sent a
 /// message within this time.
@@ -110,7 +110,7 @@ impl Ledger {
         watched: FoundBy,
         now: UnixMillis,
     ) -> anyhow::Result<Received> {
-        if self.policies.now().trials.contains(event.key.source()) {
+        if self.is_only_recorded(event) {
             let recorded = Box::pin(self.record_trial(event, placed, now)).await?;
             return Ok(Received::Recorded(recorded));
         }
@@ -139,6 +139,14 @@ impl Ledger {
             Some(Refusal::OtherBody) => {
                 Box::pin(self.quarantine(event, placed, Why::OtherBody, now)).await
             }
+        }
+    }
+
+    fn is_only_recorded(&self, event: &Event) -> bool {
+        match event.processor {
+            Processor::Mitt => false,
+            Processor::Route => true,
+            Processor::WhenStored => self.policies.now().trials.contains(event.key.source()),
         }
     }
 

@@ -146,15 +146,26 @@ impl Ledger {
         key: &EventKey,
         answer: &RouteAnswer,
     ) -> anyhow::Result<bool> {
-        let (pk, id) = (key.pk(), write_id()?);
+        self.record_answer_once(key, answer, &write_id()?).await
+    }
+
+    /// Like [`record_route_answer`](Self::record_route_answer). If the last recorded answer has the
+    /// same id, the answer is not recorded again.
+    pub(crate) async fn record_answer_once(
+        &self,
+        key: &EventKey,
+        answer: &RouteAnswer,
+        id: &str,
+    ) -> anyhow::Result<bool> {
+        let pk = key.pk();
         for change in [
-            transition::append_answer(answer, &id),
-            transition::count_answer(answer, &id),
+            transition::append_answer(answer, id),
+            transition::count_answer(answer, id),
         ] {
             let written = self.table.update((&pk, "M"), change, Returns::Refused);
             match written.await? {
                 Write::Applied(_) => return Ok(true),
-                Write::Refused(Some(old)) if item::text(&old, "tew") == Some(&id) => {
+                Write::Refused(Some(old)) if item::text(&old, "tew") == Some(id) => {
                     return Ok(true);
                 }
                 Write::Refused(_) => {}
@@ -246,7 +257,7 @@ impl RouteAnswer {
         self.outcome.is_accepted()
     }
 
-    fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(7, '|');
         let mut next = || parts.next();
         Some(Self {
@@ -281,7 +292,7 @@ impl RouteOutcome {
         matches!(self, Self::Status(200..=299))
     }
 
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    fn read(text: &str) -> Option<Self> {
         match text {
             "timeout" => Some(Self::Timeout),
             "unreachable" => Some(Self::Unreachable),

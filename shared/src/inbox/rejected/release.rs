@@ -9,7 +9,7 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::Inbox;
 use crate::inbox::ledger::{Received, TrialRecord, item};
 use crate::inbox::table::{Change, Returns};
-use crate::webhook::event::Event;
+use crate::webhook::event::{Event, Processor};
 use crate::webhook::verify::{Arrival, Reason, Rejected, Verifier};
 
 /// The result of a second verification of a stored request.
@@ -54,6 +54,10 @@ impl RejectedRequests {
     /// Stores the events of a verified request through [`Inbox::accept`], then marks the request as
     /// released. After a crash between the two steps, the next release finds that the events are
     /// already stored.
+    ///
+    /// If the route of a trial accepted the request, it has processed the events, so they are only
+    /// recorded, with this answer. If the route did not accept the request, the events are recorded
+    /// only while the trial continues.
     pub async fn release(
         &self,
         inbox: &Inbox,
@@ -61,7 +65,24 @@ impl RejectedRequests {
         event: &Event,
         now: UnixMillis,
     ) -> anyhow::Result<Entered> {
-        let kept = inbox.accept(event, now).await?;
+        let mut event = event.clone();
+        let route = held.route.as_ref();
+        event.processor = match route {
+            None => Processor::Mitt,
+            Some(answer) if answer.is_accepted() => Processor::Route,
+            Some(_) => Processor::WhenStored,
+        };
+        let kept = inbox.accept(&event, now).await?;
+        for (answer, kept) in route
+            .into_iter()
+            .flat_map(|it| kept.iter().map(move |kept| (it, kept)))
+        {
+            let id = held.id.to_string();
+            inbox
+                .ledger
+                .record_answer_once(&kept.key, answer, &id)
+                .await?;
+        }
         let entered = kept.iter().map(|kept| match &kept.received {
             Received::New | Received::Recorded(TrialRecord::New) => (Entered::New, &kept.key),
             Received::Open { .. } | Received::Settled | Received::Recorded(TrialRecord::Known) => {

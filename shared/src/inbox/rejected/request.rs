@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{KEEP, NewRejection, day, headers};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Encoding, Item, MissingBody, Packed, RouteOutcome, SCHEMA, item};
+use crate::inbox::ledger::{Encoding, Item, MissingBody, Packed, RouteAnswer, SCHEMA, item};
 use crate::sources::policy::{LARGEST_REFUSED, LARGEST_REFUSED_BODY};
 use crate::webhook::envelope::{Envelope, Headers};
 use crate::webhook::event::{EventId, Sha};
@@ -22,7 +22,7 @@ pub struct RejectedRequest {
     /// reasons.
     pub reason: String,
     /// How the route of a trial answered the request. `None` outside a trial.
-    pub route: Option<RouteOutcome>,
+    pub route: Option<RouteAnswer>,
     pub method: String,
     pub url: String,
     pub headers: Headers,
@@ -85,7 +85,7 @@ impl RejectedRequest {
             id: EventId::named(received_at, &format!("{pk}#{sk}")),
             source: source.to_owned(),
             reason: text("why"),
-            route: item::text(stored, "rt").and_then(RouteOutcome::read),
+            route: item::text(stored, "rt").and_then(RouteAnswer::read),
             method: text("mth"),
             url: text("url"),
             headers: read_headers(stored),
@@ -159,8 +159,8 @@ pub(super) fn item(
         ("cfg".to_owned(), item::s(&refused.source.verifier.config)),
         ("ttl".to_owned(), item::n((place.at + KEEP).secs())),
     ]);
-    if let Some(outcome) = refused.route {
-        item.insert("rt".to_owned(), item::s(outcome.to_string()));
+    if let Some(answer) = refused.route {
+        item.insert("rt".to_owned(), item::s(answer.to_string()));
     }
     let size = item::size(&item);
     (size <= LARGEST_REFUSED).then_some((item, size as u64))

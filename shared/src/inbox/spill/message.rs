@@ -16,10 +16,14 @@ use crate::inbox::ledger::{
     BodyLocation, Encoding, InRow, Packed, StoredBody, pack_as_text, unpack, unpack_request,
 };
 use crate::webhook::context::Account;
-use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
+use crate::webhook::event::{Batch, Event, EventKey, Processor, Proven, Sha, Via};
 
-/// The message version that this code writes.
+/// The version of a message whose events Mitt delivers.
 const VERSION: u32 = 1;
+
+/// The version of a message with events that a trial only records. A release that does not know
+/// trials would deliver these events, so it must not read the message.
+const TRIAL_VERSION: u32 = 2;
 
 /// The reason why a message cannot be read. The error text never contains content of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +99,9 @@ struct Wire {
     /// The request in base64, in the encoding of a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rq: Option<String>,
+    /// Whether the route of a trial processes the event.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tee: bool,
     body: WireBody,
 }
 
@@ -110,7 +117,14 @@ enum WireBody {
 
 /// Serializes events into as few messages as possible. Each message has at most `limit` bytes.
 pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<String>> {
-    let (begin, end) = (format!(r#"{{"v":{VERSION},"events":["#), "]}");
+    // All events of a request have the same processor.
+    let is_trial = |spilled: &Spilled| spilled.event.processor == Processor::Route;
+    let version = if events.iter().any(is_trial) {
+        TRIAL_VERSION
+    } else {
+        VERSION
+    };
+    let (begin, end) = (format!(r#"{{"v":{version},"events":["#), "]}");
     let mut messages = Vec::new();
     let mut message = begin.clone();
     for spilled in events {
@@ -140,7 +154,7 @@ pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<Stri
 /// of a message is not trusted.
 pub(super) fn read(text: &str) -> Result<Vec<Spilled>, Unreadable> {
     let Versioned { v } = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
-    if v != VERSION {
+    if v != VERSION && v != TRIAL_VERSION {
         return Err(Unreadable::UnknownVersion(v));
     }
     let envelope: Envelope = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
@@ -192,6 +206,7 @@ impl Wire {
                 .request
                 .as_ref()
                 .map(|request| STANDARD.encode(pack_as_text(request, in_row(event)))),
+            tee: event.processor == Processor::Route,
             body,
         }
     }
@@ -240,6 +255,11 @@ impl Wire {
             once,
             config: self.cfg,
             drained_at: None,
+            processor: if self.tee {
+                Processor::Route
+            } else {
+                Processor::Mitt
+            },
         };
         if let Some(text) = &self.rq {
             let packed = STANDARD.decode(text).ok();

@@ -13,7 +13,7 @@ use crate::base::json_path::Alone;
 use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{
-    Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
+    Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Processor, Sha, Via, cut,
 };
 use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
 
@@ -22,6 +22,12 @@ use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, 
 /// as one event.
 const MOST_ITEMS: usize = 256;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+/// Returns the type of the first item. A batch has this type.
+fn first_kind(items: &[Item]) -> String {
+    let first = items.first().map(|item| item.kind.clone());
+    first.unwrap_or_default()
+}
 
 impl Verifier {
     pub(super) fn event(&self, scheme: &Scheme, envelope: &Envelope, proof: &Proof) -> Event {
@@ -63,10 +69,7 @@ impl Verifier {
                 self.preset.id.clone()
             },
             preset: self.preset.id.clone(),
-            kind: items
-                .first()
-                .map(|item| item.kind.clone())
-                .unwrap_or_default(),
+            kind: first_kind(&items),
             items,
             parts,
             of: None,
@@ -85,6 +88,7 @@ impl Verifier {
             once,
             config: self.config.clone(),
             drained_at: None,
+            processor: Processor::Mitt,
         }
     }
 

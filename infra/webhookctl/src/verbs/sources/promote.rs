@@ -6,19 +6,29 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::RouteOutcome;
-use shared::inbox::rejected::KEEP;
+use shared::inbox::ledger::RouteAnswer;
+use shared::inbox::rejected::{KEEP, RejectedRequest};
 use shared::sources::Config;
 
 use super::add::{record, running};
 use super::file::SourcesFile;
 use super::named;
-use crate::cli::{Global, SourcesPromoteArgs};
+use crate::cli::{Global, SelectionArgs, SourcesPromoteArgs};
+use crate::output::time::When;
 use crate::output::{CliError, Exit, Printer};
+use crate::selection::{Selection, Want};
 use crate::target::Deployment;
 
-/// The period whose rejected requests the command reads.
+/// The period whose events and rejected requests the command reads.
 const READ: Duration = KEEP;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The number of days in [`READ`].
+const DAYS: u8 = 7;
+
+/// The number of the newest events of which one must have been accepted by the route.
+const NEWEST: usize = 100;
 
 #[derive(Serialize)]
 struct Promoted {
@@ -26,9 +36,20 @@ struct Promoted {
     file: String,
     /// The lines that the command removed. With them, the trial begins again.
     removed: Vec<String>,
+    /// What the trial proves. `null` if no inbox was named.
+    checked: Option<Checked>,
+    next: String,
+}
+
+/// What the inbox knows about the trial.
+#[derive(Serialize)]
+struct Checked {
     /// The number of requests that Mitt would have rejected, and the route accepted.
     disagreements: usize,
-    next: String,
+    /// Whether Mitt verified one of the newest events and the route accepted it.
+    accepted: bool,
+    /// Whether the catcher rejected more requests on a day than it stores.
+    incomplete: bool,
 }
 
 pub(super) async fn promote(
@@ -44,15 +65,18 @@ pub(super) async fn promote(
     if source.trial.is_none() {
         return Err(no_trial(&args.source, &file).into());
     }
-    let mut disagreements = 0;
+    let mut checked = None;
     if named(global)? {
         let inbox = Deployment::open(&global.target).await?;
         inbox.may_write("end a trial")?;
-        disagreements = disagreed(&inbox, &args.source).await?;
-        if disagreements > 0 && !args.anyway {
-            return Err(would_reject(&args.source, disagreements).into());
+        let found = Checked::of(&inbox, &args.source).await?;
+        if !args.anyway {
+            found.must_agree(&args.source)?;
         }
         record(&inbox, "source.promote", args.source.clone()).await?;
+        checked = Some(found);
+    } else {
+        out.say("No inbox is named, so the results of the trial are not checked.");
     }
     file.write(&text)?;
     let path = file.path.display().to_string();
@@ -67,10 +91,15 @@ pub(super) async fn promote(
         source: args.source.clone(),
         file: path,
         removed,
-        disagreements,
+        checked,
         next,
     };
     let mut text = format!("  ✓ trial ended   {}\n", promoted.file);
+    if promoted.checked.as_ref().is_some_and(|it| it.incomplete) {
+        text.push_str(
+            "    the catcher rejected more requests than it stores; see quarantine list\n",
+        );
+    }
     for line in &promoted.removed {
         let _ = writeln!(text, "    removed       {line}");
     }
@@ -84,27 +113,82 @@ pub(super) async fn promote(
     Ok(Exit::Done)
 }
 
-/// Returns the number of requests that Mitt would have rejected, and the route accepted.
-async fn disagreed(inbox: &Deployment, source: &str) -> anyhow::Result<usize> {
-    let now = UnixMillis::now();
-    let held = inbox.quarantine.held(source, now - READ, now, now).await?;
-    let accepted = held
-        .iter()
-        .filter(|request| request.route.is_some_and(RouteOutcome::is_accepted));
-    Ok(accepted.count())
+impl Checked {
+    async fn of(inbox: &Deployment, source: &str) -> anyhow::Result<Self> {
+        let now = UnixMillis::now();
+        let held = inbox.quarantine.held(source, now - READ, now, now).await?;
+        let is_open = |held: &&RejectedRequest| {
+            held.released.is_none() && held.route.as_ref().is_some_and(RouteAnswer::is_accepted)
+        };
+        let mut incomplete = false;
+        for day in 0..u32::from(DAYS) {
+            let tally = inbox.quarantine.tally(source, now - DAY * day).await?;
+            incomplete |= tally.is_some_and(|tally| tally.is_spent());
+        }
+        Ok(Self {
+            disagreements: held.iter().filter(is_open).count(),
+            accepted: has_accepted(inbox, source, now).await?,
+            incomplete,
+        })
+    }
+
+    /// Returns an error if Mitt would not accept the requests that the route accepts.
+    fn must_agree(&self, source: &str) -> Result<(), CliError> {
+        if self.disagreements > 0 {
+            return Err(would_reject(source, self));
+        }
+        if !self.accepted {
+            return Err(unproven(source));
+        }
+        Ok(())
+    }
 }
 
-fn would_reject(source: &str, count: usize) -> CliError {
+/// Returns `false` for a source that is not in force.
+async fn has_accepted(inbox: &Deployment, source: &str, now: UnixMillis) -> anyhow::Result<bool> {
+    if inbox.config.source(source).is_none() {
+        return Ok(false);
+    }
+    let mut selection = SelectionArgs::default();
+    selection.received.source = vec![source.to_owned()];
+    selection.received.since = Some(When::ago(READ));
+    let want = Want {
+        limit: NEWEST,
+        reverse: false,
+        after: None,
+    };
+    let selection = Selection::new(&selection, inbox, now.0)?;
+    let found = selection.find(inbox, want).await?;
+    Ok(found.rows.iter().any(|row| row.trial.accepted > 0))
+}
+
+fn would_reject(source: &str, checked: &Checked) -> CliError {
+    let count = checked.disagreements;
+    let at_least = if checked.incomplete { "at least " } else { "" };
     CliError::refused(
         "sources.promote_rejects",
         format!(
-            "Mitt would have rejected {count} requests of the last 7 days that the route accepted; \
-             nothing was changed"
+            "Mitt would have rejected {at_least}{count} requests of the last 7 days that the route \
+             accepted; nothing was changed"
         ),
     )
     .note("the secret or the variant of the source may be wrong")
     .tip(format!(
         "webhookctl quarantine list {source}, or promote with --anyway"
+    ))
+}
+
+fn unproven(source: &str) -> CliError {
+    CliError::refused(
+        "sources.promote_unproven",
+        format!(
+            "none of the newest {NEWEST} events of the last 7 days was verified by Mitt and accepted \
+             by the route; nothing was changed"
+        ),
+    )
+    .note("the source may have no secret or a wrong one; Mitt would then reject each request")
+    .tip(format!(
+        "webhookctl trial report {source}, or promote with --anyway"
     ))
 }
 

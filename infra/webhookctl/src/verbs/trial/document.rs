@@ -20,8 +20,8 @@ pub(super) struct Document<'f> {
     until: String,
     events: u64,
     requests: u64,
-    /// The events without a recorded outcome.
-    no_outcome: u64,
+    /// The number of events without a recorded answer of the route.
+    no_outcome: usize,
     /// The events that the route has not accepted yet, and that the provider may send again.
     pending: u64,
     /// The recorded requests by outcome.
@@ -116,7 +116,7 @@ pub(super) fn document<'f>(
         until: rfc3339(scope.span.to.0),
         events: report.events,
         requests: report.requests,
-        no_outcome: report.unknown,
+        no_outcome: figures.count(Finding::Unknown),
         pending: report.pending,
         outcomes: &report.outcomes,
         lost: Lost {

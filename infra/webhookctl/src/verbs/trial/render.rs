@@ -105,6 +105,14 @@ fn findings(scope: &Scope<'_>, figures: &Figures, text: &mut String) {
         short(limits.slow)
     );
     finding(scope, figures, Finding::Slow, &slow, text);
+    let unknown = figures.count(Finding::Unknown);
+    if unknown > 0 {
+        let said = format!(
+            "{} without a recorded answer: the route may have processed it or not",
+            plural(unknown, "event")
+        );
+        finding(scope, figures, Finding::Unknown, &said, text);
+    }
 }
 
 /// Appends a finding, its first events, and the command that lists them.
@@ -167,8 +175,8 @@ fn verdicts(figures: &Figures) -> String {
 fn mitt(figures: &Figures) -> String {
     let report = &figures.report;
     format!(
-        "{} without a recorded outcome · Mitt added {}",
-        plural(report.unknown, "event"),
+        "{} without a recorded answer · Mitt added {}",
+        plural(figures.count(Finding::Unknown), "event"),
         percentiles(&report.hop, &[50, 99]),
     )
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::RouteOutcome;
+use shared::inbox::ledger::RouteAnswer;
 use shared::inbox::rejected::RejectedRequest;
 use shared::sources::Source;
 use tokio::time::Instant;
@@ -111,7 +111,8 @@ async fn gather(
     let end = UnixMillis(span.to.0 - 1);
     let held = inbox.quarantine.held(&source.name, span.from, end, now);
     let rejected = held.await?;
-    let is_accepted = |held: &&RejectedRequest| held.route.is_some_and(RouteOutcome::is_accepted);
+    let is_accepted =
+        |held: &&RejectedRequest| held.route.as_ref().is_some_and(RouteAnswer::is_accepted);
     let accepted = rejected.iter().filter(is_accepted);
     figures.rejected_and_accepted = accepted.map(|held| held.id.as_str().to_owned()).collect();
     Ok(figures)

@@ -37,6 +37,7 @@ fn event(body: &[u8]) -> Event {
         once: Some(Sha::of(b"signed")),
         config: "c0ffee".to_owned(),
         drained_at: None,
+        processor: Processor::Mitt,
     }
 }
 
@@ -116,13 +117,22 @@ fn a_message_of_this_version_stays_readable() {
     let back = read(text).unwrap();
     assert_eq!(&back[0].event.body[..], b"{}");
     assert_eq!(back[0].event.key, EventKey::new("acme", "evt_1"));
+    assert_eq!(back[0].event.processor, Processor::Mitt);
+}
+
+#[test]
+fn a_message_of_a_trial_has_a_version_that_earlier_releases_do_not_read() {
+    let in_trial = event(b"{}").processed_by_route();
+    let text = write(&[alone(in_trial)], 1 << 20).unwrap().remove(0);
+    assert!(text.starts_with(r#"{"v":2,"#), "{text}");
+    assert_eq!(read(&text).unwrap()[0].event.processor, Processor::Route);
 }
 
 #[test]
 fn what_cannot_be_read_is_said_without_its_content() {
     let good = write(&[alone(event(b"{}"))], 1 << 20).unwrap().remove(0);
     for (from, to, why) in [
-        (r#"{"v":1"#, r#"{"v":2"#, Unreadable::UnknownVersion(2)),
+        (r#"{"v":1"#, r#"{"v":3"#, Unreadable::UnknownVersion(3)),
         (r#"{"v":1"#, r#"{"w":1"#, Unreadable::NoJson),
         ("E#acme", "X#acme", Unreadable::Part("key")),
         ("webhook", "pigeon", Unreadable::Part("`via` value")),
