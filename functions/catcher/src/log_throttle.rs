@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     NotRecorded,
     /// Mitt would refuse a request of a trial without storing it.
     Refused,
-    /// The route of a trial answered a request that is no event.
+    /// The route of a trial answered a request that is not an event.
     Route,
 }
 

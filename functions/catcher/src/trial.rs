@@ -163,7 +163,7 @@ impl Catcher {
         let verified = self.verify_with_fresh_secrets(source, envelope, now).await;
         match (verified, refused) {
             (Ok(Ok(Arrival::Event(event))), None) => {
-                Verified::Event(Box::new(event.processed_by_route()))
+                Verified::Event(Box::new(event.delivered_by_route()))
             }
             (Ok(Ok(Arrival::Event(event))), Some(reason)) => Verified::Refused(event, reason),
             (Ok(Ok(Arrival::Handshake(reply))), _) => Verified::Handshake(reply),
@@ -191,7 +191,7 @@ impl Catcher {
             let request = self.route_request(source, trial, forwarded, verified).await;
             let request = match request {
                 Ok(request) => request,
-                Err(error) => return Err(self.could_not_sign(source, &error)),
+                Err(error) => return Err(self.could_not_forward(source, &error)),
             };
             let allow_loopback = || self.services.sources.config().forward.allow_loopback;
             let route = &self.trial.route;
@@ -311,7 +311,7 @@ impl Catcher {
         }
     }
 
-    /// Logs how the route answered. Anyone can send requests that are no events, so the log has only
+    /// Logs how the route answered. Anyone can send requests that are not events, so the log has only
     /// some of them.
     fn log_answer(
         &self,
@@ -344,9 +344,9 @@ impl Catcher {
         }
     }
 
-    /// Logs that the route gets no request, because it would reject the original signature with a
-    /// status after which the provider may not try again.
-    fn could_not_sign(&self, source: &Source, error: &anyhow::Error) -> RouteFailure {
+    /// Logs that the route gets no request. It would reject the original signature with a status
+    /// after which the provider may not try again.
+    fn could_not_forward(&self, source: &Source, error: &anyhow::Error) -> RouteFailure {
         let error = format!("{error:#}");
         let now = (self.clock)();
         if let Some(count) = self.throttle.permit(Kind::Failed, &source.name, now) {
@@ -354,7 +354,7 @@ impl Catcher {
                 source = source.name,
                 server_errors = count,
                 error,
-                "could not sign a request for the route of {}: {error}",
+                "could not forward a request to the route of {}: {error}",
                 source.name
             );
         }

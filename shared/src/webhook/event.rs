@@ -58,18 +58,18 @@ pub struct Event {
     /// When the drain read the event from the spill queue. `None` if the event was never in this
     /// queue.
     pub(crate) drained_at: Option<UnixMillis>,
-    pub(crate) processor: Processor,
+    pub(crate) delivered_by: DeliveredBy,
 }
 
-/// Who processes an event. The catcher decides this once per request, so that a trial that begins or
+/// Who delivers an event to its destination. The catcher decides this once per request, so that a trial that begins or
 /// ends between the receipt and the write changes nothing for the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Processor {
-    /// Mitt delivers the event.
+pub enum DeliveredBy {
+    /// The processor delivers the event.
     Mitt,
     /// The event arrived during a trial: the previous route has it, and Mitt only records it.
     Route,
-    /// Mitt, unless the source has a trial when the event is stored. Mitt fetched the event, so no
+    /// The processor, unless the source has a trial when the event is stored. Mitt fetched the event, so no
     /// request says whether the route has it.
     WhenStored,
 }
@@ -132,7 +132,7 @@ impl Event {
             once: None,
             config: event.config.to_owned(),
             drained_at: None,
-            processor: Processor::WhenStored,
+            delivered_by: DeliveredBy::WhenStored,
         }
     }
 
@@ -142,11 +142,14 @@ impl Event {
         Self { account, ..self }
     }
 
-    /// The same event, processed by the route of a trial and only recorded by Mitt.
+    /// The same event, delivered by the route of a trial and only recorded by Mitt.
     #[must_use]
-    pub fn processed_by_route(self) -> Self {
-        let processor = Processor::Route;
-        Self { processor, ..self }
+    pub fn delivered_by_route(self) -> Self {
+        let delivered_by = DeliveredBy::Route;
+        Self {
+            delivered_by,
+            ..self
+        }
     }
 
     /// The account that the event belongs to, if the source names one.

@@ -11,7 +11,8 @@ use shared::base::timing::{FIRST_LOOK, KEEP_ROW};
 use shared::inbox::Inbox;
 use shared::inbox::ledger::{
     Again, By, Claim, Erased, MOST_ANSWERS, NEWEST_SCHEMA, NewerRow, Received, Replayed,
-    RouteAnswer, RouteOutcome, SCHEMA, State, TRIAL_SCHEMA, TrialRecord, is_permanent_rejection,
+    RouteAnswer, RouteOutcome, SCHEMA, State, TRIAL_SCHEMA, TrialAnswers, TrialRecord,
+    is_permanent_rejection,
 };
 use shared::inbox::queue::Queue;
 use shared::inbox::rejected::{NewRejection, RejectedRequests};
@@ -58,6 +59,11 @@ fn answer(ms: u64, outcome: RouteOutcome) -> RouteAnswer {
 async fn note(table: &Table, key: &EventKey, answer: &RouteAnswer) -> bool {
     let noted = table.ledger.record_route_answer(key, answer);
     noted.await.unwrap()
+}
+
+/// Returns the answers in the row of the event.
+async fn answers(table: &Table, key: &EventKey) -> TrialAnswers {
+    table.ledger.event(key).await.unwrap().unwrap().trial
 }
 
 async fn receive(table: &Table, event: &Event) -> Received {
@@ -120,13 +126,7 @@ async fn the_answers_of_the_route_are_kept_in_order() {
     for answer in &rest {
         assert!(note(&table, event.key(), answer).await);
     }
-    let trial = table
-        .ledger
-        .event(event.key())
-        .await
-        .unwrap()
-        .unwrap()
-        .trial;
+    let trial = answers(&table, event.key()).await;
     assert_eq!(trial.answers[0], answer(1_000, RouteOutcome::Timeout));
     assert_eq!(trial.answers[1..], rest);
     assert_eq!((trial.requests, trial.accepted), (6, 2));
@@ -152,13 +152,7 @@ async fn after_ten_answers_the_others_are_counted() {
             .await
         );
     }
-    let trial = table
-        .ledger
-        .event(event.key())
-        .await
-        .unwrap()
-        .unwrap()
-        .trial;
+    let trial = answers(&table, event.key()).await;
     assert_eq!(trial.answers.len(), 10);
     assert_eq!((trial.requests, trial.accepted), (13, 2));
     assert_eq!(trial.first_accepted, Some(after(20_000)));
@@ -181,13 +175,7 @@ async fn an_answer_whose_write_is_repeated_counts_once() {
         let noted = ledger.record_route_answer(event.key(), &answer);
         assert!(noted.await.unwrap());
     }
-    let trial = table
-        .ledger
-        .event(event.key())
-        .await
-        .unwrap()
-        .unwrap()
-        .trial;
+    let trial = answers(&table, event.key()).await;
     assert_eq!((trial.requests, trial.accepted), (11, 11));
     assert_eq!(trial.answers.len(), 10);
 }
@@ -488,7 +476,7 @@ fn body(id: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_processor_of_a_request_does_not_change_when_a_trial_begins_or_ends() {
+async fn a_trial_that_begins_or_ends_does_not_change_who_delivers_an_event() {
     let table = Table::fresh().await;
     let config = Config::parse(IN_TRIAL).unwrap();
     let in_trial = table.ledger.clone().with_sources(&config);
@@ -496,7 +484,7 @@ async fn the_processor_of_a_request_does_not_change_when_a_trial_begins_or_ends(
     let received = in_trial.receive(&usual, NOW).await.unwrap();
     assert_eq!(received, Received::New, "the provider got 2xx from Mitt");
     let (_, teed) = verified(&config, &body("evt_2"));
-    let teed = teed.processed_by_route();
+    let teed = teed.delivered_by_route();
     let received = table.ledger.receive(&teed, NOW).await.unwrap();
     assert_eq!(received, Received::Recorded(TrialRecord::New));
     // No request says whether the route has a fetched event.

@@ -138,7 +138,7 @@ impl Catcher {
         let scheme = scheme.context("the preset has no such variant")?;
         let egress =
             self.services.egress.as_ref().context(
-                "the catcher may not read the secret of the route; deploy with Trial=on",
+                "the catcher may not read the secret of the route; deploy with Trial=true",
             )?;
         let name = signing.secret().context("the action has no secret")?;
         let now = (self.clock)();

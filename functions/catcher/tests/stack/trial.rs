@@ -1,7 +1,7 @@
 //! A trial: the previous route answers the provider, and the inbox records beside it.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
@@ -22,7 +22,7 @@ use shared::webhook::secret::Secret;
 use shared::webhook::sign::signed;
 
 use super::budget::{Fault, Shaky};
-use super::support::{DEMO_SECRET, Headers, Inbox, headers, options, unique};
+use super::support::{DEMO_SECRET, Headers, Inbox, headers, hex, options, unique};
 
 /// A request as the route received it.
 #[derive(Clone, Debug)]
@@ -111,10 +111,21 @@ async fn serve(State(route): State<Route>, request: Request) -> Response {
     response.body(Body::from(reply.body)).unwrap()
 }
 
-/// The sources: `github-main` and a source whose provider signs the URL, both in a trial.
+/// The sources in a trial: `github-main`, a source whose provider signs the URL, and one whose
+/// provider waits for one second.
 fn sources(route: &str, mode: &str) -> String {
     let action = "kind = \"http\"\nsign = \"provider\"\nsecret = \"app\"\n";
-    let sources = [("github-main", "github"), ("calls", "twilio")].map(|(name, preset)| {
+    let sources = [
+        ("github-main", "github"),
+        ("calls", "twilio"),
+        ("errors", "sentry"),
+    ];
+    let sources = sources.map(|(name, preset)| {
+        // The default of `tee_timeout` follows from the provider's limit.
+        let mode = match preset {
+            "sentry" => mode.lines().next().unwrap_or_default(),
+            _ => mode,
+        };
         format!(
             "[[source]]\nname = \"{name}\"\npreset = \"{preset}\"\nsecret = \"github-main\"\n\
              accept_path = true\n{mode}\n[[source.action]]\nurl = \"{route}\"\n{action}"
@@ -353,13 +364,60 @@ async fn a_route_that_does_not_answer_is_a_502_or_a_504() {
     assert_eq!((late.status, late.body.len()), (504, 0));
     let row = row(&inbox, &EventKey::new("github-main", &id)).await;
     assert_eq!(outcomes(&row), [RouteOutcome::Timeout]);
-    let nobody = Inbox::start(in_trial("http://127.0.0.1:1/hook")).await;
-    let headers = nobody.github(&id, body.as_bytes());
-    let refused = nobody.post("github-main", &headers, body.as_bytes()).await;
+    let without_route = Inbox::start(in_trial("http://127.0.0.1:1/hook")).await;
+    let headers = without_route.github(&id, body.as_bytes());
+    let refused = without_route
+        .post("github-main", &headers, body.as_bytes())
+        .await;
     assert_eq!((refused.status, refused.body.len()), (502, 0));
-    let row = self::row(&nobody, &EventKey::new("github-main", &id)).await;
+    let row = self::row(&without_route, &EventKey::new("github-main", &id)).await;
     assert_eq!(outcomes(&row), [RouteOutcome::Unreachable]);
-    nobody.tells_nothing();
+    without_route.tells_nothing();
+}
+
+#[tokio::test]
+async fn a_status_that_api_gateway_does_not_pass_on_is_a_502() {
+    let (inbox, route) = start().await;
+    let (id, body) = (unique(), body(&inbox));
+    let headers = inbox.github(&id, body.as_bytes());
+    route.answers(reply(777, "unknown"));
+    let answer = inbox.post("github-main", &headers, body.as_bytes()).await;
+    assert_eq!((answer.status, answer.body.len()), (502, 0));
+    let row = row(&inbox, &EventKey::new("github-main", &id)).await;
+    assert_eq!(outcomes(&row), [RouteOutcome::Unreachable]);
+}
+
+/// The time in which a provider with a limit of one second gets its answer. A debug build has a
+/// little more time.
+const SHORT: Duration = Duration::from_millis(1_300);
+
+#[tokio::test]
+async fn the_answer_comes_within_the_limit_of_the_provider() {
+    let route = Route::start().await;
+    let mut shaky = Shaky::start_with(Options {
+        rights: None,
+        ..in_trial(&route.url)
+    })
+    .await;
+    let send = async |inbox: &Inbox, secret: &str| {
+        let body = body(inbox);
+        let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
+        let sent = headers(&[
+            ("sentry-hook-signature", &signature),
+            ("sentry-hook-resource", "issue"),
+        ]);
+        let began = Instant::now();
+        let answer = inbox.post("errors", &sent, body.as_bytes()).await;
+        assert_eq!(answer.status, 200, "{}", log(inbox));
+        began.elapsed()
+    };
+    // The first request of a process reads the secrets.
+    send(&shaky.inbox, DEMO_SECRET).await;
+    shaky.dynamodb.break_down(Fault::Silent).await;
+    for secret in [DEMO_SECRET, "guess"] {
+        let took = send(&shaky.inbox, secret).await;
+        assert!(took < SHORT, "{secret}: {took:?}");
+    }
 }
 
 #[tokio::test]
@@ -417,7 +475,7 @@ async fn no_fault_of_the_stores_changes_the_answer() {
     }
 }
 
-/// An event in the spill queue is processed by whoever answered its request, also if the trial
+/// An event in the spill queue is delivered by the side that answered its request, also if the trial
 /// begins or ends before the drain stores the event.
 #[tokio::test]
 async fn a_trial_that_begins_or_ends_changes_nothing_for_a_spilled_event() {
@@ -505,10 +563,17 @@ async fn a_signature_of_the_url_is_made_for_the_route_only_if_the_request_is_gen
         body: Bytes::copy_from_slice(body),
         received_at: UnixMillis::now(),
     };
-    let form = b"CallSid=CA1&From=%2B1";
+    let form = b"CallSid=CA1&From=%2B1".to_vec();
+    // A body above `max_body` is not recorded, but the route needs its new signature.
+    let large = format!("CallSid=CA2&Body={}", "x".repeat(2 * 1024 * 1024)).into_bytes();
     let plain = headers(&[("content-type", "application/x-www-form-urlencoded")]);
     let theirs = Secret::new("route", ROUTE_SECRET);
-    for (secret, is_genuine) in [(DEMO_SECRET, true), ("guess", false)] {
+    for (secret, form, is_genuine) in [
+        (DEMO_SECRET, &form, true),
+        (DEMO_SECRET, &large, true),
+        ("guess", &form, false),
+        ("guess", &large, false),
+    ] {
         let unsigned = envelope("https://127.0.0.1/in/calls", &plain, form);
         let secret = Secret::new("provider", secret);
         let sent = signed(scheme, &secret, unsigned, UnixMillis::now()).unwrap();
@@ -521,7 +586,8 @@ async fn a_signature_of_the_url_is_made_for_the_route_only_if_the_request_is_gen
         let seen = route.seen().remove(0);
         let got = envelope(&route.url, &seen.headers, &seen.body);
         let accepted = verifier.verify(&got, std::slice::from_ref(&theirs));
-        assert_eq!(accepted.is_ok(), is_genuine, "{seen:?}\n{}", log(&inbox));
+        let len = form.len();
+        assert_eq!(accepted.is_ok(), is_genuine, "{len}\n{}", log(&inbox));
     }
     inbox.tells_nothing();
 }

@@ -20,6 +20,7 @@ use crate::output::time::{DAY_MS, rfc3339};
 use crate::output::{Exit, Printer};
 use crate::selection::{named, sources};
 use crate::target::Deployment;
+pub(super) use list::tallies;
 pub(super) use reach::Keys;
 
 /// The default time range. It is longer than the retention of a week, because DynamoDB deletes

@@ -15,7 +15,7 @@ use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
 use super::{FoundBy, Item, Ledger, NEWEST_SCHEMA, Row, SCHEMA, State, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
-use crate::webhook::event::{Event, EventKey, Processor, Sha, Via};
+use crate::webhook::event::{DeliveredBy, Event, EventKey, Sha, Via};
 
 /// The inbox sends another work message for a duplicate of an open event, unless it has sent a
 /// message within this time.
@@ -143,10 +143,10 @@ impl Ledger {
     }
 
     fn is_only_recorded(&self, event: &Event) -> bool {
-        match event.processor {
-            Processor::Mitt => false,
-            Processor::Route => true,
-            Processor::WhenStored => self.policies.now().trials.contains(event.key.source()),
+        match event.delivered_by {
+            DeliveredBy::Mitt => false,
+            DeliveredBy::Route => true,
+            DeliveredBy::WhenStored => self.policies.now().trials.contains(event.key.source()),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::Inbox;
 use crate::inbox::ledger::{Received, TrialRecord, item};
 use crate::inbox::table::{Change, Returns};
-use crate::webhook::event::{Event, Processor};
+use crate::webhook::event::{DeliveredBy, Event};
 use crate::webhook::verify::{Arrival, Reason, Rejected, Verifier};
 
 /// The result of a second verification of a stored request.
@@ -67,10 +67,10 @@ impl RejectedRequests {
     ) -> anyhow::Result<Entered> {
         let mut event = event.clone();
         let route = held.route.as_ref();
-        event.processor = match route {
-            None => Processor::Mitt,
-            Some(answer) if answer.is_accepted() => Processor::Route,
-            Some(_) => Processor::WhenStored,
+        event.delivered_by = match route {
+            None => DeliveredBy::Mitt,
+            Some(answer) if answer.is_accepted() => DeliveredBy::Route,
+            Some(_) => DeliveredBy::WhenStored,
         };
         let kept = inbox.accept(&event, now).await?;
         for (answer, kept) in route

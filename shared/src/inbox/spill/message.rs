@@ -16,7 +16,7 @@ use crate::inbox::ledger::{
     BodyLocation, Encoding, InRow, Packed, StoredBody, pack_as_text, unpack, unpack_request,
 };
 use crate::webhook::context::Account;
-use crate::webhook::event::{Batch, Event, EventKey, Processor, Proven, Sha, Via};
+use crate::webhook::event::{Batch, DeliveredBy, Event, EventKey, Proven, Sha, Via};
 
 /// The version of a message whose events Mitt delivers.
 const VERSION: u32 = 1;
@@ -99,7 +99,7 @@ struct Wire {
     /// The request in base64, in the encoding of a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rq: Option<String>,
-    /// Whether the route of a trial processes the event.
+    /// Whether the route of a trial delivers the event.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     tee: bool,
     body: WireBody,
@@ -117,8 +117,8 @@ enum WireBody {
 
 /// Serializes events into as few messages as possible. Each message has at most `limit` bytes.
 pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<String>> {
-    // All events of a request have the same processor.
-    let is_trial = |spilled: &Spilled| spilled.event.processor == Processor::Route;
+    // All events of a request have the same value.
+    let is_trial = |spilled: &Spilled| spilled.event.delivered_by == DeliveredBy::Route;
     let version = if events.iter().any(is_trial) {
         TRIAL_VERSION
     } else {
@@ -206,7 +206,7 @@ impl Wire {
                 .request
                 .as_ref()
                 .map(|request| STANDARD.encode(pack_as_text(request, in_row(event)))),
-            tee: event.processor == Processor::Route,
+            tee: event.delivered_by == DeliveredBy::Route,
             body,
         }
     }
@@ -255,10 +255,10 @@ impl Wire {
             once,
             config: self.cfg,
             drained_at: None,
-            processor: if self.tee {
-                Processor::Route
+            delivered_by: if self.tee {
+                DeliveredBy::Route
             } else {
-                Processor::Mitt
+                DeliveredBy::Mitt
             },
         };
         if let Some(text) = &self.rq {

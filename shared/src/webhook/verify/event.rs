@@ -13,7 +13,7 @@ use crate::base::json_path::Alone;
 use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{
-    Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Processor, Sha, Via, cut,
+    DeliveredBy, Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
 };
 use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
 
@@ -88,7 +88,7 @@ impl Verifier {
             once,
             config: self.config.clone(),
             drained_at: None,
-            processor: Processor::Mitt,
+            delivered_by: DeliveredBy::Mitt,
         }
     }
 

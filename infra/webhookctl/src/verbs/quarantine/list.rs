@@ -124,6 +124,20 @@ fn empty(args: &HeldListArgs) -> String {
     )
 }
 
+/// Returns what the catcher counted on each of the last seven days.
+pub(in crate::verbs) async fn tallies(
+    inbox: &Deployment,
+    source: &str,
+    now: UnixMillis,
+) -> anyhow::Result<Vec<DailyQuota>> {
+    let mut tallies = Vec::new();
+    for days in 0..7 {
+        let at = UnixMillis(now.0 - days * DAY_MS);
+        tallies.extend(inbox.quarantine.tally(source, at).await?);
+    }
+    Ok(tallies)
+}
+
 /// Describes the days on which the catcher rejected more requests than the quarantine stores.
 async fn spent(
     inbox: &Deployment,
@@ -132,13 +146,7 @@ async fn spent(
 ) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for source in sources {
-        for days in 0..7 {
-            let at = UnixMillis(now.0 - days * DAY_MS);
-            let Some(tally) = inbox.quarantine.tally(source, at).await? else {
-                continue;
-            };
-            lines.extend(line(&tally));
-        }
+        lines.extend(tallies(inbox, source, now).await?.iter().filter_map(line));
     }
     Ok(lines)
 }

@@ -7,25 +7,22 @@ use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::RouteAnswer;
-use shared::inbox::rejected::{KEEP, RejectedRequest};
+use shared::inbox::rejected::{DailyQuota, KEEP, RejectedRequest};
 use shared::sources::Config;
 
 use super::add::{record, running};
 use super::file::SourcesFile;
 use super::named;
 use crate::cli::{Global, SelectionArgs, SourcesPromoteArgs};
+use crate::output::count::plural;
 use crate::output::time::When;
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
+use crate::verbs::quarantine::tallies;
 
 /// The period whose events and rejected requests the command reads.
 const READ: Duration = KEEP;
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// The number of days in [`READ`].
-const DAYS: u8 = 7;
 
 /// The number of the newest events of which one must have been accepted by the route.
 const NEWEST: usize = 100;
@@ -84,7 +81,7 @@ pub(super) async fn promote(
         Some(_) => "Restart `dev`: it reads the sources only when it starts.".to_owned(),
         None => format!(
             "Put it into force: `webhookctl sources apply {path} -m WHY`, or deploy the file. Leave \
-             the stack parameter Trial on until the provider no longer retries events of the trial."
+             the stack parameter Trial=true until the provider no longer retries events of the trial."
         ),
     };
     let promoted = Promoted {
@@ -120,15 +117,11 @@ impl Checked {
         let is_open = |held: &&RejectedRequest| {
             held.released.is_none() && held.route.as_ref().is_some_and(RouteAnswer::is_accepted)
         };
-        let mut incomplete = false;
-        for day in 0..u32::from(DAYS) {
-            let tally = inbox.quarantine.tally(source, now - DAY * day).await?;
-            incomplete |= tally.is_some_and(|tally| tally.is_spent());
-        }
+        let tallies = tallies(inbox, source, now).await?;
         Ok(Self {
             disagreements: held.iter().filter(is_open).count(),
             accepted: has_accepted(inbox, source, now).await?,
-            incomplete,
+            incomplete: tallies.iter().any(DailyQuota::is_spent),
         })
     }
 
@@ -163,13 +156,13 @@ async fn has_accepted(inbox: &Deployment, source: &str, now: UnixMillis) -> anyh
 }
 
 fn would_reject(source: &str, checked: &Checked) -> CliError {
-    let count = checked.disagreements;
     let at_least = if checked.incomplete { "at least " } else { "" };
     CliError::refused(
         "sources.promote_rejects",
         format!(
-            "Mitt would have rejected {at_least}{count} requests of the last 7 days that the route \
-             accepted; nothing was changed"
+            "Mitt would have rejected {at_least}{} of the last 7 days that the route accepted; \
+             nothing was changed",
+            plural(checked.disagreements, "request")
         ),
     )
     .note("the secret or the variant of the source may be wrong")

@@ -130,6 +130,50 @@ async fn near_misses(world: &World) {
     world.put(New::of("stripe-main", "usual")).await;
 }
 
+/// The file of a source in a trial.
+const IN_TRIAL: &str = "schema = 1\n[forward]\nallow_hosts = [\"app.example.com\"]\n[[source]]\n\
+                        name = \"stripe-main\"\npreset = \"stripe\"\nmode = \"tee\"\n\
+                        [[source.action]]\nkind = \"http\"\nurl = \"https://app.example.com/a\"\n\
+                        sign = \"none\"\n";
+
+#[tokio::test]
+async fn a_trial_ends_only_if_mitt_accepts_what_the_route_accepts() {
+    let world = World::start("trial-promote").await;
+    let file = world.folder.path().join("tee.toml");
+    std::fs::write(&file, IN_TRIAL).unwrap();
+    let path = file.to_str().unwrap();
+    let promote = ["sources", "promote", "stripe-main", "--file", path];
+    let refused = async |why: &str| {
+        let output = world.run(&promote).await;
+        let said = stderr(&output);
+        assert!(!output.status.success() && said.contains(why), "{said}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), IN_TRIAL);
+        said
+    };
+    refused("sources.promote_unproven").await;
+    let at = world.ago(HOUR);
+    let failed = [answer(at, RouteOutcome::Status(500))];
+    record(&world, "evt_1", at, &failed).await;
+    refused("sources.promote_unproven").await;
+    let accepted = [answer(at, RouteOutcome::Status(200))];
+    record(&world, "evt_2", at, &accepted).await;
+    reject(&world, Some(RouteOutcome::Status(401))).await;
+    reject(&world, Some(RouteOutcome::Status(200))).await;
+    let said = refused("sources.promote_rejects").await;
+    assert!(said.contains("rejected 1 request of"), "{said}");
+    // A released request is in the inbox, so the disagreement is settled.
+    let rejected = RejectedRequests::new(world.emulators.clients().dynamodb, &world.table);
+    let held = rejected.held("stripe-main", at, world.now, world.now).await;
+    for held in held.unwrap() {
+        let released = rejected.mark_released(&held, None, world.now);
+        released.await.unwrap();
+    }
+    let promoted = world.json(&promote).await;
+    assert_eq!(promoted["checked"]["disagreements"], 0, "{promoted}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("tee"), "{text}");
+}
+
 async fn reject(world: &World, outcome: Option<RouteOutcome>) {
     let route = outcome.map(|outcome| answer(world.ago(HOUR), outcome));
     let config = Config::parse(EMBEDDED).unwrap();

@@ -37,7 +37,7 @@ fn event(body: &[u8]) -> Event {
         once: Some(Sha::of(b"signed")),
         config: "c0ffee".to_owned(),
         drained_at: None,
-        processor: Processor::Mitt,
+        delivered_by: DeliveredBy::Mitt,
     }
 }
 
@@ -117,15 +117,18 @@ fn a_message_of_this_version_stays_readable() {
     let back = read(text).unwrap();
     assert_eq!(&back[0].event.body[..], b"{}");
     assert_eq!(back[0].event.key, EventKey::new("acme", "evt_1"));
-    assert_eq!(back[0].event.processor, Processor::Mitt);
+    assert_eq!(back[0].event.delivered_by, DeliveredBy::Mitt);
 }
 
 #[test]
 fn a_message_of_a_trial_has_a_version_that_earlier_releases_do_not_read() {
-    let in_trial = event(b"{}").processed_by_route();
+    let in_trial = event(b"{}").delivered_by_route();
     let text = write(&[alone(in_trial)], 1 << 20).unwrap().remove(0);
     assert!(text.starts_with(r#"{"v":2,"#), "{text}");
-    assert_eq!(read(&text).unwrap()[0].event.processor, Processor::Route);
+    assert_eq!(
+        read(&text).unwrap()[0].event.delivered_by,
+        DeliveredBy::Route
+    );
 }
 
 #[test]
