@@ -127,6 +127,9 @@ load: test-build # Apply new versions of the sources while RATE webhooks arrive 
 trial: test-build # Run a trial with DELIVERIES webhooks before a route that loses, doubles and delays some of them
 	MITT_DELIVERIES=$(DELIVERIES) $(TEST) --profile $(PROFILE) --test cli -- --nocapture trial::the_report
 
+long-actions: test-build # Run handlers of eight minutes, and kill the function that waits for one
+	$(TEST) --test stack -- --ignored --nocapture long::
+
 vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(TEST) --test vectors -- --nocapture
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Claim, EffectRow, EffectState, Item, Lease, Received, Settled, Settlement, SweepResult,
+    Claim, EffectRow, EffectState, Item, Lease, Received, RouteAnswer, RouteOutcome, SCHEMA, Settled,
+    Settlement, SweepResult, TRIAL_SCHEMA, TrialRecord,
 };
-use shared::webhook::event::EventKey;
+use shared::webhook::event::{Event, EventKey};
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at, s, text};
 
@@ -25,9 +26,13 @@ enum Stand {
     FailedEarly,
     DeadLetter,
     Quarantined,
+    /// A trial recorded the event. The route did not accept it.
+    Recorded,
+    /// A trial recorded the event. The route accepted it.
+    Accepted,
 }
 
-const STANDS: [Stand; 8] = [
+const STANDS: [Stand; 10] = [
     Stand::Received,
     Stand::Live,
     Stand::Expired,
@@ -36,6 +41,8 @@ const STANDS: [Stand; 8] = [
     Stand::FailedEarly,
     Stand::DeadLetter,
     Stand::Quarantined,
+    Stand::Recorded,
+    Stand::Accepted,
 ];
 
 /// The lease of a worker, compared with the lease in the row.
@@ -68,33 +75,39 @@ enum Op {
     /// The sweep, with a full queue.
     LookFull,
     LookUsedUp,
+    /// The event arrives in a trial.
+    Record,
+    /// The route of a trial answers with a 2xx status.
+    RouteAnswer,
 }
 
 /// The expected results. The text before the arrow is the answer, and the text after the arrow is
 /// the state of the changed row. Without an arrow, no attribute of the row changes.
 #[rustfmt::skip]
-const TABLE: [(Op, [&str; 8]); 19] = [
-    //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined
-    (Op::Receive,            ["open",                  "open",               "open",                  "settled",  "open",                  "open",                  "settled",   "settled"]),
-    (Op::Claim,              ["leased → processing",   "held",               "leased → processing",   "settled",  "leased → processing",   "not due",               "settled",   "settled"]),
-    (Op::ClaimUsedUp,        ["exhausted → dead_letter", "held",             "exhausted → dead_letter", "settled", "exhausted → dead_letter", "exhausted → dead_letter", "settled", "settled"]),
-    (Op::Intend(Right),      ["refused",               "noted → processing", "noted → processing",    "refused",  "refused",               "refused",               "refused",   "refused"]),
-    (Op::Intend(OldEpoch),   ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused"]),
-    (Op::Intend(OtherOwner), ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused"]),
-    (Op::Done(Right),        ["stale",                 "recorded → done",    "recorded → done",       "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Done(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Done(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+const TABLE: [(Op, [&str; 10]); 21] = [
+    //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined  in a trial          accepted in a trial
+    (Op::Receive,            ["open",                  "open",               "open",                  "settled",  "open",                  "open",                  "settled",   "settled",   "open → received",  "settled"]),
+    (Op::Claim,              ["leased → processing",   "held",               "leased → processing",   "settled",  "leased → processing",   "not due",               "settled",   "settled",   "settled",          "settled"]),
+    (Op::ClaimUsedUp,        ["exhausted → dead_letter", "held",             "exhausted → dead_letter", "settled", "exhausted → dead_letter", "exhausted → dead_letter", "settled", "settled",   "settled",          "settled"]),
+    (Op::Intend(Right),      ["refused",               "noted → processing", "noted → processing",    "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
+    (Op::Intend(OldEpoch),   ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
+    (Op::Intend(OtherOwner), ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
+    (Op::Done(Right),        ["stale",                 "recorded → done",    "recorded → done",       "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Done(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Done(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
     // If a dead letter has another time, another task such as the sweep recorded it.
-    (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale"]),
-    (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    (Op::Look,               ["rings → received",      "left → processing",  "rings → processing",    "left",     "rings → failed",        "rings → failed",        "left",      "left"]),
-    (Op::LookLate,           ["left",                  "left",               "left",                  "left",     "left",                  "left",                  "left",      "left"]),
-    (Op::LookFull,           ["held back",             "left → processing",  "held back",             "left",     "rings → failed",        "rings → failed",        "left",      "left"]),
-    (Op::LookUsedUp,         ["exhausted → dead_letter", "left → processing", "exhausted → dead_letter", "left",  "exhausted → dead_letter", "exhausted → dead_letter", "left",  "left"]),
+    (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Look,               ["rings → received",      "left → processing",  "rings → processing",    "left",     "rings → failed",        "rings → failed",        "left",      "left",      "left",             "left"]),
+    (Op::LookLate,           ["left",                  "left",               "left",                  "left",     "left",                  "left",                  "left",      "left",      "left",             "left"]),
+    (Op::LookFull,           ["held back",             "left → processing",  "held back",             "left",     "rings → failed",        "rings → failed",        "left",      "left",      "left",             "left"]),
+    (Op::LookUsedUp,         ["exhausted → dead_letter", "left → processing", "exhausted → dead_letter", "left",  "exhausted → dead_letter", "exhausted → dead_letter", "left",  "left",      "left",             "left"]),
+    (Op::Record,             ["known",                 "known",              "known",                 "known",    "known",                 "known",                 "known",     "known",     "known",            "known"]),
+    (Op::RouteAnswer,        ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "recorded → done",  "recorded → done"]),
 ];
 
 #[tokio::test]
@@ -111,7 +124,7 @@ async fn each_operation_on_each_state_has_its_outcome() {
             }
         }
     }
-    assert_eq!(cells, 152);
+    assert_eq!(cells, 210);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -126,6 +139,15 @@ async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
     let after = table.row(&key).await;
     if after == before {
         return answer.to_owned();
+    }
+    let mut before = before;
+    if (op, stand) == (Op::Receive, Stand::Recorded) {
+        // The event leaves the trial in a new run. All releases process a row of this version.
+        assert_eq!(number(&after, "sv"), i64::from(SCHEMA));
+        assert_eq!(number(&after, "run"), number(&before, "run") + 1);
+        for name in ["sv", "run"] {
+            before.insert(name.into(), after[name].clone());
+        }
     }
     assert_sound(&before, &after);
     format!("{answer} → {}", text(&after, "st"))
@@ -182,9 +204,26 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.remove("gpk");
             row.remove("gsk");
         }
+        Stand::Recorded | Stand::Accepted => place_trial(row, stand == Stand::Accepted),
     }
     let processing = matches!(stand, Stand::Live | Stand::Expired);
     place_fence(row, fence, processing);
+}
+
+/// Puts the row into the state of an event that a trial recorded.
+fn place_trial(row: &mut Item, accepted: bool) {
+    row.insert("sv".into(), n(TRIAL_SCHEMA.into()));
+    row.insert("st".into(), s("done"));
+    row.insert("reason".into(), s("tee"));
+    row.insert("done_at".into(), ms(NOW));
+    row.insert("ttl".into(), n(NOW.secs() + 1));
+    row.remove("gpk");
+    row.remove("gsk");
+    if accepted {
+        row.insert("tok".into(), ms(NOW));
+        row.insert("ten".into(), n(1));
+        row.insert("teok".into(), n(1));
+    }
 }
 
 fn place_fence(row: &mut Item, fence: Option<Fence>, processing: bool) {
@@ -208,7 +247,7 @@ fn place_fence(row: &mut Item, fence: Option<Fence>, processing: bool) {
 async fn carry_out(
     table: &Table,
     op: Op,
-    event: &shared::webhook::event::Event,
+    event: &Event,
     row: &Item,
     lease: Lease,
 ) -> &'static str {
@@ -245,6 +284,29 @@ async fn carry_out(
         Op::LookLate => look(table, key, row, (1, ATTEMPTS, true)).await,
         Op::LookFull => look(table, key, row, (0, ATTEMPTS, false)).await,
         Op::LookUsedUp => look(table, key, row, (0, att, true)).await,
+        Op::Record => record(table, event).await,
+        Op::RouteAnswer => route_answer(table, key).await,
+    }
+}
+
+async fn record(table: &Table, event: &Event) -> &'static str {
+    let placed = table.ledger.store_body(event).await.unwrap();
+    let recorded = table.ledger.record_trial(event, &placed, THEN);
+    match recorded.await.unwrap() {
+        TrialRecord::New => "new",
+        TrialRecord::Known => "known",
+        TrialRecord::Conflict => "conflict",
+    }
+}
+
+async fn route_answer(table: &Table, key: &EventKey) -> &'static str {
+    let (status, took) = (RouteOutcome::Status(200), Duration::from_millis(5));
+    let answer = RouteAnswer::new(THEN, status, took, None, "accepted");
+    let noted = table.ledger.record_route_answer(key, &answer);
+    if noted.await.unwrap() {
+        "recorded"
+    } else {
+        "refused"
     }
 }
 
