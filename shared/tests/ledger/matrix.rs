@@ -5,8 +5,8 @@ use std::time::Duration;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Claim, EffectRow, EffectState, Item, Lease, Received, RouteAnswer, RouteOutcome, SCHEMA, Settled,
-    Settlement, SweepResult, TRIAL_SCHEMA, TrialRecord,
+    Claim, EffectRow, EffectState, Item, Lease, Received, RouteAnswer, RouteOutcome, SCHEMA,
+    Settled, Settlement, SweepResult, TRIAL_SCHEMA, TrialRecord,
 };
 use shared::webhook::event::{Event, EventKey};
 
@@ -212,7 +212,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
 
 /// Puts the row into the state of an event that a trial recorded.
 fn place_trial(row: &mut Item, accepted: bool) {
-    row.insert("sv".into(), n(TRIAL_SCHEMA.into()));
+    row.insert("sv".into(), n(TRIAL_SCHEMA));
     row.insert("st".into(), s("done"));
     row.insert("reason".into(), s("tee"));
     row.insert("done_at".into(), ms(NOW));
@@ -244,13 +244,7 @@ fn place_fence(row: &mut Item, fence: Option<Fence>, processing: bool) {
     }
 }
 
-async fn carry_out(
-    table: &Table,
-    op: Op,
-    event: &Event,
-    row: &Item,
-    lease: Lease,
-) -> &'static str {
+async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Lease) -> &'static str {
     let ledger = &table.ledger;
     let key = event.key();
     let att = u32::try_from(number(row, "att")).unwrap();
