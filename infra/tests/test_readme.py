@@ -1,14 +1,16 @@
-"""readme_on_ministack.py runs the commands of the deployment page, and README shows a part of them."""
+"""readme_on_ministack.py runs the commands of two pages, and README shows a part of them."""
+
+from dataclasses import replace
 
 import pytest
 import readme_on_ministack as readme
 
 README = (readme.ROOT / "README.md").read_text()
-DEPLOY = readme.PAGE.read_text()
+DEPLOY = readme.DEPLOY
 PAGE = f"""
 `sam validate` is of another section.
 
-{readme.SECTION}
+{DEPLOY.section}
 
 You need `sam`, `make one` and `infra/samconfig.toml`.
 
@@ -30,30 +32,40 @@ sam = "no command"
 
 
 def test_every_command_of_the_section_is_found_in_its_order():
-    assert readme.commands(PAGE) == ["make one", "sam build", "sam deploy --guided", "webhookctl send github --set a=#b"]
+    assert readme.commands(PAGE, DEPLOY.section) == ["make one", "sam build", "sam deploy --guided", "webhookctl send github --set a=#b"]
 
 
 def test_without_the_section_nothing_passes():
     with pytest.raises(readme.Astray, match="no section"):
-        readme.commands(PAGE.replace(readme.SECTION, "## Elsewhere"))
+        readme.commands(PAGE.replace(DEPLOY.section, "## Elsewhere"), DEPLOY.section)
 
 
-def test_what_the_tables_know_is_in_the_page():
-    found = readme.commands(DEPLOY)
+@pytest.mark.parametrize("name", readme.JOURNEYS)
+def test_what_a_journey_names_is_in_its_page(name):
+    journey = readme.JOURNEYS[name]
+    found = journey.commands()
 
-    assert readme.NOT_HERE.keys() | readme.SHOWS.keys() | readme.ENDS_WITH.keys() <= set(found)
-    assert len(set(found) - readme.NOT_HERE.keys()) >= 8, "the script runs too few commands"
+    assert journey.named() <= set(found)
+    assert len(set(found) - journey.skipped.keys()) >= 8, "the script runs too few commands"
     for example in (readme.EXAMPLE_REGION, readme.EXAMPLE_API):
         assert any(example in command for command in found), f"no command contains {example}"
 
 
-def test_a_table_that_knows_more_than_the_page_is_refused():
-    with pytest.raises(readme.Astray, match="no longer says make cost"):
-        readme.follow([command for command in readme.commands(DEPLOY) if command != "make cost"])
+def test_each_way_runs_what_the_other_way_skips():
+    built, released = (readme.JOURNEYS[name] for name in ("first-source", "release"))
+
+    assert readme.DEPLOY_BUILT in released.skipped and readme.DEPLOY_BUILT not in built.skipped
+    assert readme.DEPLOY_RELEASED in built.skipped and readme.DEPLOY_RELEASED not in released.skipped
+    assert readme.EXAMPLE_TEMPLATE in readme.DEPLOY_RELEASED
+
+
+def test_an_entry_that_is_not_in_the_page_is_refused():
+    with pytest.raises(readme.Astray, match="no longer says make more"):
+        readme.Reader(replace(DEPLOY, skipped=DEPLOY.skipped | {"make more": "no reason"})).follow()
 
 
 def test_readme_shows_commands_of_the_page_in_their_order():
-    shown, rest = readme.commands(README), iter(readme.commands(DEPLOY))
+    shown, rest = readme.commands(README, DEPLOY.section), iter(DEPLOY.commands())
 
     assert len(shown) >= 5
     assert all(command in rest for command in shown), f"README has other commands, or another order, than the page: {shown}"
