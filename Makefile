@@ -6,6 +6,11 @@ PYTHON ?= python3
 CHECK := .venv/check
 SIGNERS := infra/tests/foreign_signers
 RECEIVERS := infra/tests/receivers
+RECIPES := infra/tests/recipes
+EXAMPLES := infra/examples
+# Without npm, the tests skip the recipes that need it.
+RECIPE_LOCKS := $(if $(shell command -v npm),$(wildcard $(EXAMPLES)/*/package-lock.json))
+RECIPE_PACKAGES := .venv/recipes/stamp $(RECIPE_LOCKS:package-lock.json=node_modules/stamp)
 NODE_PEER := infra/bench/peers/node
 CASES := 5000000
 DELIVERIES := 5000
@@ -76,6 +81,7 @@ advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabil
 # The last step measures response times, so it runs alone.
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
+	$(MAKE) --no-print-directory recipes
 	$(MAKE) --no-print-directory chaos
 
 # Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.
@@ -91,6 +97,9 @@ test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) # Check the invariant
 second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger tests, the end-to-end test and every command of infra/docs/deploy.md on ministack, deployed by SAM
 	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
+
+recipes: test-build $(RECIPE_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
+	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose
@@ -184,7 +193,7 @@ man: build # Write a man page for each command of webhookctl, into MAN=folder
 venv: $(CHECK)/stamp .venv/scanners/stamp .venv/ministack/stamp # Install the Python tools, each set in its own folder
 
 clean: ## Remove all build output and installed tools
-	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(RECEIVERS)/node/node_modules $(NODE_PEER)/node_modules
+	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(RECEIVERS)/node/node_modules $(NODE_PEER)/node_modules $(EXAMPLES)/*/node_modules $(EXAMPLES)/*/.next
 	cd infra/checks/fuzz && rm -rf target corpus artifacts
 
 $(CHECK)/stamp: infra/requirements.txt
@@ -192,6 +201,7 @@ $(CHECK)/stamp: infra/requirements.txt
 .venv/ministack/stamp: infra/requirements-ministack.txt
 .venv/foreign/stamp: $(SIGNERS)/requirements.txt
 .venv/receivers/stamp: $(RECEIVERS)/python/requirements.txt
+.venv/recipes/stamp: $(RECIPES)/requirements.txt $(wildcard $(EXAMPLES)/*/requirements.txt)
 .venv/peers/stamp: infra/bench/peers/python/requirements.txt
 .venv/%/stamp:
 	$(INSTALL)

@@ -5,6 +5,7 @@
 mod accounts;
 mod context;
 mod kept;
+mod recipes;
 mod refusals;
 mod server;
 mod signing;
