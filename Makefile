@@ -99,7 +99,7 @@ second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
 recipes: test-build $(RECIPE_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
-	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py
+	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose

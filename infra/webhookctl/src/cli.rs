@@ -67,8 +67,9 @@ pub use source_versions::{
 };
 pub use sources::{
     ApiAt, NewSecretArgs, SignMode, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
-    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesPromoteArgs, SourcesRemoveArgs,
-    SourcesResumeArgs, SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs, Store,
+    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesPromoteArgs, SourcesRecipeArgs,
+    SourcesRemoveArgs, SourcesResumeArgs, SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
+    Store,
 };
 pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};

@@ -16,6 +16,7 @@ pub mod output;
 mod poll;
 mod preset_text;
 mod raw_json;
+mod recipes;
 mod run_task;
 mod samples;
 mod selection;

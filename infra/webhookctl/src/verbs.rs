@@ -13,6 +13,7 @@ mod keys;
 mod listen;
 mod log;
 mod quarantine;
+mod receiver_files;
 mod reconcile;
 pub(crate) mod replay;
 mod secrets;

@@ -12,6 +12,7 @@ use super::source_versions::{
 use super::values::{self, Assignment, SecretFrom};
 use crate::output::CliError;
 use crate::output::time::When;
+use crate::recipes;
 
 #[derive(Debug, Subcommand)]
 pub enum SourcesCommand {
@@ -30,6 +31,11 @@ pub enum SourcesCommand {
     ///
     /// The file keeps its comments and its order. The whole file is checked before it is written.
     Add(SourcesAddArgs),
+    /// Print a receiver for the events of a source, with the values of the source
+    ///
+    /// The receiver verifies the signature and handles each event once. --to writes the files into a
+    /// folder, and changes no file that exists.
+    Recipe(SourcesRecipeArgs),
     /// Send test webhooks through the public URL: valid, duplicate, forged and too large
     ///
     /// Exit 5 if one of them had an unexpected result. The event that the test stores is an
@@ -232,6 +238,21 @@ pub struct SourcesRemoveArgs {
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub secrets_at: SecretsAt,
+}
+
+#[derive(Debug, Args)]
+pub struct SourcesRecipeArgs {
+    /// Name of the source
+    pub source: String,
+    /// Framework or service that receives the events
+    #[arg(long = "for", value_name = "FRAMEWORK", value_parser = recipes::names())]
+    pub framework: String,
+    /// Folder to write the files to [default: print them]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// Sources file [default: that of the running dev, sources.toml, or infra/sources.toml]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

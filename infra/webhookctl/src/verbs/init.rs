@@ -1,4 +1,5 @@
-//! `init`: writes a first sources file, and keeps the files of `dev` out of git.
+//! `init`: writes a first sources file, and keeps the files of `dev` out of git. `--for` also writes a
+//! receiver.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
@@ -10,6 +11,8 @@ use serde::Serialize;
 use crate::cli::InitArgs;
 use crate::files;
 use crate::output::{CliError, Exit, Printer};
+use crate::recipes::{Kind, Recipe};
+use crate::verbs::receiver_files::missing;
 
 /// The sources file.
 const SOURCES: &str = include_str!("init/sources.toml");
@@ -17,15 +20,25 @@ const SOURCES: &str = include_str!("init/sources.toml");
 /// The folder of `dev`: the description of the running stack, and copies of files.
 const IGNORED: &str = "/.mitt/";
 
+/// The folder of the receiver.
+const RECEIVER: &str = "receiver";
+
 #[derive(Serialize)]
 struct Written {
     file: String,
     /// Whether the entry was added to `.gitignore`.
     gitignore: bool,
+    /// The files of the receiver that were written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receiver: Option<Vec<String>>,
     next: Vec<String>,
 }
 
 pub(super) fn init(args: &InitArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+    if let Some(framework) = &args.framework {
+        let recipe = Recipe::named(framework).context("find the recipe")?;
+        return with_receiver(args, recipe, out);
+    }
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("."));
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("create the folder {}", folder.display()))?;
@@ -44,6 +57,7 @@ pub(super) fn init(args: &InitArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let written = Written {
         file: file.display().to_string(),
         gitignore,
+        receiver: None,
         next: next.map(str::to_owned).to_vec(),
     };
     let mut text = format!("  ✓ created  {}\n", written.file);
@@ -68,6 +82,80 @@ pub(super) fn init(args: &InitArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     );
     out.document("init", &written, &written.file, &text)?;
     Ok(Exit::Done)
+}
+
+/// Writes the sources file, the entry of `.gitignore` and the receiver, as far as they are missing.
+fn with_receiver(args: &InitArgs, recipe: &Recipe, out: &mut Printer) -> anyhow::Result<Exit> {
+    let folder = args.folder.clone().unwrap_or_default();
+    let files = recipe.unchanged();
+    // Nothing is written if a file of the receiver differs.
+    let missing = missing(&folder.join(RECEIVER), &files)?;
+    if !folder.as_os_str().is_empty() {
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("create the folder {}", folder.display()))?;
+    }
+    let file = folder.join("sources.toml");
+    let exists = file.exists();
+    if !exists {
+        create(&file)?;
+    }
+    let written = Written {
+        file: file.display().to_string(),
+        gitignore: ignore(&folder)?,
+        receiver: Some(missing.write()?),
+        next: next(recipe.kind).map(str::to_owned).to_vec(),
+    };
+    let text = told(&written, exists, &folder);
+    out.document("init", &written, &written.file, &text)?;
+    Ok(Exit::Done)
+}
+
+/// Returns the commands that bring a first event to the receiver.
+fn next(kind: Kind) -> [&'static str; 3] {
+    match kind {
+        Kind::Http => [
+            "webhookctl sources add stripe-main --preset stripe --to https://app.example.com/webhooks",
+            "webhookctl dev --forward :3000",
+            "webhookctl send stripe-main --wait",
+        ],
+        // The action is in the README of the recipe, because `sources add` writes only HTTP actions.
+        Kind::Lambda | Kind::Sqs => [
+            "webhookctl sources add stripe-main --preset stripe",
+            "webhookctl sources check",
+            "webhookctl send stripe-main --wait",
+        ],
+    }
+}
+
+fn told(written: &Written, exists: bool, folder: &Path) -> String {
+    let mut text = String::new();
+    let created = written.receiver.iter().flatten();
+    let created = created.map(String::as_str);
+    let own = (!exists).then_some(written.file.as_str());
+    for path in own.into_iter().chain(created) {
+        let _ = writeln!(text, "  ✓ created  {path}");
+    }
+    if written.gitignore {
+        let _ = writeln!(text, "  ✓ added    {IGNORED} to .gitignore");
+    }
+    if text.is_empty() {
+        text.push_str("  every file exists already; nothing was changed\n");
+    }
+    let place = match folder.to_str() {
+        Some("") => String::new(),
+        _ => format!(", in {}", folder.display()),
+    };
+    let _ = writeln!(text, "\nNext{place}:");
+    for command in &written.next {
+        let _ = writeln!(text, "  {command}");
+    }
+    let readme = folder.join(RECEIVER).join("README.md");
+    let _ = writeln!(
+        text,
+        "{} explains how to run the receiver.",
+        readme.display()
+    );
+    text
 }
 
 /// Creates the sources file. Never changes an existing file.

@@ -9,6 +9,7 @@ mod list;
 mod pause;
 mod presets;
 mod promote;
+mod recipe;
 mod remove;
 mod request;
 mod reveal;
@@ -49,6 +50,7 @@ pub(super) async fn run(
         SourcesCommand::Presets(args) => presets::presets(&args, out),
         SourcesCommand::Add(args) => Box::pin(add::add(args, global, out)).await,
         SourcesCommand::Remove(args) => Box::pin(remove::remove(args, global, out)).await,
+        SourcesCommand::Recipe(args) => recipe::recipe(&args, global, out),
         SourcesCommand::Promote(args) => Box::pin(promote::promote(args, global, out)).await,
         SourcesCommand::Test(args) => Box::pin(test::test(args, global, out)).await,
         SourcesCommand::RotateSecret(args) => Box::pin(rotate::rotate(args, global, out)).await,

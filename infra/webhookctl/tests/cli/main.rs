@@ -12,6 +12,7 @@ mod inbox;
 mod journey;
 mod listen;
 mod output;
+mod recipes;
 mod reconcile;
 mod replay;
 mod run_time;
