@@ -105,7 +105,11 @@ fn with_receiver(args: &InitArgs, recipe: &Recipe, out: &mut Printer) -> anyhow:
         receiver: Some(missing.write()?),
         next: next(recipe.kind).map(str::to_owned).to_vec(),
     };
-    let text = told(&written, exists, &folder);
+    let explains = match recipe.kind {
+        Kind::Http => "explains how to run the receiver, and how to store its secret",
+        Kind::Lambda | Kind::Sqs => "explains how to deploy the receiver, and shows its action",
+    };
+    let text = told(&written, exists, &folder, explains);
     out.document("init", &written, &written.file, &text)?;
     Ok(Exit::Done)
 }
@@ -127,7 +131,7 @@ fn next(kind: Kind) -> [&'static str; 3] {
     }
 }
 
-fn told(written: &Written, exists: bool, folder: &Path) -> String {
+fn told(written: &Written, exists: bool, folder: &Path, explains: &str) -> String {
     let mut text = String::new();
     let created = written.receiver.iter().flatten();
     let created = created.map(String::as_str);
@@ -150,11 +154,7 @@ fn told(written: &Written, exists: bool, folder: &Path) -> String {
         let _ = writeln!(text, "  {command}");
     }
     let readme = folder.join(RECEIVER).join("README.md");
-    let _ = writeln!(
-        text,
-        "{} explains how to run the receiver.",
-        readme.display()
-    );
+    let _ = writeln!(text, "{} {explains}.", readme.display());
     text
 }
 

@@ -35,13 +35,13 @@ pub(super) fn missing<'f>(folder: &Path, files: &'f [File]) -> anyhow::Result<Mi
             files: missing,
         });
     }
-    let message = format!(
-        "{} of the recipe exist with another content; nothing was written",
-        crate::output::count::plural(different.len(), "file")
-    );
+    let message = "files of the folder differ from those of the recipe; nothing was written";
     Err(CliError::refused("recipe.differs", message)
         .details(different)
-        .tip("choose another folder, or compare the files with those that `webhookctl sources recipe` prints")
+        .tip(
+            "choose another folder, or compare the files with those that `webhookctl sources \
+             recipe` prints",
+        )
         .into())
 }
 

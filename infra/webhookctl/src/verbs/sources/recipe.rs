@@ -95,18 +95,18 @@ fn destination(source: &Source, kind: Kind) -> Result<(&str, Destination<'_>), C
             return Ok((&action.name, found));
         }
     }
-    Err(match other {
-        Some(action) => CliError::refused(
-            "recipe.signature",
-            format!("the action {action} does not sign as Standard Webhooks, and the recipes verify nothing else"),
-        )
-        .tip("remove `sign` from the action, or verify as infra/docs/receivers.md shows"),
-        None => CliError::refused(
-            "recipe.kind",
-            format!("the source {} has no action with kind = \"{}\"", source.name, kind.as_str()),
-        )
-        .tip("add the action to the sources file; infra/docs/destinations.md shows each kind"),
-    })
+    if let Some(action) = other {
+        let message = format!(
+            "the action {action} does not sign as Standard Webhooks, and the recipes verify \
+             nothing else"
+        );
+        return Err(CliError::refused("recipe.signature", message)
+            .tip("remove `sign` from the action, or verify as infra/docs/receivers.md shows"));
+    }
+    let (name, kind) = (&source.name, kind.as_str());
+    let message = format!("the source {name} has no action with kind = \"{kind}\"");
+    Err(CliError::refused("recipe.kind", message)
+        .tip("add the action to the sources file; infra/docs/destinations.md shows each kind"))
 }
 
 /// Returns all files, each with its path above it.
@@ -127,8 +127,9 @@ fn told(written: &[String]) -> String {
     if written.is_empty() {
         return "  every file exists already; nothing was changed\n".to_owned();
     }
-    let lines = written.iter();
-    lines
-        .map(|path| format!("  ✓ created  {}\n", safe(path)))
-        .collect()
+    let mut text = String::new();
+    for path in written {
+        let _ = writeln!(text, "  ✓ created  {}", safe(path));
+    }
+    text
 }
