@@ -5,6 +5,7 @@
 //! rest of the catcher. Lambda does not need the chain, because the keys and the region are in the
 //! environment. All timeouts are explicit, because the SDK sets no read timeout by default.
 
+mod endpoints;
 mod guard;
 mod https;
 mod lazy;
@@ -12,6 +13,7 @@ pub mod logs;
 pub mod outbound;
 pub mod secrets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -27,6 +29,7 @@ pub use https::route::{RouteClient, RouteFailure, RouteReply, RouteRequest, is_o
 pub use lazy::Lazy;
 
 use crate::base::env::env_var;
+use endpoints::LocalEndpoints;
 
 /// The timeouts of a call, and its maximum number of attempts.
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +70,17 @@ pub struct Aws {
     credentials: SharedCredentialsProvider,
     /// The endpoint of an emulator. If it is `None`, the clients call the endpoints of AWS.
     endpoint: Option<String>,
+    /// The endpoints in `MITT_ENDPOINTS`, which override all others.
+    local: Option<Arc<LocalEndpoints>>,
     patience: CallPolicy,
     http: SharedHttpClient,
 }
 
 impl Aws {
     /// Reads the region, the credentials and the endpoint from the standard environment variables
-    /// of the AWS SDKs.
+    /// of the AWS SDKs, and the endpoints of local services from `MITT_ENDPOINTS`.
     pub fn from_env(patience: CallPolicy) -> anyhow::Result<Self> {
+        let local = LocalEndpoints::from_env()?;
         let region = env_var("AWS_REGION")
             .or_else(|| env_var("AWS_DEFAULT_REGION"))
             .context("AWS_REGION is not set")?;
@@ -83,12 +89,11 @@ impl Aws {
             env_var("AWS_SECRET_ACCESS_KEY").context("AWS_SECRET_ACCESS_KEY is not set")?;
         let token = env_var("AWS_SESSION_TOKEN");
         let credentials = Credentials::new(key, secret, token, None, "environment");
-        Ok(Self::new(
-            region,
-            credentials,
-            env_var("AWS_ENDPOINT_URL"),
-            patience,
-        ))
+        let endpoint = env_var("AWS_ENDPOINT_URL");
+        Ok(Self {
+            local: local.map(Arc::new),
+            ..Self::new(region, credentials, endpoint, patience)
+        })
     }
 
     pub fn new(
@@ -114,6 +119,7 @@ impl Aws {
             region,
             credentials: SharedCredentialsProvider::new(credentials),
             endpoint,
+            local: None,
             patience,
             http,
         }
@@ -133,6 +139,11 @@ impl Aws {
 
     pub fn region(&self) -> &str {
         &self.region
+    }
+
+    /// Returns whether the clients call the local services of `MITT_ENDPOINTS`.
+    pub fn is_local(&self) -> bool {
+        self.local.is_some()
     }
 
     /// Returns a copy with another call policy.
@@ -161,6 +172,9 @@ impl Aws {
     }
 
     fn endpoint(&self, service: &str) -> Option<String> {
+        if let Some(local) = &self.local {
+            return Some(local.of(service).to_owned());
+        }
         env_var(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| self.endpoint.clone())
     }
 

@@ -105,8 +105,9 @@ impl Settings {
         dynamodb: &aws_sdk_dynamodb::Client,
         ledger: &Ledger,
         managed: Managed,
+        is_local: bool,
     ) -> CurrentSources {
-        let bounds = Bounds::new(&self.allowed_hosts, &config);
+        let bounds = Bounds::new(&self.allowed_hosts, &config).or_loopback(is_local);
         let sources = CurrentSources::fixed(config);
         if !self.follows_table {
             return sources;
@@ -180,7 +181,7 @@ impl Services {
             egress: settings.egress_path.as_ref().map(secrets),
             answer_timeout: settings.answer_timeout,
             ingress: settings.ingress_path.as_ref().map(secrets),
-            sources: settings.sources(config, &dynamodb, &ledger, managed.clone()),
+            sources: settings.sources(config, &dynamodb, &ledger, managed.clone(), aws.is_local()),
             keyring: Keyring::new(dynamodb.clone(), &settings.table),
             fetch_back: FetchBack::new(dynamodb.clone(), &settings.table),
             quarantine: RejectedRequests::new(dynamodb, &settings.table),
@@ -206,6 +207,10 @@ fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
 }
 
 fn required(name: &str) -> anyhow::Result<String> {
-    env_var(name)
-        .with_context(|| format!("{name} is not set; template.yaml sets it for each function"))
+    env_var(name).with_context(|| {
+        format!(
+            "{name} is not set; template.yaml sets it for each function, and `webhookctl dev` \
+             writes it to .mitt/sam-env.json and .mitt/lambda.env for local runs"
+        )
+    })
 }

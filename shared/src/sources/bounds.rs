@@ -39,6 +39,15 @@ impl Bounds {
         }
     }
 
+    /// Also allows URLs of this machine, for a function that runs on a developer's machine.
+    #[must_use]
+    pub fn or_loopback(self, loopback: bool) -> Self {
+        Self {
+            loopback: self.loopback || loopback,
+            ..self
+        }
+    }
+
     /// Returns the allowed hosts, separated by commas.
     pub fn hosts(&self) -> String {
         self.hosts.join(",")

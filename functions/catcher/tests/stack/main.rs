@@ -7,6 +7,7 @@ mod arming;
 mod bad_input;
 mod batches;
 mod budget;
+mod endpoints;
 mod erase;
 mod events;
 mod foreign;

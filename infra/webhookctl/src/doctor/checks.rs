@@ -36,6 +36,7 @@ pub(crate) static ALL: &[&Check] = &[
     &queue::FAILED_RUNS,
     &function::ACTIVE,
     &function::SETTINGS,
+    &function::ENDPOINTS,
     &table::ACTIVE,
     &table::TTL,
     &table::RECOVERY,

@@ -21,6 +21,25 @@ pub(super) static SETTINGS: Check = Check {
     judge: settings,
 };
 
+pub(super) static ENDPOINTS: Check = Check {
+    name: "function.endpoints",
+    title: "The functions call AWS and not local services",
+    why: "MITT_ENDPOINTS is only for functions that run on a developer's machine. A deployed function \
+          that has a value cannot reach the inbox, so the catcher answers 503 to each webhook.",
+    fix: "deploy the template again; in it, MITT_ENDPOINTS is empty",
+    judge: endpoints,
+};
+
+fn endpoints(facts: &Facts) -> Result<Finding, Unknown> {
+    let all = each(facts)?;
+    let set = all.iter().filter(|(_, function)| {
+        let value = function.environment.get("MITT_ENDPOINTS");
+        value.is_some_and(|value| !value.is_empty())
+    });
+    let lines = set.map(|(what, _)| format!("{what}: MITT_ENDPOINTS has a value"));
+    Ok(Finding::of_each(Verdict::Fail, lines.collect(), "call AWS"))
+}
+
 fn active(facts: &Facts) -> Result<Finding, Unknown> {
     let mut lines = Vec::new();
     let functions = each(facts)?;

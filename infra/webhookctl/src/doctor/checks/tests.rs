@@ -325,6 +325,10 @@ const FAULTS: &[Fault] = &[
     ("function.settings", Verdict::Fail, |f| {
         f.names.secrets_manager_prefix = Some("prod/webhooks".to_owned());
     }),
+    ("function.endpoints", Verdict::Fail, |f| {
+        let environment = &mut of(&mut f.functions.processor).environment;
+        environment.insert("MITT_ENDPOINTS".to_owned(), "sqs=http://x".to_owned());
+    }),
     ("table.active", Verdict::Fail, |f| {
         of(&mut f.table).indexes.remove("work");
     }),
