@@ -5,6 +5,7 @@
 //! and the next invocation gets a new process. After a deployment, new invocations use the new
 //! version. Invocations that are already running finish in their old processes.
 
+mod elsewhere;
 mod process;
 mod runtime_api;
 
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 
 use super::names::{now_ms, random_hex, random_id};
+pub(crate) use elsewhere::Elsewhere;
 use process::{Phase, Process};
 use runtime_api::{Answer, Work};
 
@@ -45,6 +47,8 @@ pub(crate) struct FunctionSpec {
     pub(crate) log_file: PathBuf,
     /// Whether the process is stopped between invocations, as in Lambda.
     pub(crate) freeze: bool,
+    /// The tool that runs the function, if this stack does not.
+    pub(crate) elsewhere: Option<Elsewhere>,
 }
 
 /// The result of an invocation.
@@ -227,6 +231,14 @@ impl Function {
         let request_id = random_id();
         let slot = Arc::clone(&self.slots).acquire_owned().await;
         let slot = slot.context("the local stack has been stopped")?;
+        let elsewhere = self.pool().spec.elsewhere.clone();
+        if let Some(tool) = elsewhere {
+            let outcome = tool.invoke(payload).await?;
+            return Ok(Invocation {
+                request_id,
+                outcome,
+            });
+        }
         let process = match self.take(engine)? {
             process if process.wait_until_ready(INIT_TIMEOUT).await => process,
             process => {

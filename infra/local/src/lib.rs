@@ -10,6 +10,7 @@ pub mod clients;
 mod dynamodb;
 mod emulators;
 mod event_source_mapping;
+mod function_spec;
 mod invoke;
 mod json_service;
 pub mod lambda;
@@ -33,7 +34,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -41,10 +42,11 @@ use api_gateway::Front;
 pub use clients::{Clients, Endpoints};
 pub use emulators::Emulators;
 use event_source_mapping::Poller;
+use function_spec::spec;
 use invoke::InvokeApi;
+use lambda::Functions;
 pub use lambda::{FunctionError, Invocation, Outcome};
-use lambda::{FunctionSpec, Functions};
-use names::{ACCESS_KEY, REGION, SECRET_KEY};
+use names::ACCESS_KEY;
 use rights::Guard;
 pub use rights::Rights;
 pub use secret_changes::kept_secrets;
@@ -79,6 +81,9 @@ pub struct Options {
     pub function_env: BTreeMap<String, String>,
     /// Whether to enforce the permissions of each function's role in the template.
     pub rights: Option<Rights>,
+    /// The functions that another tool runs, by logical id, and the URL of its Invoke API, such as
+    /// `http://127.0.0.1:9000`.
+    pub elsewhere: BTreeMap<String, String>,
 }
 
 impl Options {
@@ -97,6 +102,7 @@ impl Options {
             freeze: false,
             function_env: BTreeMap::new(),
             rights: None,
+            elsewhere: BTreeMap::new(),
         }
     }
 }
@@ -310,83 +316,4 @@ fn load(path: &Path, options: &Options, emulators: &Emulators) -> anyhow::Result
         ..Naming::default()
     };
     Template::load(path, &naming)
-}
-
-fn spec(
-    id: &str,
-    template: &Template,
-    options: &Options,
-    emulators: &Emulators,
-    endpoints: &Endpoints,
-) -> anyhow::Result<FunctionSpec> {
-    let function = template.function(id)?;
-    let executable = options.binaries.join(&function.binary);
-    // The process has another working directory than the caller, so the path must be absolute.
-    let Ok(executable) = executable.canonicalize() else {
-        bail!(
-            "the function {id} is not built: {} does not exist",
-            executable.display()
-        );
-    };
-    let mut environment = function.environment.clone();
-    if let Some(file) = &options.sources_file {
-        let file = file
-            .canonicalize()
-            .with_context(|| format!("find the sources file {}", file.display()))?;
-        environment.insert(
-            "MITT_SOURCES_FILE".into(),
-            file.to_string_lossy().into_owned(),
-        );
-    }
-    environment.extend(runtime_environment(function, options, endpoints));
-    environment.extend(options.function_env.clone());
-    Ok(FunctionSpec {
-        id: id.to_owned(),
-        arn: function.arn.clone(),
-        executable,
-        timeout: function.timeout,
-        environment,
-        max_processes: function
-            .reserved_concurrency
-            .unwrap_or(options.max_processes),
-        log_file: emulators
-            .folder()
-            .join("logs")
-            .join(format!("{}.log", function.binary)),
-        freeze: options.freeze,
-    })
-}
-
-/// Returns the variables that Lambda sets for a function, with the endpoints of the local services.
-fn runtime_environment(
-    function: &FunctionDefinition,
-    options: &Options,
-    endpoints: &Endpoints,
-) -> [(String, String); 20] {
-    let log_level = function.log_level.as_deref().unwrap_or("INFO");
-    let memory = function.memory_mb.to_string();
-    [
-        ("AWS_REGION", REGION),
-        ("AWS_DEFAULT_REGION", REGION),
-        ("AWS_ACCESS_KEY_ID", access_key(function, options)),
-        ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
-        ("AWS_SESSION_TOKEN", "local"),
-        // A call to a service without an emulator must fail here and not go to AWS.
-        ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
-        ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
-        ("AWS_ENDPOINT_URL_SQS", &endpoints.sqs),
-        ("AWS_ENDPOINT_URL_S3", &endpoints.s3),
-        ("AWS_ENDPOINT_URL_SSM", &endpoints.ssm),
-        ("AWS_LAMBDA_FUNCTION_NAME", &function.name),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
-        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
-        ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-        ("AWS_LAMBDA_LOG_LEVEL", log_level),
-        ("_HANDLER", "bootstrap"),
-        ("LANG", "en_US.UTF-8"),
-        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-        ("TZ", ":UTC"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
