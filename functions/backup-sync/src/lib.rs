@@ -139,7 +139,7 @@ pub struct BackupSync {
 impl BackupSync {
     pub fn new(services: Services, clock: Clock) -> Self {
         let forward = &services.sources.config().forward;
-        let outbound = Outbound::new(forward.allow_loopback);
+        let outbound = Outbound::new(forward.allow_loopback || services.aws.is_local());
         Self::with_outbound(services, outbound, clock)
     }
 

@@ -71,7 +71,7 @@ pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 impl Processor {
     pub fn new(services: Services, clock: Clock) -> Self {
         let forward = &services.sources.config().forward;
-        let outbound = Outbound::new(forward.allow_loopback);
+        let outbound = Outbound::new(forward.allow_loopback || services.aws.is_local());
         Self::with_outbound(services, outbound, clock)
     }
 
