@@ -75,5 +75,5 @@ pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
 pub use trial::{TrialCommand, TrialReportArgs};
-pub use values::{Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
+pub use values::{Assignment, Chaos, ColorChoice, FunctionName, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

@@ -35,6 +35,10 @@ pub(crate) use write::{with_context, with_default};
 /// folder of `dev`.
 const FILE: &str = ".mitt/local.json";
 
+/// The operator of the sources that `dev` stores in its table for functions in containers. Commands
+/// and the functions of `dev` read the file instead, which can change while `dev` runs.
+pub const DEV: &str = "webhookctl dev";
+
 /// The description of a running `dev`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Local {
@@ -186,9 +190,12 @@ impl Deployment {
     async fn applied_sources(&self) -> anyhow::Result<Option<(u64, Config)>> {
         let versions = SourceVersions::beside(&self.ledger);
         let newer = versions.newer(Consistency::Eventual, |_| false).await?;
-        let Some((VersionFacts { version, .. }, Some(text))) = newer else {
+        let Some((VersionFacts { version, by, .. }, Some(text))) = newer else {
             return Ok(None);
         };
+        if by == DEV {
+            return Ok(None);
+        }
         let report = self.ledger.operations().sources_report().await?;
         if report.is_some_and(|(_, report)| !report.from_table) {
             return Ok(None);

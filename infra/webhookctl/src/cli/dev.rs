@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::Chaos;
+use super::values::{Chaos, FunctionName};
 
 #[derive(Debug, Args)]
 pub struct DevArgs {
@@ -39,6 +39,15 @@ pub struct DevArgs {
     /// deployment. Takes a port such as :3000, or the URL of a loopback address without a path.
     #[arg(long, value_name = "PORT|URL", conflicts_with_all = ["demo", "chaos"])]
     pub forward: Option<String>,
+    /// Let another tool run this function, such as cargo lambda watch; can be repeated
+    ///
+    /// Sends the invocations of the function to the other tool, so that a webhook, a message or a
+    /// schedule reaches a breakpoint in it.
+    #[arg(long, value_name = "FUNCTION", conflicts_with = "once")]
+    pub without: Vec<FunctionName>,
+    /// Port of the other tool: 9000 for cargo lambda watch, 3001 for sam local start-lambda
+    #[arg(long, value_name = "N", requires = "without", default_value_t = 9000)]
+    pub invoke_port: u16,
     /// Template to build the stack from, instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,

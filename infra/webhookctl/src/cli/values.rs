@@ -91,6 +91,17 @@ pub enum Chaos {
     ClockSkew,
 }
 
+/// A function that another tool runs instead of `dev`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FunctionName {
+    /// Answers the providers' requests
+    Catcher,
+    /// Runs the actions, except long ones
+    Processor,
+    /// Runs the scheduled tasks
+    BackupSync,
+}
+
 /// `--set path=value`: replaces a field of the sample; `+path=value` adds one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {

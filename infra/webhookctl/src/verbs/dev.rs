@@ -1,6 +1,7 @@
 //! `dev`: runs the whole system on this machine.
 
 mod chaos;
+mod environments;
 mod forward;
 mod kept;
 mod render;
@@ -9,6 +10,7 @@ mod secrets;
 mod stay;
 mod throttle;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -22,13 +24,14 @@ use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
 use tokio::sync::watch;
 
-use crate::cli::DevArgs;
+use crate::cli::{DevArgs, FunctionName};
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::forward::Address;
 use crate::output::{CliError, Exit, Printer};
-use crate::target::Local;
+use crate::target::{Announced, Local};
 use crate::verbs::send::usual_source;
 use chaos::Broken;
+use environments::Environments;
 use render::Teller;
 use secrets::PREFIX;
 use stay::Stay;
@@ -61,7 +64,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     secrets::put(&stack, &secrets, &config, args.sources.is_some()).await?;
     let local = Local::of(&stack, &files.sources)?;
     let changes = stack.secret_changes();
-    let announced = local.announce()?;
+    let announced = announce(&local, &stack, &files, &args).await?;
     let mut told = Teller {
         out,
         took: began.elapsed(),
@@ -79,6 +82,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         } else {
             let own = args.sources.as_ref().and_then(|_| usual_source(&config));
             told.staying(own)?;
+            told.other_tools(&args, announced.1.as_ref())?;
         }
         let stay = Stay {
             stack: &stack,
@@ -94,6 +98,22 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     drop(announced);
     stack.stop().await;
     Ok(exit)
+}
+
+/// Describes this `dev` to other commands, and to tools that run the functions. The files of both
+/// are removed when the result is dropped.
+async fn announce(
+    local: &Local,
+    stack: &Stack,
+    files: &Files,
+    args: &DevArgs,
+) -> anyhow::Result<(Announced, Option<Environments>)> {
+    let announced = local.announce()?;
+    if args.once {
+        return Ok((announced, None));
+    }
+    let environments = Environments::write(stack, &files.functions).await?;
+    Ok((announced, Some(environments)))
 }
 
 /// Uses the sources file that `init` writes, unless the arguments select other sources.
@@ -156,6 +176,7 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
         .into(),
         schedules: !args.once,
         function_env: broken.map(Broken::function_env).unwrap_or_default(),
+        elsewhere: elsewhere(args),
         ..Options::new(&files.template, binaries(args)?)
     })
     .await
@@ -164,6 +185,17 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
         broken.stand_before(&stack);
     }
     Ok(stack)
+}
+
+/// Returns the functions that another tool runs, and the URL of the tool.
+fn elsewhere(args: &DevArgs) -> BTreeMap<String, String> {
+    let url = format!("http://127.0.0.1:{}", args.invoke_port);
+    let without = args.without.iter().map(|function| match function {
+        FunctionName::Catcher => "Catcher",
+        FunctionName::Processor => "Processor",
+        FunctionName::BackupSync => "BackupSync",
+    });
+    without.map(|id| (id.to_owned(), url.clone())).collect()
 }
 
 fn config(sources: &Path) -> anyhow::Result<Config> {
@@ -253,8 +285,14 @@ fn binaries(args: &DevArgs) -> anyhow::Result<PathBuf> {
     }
     let program = std::env::current_exe().context("find this program")?;
     let folder = program.parent().unwrap_or(Path::new("."));
-    for name in ["catcher", "processor", "backup-sync"] {
-        if !folder.join(name).exists() {
+    for (name, function) in [
+        ("catcher", Some(FunctionName::Catcher)),
+        // The function for long actions has the same binary, and no other tool runs it.
+        ("processor", None),
+        ("backup-sync", Some(FunctionName::BackupSync)),
+    ] {
+        let is_elsewhere = function.is_some_and(|it| args.without.contains(&it));
+        if !is_elsewhere && !folder.join(name).exists() {
             return Err(CliError::failed(
                 "dev.not_built",
                 format!(

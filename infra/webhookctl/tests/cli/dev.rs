@@ -285,3 +285,42 @@ fn a_wrong_file_of_sources_is_refused_before_anything_runs() -> anyhow::Result<(
     assert!(good.status.success());
     Ok(())
 }
+
+#[test]
+fn other_tools_find_the_services_while_dev_runs() -> anyhow::Result<()> {
+    let folder = Folder::new("tools")?;
+    let mut dev = Dev::start_as(&folder, &["--no-input"])?;
+    let local = folder.local()?;
+    let sam: Value = serde_json::from_str(&folder.read(".mitt/sam-env.json")?)?;
+    for function in ["Catcher", "Processor", "LongProcessor", "BackupSync"] {
+        assert_eq!(sam[function]["MITT_TABLE"], local.table.as_str());
+        assert_eq!(sam[function]["MITT_SOURCES"], "table");
+        let endpoints = sam[function]["MITT_ENDPOINTS"].as_str();
+        let port = local.dynamodb.rsplit(':').next().context("a port")?;
+        assert!(endpoints.is_some_and(|it| it.contains(port)), "{sam}");
+    }
+    let lambda = folder.read(".mitt/lambda.env")?;
+    let queue = format!("MITT_QUEUE_URL=\"{}\"\n", local.queue_url);
+    assert!(lambda.contains(&queue), "{lambda}");
+
+    // The table has the sources for containers. Commands use the file.
+    let history = folder.text(&["sources", "history"])?;
+    assert!(history.contains("webhookctl dev"), "{history}");
+    let changed = folder
+        .read(".mitt/sources.toml")?
+        .replace("acme", "umbrella");
+    folder.write(".mitt/sources.toml", &changed)?;
+    let list = folder.text(&["sources", "list"])?;
+    assert!(
+        list.contains("umbrella") && !list.contains("version"),
+        "{list}"
+    );
+
+    let pid = dev.0.id().to_string();
+    let stopped = std::process::Command::new("kill").arg(&pid).status()?;
+    ensure!(stopped.success() && dev.0.wait()?.success(), "dev failed");
+    for name in ["sam-env.json", "lambda.env", "local.json"] {
+        assert!(!folder.path().join(".mitt").join(name).exists(), "{name}");
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! Prints the output of `dev` at its start, during the demo and while it runs.
 
+use std::path::Path;
 use std::time::Duration;
 
 use local::Stack;
@@ -10,6 +11,7 @@ use shared::inbox::ledger::{Ledger, State};
 use shared::sources::Config;
 
 use super::chaos;
+use super::environments::{self, Environments};
 use crate::cli::{Chaos, DevArgs};
 use crate::demo::Fate;
 use crate::demo::downstream::Seen;
@@ -312,6 +314,37 @@ impl Teller<'_> {
              \x20   webhookctl listen -f :3000/webhooks\n\n\
              \x20 Ctrl-C stops it.\n",
         )
+    }
+}
+
+impl Teller<'_> {
+    /// Prints how to run the functions in other tools, and what differs there.
+    pub(super) fn other_tools(
+        &mut self,
+        args: &DevArgs,
+        environments: Option<&Environments>,
+    ) -> anyhow::Result<()> {
+        let Some(environments) = environments.filter(|_| !self.out.format.is_json()) else {
+            return Ok(());
+        };
+        if let Some(why) = &environments.sources {
+            self.out.say(&format!(
+                "  functions in containers use the built-in sources, because the table cannot \
+                 store these: {why}"
+            ));
+        }
+        // Both tools need the repository, because they build the functions.
+        if args.without.is_empty() && !Path::new("template.yaml").is_file() {
+            return Ok(());
+        }
+        let commands = environments::commands();
+        let port = args.invoke_port;
+        let title = if args.without.is_empty() {
+            "  To run the functions in another tool, with these services:".to_owned()
+        } else {
+            format!("  Start the missing functions in another tool, on port {port}:")
+        };
+        self.out.painted(&format!("\n{title}\n{commands}"))
     }
 }
 

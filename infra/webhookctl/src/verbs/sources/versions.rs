@@ -19,7 +19,7 @@ use super::file::usual;
 use super::invalid;
 use crate::cli::{Global, SourcesDiffArgs};
 use crate::output::{CliError, Exit, Printer};
-use crate::target::Deployment;
+use crate::target::{DEV, Deployment};
 pub(super) use apply::{apply, rollback};
 use changes::Changes;
 pub(super) use history::history;
@@ -44,7 +44,7 @@ impl InForce {
         let pointer = versions.current(Consistency::Strong).await?;
         let seen = pointer.as_ref().map_or(0, |facts| facts.version);
         let pinned = report.as_ref().is_some_and(|report| !report.from_table);
-        let Some(pointer) = pointer.filter(|_| !pinned) else {
+        let Some(pointer) = pointer.filter(|facts| !pinned && facts.by != DEV) else {
             return Ok(Self {
                 seen,
                 version: None,

@@ -3,7 +3,7 @@
 use shared::inbox::source_versions::{Consistency, SourceVersions};
 
 use crate::doctor::{Known, Versions};
-use crate::target::Deployment;
+use crate::target::{DEV, Deployment};
 use crate::verbs::doctor::probe::told;
 
 pub(super) async fn versions(inbox: &Deployment) -> Known<Versions> {
@@ -12,6 +12,6 @@ pub(super) async fn versions(inbox: &Deployment) -> Known<Versions> {
     let applied = versions.current(Consistency::Strong).await;
     Ok(Versions {
         report: told("dynamodb:Query", report)?,
-        applied: told("dynamodb:GetItem", applied)?,
+        applied: told("dynamodb:GetItem", applied)?.filter(|facts| facts.by != DEV),
     })
 }
