@@ -51,7 +51,12 @@ pub struct DevArgs {
     /// Template to build the stack from, instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
-    /// Folder of the function binaries [default: the folder of this program]
-    #[arg(long, value_name = "DIR")]
-    pub binaries: Option<PathBuf>,
+    /// Folder of the functions: their zips of a release, or the built programs [default: the folder
+    /// of this program]
+    ///
+    /// The zips are catcher-ARCH.zip, processor-ARCH.zip and backup-sync-ARCH.zip, where ARCH is the
+    /// architecture of this machine: x86_64 or arm64. `dev` unpacks the programs into the state
+    /// folder, or into `.mitt`. They run on Linux only.
+    #[arg(long, value_name = "DIR", alias = "binaries")]
+    pub functions: Option<PathBuf>,
 }

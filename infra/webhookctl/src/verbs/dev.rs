@@ -3,6 +3,7 @@
 mod chaos;
 mod environments;
 mod forward;
+mod functions;
 mod kept;
 mod render;
 mod reset;
@@ -177,7 +178,7 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
         schedules: !args.once,
         function_env: broken.map(Broken::function_env).unwrap_or_default(),
         elsewhere: elsewhere(args),
-        ..Options::new(&files.template, binaries(args)?)
+        ..Options::new(&files.template, &files.programs)
     })
     .await
     .map_err(|error| port_taken(error, args.port))?;
@@ -232,6 +233,8 @@ struct Files {
     /// The sources file that the functions read. It is the same file, or a copy with other
     /// destinations.
     functions: PathBuf,
+    /// The folder with the programs of the functions.
+    programs: PathBuf,
 }
 
 impl Files {
@@ -262,6 +265,7 @@ impl Files {
             (None, None) => written("sources.toml", &stand_ins.sources)?,
         };
         config(&sources)?;
+        let programs = functions::find(args.functions.as_deref(), &args.without, &folder)?;
         let text = std::fs::read_to_string(&sources)
             .with_context(|| format!("read {}", sources.display()))?;
         Ok(Self {
@@ -274,37 +278,9 @@ impl Files {
                 None => sources.clone(),
             },
             sources,
+            programs,
         })
     }
-}
-
-/// Returns the folder of the function binaries: `--binaries`, or the folder of this program.
-fn binaries(args: &DevArgs) -> anyhow::Result<PathBuf> {
-    if let Some(folder) = &args.binaries {
-        return Ok(folder.clone());
-    }
-    let program = std::env::current_exe().context("find this program")?;
-    let folder = program.parent().unwrap_or(Path::new("."));
-    for (name, function) in [
-        ("catcher", Some(FunctionName::Catcher)),
-        // The function for long actions has the same binary, and no other tool runs it.
-        ("processor", None),
-        ("backup-sync", Some(FunctionName::BackupSync)),
-    ] {
-        let is_elsewhere = function.is_some_and(|it| args.without.contains(&it));
-        if !is_elsewhere && !folder.join(name).exists() {
-            return Err(CliError::failed(
-                "dev.not_built",
-                format!(
-                    "the binary of the function {name} is missing in {}",
-                    folder.display()
-                ),
-            )
-            .tip("run `cargo build --workspace`, or pass --binaries DIR")
-            .into());
-        }
-    }
-    Ok(folder.to_owned())
 }
 
 async fn demonstrate(

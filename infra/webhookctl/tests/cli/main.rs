@@ -8,6 +8,7 @@ mod dev;
 mod dev_chaos;
 mod doctor;
 mod first_source;
+mod functions;
 mod inbox;
 mod journey;
 mod listen;

@@ -101,7 +101,7 @@ fn every_argument_of_a_list_has_its_place() {
 #[test]
 fn the_other_verbs_parse_too() {
     for line in [
-        "webhookctl dev --demo --once --port 0 --state x --sources a --template b --binaries c",
+        "webhookctl dev --demo --once --port 0 --state x --sources a --template b --functions c",
         "webhookctl dev --chaos crash-after-commit --state x --port 0",
         "webhookctl dev --state x --reset",
         "webhookctl send stripe -t invoice.paid --set data.a=1 --set +b=2 --wait",
