@@ -29,6 +29,7 @@ mod tree;
 mod trial;
 mod values;
 mod verify;
+mod version;
 
 pub use args::{Cli, Command, Global};
 pub use bodies::BodiesAt;

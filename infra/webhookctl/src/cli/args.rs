@@ -31,6 +31,7 @@ use crate::target::TargetOptions;
 #[command(
     name = "webhookctl",
     version,
+    long_version = super::version::long(),
     arg_required_else_help = true,
     max_term_width = 100
 )]

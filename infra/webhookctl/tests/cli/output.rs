@@ -167,3 +167,14 @@ fn a_query_takes_its_part_of_each_line() -> anyhow::Result<()> {
     assert_eq!(String::from_utf8(out.stdout)?, "\"stripe\"\n");
     Ok(())
 }
+
+#[test]
+fn the_version_names_the_oldest_stack() -> anyhow::Result<()> {
+    let folder = Folder::new("version")?;
+    let said = folder.text(&["--version"])?;
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(said.starts_with(&format!("webhookctl {version}")), "{said}");
+    assert!(said.contains("\nworks with stacks of version "), "{said}");
+    assert_eq!(folder.text(&["-V"])?, format!("webhookctl {version}\n"));
+    Ok(())
+}
