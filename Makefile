@@ -58,9 +58,9 @@ dev: first ## Run the demo and keep it running; DEV="--state DIR" keeps the stat
 release: # Build the functions as Lambda runs them, for the architecture of this machine
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync
 
-package: $(CHECK)/stamp $(CYCLONEDX) ## Build zips of the functions for both architectures, with SBOMs and checksums, in target/package
+package: $(CHECK)/stamp $(CYCLONEDX) ## Build the files of a release in target/package: functions and webhookctl, SBOMs, checksums; PART=webhookctl builds one part
 	rm -rf target/package
-	$(CHECK)/bin/python infra/package.py --cyclonedx $(abspath $(CYCLONEDX))
+	$(CHECK)/bin/python infra/package.py --cyclonedx $(abspath $(CYCLONEDX)) $(if $(PART),--part $(PART))
 
 check: $(CHECK)/stamp .venv/scanners/stamp $(DENY) target/fetched ## Check format, lints, template, policies, dependencies, workflows and budgets
 	$(CARGO) fmt --all --check

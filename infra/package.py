@@ -1,9 +1,11 @@
-"""Makes the files of a release: zips of the functions, templates that name the zips, SBOMs and checksums.
+"""Makes the files of a release: the functions as zips, webhookctl in several packages, SBOMs and checksums.
 
-    .venv/check/bin/python infra/package.py [--built FOLDER] [--to FOLDER]
+    .venv/check/bin/python infra/package.py [--part functions|webhookctl] [--built FOLDER] [--to FOLDER]
 
-Without --built the script builds first, as `sam build` does, with the same tools. The same binaries always give the
-same bytes: a zip contains only `bootstrap`, dated 1980 and executable, for every user, machine and time.
+Without --built the script builds first: the functions as `sam build` does, with the same tools, and webhookctl for the
+platforms of this operating system. The same binaries always give the same bytes: a zip of a function contains only
+`bootstrap`, dated 1980 and executable, for every user, machine and time. PACKAGE_NAME is the name of webhookctl on PyPI
+and npm.
 """
 
 import argparse
@@ -14,31 +16,30 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
+
+import package_cli
+from package_files import Trouble, read, without_place, write_zip
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".venv/check/bin"
 FUNCTIONS = ("backup-sync", "catcher", "processor")
 # The rustc target for each of Lambda's architecture names.
 TARGETS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
-# The earliest time that a zip can store.
-EPOCH = (1980, 1, 1, 0, 0, 0)
-
-
-class Trouble(Exception):
-    """A failure that the script reports as one sentence."""
+PARTS = ("functions", "webhookctl")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Makes the zips, templates, SBOMs and checksums of a release.")
-    parser.add_argument("--built", type=Path, help="a finished build: ARCHITECTURE/FUNCTION/bootstrap and .cdx.json")
+    parser = argparse.ArgumentParser(description="Makes the files of a release.")
+    parser.add_argument("--part", choices=PARTS, action="append", help="make only these files")
+    parser.add_argument("--built", type=Path, help="a finished build: a folder for each part")
     parser.add_argument("--to", type=Path, default=ROOT / "target/package", help="an empty or new folder")
     parser.add_argument("--cyclonedx", type=Path, default=Path("cargo-cyclonedx"), help="the tool that writes SBOMs")
     options = parser.parse_args()
+    parts = options.part or PARTS
     try:
-        built = options.built or build(ROOT / "target/package-build", options.cyclonedx)
-        pack(built, options.to, ROOT)
+        built = options.built or build(ROOT / "target/package-build", options.cyclonedx, parts)
+        pack(built, options.to, ROOT, parts)
     except Trouble as trouble:
         print(f"package: {trouble}", file=sys.stderr)
         return 1
@@ -49,47 +50,33 @@ def main() -> int:
 # -------------------------------------------------------------------- packing
 
 
-def pack(built: Path, to: Path, root: Path) -> None:
+def pack(built: Path, to: Path, root: Path, parts: tuple[str, ...] = PARTS) -> None:
     """Writes the package of these binaries into an empty or new folder."""
     if to.exists() and any(to.iterdir()):
         raise Trouble(f"{to} is not empty")
     to.mkdir(parents=True, exist_ok=True)
+    if "functions" in parts:
+        pack_functions(built / "functions", to, root)
+    if "webhookctl" in parts:
+        release, platforms = package_cli.Release.of(root, dict(os.environ)), package_cli.platforms_built_here()
+        package_cli.pack(built / "webhookctl", to, root, release, platforms)
+        if any(platform.is_linux for platform in platforms):
+            # A release has these files only once, although two operating systems build it.
+            package_cli.pack_common(to, root, release)
+    (to / "SHA256SUMS").write_text(sums(to))
+
+
+def pack_functions(built: Path, to: Path, root: Path) -> None:
     for architecture in TARGETS:
         for function in FUNCTIONS:
             name = f"{function}-{architecture}"
-            zip_bootstrap(read(built / architecture / function / "bootstrap"), to / f"{name}.zip")
+            program = read(built / architecture / function / "bootstrap")
+            write_zip(to / f"{name}.zip", {"bootstrap": (program, 0o755)})
             sbom = read(built / architecture / f"{function}.cdx.json").decode()
             (to / f"{name}.cdx.json").write_text(without_place(sbom, root))
         template = (root / "template.yaml").read_text()
         (to / f"template-{architecture}.yaml").write_text(prebuilt(template, architecture))
     shutil.copyfile(root / "infra/sources.toml", to / "sources.toml")
-    (to / "SHA256SUMS").write_text(sums(to))
-
-
-def read(path: Path) -> bytes:
-    if not path.is_file() or not path.stat().st_size:
-        raise Trouble(f"{path} is missing or empty")
-    return path.read_bytes()
-
-
-def zip_bootstrap(binary: bytes, to: Path) -> None:
-    entry = zipfile.ZipInfo("bootstrap", EPOCH)
-    entry.create_system = 3  # The value for Unix. The next line sets Unix permissions.
-    entry.external_attr = 0o100755 << 16
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    with zipfile.ZipFile(to, "w") as archive:
-        archive.writestr(entry, binary, compresslevel=9)
-
-
-def without_place(sbom: str, root: Path) -> str:
-    """Returns the SBOM without the path of the build folder. Fails if the text is not a CycloneDX SBOM."""
-    text = sbom.replace(f"file://{root}/", "file:///").replace(f"file://{root}", "file:///")
-    found = json.loads(text)
-    if found.get("bomFormat") != "CycloneDX" or not found.get("components"):
-        raise Trouble("an SBOM is not CycloneDX, or lists no components")
-    if "serialNumber" in found or str(root) in text:
-        raise Trouble("an SBOM contains the time or the folder of its build, so two builds would differ")
-    return text
 
 
 def prebuilt(template: str, architecture: str) -> str:
@@ -120,37 +107,65 @@ def sums(folder: Path) -> str:
 # -------------------------------------------------------------------- building
 
 
-def build(to: Path, cyclonedx: Path) -> Path:
-    """Builds the functions and their SBOMs for each architecture."""
+def build(to: Path, cyclonedx: Path, parts: tuple[str, ...]) -> Path:
+    """Builds these parts with an SBOM for each binary."""
     shutil.rmtree(to, ignore_errors=True)
     environment = os.environ | {
-        # cargo-lambda runs zig with the first python3 on PATH.
+        # cargo-lambda and cargo-zigbuild run zig with the first python3 on PATH.
         "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
         # cargo-cyclonedx then writes an SBOM without the time of the build.
         "SOURCE_DATE_EPOCH": "315532800",
     }
-    for architecture, target in TARGETS.items():
-        run([*cargo_lambda(architecture), "--lambda-dir", to / architecture], environment)
-        command = [cyclonedx, "cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", target]
-        run([*command, "--override-filename", f"package-{architecture}.cdx"], environment)
-        for function in FUNCTIONS:
-            made = ROOT / f"functions/{function}/package-{architecture}.cdx.json"
-            shutil.move(made, to / architecture / f"{function}.cdx.json")
-        # cargo-cyclonedx writes an SBOM for every member of the workspace.
-        for folders in ("*", "*/*"):
-            for rest in ROOT.glob(f"{folders}/package-{architecture}.cdx.json"):
-                rest.unlink()
+    if "functions" in parts:
+        for architecture, target in TARGETS.items():
+            folder = to / "functions" / architecture
+            run([*cargo_lambda(architecture), "--lambda-dir", folder], environment)
+            sboms = {f"functions/{function}": folder / f"{function}.cdx.json" for function in FUNCTIONS}
+            write_sboms(sboms, target, cyclonedx, environment)
+    if "webhookctl" in parts:
+        build_cli(to / "webhookctl", cyclonedx, environment)
     return to
+
+
+def build_cli(to: Path, cyclonedx: Path, environment: dict[str, str]) -> None:
+    platforms = package_cli.platforms_built_here()
+    run(["rustup", "target", "add", *(platform.target for platform in platforms)], environment)
+    for platform in platforms:
+        command, its_own = package_cli.cargo_build(platform.target, environment)
+        run([*command, "--config", rustflags()], its_own)
+        folder = to / platform.target
+        folder.mkdir(parents=True)
+        shutil.copy(ROOT / f"target/{platform.target}/release/webhookctl", folder)
+        sboms = {"infra/webhookctl": folder / "webhookctl.cdx.json"}
+        write_sboms(sboms, platform.target, cyclonedx, environment)
+    package_cli.write_texts(to, platforms)
+
+
+def write_sboms(wanted: dict[str, Path], target: str, cyclonedx: Path, environment: dict[str, str]) -> None:
+    """Writes the SBOMs of these crates, each to its path."""
+    name = f"package-{target}.cdx"
+    command = [cyclonedx, "cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", target]
+    run([*command, "--override-filename", name], environment)
+    for crate, to in wanted.items():
+        shutil.move(ROOT / crate / f"{name}.json", to)
+    # cargo-cyclonedx writes an SBOM for every member of the workspace.
+    for folders in ("*", "*/*", "*/*/*"):
+        for rest in ROOT.glob(f"{folders}/{name}.json"):
+            rest.unlink()
 
 
 def cargo_lambda(architecture: str) -> list[str]:
     command = ["cargo", "lambda", "build", "--release", "--locked", f"--{architecture.replace('_', '-')}"]
     for function in FUNCTIONS:
         command += ["--bin", function]
+    return [*command, "--config", rustflags()]
+
+
+def rustflags() -> str:
     # A panic message contains the path of the source file. The remapped path does not depend on this machine.
     cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     flags = [f"--remap-path-prefix={ROOT}=/mitt", f"--remap-path-prefix={cargo}=/cargo"]
-    return [*command, "--config", f"build.rustflags={json.dumps(flags)}"]
+    return f"build.rustflags={json.dumps(flags)}"
 
 
 def run(command: list, environment: dict[str, str]) -> None:

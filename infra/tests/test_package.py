@@ -15,22 +15,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import package  # noqa: E402
+import stand_in  # noqa: E402
 from package import FUNCTIONS, ROOT, TARGETS, Trouble, pack, prebuilt, without_place  # noqa: E402
 from samcli.yamlhelper import yaml_parse  # noqa: E402
-
-SBOM = {"bomFormat": "CycloneDX", "components": [{"bom-ref": f"path+file://{ROOT}/shared#0.1.0"}]}
+from stand_in import SBOM  # noqa: E402
 
 
 @pytest.fixture
 def built(tmp_path):
-    """Creates files in place of real binaries and SBOMs."""
-    for architecture in TARGETS:
-        for function in FUNCTIONS:
-            binary = tmp_path / "built" / architecture / function / "bootstrap"
-            binary.parent.mkdir(parents=True)
-            binary.write_bytes(f"{function} for {architecture} ".encode() * 5000)
-            (binary.parents[1] / f"{function}.cdx.json").write_text(json.dumps(SBOM))
-    return tmp_path / "built"
+    return stand_in.write(tmp_path / "built")
 
 
 @pytest.fixture
@@ -59,7 +52,7 @@ def test_two_runs_give_the_same_bytes(built, packed, tmp_path):
 
 
 def test_one_changed_byte_changes_the_sums_of_its_zip_alone(built, packed, tmp_path):
-    path = built / "arm64/catcher/bootstrap"
+    path = built / "functions/arm64/catcher/bootstrap"
     path.write_bytes(path.read_bytes() + b"!")
 
     pack(built, tmp_path / "again", ROOT)
@@ -77,7 +70,7 @@ def test_a_zip_holds_a_program_that_lambda_can_start(built, packed):
             assert entry.filename == "bootstrap"
             assert stat.filemode(entry.external_attr >> 16) == "-rwxr-xr-x"
             assert entry.date_time == (1980, 1, 1, 0, 0, 0)
-            assert binary == (built / architecture / function / "bootstrap").read_bytes()
+            assert binary == (built / "functions" / architecture / function / "bootstrap").read_bytes()
 
 
 def test_the_sums_are_of_all_that_is_there(packed):
@@ -85,7 +78,9 @@ def test_the_sums_are_of_all_that_is_there(packed):
     names = [name for _, name in lines]
 
     assert names == sorted(path.name for path in packed.iterdir() if path.name != "SHA256SUMS")
-    assert len(names) == 2 * len(FUNCTIONS) * len(TARGETS) + len(TARGETS) + 1
+    # A zip and an SBOM of each function, the templates, sources.toml; four files of webhookctl for each of two
+    # platforms, the npm package for all platforms, install.sh.
+    assert len(names) == 2 * len(FUNCTIONS) * len(TARGETS) + len(TARGETS) + 1 + 4 * 2 + 2
     for digest, name in lines:
         assert hashlib.sha256((packed / name).read_bytes()).hexdigest() == digest
 
@@ -141,7 +136,7 @@ def test_an_sbom_that_is_none_or_would_differ_each_time_is_refused(change):
 
 
 def test_what_is_missing_or_in_the_way_is_named(built, tmp_path):
-    (built / "x86_64/processor/bootstrap").write_bytes(b"")
+    (built / "functions/x86_64/processor/bootstrap").write_bytes(b"")
     with pytest.raises(Trouble, match="x86_64/processor/bootstrap is missing or empty"):
         pack(built, tmp_path / "one", ROOT)
     (tmp_path / "two").mkdir()
