@@ -20,8 +20,10 @@ mod quarantine;
 mod quiet;
 mod rate;
 mod reconcile;
+mod refusal;
 mod retention;
 mod retry;
+pub mod settings;
 mod signing;
 mod source;
 mod store;
@@ -34,7 +36,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Error, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use toml::Spanned;
+use toml::de::DeTable;
 
+use crate::base::setting_path::{At as _, Step};
 use crate::base::toml_error::{self, NotAName, refusal};
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::{is_fifo, is_on_this_machine};
@@ -45,6 +50,7 @@ pub use filter::{Facts, Filter};
 use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
+pub use refusal::Refusal;
 pub use signing::{Signing, Stale};
 use source::FileSource;
 pub use source::Source;
@@ -54,6 +60,9 @@ pub use trial::Trial;
 
 /// The version of the file format that this code reads.
 pub const SCHEMA: u32 = 1;
+
+/// The message of the parser for a file without `schema`.
+const MISSING_SCHEMA: &str = "missing field `schema`";
 
 /// The content of `infra/sources.toml` at build time.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
@@ -97,6 +106,13 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns what the limits of the deployment do not allow.
+    pub fn refusals_within(&self, bounds: &Bounds, text: &str) -> Vec<Refusal> {
+        let errors = bounds.errors(&self.forward);
+        let refusal = |error| Refusal::of_check(&error, text);
+        errors.into_iter().map(refusal).collect()
+    }
+
     /// Returns the hash of a file, as each row stores it.
     pub fn hash_of(text: &str) -> String {
         hex::encode(&Sha256::digest(text)[..4])
@@ -108,19 +124,28 @@ impl Config {
         schema.as_integer()?.try_into().ok()
     }
 
+    /// Checks a document whose syntax is valid. `text` is the file of the document.
+    pub fn of_document(
+        document: Spanned<DeTable<'_>>,
+        text: &str,
+        allow_loopback: bool,
+    ) -> Result<Self, Refusal> {
+        let file = File::deserialize(toml::Deserializer::from(document));
+        let mut file = file.map_err(|error| Refusal::of_parser(&error))?;
+        file.forward.allow_loopback |= allow_loopback;
+        Self::checked(file, text).map_err(|error| Refusal::of_check(&error, text))
+    }
+
     fn parse_with(text: &str, change: impl FnOnce(&mut Forward)) -> anyhow::Result<Self> {
-        let file = toml::from_str(text).map_err(|error| Error::msg(refusal(&error, text)));
+        let file =
+            toml::from_str(text).map_err(|error| Error::msg(refused_by_parser(&error, text)));
         let mut file: File = file?;
         change(&mut file.forward);
         Self::checked(file, text).map_err(|error| Error::msg(toml_error::refused(&error, text)))
     }
 
     fn checked(file: File, text: &str) -> anyhow::Result<Self> {
-        ensure!(
-            file.schema == SCHEMA,
-            "schema {} is not supported; set schema = {SCHEMA}",
-            file.schema
-        );
+        check_schema(file.schema).at("schema")?;
         let hash = Self::hash_of(text);
         let mut sources = BTreeMap::new();
         for (index, source) in file.source.into_iter().enumerate() {
@@ -132,11 +157,10 @@ impl Config {
                 } else {
                     format!("source {}", index + 1)
                 }
-            })?;
-            ensure!(
-                sources.insert(name.clone(), source).is_none(),
-                "duplicate source {name:?}; set a different name for one of them"
-            );
+            });
+            let source = source.at(index).at("source")?;
+            let is_new = sources.insert(name.clone(), source).is_none();
+            check_new("source", &name, is_new).at(index).at("source")?;
         }
         share_rates(&mut sources)?;
         store::one_for_each_secret(&sources)?;
@@ -199,21 +223,51 @@ struct File {
     source: Vec<FileSource>,
 }
 
+/// Describes an error of the parser. Most files without `schema` were written by hand.
+fn refused_by_parser(error: &toml::de::Error, text: &str) -> String {
+    let said = refusal(error, text);
+    match error.message() {
+        MISSING_SCHEMA => format!("{said}; add `schema = {SCHEMA}` as the first line"),
+        _ => said,
+    }
+}
+
+fn check_schema(schema: u32) -> anyhow::Result<()> {
+    ensure!(
+        schema == SCHEMA,
+        "schema {schema} is not supported; set schema = {SCHEMA}"
+    );
+    Ok(())
+}
+
+/// Rejects a name that another table of the same array already has.
+fn check_new(what: &str, name: &str, is_new: bool) -> anyhow::Result<()> {
+    let check = || {
+        ensure!(
+            is_new,
+            "duplicate {what} {name:?}; set a different name for one of them"
+        );
+        Ok(())
+    };
+    check().at("name")
+}
+
 /// Applies the rate of a destination to all actions that call the destination. Only one of these
 /// actions needs to set the rate.
 fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
-    let all = || sources.values().flat_map(|source| &source.actions);
     let mut rates = BTreeMap::new();
-    for destination in all().filter_map(|action| action.destination.as_ref()) {
-        let Some(rate) = destination.rate else {
-            continue;
-        };
-        let known = *rates.entry(destination.name.clone()).or_insert(rate);
-        ensure!(
-            known == rate,
-            "destination {:?} has two rates; set one rate, or use two destination names",
-            destination.name
-        );
+    for source in sources.values() {
+        for (index, action) in source.actions.iter().enumerate() {
+            let Some(destination) = &action.destination else {
+                continue;
+            };
+            one_rate(destination, &mut rates)
+                .at("rate")
+                .at(index)
+                .at("action")
+                .at(Step::Named(source.name.clone()))
+                .at("source")?;
+        }
     }
     for source in sources.values_mut() {
         let actions = source.actions.iter_mut();
@@ -221,6 +275,20 @@ fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
             destination.rate = rates.get(&destination.name).copied();
         }
     }
+    Ok(())
+}
+
+/// Rejects a second rate of a destination.
+fn one_rate(destination: &Destination, rates: &mut BTreeMap<String, Rate>) -> anyhow::Result<()> {
+    let Some(rate) = destination.rate else {
+        return Ok(());
+    };
+    let known = *rates.entry(destination.name.clone()).or_insert(rate);
+    ensure!(
+        known == rate,
+        "destination {:?} has two rates; set one rate, or use two destination names",
+        destination.name
+    );
     Ok(())
 }
 
@@ -262,6 +330,10 @@ fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
         scheme == "https",
         "host {host:?}: the url must begin with https://"
     );
+    check_allowed(host, forward).needs_of_file("forward")
+}
+
+fn check_allowed(host: &str, forward: &Forward) -> anyhow::Result<()> {
     ensure!(
         forward.allow_hosts.iter().any(|allowed| allowed == host),
         "the host {host:?} is not in forward.allow_hosts; add the host if Mitt may send events to \

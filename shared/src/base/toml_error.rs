@@ -5,6 +5,8 @@ use std::fmt;
 
 use toml::Value;
 
+use super::setting_path::AtSetting;
+
 /// The maximum length of a text that is shown even if it is not a word. A longer text may be a
 /// secret.
 const LONGEST_SHOWN: usize = 16;
@@ -12,7 +14,7 @@ const LONGEST_SHOWN: usize = 16;
 /// Describes a TOML error, such as `line 7: max_body: invalid type: string …, expected usize`. The
 /// full text of the error is not used, because that text contains the whole line.
 pub fn refusal(error: &toml::de::Error, text: &str) -> String {
-    let why = without_value(error.message());
+    let why = message(error);
     let Some(span) = error.span() else {
         return why;
     };
@@ -24,11 +26,18 @@ pub fn refusal(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
+/// Returns the message of a TOML error without values of the file.
+pub fn message(error: &toml::de::Error) -> String {
+    without_value(error.message())
+}
+
 /// Describes an invalid setting without long values of the file. Adds the line number of a removed
 /// value.
 pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
     let mut said = format!("{error:#}");
-    let name = error.downcast_ref::<NotAName>();
+    let inner = error.downcast_ref::<AtSetting>();
+    let inner = inner.map_or(error, AtSetting::error);
+    let name = inner.downcast_ref::<NotAName>();
     let mut line = name.and_then(|refused| line_of(text, &refused.name));
     for value in long_texts(text) {
         let escaped = value.escape_debug().to_string();
@@ -109,7 +118,7 @@ fn field(before: &str) -> Option<&str> {
 
 /// Whether a text is a word, as settings and most of their values are. A secret is longer or
 /// contains a digit.
-fn is_word(text: &str) -> bool {
+pub fn is_word(text: &str) -> bool {
     (1..=24).contains(&text.len()) && text.chars().all(is_of_word)
 }
 
@@ -121,6 +130,16 @@ fn is_of_word(c: char) -> bool {
 pub(crate) fn line_of(text: &str, value: &str) -> Option<usize> {
     let at = text.find(value).filter(|_| !value.is_empty())?;
     Some(text[..at].matches('\n').count() + 1)
+}
+
+/// Removes long values of the file from a text.
+pub(crate) fn redacted(said: &str, text: &str) -> String {
+    let mut said = said.to_owned();
+    for value in long_texts(text) {
+        said = said.replace(&value.escape_debug().to_string(), "…");
+        said = said.replace(&value, "…");
+    }
+    said
 }
 
 /// The texts of the file that may be secrets, longest first.

@@ -14,6 +14,7 @@ use super::rate::Rate;
 use super::signing::{FileSign, FileSigning, Signing, Stale};
 use super::{Forward, address, check_name, check_url, duration, url_template};
 use crate::base::json_path::JsonPath;
+use crate::base::setting_path::At as _;
 use crate::base::timing::{ACTION_TIMEOUT, LONGEST_ACTION};
 use crate::sources::policy::IdempotencySupport;
 use kind::FileActionKind;
@@ -161,19 +162,22 @@ impl FileAction {
     /// Checks the settings of the action. `source` is the name of the source to which the action
     /// belongs.
     pub(super) fn checked(self, source: &str, forward: &Forward) -> anyhow::Result<Action> {
-        let name = match (&self.name, self.kind) {
-            (Some(name), _) => name.clone(),
-            (None, FileActionKind::Rust) => {
-                bail!(
-                    "name is missing in an action of kind \"rust\"; set name to the name of the \
-                     action's code"
-                )
-            }
-            (None, kind) => kind.word().to_owned(),
-        };
-        check_name("an action's name", &name)?;
+        let name = self.effect().at("name")?;
+        check_name("an action's name", &name).at("name")?;
         self.with_name(name.clone(), source, forward)
             .with_context(|| format!("action {name:?}"))
+    }
+
+    /// Returns the name of the action.
+    fn effect(&self) -> anyhow::Result<String> {
+        Ok(match (&self.name, self.kind) {
+            (Some(name), _) => name.clone(),
+            (None, FileActionKind::Rust) => bail!(
+                "name is missing in an action of kind \"rust\"; set name to the name of the \
+                 action's code"
+            ),
+            (None, kind) => kind.word().to_owned(),
+        })
     }
 
     fn with_name(
@@ -185,18 +189,19 @@ impl FileAction {
         self.fits_its_kind()?;
         let answers = self.take_answers().checked()?;
         let filter = Filter::checked(&self.types, &self.conditions)?;
-        let rate = self.rate.as_deref().map(Rate::parse).transpose()?;
-        let timeout = self.timeout.as_deref().map(timeout).transpose()?;
+        let rate = self.rate.as_deref().map(Rate::parse).transpose();
+        let rate = rate.at("rate")?;
+        let timeout = self.timeout.as_deref().map(timeout).transpose();
+        let timeout = timeout.at("timeout")?;
         let given = self.destination.clone();
         let (kind, derived) = self.into_kind(&name, source, forward)?;
         if let Some(given) = &given {
-            check_name("a destination's name", given)?;
+            check_name("a destination's name", given).at("destination")?;
         }
         let destination = given.or(derived);
-        ensure!(
-            rate.is_none() || destination.is_some(),
-            "a rate needs a destination; set one, such as destination = \"tracker\""
-        );
+        check_limited(rate, destination.as_deref())
+            .at("rate")
+            .needs("destination")?;
         let destination = destination.map(|name| Destination { name, rate });
         Ok(Action {
             name,
@@ -229,10 +234,11 @@ impl FileAction {
             FileActionKind::Keep => (ActionKind::Keep, None),
             FileActionKind::Http => self.into_http(forward)?,
             FileActionKind::Lambda => {
-                let function = self.function.context(
-                    "function is missing; set it to the name or ARN of a Lambda function",
-                )?;
-                let short = address::function(&function)?.to_owned();
+                let function = self
+                    .function
+                    .context("function is missing; set it to the name or ARN of a Lambda function");
+                let function = function.at("function")?;
+                let short = address::function(&function).at("function")?.to_owned();
                 let invocation = self.invocation.unwrap_or_default();
                 let kind = ActionKind::Lambda {
                     function,
@@ -241,25 +247,24 @@ impl FileAction {
                 (kind, Some(format!("lambda:{short}")))
             }
             FileActionKind::Sqs => {
-                let url = self
+                let queue = self
                     .queue
-                    .context("queue is missing; set it to the URL of an SQS queue")?;
-                let short = address::queue(&url, forward.allow_loopback)?;
-                ensure!(
-                    self.group.is_none() || address::is_fifo(&url),
-                    "group needs a FIFO queue; use a queue whose name ends in .fifo, or remove \
-                     group"
-                );
+                    .context("queue is missing; set it to the URL of an SQS queue");
+                let url = queue.at("queue")?;
+                let short = address::queue(&url, forward.allow_loopback).at("queue")?;
+                let group = self.group.as_deref();
+                let group = group.map(|group| group_of(group, &url)).transpose();
+                let group = group.at("group").needs("queue")?;
                 let destination = format!("sqs:{short}");
-                let group = self.group.as_deref().map(path).transpose()?;
                 (ActionKind::Sqs { url, group }, Some(destination))
             }
             FileActionKind::EventBridge => self.into_event_bridge(source)?,
             FileActionKind::StepFunctions => {
                 let state_machine = self
                     .state_machine
-                    .context("state_machine is missing; set it to the ARN of a state machine")?;
-                let short = address::state_machine(&state_machine)?.to_owned();
+                    .context("state_machine is missing; set it to the ARN of a state machine")
+                    .at("state_machine")?;
+                let short = address::state_machine(&state_machine).at("state_machine")?;
                 let destination = format!("step-functions:{short}");
                 (
                     ActionKind::StepFunctions { state_machine },
@@ -279,15 +284,9 @@ impl FileAction {
     fn into_http(self, forward: &Forward) -> anyhow::Result<(ActionKind, Option<String>)> {
         let url = self
             .url
-            .context("url is missing; set it to the URL of the destination")?;
-        url_template::check(&url)?;
-        ensure!(
-            forward.allow_loopback || !address::is_on_this_machine(&url),
-            "a deployment cannot reach a url on this machine; use the public URL of your service. \
-             To receive its events here, run `webhookctl dev --forward {}`",
-            address::port(&url)
-        );
-        check_url(&url, forward)?;
+            .context("url is missing; set it to the URL of the destination")
+            .at("url")?;
+        check_destination(&url, forward).at("url")?;
         let host = address::host(&url).to_ascii_lowercase();
         let signing = FileSigning {
             sign: self.sign,
@@ -305,16 +304,11 @@ impl FileAction {
 
     fn into_event_bridge(self, source: &str) -> anyhow::Result<(ActionKind, Option<String>)> {
         let bus = self.bus.unwrap_or_else(|| "default".to_owned());
-        let short = address::bus(&bus)?;
+        let short = address::bus(&bus).at("bus")?;
         let from = self.source.unwrap_or_else(|| format!("mitt.{source}"));
-        address::check_event_text("source", &from, 256)?;
-        ensure!(
-            !from.starts_with("aws."),
-            "source = {from:?}: the prefix \"aws.\" is reserved for AWS services; use another \
-             prefix"
-        );
+        check_event_source(&from).at("source")?;
         if let Some(detail_type) = &self.detail_type {
-            address::check_event_text("detail_type", detail_type, 128)?;
+            address::check_event_text("detail_type", detail_type, 128).at("detail_type")?;
         }
         let destination = format!("eventbridge:{short}");
         let kind = ActionKind::EventBridge {
@@ -324,6 +318,42 @@ impl FileAction {
         };
         Ok((kind, Some(destination)))
     }
+}
+
+fn check_limited(rate: Option<Rate>, destination: Option<&str>) -> anyhow::Result<()> {
+    ensure!(
+        rate.is_none() || destination.is_some(),
+        "a rate needs a destination; set one, such as destination = \"tracker\""
+    );
+    Ok(())
+}
+
+fn group_of(group: &str, queue: &str) -> anyhow::Result<JsonPath> {
+    ensure!(
+        address::is_fifo(queue),
+        "group needs a FIFO queue; use a queue whose name ends in .fifo, or remove group"
+    );
+    path(group)
+}
+
+fn check_destination(url: &str, forward: &Forward) -> anyhow::Result<()> {
+    url_template::check(url)?;
+    ensure!(
+        forward.allow_loopback || !address::is_on_this_machine(url),
+        "a deployment cannot reach a url on this machine; use the public URL of your service. To \
+         receive its events here, run `webhookctl dev --forward {}`",
+        address::port(url)
+    );
+    check_url(url, forward)
+}
+
+fn check_event_source(from: &str) -> anyhow::Result<()> {
+    address::check_event_text("source", from, 256)?;
+    ensure!(
+        !from.starts_with("aws."),
+        "source = {from:?}: the prefix \"aws.\" is reserved for AWS services; use another prefix"
+    );
+    Ok(())
 }
 
 fn timeout(text: &str) -> anyhow::Result<Duration> {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::duration;
+use crate::base::setting_path::At as _;
 
 /// The longest `refused_for`. An operator should learn of a refusal within a day.
 const LONGEST_REFUSED: Duration = Duration::from_secs(24 * 3600);
@@ -100,33 +101,48 @@ impl FileAnswers {
     pub(super) fn checked(self) -> anyhow::Result<AnswerRules> {
         let mut rules = AnswerRules::default();
         if let Some(success) = &self.success {
-            rules.success = Statuses::checked(success).context("success")?;
-            ensure!(
-                !rules.success.meets(&(300..=399)),
-                "success cannot contain a redirect (3xx): the processor does not follow redirects, \
-                 so the effect did not happen"
-            );
+            rules.success = Statuses::checked(success).within("success")?;
+            check_redirects(&rules.success).at("success")?;
         }
         if let Some(permanent) = &self.permanent {
-            rules.permanent = Statuses::checked(permanent).context("permanent")?;
-            if let Some(both) = rules.success.common(&rules.permanent) {
-                bail!("status {both} is in success and in permanent; remove it from one of them");
-            }
+            rules.permanent = Statuses::checked(permanent).within("permanent")?;
+            check_disjoint(&rules).at("permanent").needs("success")?;
         }
         if let Some(refused_for) = &self.refused_for {
-            rules.refused_for = duration::parse(refused_for).context("refused_for")?;
-            ensure!(
-                rules.refused_for <= LONGEST_REFUSED,
-                "refused_for must be at most 24h"
-            );
+            rules.refused_for = longest_refusal(refused_for).at("refused_for")?;
         }
         rules.keep_text = !matches!(self.answers, Some(FileKeep::Status));
         if let Some(names) = self.permanent_errors {
-            check_names(&names)?;
+            check_names(&names).at("permanent_errors")?;
             rules.permanent_errors = names;
         }
         Ok(rules)
     }
+}
+
+fn check_redirects(success: &Statuses) -> anyhow::Result<()> {
+    ensure!(
+        !success.meets(&(300..=399)),
+        "success cannot contain a redirect (3xx): the processor does not follow redirects, so the \
+         effect did not happen"
+    );
+    Ok(())
+}
+
+fn check_disjoint(rules: &AnswerRules) -> anyhow::Result<()> {
+    if let Some(both) = rules.success.common(&rules.permanent) {
+        bail!("status {both} is in success and in permanent; remove it from one of them");
+    }
+    Ok(())
+}
+
+fn longest_refusal(text: &str) -> anyhow::Result<Duration> {
+    let refused_for = duration::parse(text).context("refused_for")?;
+    ensure!(
+        refused_for <= LONGEST_REFUSED,
+        "refused_for must be at most 24h"
+    );
+    Ok(refused_for)
 }
 
 impl Statuses {
@@ -135,7 +151,8 @@ impl Statuses {
             !listed.is_empty(),
             "the list is empty; list at least one status"
         );
-        let ranges = listed.iter().map(FileStatus::range);
+        let ranges = listed.iter().enumerate();
+        let ranges = ranges.map(|(index, status)| status.range().at(index));
         Ok(Self(ranges.collect::<anyhow::Result<_>>()?))
     }
 

@@ -6,6 +6,7 @@
 use anyhow::{Error, anyhow};
 
 use super::{Config, Forward};
+use crate::base::setting_path::At as _;
 use crate::base::toml_error::{line_of, refused};
 
 /// The hosts that a configuration from the inbox table may allow.
@@ -61,23 +62,39 @@ impl Bounds {
     /// Checks the hosts of a configuration. The error names the line, and contains no value that
     /// may be a secret.
     pub(super) fn check(&self, forward: &Forward, text: &str) -> anyhow::Result<()> {
-        for host in &forward.allow_hosts {
-            if !self.allows(host) {
+        let Some(error) = self.errors(forward).into_iter().next() else {
+            return Ok(());
+        };
+        let refused = forward.allow_hosts.iter().find(|host| !self.allows(host));
+        let value = refused.map_or("allow_loopback", String::as_str);
+        Err(at_line_of(value, &error, text))
+    }
+
+    /// Returns an error for each setting that the limits do not allow.
+    pub(super) fn errors(&self, forward: &Forward) -> Vec<Error> {
+        let hosts = forward.allow_hosts.iter().enumerate();
+        let refused = hosts.filter(|(_, host)| !self.allows(host));
+        let mut errors: Vec<Error> = refused
+            .filter_map(|(index, host)| {
                 let error = anyhow!(
                     "forward.allow_hosts: the deployment does not allow the host {host:?}; add it \
                      to the stack parameter AllowedHosts, or remove it"
                 );
-                return Err(at_line_of(host, &error, text));
-            }
-        }
+                let error = Err::<(), _>(error)
+                    .at(index)
+                    .at("allow_hosts")
+                    .at("forward");
+                error.err()
+            })
+            .collect();
         if forward.allow_loopback && !self.loopback {
             let error = anyhow!(
                 "forward.allow_loopback: the deployment does not allow URLs of this machine; \
                  remove allow_loopback"
             );
-            return Err(at_line_of("allow_loopback", &error, text));
+            errors.extend(Err::<(), _>(error).at("allow_loopback").at("forward").err());
         }
-        Ok(())
+        errors
     }
 
     fn allows(&self, host: &str) -> bool {

@@ -4,6 +4,7 @@
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
+use crate::base::setting_path::At as _;
 use crate::webhook::context::{ContextPolicy, Keep, NamePattern, is_transport};
 use crate::webhook::envelope::is_credential;
 use crate::webhook::preset::{AccountAt, Location, Preset, Scheme};
@@ -42,25 +43,25 @@ impl Default for FileContext {
 
 impl FileContext {
     pub(super) fn checked(self, scheme: &Scheme) -> anyhow::Result<ContextPolicy> {
-        let is_empty = self.also.is_empty() && self.never.is_empty() && self.query;
-        ensure!(
-            self.keep != Keep::None || is_empty,
-            "keep = \"none\" stores no request; remove also, never and query"
-        );
-        ensure!(
-            self.also.len() <= MOST && self.never.len() <= MOST,
-            "also and never can have at most {MOST} entries each"
-        );
-        for name in &self.also {
-            check_also(name, scheme).with_context(|| format!("also {name:?}"))?;
+        self.check_keep()
+            .at("keep")
+            .needs("also")
+            .needs("never")
+            .needs("query")?;
+        check_length("also", &self.also).at("also")?;
+        check_length("never", &self.never).at("never")?;
+        for (index, name) in self.also.iter().enumerate() {
+            let checked = check_also(name, scheme).with_context(|| format!("also {name:?}"));
+            checked.at(index).at("also")?;
         }
-        let never = self.never.iter().map(|text| {
-            NamePattern::parse(text).with_context(|| {
+        let never = self.never.iter().enumerate().map(|(index, text)| {
+            let pattern = NamePattern::parse(text).with_context(|| {
                 format!(
                     "never {text:?}: use the name of a header in lower case, with an optional * \
                      at the end"
                 )
-            })
+            });
+            pattern.at(index).at("never")
         });
         Ok(ContextPolicy {
             keep: self.keep,
@@ -69,6 +70,24 @@ impl FileContext {
             without_query: !self.query,
         })
     }
+
+    fn check_keep(&self) -> anyhow::Result<()> {
+        let is_empty = self.also.is_empty() && self.never.is_empty() && self.query;
+        ensure!(
+            self.keep != Keep::None || is_empty,
+            "keep = \"none\" stores no request; remove also, never and query"
+        );
+        Ok(())
+    }
+}
+
+fn check_length(what: &str, names: &[String]) -> anyhow::Result<()> {
+    ensure!(
+        names.len() <= MOST,
+        "{what} has {} entries; use at most {MOST}",
+        names.len()
+    );
+    Ok(())
 }
 
 fn check_also(name: &str, scheme: &Scheme) -> anyhow::Result<()> {
@@ -98,40 +117,50 @@ pub(super) fn account(
         locations.len() <= MOST,
         "a source can have at most {MOST} locations"
     );
-    let parsed = locations.iter().map(|text| {
-        let at = AccountAt::parse(text)?;
-        let secret = match &at {
-            AccountAt::Path(_) => {
-                ensure!(
-                    accept_path,
-                    "{text:?} needs accept_path = true: otherwise, requests with a path are \
-                     answered with 404"
-                );
-                false
-            }
-            AccountAt::Request(Location::Header(names)) => names
-                .iter()
-                .any(|name| is_credential(name) || reads_secret_in(scheme, name)),
-            AccountAt::Request(Location::Query(name)) => {
-                is_credential(&name.replace('_', "-")) || reads_secret_in_query(scheme, name)
-            }
-            AccountAt::Request(Location::Item(_)) => {
-                ensure!(
-                    preset.event.batch.is_some(),
-                    "{text:?}: the requests of preset {} have no items; use json:PATH",
-                    preset.id
-                );
-                false
-            }
-            AccountAt::Request(_) => false,
-        };
-        ensure!(
-            !secret,
-            "{text:?} contains a credential of the sender, and the account is shown in lists"
-        );
-        Ok(at)
-    });
+    let parsed = locations
+        .iter()
+        .enumerate()
+        .map(|(index, text)| account_at(text, accept_path, preset, scheme).at(index));
     parsed.collect()
+}
+
+fn account_at(
+    text: &str,
+    accept_path: bool,
+    preset: &Preset,
+    scheme: &Scheme,
+) -> anyhow::Result<AccountAt> {
+    let at = AccountAt::parse(text)?;
+    let secret = match &at {
+        AccountAt::Path(_) => {
+            ensure!(
+                accept_path,
+                "{text:?} needs accept_path = true: otherwise, requests with a path are \
+                     answered with 404"
+            );
+            false
+        }
+        AccountAt::Request(Location::Header(names)) => names
+            .iter()
+            .any(|name| is_credential(name) || reads_secret_in(scheme, name)),
+        AccountAt::Request(Location::Query(name)) => {
+            is_credential(&name.replace('_', "-")) || reads_secret_in_query(scheme, name)
+        }
+        AccountAt::Request(Location::Item(_)) => {
+            ensure!(
+                preset.event.batch.is_some(),
+                "{text:?}: the requests of preset {} have no items; use json:PATH",
+                preset.id
+            );
+            false
+        }
+        AccountAt::Request(_) => false,
+    };
+    ensure!(
+        !secret,
+        "{text:?} contains a credential of the sender, and the account is shown in lists"
+    );
+    Ok(at)
 }
 
 fn yes() -> bool {

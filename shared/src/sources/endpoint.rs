@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use serde::Deserialize;
 
 use super::{Forward, check_name, check_url};
+use crate::base::setting_path::At as _;
 
 /// The version of Shopify's API. Shopify supports a version for a year.
 /// <https://shopify.dev/docs/api/usage/versioning>
@@ -57,50 +58,12 @@ impl FileEndpoint {
         forward: &Forward,
     ) -> anyhow::Result<Endpoint> {
         let secret = self.secret.take().unwrap_or_else(|| source.to_owned());
-        check_name("a secret's name", &secret)?;
-        let local = forward.allow_loopback && self.url.starts_with("http://");
-        ensure!(
-            (self.url.starts_with("https://") || local) && self.url.contains("/in/"),
-            "url = {:?}: use the public URL of this source, such as https://<api>/in/{source}",
-            self.url
-        );
-        let (provider, known_api) = match preset {
-            "stripe" => (Subscriber::Stripe, "https://api.stripe.com".to_owned()),
-            "github" => {
-                let path = match self.one_of("repo", "org")? {
-                    ("repo", repo) => format!("repos/{repo}/hooks"),
-                    (_, org) => format!("orgs/{org}/hooks"),
-                };
-                let api = "https://api.github.com".to_owned();
-                (Subscriber::GitHub(path), api)
-            }
-            "gitlab" => {
-                let path = match self.one_of("project", "group")? {
-                    ("project", project) => format!("projects/{}/hooks", encoded(&project)),
-                    (_, group) => format!("groups/{}/hooks", encoded(&group)),
-                };
-                (Subscriber::GitLab(path), "https://gitlab.com".to_owned())
-            }
-            "shopify" => {
-                let shop = self.take("shop")?;
-                ensure!(
-                    !shop.contains('/') && shop.ends_with(".myshopify.com"),
-                    "with.shop = {shop:?}: use a host like my-shop.myshopify.com"
-                );
-                let version = self.with.remove("version");
-                let version = version.unwrap_or_else(|| SHOPIFY_VERSION.to_owned());
-                (Subscriber::Shopify(version), format!("https://{shop}"))
-            }
-            other => bail!(
-                "preset {other} does not support [source.endpoint]; remove the table. Only the \
-                 presets github, gitlab, shopify and stripe support it"
-            ),
-        };
-        if let Some(name) = self.with.keys().next() {
-            bail!("with.{name}: preset {preset} does not support this setting; remove the setting");
-        }
+        check_name("a secret's name", &secret).at("secret")?;
+        check_own_url(&self.url, source, forward).at("url")?;
+        let (provider, known_api) = self.provider(preset)?;
+        self.check_rest(preset).at("with")?;
         if let Some(api) = &self.api {
-            check_url(api, forward)?;
+            check_url(api, forward).at("api")?;
         }
         let api = self.api.unwrap_or(known_api);
         Ok(Endpoint {
@@ -116,6 +79,50 @@ impl FileEndpoint {
         })
     }
 
+    /// Returns the provider, and the URL of its API.
+    fn provider(&mut self, preset: &str) -> anyhow::Result<(Subscriber, String)> {
+        Ok(match preset {
+            "stripe" => (Subscriber::Stripe, "https://api.stripe.com".to_owned()),
+            "github" => {
+                let path = match self.one_of("repo", "org").at("with")? {
+                    ("repo", repo) => format!("repos/{repo}/hooks"),
+                    (_, org) => format!("orgs/{org}/hooks"),
+                };
+                let api = "https://api.github.com".to_owned();
+                (Subscriber::GitHub(path), api)
+            }
+            "gitlab" => {
+                let path = match self.one_of("project", "group").at("with")? {
+                    ("project", project) => format!("projects/{}/hooks", encoded(&project)),
+                    (_, group) => format!("groups/{}/hooks", encoded(&group)),
+                };
+                (Subscriber::GitLab(path), "https://gitlab.com".to_owned())
+            }
+            "shopify" => {
+                let shop = self.take("shop");
+                let shop = shop.and_then(checked_shop).at("with")?;
+                let version = self.with.remove("version");
+                let version = version.unwrap_or_else(|| SHOPIFY_VERSION.to_owned());
+                (Subscriber::Shopify(version), format!("https://{shop}"))
+            }
+            other => bail!(
+                "preset {other} does not support [source.endpoint]; remove the table. Only the \
+                 presets github, gitlab, shopify and stripe support it"
+            ),
+        })
+    }
+
+    /// Rejects the settings in `with` that the provider does not need.
+    fn check_rest(&self, preset: &str) -> anyhow::Result<()> {
+        if let Some(name) = self.with.keys().next() {
+            let error = anyhow!(
+                "with.{name}: preset {preset} does not support this setting; remove the setting"
+            );
+            return Err(error).at(name.clone());
+        }
+        Ok(())
+    }
+
     fn one_of<'n>(&mut self, one: &'n str, other: &'n str) -> anyhow::Result<(&'n str, String)> {
         match (self.with.contains_key(one), self.with.contains_key(other)) {
             (true, false) => Ok((one, self.take(one)?)),
@@ -125,6 +132,10 @@ impl FileEndpoint {
     }
 
     fn take(&mut self, name: &str) -> anyhow::Result<String> {
+        self.value(name).at(name.to_owned())
+    }
+
+    fn value(&mut self, name: &str) -> anyhow::Result<String> {
         let Some(value) = self.with.remove(name) else {
             bail!("the setting with = {{ {name} = \"…\" }} is missing; add the setting");
         };
@@ -136,6 +147,27 @@ impl FileEndpoint {
         );
         Ok(value)
     }
+}
+
+fn check_own_url(url: &str, source: &str, forward: &Forward) -> anyhow::Result<()> {
+    let local = forward.allow_loopback && url.starts_with("http://");
+    ensure!(
+        (url.starts_with("https://") || local) && url.contains("/in/"),
+        "url = {url:?}: use the public URL of this source, such as https://<api>/in/{source}"
+    );
+    Ok(())
+}
+
+fn checked_shop(shop: String) -> anyhow::Result<String> {
+    let check = || {
+        ensure!(
+            !shop.contains('/') && shop.ends_with(".myshopify.com"),
+            "with.shop = {shop:?}: use a host like my-shop.myshopify.com"
+        );
+        Ok(())
+    };
+    check().at("shop")?;
+    Ok(shop)
 }
 
 /// Converts `orders/create` to `ORDERS_CREATE`.

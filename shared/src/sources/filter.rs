@@ -9,6 +9,7 @@ use anyhow::{anyhow, bail, ensure};
 use serde::Deserialize;
 
 use crate::base::json_path::{JsonPath, scalar};
+use crate::base::setting_path::At as _;
 use crate::webhook::context::{ContextPolicy, RequestContext};
 use crate::webhook::envelope::form_decode;
 
@@ -86,16 +87,13 @@ pub(super) struct FileCondition {
 
 impl Filter {
     pub(super) fn checked(types: &[String], conditions: &[FileCondition]) -> anyhow::Result<Self> {
-        Ok(Self {
-            types: types
-                .iter()
-                .map(|text| Glob::parse(text))
-                .collect::<anyhow::Result<_>>()?,
-            conditions: conditions
-                .iter()
-                .map(FileCondition::checked)
-                .collect::<anyhow::Result<_>>()?,
-        })
+        let types = types.iter().enumerate();
+        let types = types.map(|(index, text)| Glob::parse(text).at(index));
+        let types = types.collect::<anyhow::Result<_>>().at("types")?;
+        let conditions = conditions.iter().enumerate();
+        let conditions = conditions.map(|(index, condition)| condition.checked().at(index));
+        let conditions = conditions.collect::<anyhow::Result<_>>().at("where")?;
+        Ok(Self { types, conditions })
     }
 
     /// Returns whether an object without a type and without a request matches.

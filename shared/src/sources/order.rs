@@ -1,9 +1,10 @@
 //! Reads `[source.order]`, which configures how a source orders the events of an entity.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::Deserialize;
 
 use super::{Action, ActionKind, Forward, check_name, check_url};
+use crate::base::setting_path::At as _;
 use crate::sources::ordering::{Current, Mode, Order};
 use crate::sources::policy::IdempotencySupport;
 use crate::webhook::preset::{Compare, Location, Locations, OrderAt};
@@ -40,69 +41,72 @@ impl FileOrder {
         actions: &[Action],
         forward: &Forward,
     ) -> anyhow::Result<Option<Order>> {
+        self.check_off().at("mode")?;
+        self.check_fetch_only()
+            .at("mode")
+            .needs("url")
+            .needs("secret")?;
         if self.mode == FileMode::None {
-            ensure!(
-                self.entity.is_none() && self.version.is_none() && self.url.is_none(),
-                "mode is \"none\", but entity, version or url is set; set mode to \"latest_wins\", \
-                 \"fetch\" or \"strict\""
-            );
             return Ok(None);
         }
-        if self.mode != FileMode::Fetch {
-            ensure!(
-                self.url.is_none() && self.secret.is_none(),
-                "url and secret are settings of mode = \"fetch\" only; set this mode, or remove \
-                 the settings"
-            );
-        }
-        let at = self.at(preset)?;
-        ensure!(
-            !at.entity.0.is_empty(),
-            "entity is missing; set it to the location of the object's id in an event, such as \
-             \"json:data.object.id\""
-        );
+        let at = self.locations(preset)?;
+        check_entity(&at).at("entity")?;
+        self.check_version(&at).at("version").needs("mode")?;
         let mode = match self.mode {
             FileMode::None => return Ok(None),
-            FileMode::LatestWins => {
-                ensure!(
-                    !at.version.0.is_empty(),
-                    "version is missing; set it to the location of a value that grows with each \
-                     change, such as \"json:updated_at\""
-                );
-                Mode::LatestWins
-            }
-            FileMode::Fetch => {
-                ensure!(
-                    !at.version.0.is_empty(),
-                    "version is missing; set it to the location of the version in the fetched \
-                     state, such as \"json:updated_at\". When a lock expires, only the version \
-                     prevents an older state from overwriting a newer state"
-                );
-                Mode::Fetch(self.current(forward)?)
-            }
+            FileMode::LatestWins => Mode::LatestWins,
+            FileMode::Fetch => Mode::Fetch(self.current(forward)?),
             FileMode::Strict => {
-                if let Some(action) = actions.iter().find(|action| !honours_keys(&action.kind)) {
-                    bail!(
-                        "mode = \"strict\" needs destinations that honour idempotency keys, \
-                         because a repeated call could arrive after newer calls. Action {:?} does \
-                         not declare that its destination honours the keys. For your own code, set \
-                         params = {{ keys = \"honoured\" }}",
-                        action.name
-                    );
-                }
+                check_keys(actions).at("mode")?;
                 Mode::Strict
             }
         };
         if !matches!(mode, Mode::Strict) {
-            check_filters(actions)?;
+            check_filters(actions).at("mode")?;
         }
         Ok(Some(Order { mode, at }))
     }
 
-    fn at(&self, preset: Option<&OrderAt>) -> anyhow::Result<OrderAt> {
+    fn check_off(&self) -> anyhow::Result<()> {
+        let is_set = self.entity.is_some() || self.version.is_some() || self.url.is_some();
+        ensure!(
+            self.mode != FileMode::None || !is_set,
+            "mode is \"none\", but entity, version or url is set; set mode to \"latest_wins\", \
+             \"fetch\" or \"strict\""
+        );
+        Ok(())
+    }
+
+    fn check_fetch_only(&self) -> anyhow::Result<()> {
+        ensure!(
+            matches!(self.mode, FileMode::None | FileMode::Fetch)
+                || self.url.is_none() && self.secret.is_none(),
+            "url and secret are settings of mode = \"fetch\" only; set this mode, or remove the \
+             settings"
+        );
+        Ok(())
+    }
+
+    fn check_version(&self, at: &OrderAt) -> anyhow::Result<()> {
+        let is_set = !at.version.0.is_empty();
+        ensure!(
+            is_set || self.mode != FileMode::LatestWins,
+            "version is missing; set it to the location of a value that grows with each change, \
+             such as \"json:updated_at\""
+        );
+        ensure!(
+            is_set || self.mode != FileMode::Fetch,
+            "version is missing; set it to the location of the version in the fetched state, such \
+             as \"json:updated_at\". When a lock expires, only the version prevents an older state \
+             from overwriting a newer state"
+        );
+        Ok(())
+    }
+
+    fn locations(&self, preset: Option<&OrderAt>) -> anyhow::Result<OrderAt> {
         let preset = preset.cloned().unwrap_or_default();
-        let entity = location("entity", self.entity.as_deref())?;
-        let given = location("version", self.version.as_deref())?;
+        let entity = location("entity", self.entity.as_deref()).at("entity")?;
+        let given = location("version", self.version.as_deref()).at("version")?;
         // A preset describes the provider's events, but not the responses of its API.
         let known = if self.mode == FileMode::Fetch {
             Locations::default()
@@ -111,10 +115,11 @@ impl FileOrder {
         };
         let compare = match (&given, self.compare) {
             (_, Some(compare)) => compare,
-            (Some(_), None) => bail!(
+            (Some(_), None) => Err(anyhow!(
                 "compare is missing; to compare two versions, set it to \"number\", \"time\" (RFC \
                  3339) or \"text\""
-            ),
+            ))
+            .at("compare")?,
             (None, None) => preset.compare,
         };
         Ok(OrderAt {
@@ -128,21 +133,48 @@ impl FileOrder {
         let url = self.url.clone().context(
             "url is missing; set it to the URL of the current state, such as \
              \"https://api.example.com/things/{entity}\"",
-        )?;
-        let after_host = url.splitn(4, '/').nth(3).unwrap_or_default();
-        ensure!(
-            after_host.contains("{entity}") && !url[..url.len() - after_host.len()].contains('{'),
-            "url {url:?} must contain {{entity}} in its path or query, but not in its host"
         );
-        check_url(&url, forward).context("url")?;
+        let url = url.at("url").needs("mode")?;
+        check_template(&url).at("url")?;
+        check_url(&url, forward).within("url")?;
         if let Some(secret) = &self.secret {
-            check_name("a secret's name", secret)?;
+            check_name("a secret's name", secret).at("secret")?;
         }
         Ok(Current {
             url,
             secret: self.secret.clone(),
         })
     }
+}
+
+fn check_entity(at: &OrderAt) -> anyhow::Result<()> {
+    ensure!(
+        !at.entity.0.is_empty(),
+        "entity is missing; set it to the location of the object's id in an event, such as \
+         \"json:data.object.id\""
+    );
+    Ok(())
+}
+
+fn check_template(url: &str) -> anyhow::Result<()> {
+    let after_host = url.splitn(4, '/').nth(3).unwrap_or_default();
+    ensure!(
+        after_host.contains("{entity}") && !url[..url.len() - after_host.len()].contains('{'),
+        "url {url:?} must contain {{entity}} in its path or query, but not in its host"
+    );
+    Ok(())
+}
+
+fn check_keys(actions: &[Action]) -> anyhow::Result<()> {
+    if let Some(action) = actions.iter().find(|action| !honours_keys(&action.kind)) {
+        bail!(
+            "mode = \"strict\" needs destinations that honour idempotency keys, because a repeated \
+             call could arrive after newer calls. Action {:?} does not declare that its \
+             destination honours the keys. For your own code, set params = {{ keys = \"honoured\" }}",
+            action.name
+        );
+    }
+    Ok(())
 }
 
 /// Checks that all actions have the same filter, because a newer event makes an older event stale

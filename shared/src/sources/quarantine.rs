@@ -5,6 +5,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use super::policy::{LARGEST_REFUSED, Limits};
+use crate::base::setting_path::At as _;
 
 /// The maximum of `per_day`. An operator cannot review more requests in a day.
 const MOST_PER_DAY: u32 = 10_000;
@@ -22,34 +23,40 @@ impl FileQuarantine {
     pub(super) fn checked(self) -> anyhow::Result<Limits> {
         let mut limits = Limits::default();
         if let Some(per_day) = self.per_day {
-            ensure!(
-                per_day <= MOST_PER_DAY,
-                "per_day = {per_day}: use a number of at most {MOST_PER_DAY}; with 0, Mitt stores \
-                 no requests"
-            );
-            limits.per_day = per_day;
+            limits.per_day = checked_per_day(per_day).at("per_day")?;
         }
         if let Some(value) = self.bytes_per_day {
-            let (bytes, said) = match &value {
-                toml::Value::Integer(bytes) => (u64::try_from(*bytes).ok(), bytes.to_string()),
-                toml::Value::String(text) => (size(text), format!("{text:?}")),
-                other => (None, format!("a {}", other.type_str())),
-            };
-            let bytes = bytes.with_context(|| {
-                format!(
-                    "bytes_per_day = {said}: invalid size; use a size like \"500KB\" or \"2MB\""
-                )
-            })?;
-            // One large request could exceed a smaller limit.
-            ensure!(
-                bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
-                "bytes_per_day = {said}: use a size between {LARGEST_REFUSED} bytes (the largest \
-                 request that Mitt stores) and 100MB; with 0, Mitt stores no requests"
-            );
-            limits.bytes_per_day = bytes;
+            limits.bytes_per_day = bytes_per_day(&value).at("bytes_per_day")?;
         }
         Ok(limits)
     }
+}
+
+fn checked_per_day(per_day: u32) -> anyhow::Result<u32> {
+    ensure!(
+        per_day <= MOST_PER_DAY,
+        "per_day = {per_day}: use a number of at most {MOST_PER_DAY}; with 0, Mitt stores no \
+         requests"
+    );
+    Ok(per_day)
+}
+
+fn bytes_per_day(value: &toml::Value) -> anyhow::Result<u64> {
+    let (bytes, said) = match value {
+        toml::Value::Integer(bytes) => (u64::try_from(*bytes).ok(), bytes.to_string()),
+        toml::Value::String(text) => (size(text), format!("{text:?}")),
+        other => (None, format!("a {}", other.type_str())),
+    };
+    let bytes = bytes.with_context(|| {
+        format!("bytes_per_day = {said}: invalid size; use a size like \"500KB\" or \"2MB\"")
+    })?;
+    // One large request could exceed a smaller limit.
+    ensure!(
+        bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
+        "bytes_per_day = {said}: use a size between {LARGEST_REFUSED} bytes (the largest request \
+         that Mitt stores) and 100MB; with 0, Mitt stores no requests"
+    );
+    Ok(bytes)
 }
 
 /// Parses a size such as `2MB`, with decimal units (1 kB is 1,000 bytes).

@@ -10,8 +10,9 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::filter::{FileCondition, Filter, path};
-use super::{Forward, check_name, duration};
+use super::{Forward, check_name, check_new, duration};
 use crate::base::json_path::JsonPath;
+use crate::base::setting_path::At as _;
 use crate::webhook::preset::{Objects, Preset};
 use local::{FileLocal, first};
 pub use local::{Local, LocalEndpoint, LocalTable};
@@ -102,12 +103,13 @@ pub(super) fn all(
     let checked = |(index, file): (usize, FileReconcile)| {
         let reconcile = file
             .checked(preset, source, forward)
-            .with_context(|| format!("reconcile {}", index + 1))?;
-        ensure!(
-            names.insert(reconcile.name.clone()),
-            "duplicate reconcile {:?}; set a different name for one of them",
-            reconcile.name
-        );
+            .with_context(|| format!("reconcile {}", index + 1))
+            .at(index)
+            .at("reconcile")?;
+        let is_new = names.insert(reconcile.name.clone());
+        check_new("reconcile", &reconcile.name, is_new)
+            .at(index)
+            .at("reconcile")?;
         Ok(reconcile)
     };
     file.into_iter().enumerate().map(checked).collect()
@@ -120,43 +122,31 @@ impl FileReconcile {
         source: &str,
         forward: &Forward,
     ) -> anyhow::Result<Reconcile> {
-        let Some(objects) = preset.objects.iter().find(|o| o.name == self.objects) else {
-            let known: Vec<_> = preset.objects.iter().map(|o| o.name.as_str()).collect();
-            ensure!(
-                !known.is_empty(),
-                "preset {} does not support [[source.reconcile]], because the preset lists no \
-                 objects; remove the table",
-                preset.id
-            );
-            bail!(
-                "preset {} does not list objects {:?}; it lists {}",
-                preset.id,
-                self.objects,
-                known.join(", ")
-            );
-        };
-        let objects = objects.clone().with(&self.with)?;
+        let objects = objects(preset, &self.objects).at("objects")?;
+        let objects = objects.clone().with(&self.with);
+        let objects = objects.at("with").needs("objects")?;
         let name = self.name.unwrap_or_else(|| self.objects.clone());
-        check_name("a reconcile's name", &name)?;
+        check_name("a reconcile's name", &name).at("name")?;
         let secret = self.secret.unwrap_or_else(|| source.to_owned());
-        check_name("a secret's name", &secret)?;
-        let cap = self.cap.unwrap_or(CAP);
-        ensure!(
-            (0.0..=100.0).contains(&cap),
-            "cap = {cap}: use a percentage between 0 and 100"
-        );
-        let fields = fields(self.fields)?;
+        check_name("a secret's name", &secret).at("secret")?;
+        let cap = checked_cap(self.cap.unwrap_or(CAP)).at("cap")?;
+        let fields = fields(self.fields).at("fields")?;
         let attributes = fields.iter().map(|(_, attribute)| attribute.clone());
         let grace = self.grace.as_deref().map(duration::parse);
         Ok(Reconcile {
-            named_by: named_by(self.id.as_deref(), &objects)?,
+            named_by: named_by(self.id.as_deref(), &objects)
+                .at("id")
+                .needs("objects")?,
             filter: of_objects(&self.conditions)?,
             local: self
                 .local
                 .checked(attributes.collect(), forward)
-                .context("local")?,
+                .within("local")?,
             fields: fields.into_iter().map(|(field, _)| field).collect(),
-            grace: grace.transpose()?.unwrap_or(Duration::from_secs(15 * 60)),
+            grace: grace
+                .transpose()
+                .at("grace")?
+                .unwrap_or(Duration::from_secs(15 * 60)),
             name,
             objects,
             secret,
@@ -165,14 +155,45 @@ impl FileReconcile {
     }
 }
 
+fn objects<'p>(preset: &'p Preset, name: &str) -> anyhow::Result<&'p Objects> {
+    if let Some(objects) = preset.objects.iter().find(|objects| objects.name == name) {
+        return Ok(objects);
+    }
+    let known: Vec<_> = preset.objects.iter().map(|o| o.name.as_str()).collect();
+    ensure!(
+        !known.is_empty(),
+        "preset {} does not support [[source.reconcile]], because the preset lists no objects; \
+         remove the table",
+        preset.id
+    );
+    bail!(
+        "preset {} does not list objects {name:?}; it lists {}",
+        preset.id,
+        known.join(", ")
+    )
+}
+
+fn checked_cap(cap: f64) -> anyhow::Result<f64> {
+    ensure!(
+        (0.0..=100.0).contains(&cap),
+        "cap = {cap}: use a percentage between 0 and 100"
+    );
+    Ok(cap)
+}
+
 /// The conditions on the provider's objects, which come in no request.
 fn of_objects(conditions: &[FileCondition]) -> anyhow::Result<Filter> {
     let filter = Filter::checked(&[], conditions)?;
+    check_body_only(&filter).at("where")?;
+    Ok(filter)
+}
+
+fn check_body_only(filter: &Filter) -> anyhow::Result<()> {
     ensure!(
         filter.tests_only_the_body(),
         "where: an object has no header, query or account; use path"
     );
-    Ok(filter)
+    Ok(())
 }
 
 fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
@@ -207,27 +228,34 @@ fn fields(file: Vec<FileField>) -> anyhow::Result<Vec<(Compared, String)>> {
         file.len()
     );
     let mut names = BTreeSet::new();
-    let field = |file: FileField| {
-        ensure!(
-            (1..=40).contains(&file.name.len()) && names.insert(file.name.clone()),
-            "field {:?}: the name must be unique and have 1 to 40 characters",
-            file.name
-        );
+    let mut field = |file: FileField| {
+        let is_new = names.insert(file.name.clone());
+        check_field(&file.name, is_new).at("name")?;
         let side = |given: Option<String>| {
             let text = given.unwrap_or_else(|| file.name.clone());
             let parsed = path(&text).with_context(|| format!("field {:?}", file.name))?;
             anyhow::Ok((parsed, first(&text).to_owned()))
         };
-        let ((there, _), (here, attribute)) = (side(file.there)?, side(file.here)?);
+        let (there, _) = side(file.there).at("there").needs("name")?;
+        let (here, attribute) = side(file.here).at("here").needs("name")?;
         let compared = Compared {
             name: file.name,
             there,
             here,
             values: file.values,
         };
-        Ok((compared, attribute))
+        anyhow::Ok((compared, attribute))
     };
-    file.into_iter().map(field).collect()
+    let fields = file.into_iter().enumerate();
+    fields.map(|(index, file)| field(file).at(index)).collect()
+}
+
+fn check_field(name: &str, is_new: bool) -> anyhow::Result<()> {
+    ensure!(
+        (1..=40).contains(&name.len()) && is_new,
+        "field {name:?}: the name must be unique and have 1 to 40 characters"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
+use crate::base::setting_path::At as _;
 use crate::sources::policy::{BODY_DAYS, Retention};
 
 const DAY: u64 = 24 * 3600;
@@ -26,31 +27,43 @@ impl FileRetention {
     pub(super) fn checked(self) -> anyhow::Result<Retention> {
         let mut retention = Retention::default();
         if let Some(text) = &self.rows {
-            let days = days("rows", text)?;
-            ensure!(
-                (FEWEST_DAYS..=MOST_DAYS).contains(&days),
-                "rows = {text:?}: use a value between {FEWEST_DAYS}d and {MOST_DAYS}d. Providers \
-                 redeliver for up to 30 days, and Mitt would process an event without its row a \
-                 second time"
-            );
-            retention.rows = Duration::from_secs(days * DAY);
+            retention.rows = rows(text).at("rows")?;
         }
         if let Some(text) = &self.bodies {
-            let days = days("bodies", text)?;
-            ensure!(
-                BODY_DAYS.contains(&days),
-                "bodies = {text:?}: use one of {} days, because the bucket has a lifecycle rule \
-                 for each of these numbers",
-                BODY_DAYS.map(|days| days.to_string()).join(", ")
-            );
-            retention.bodies = Duration::from_secs(days * DAY);
+            retention.bodies = bodies(text).at("bodies")?;
         }
-        ensure!(
-            retention.bodies <= retention.rows,
-            "bodies must not be kept for longer than rows, because Mitt finds a body by its row"
-        );
+        check_both(retention).at("bodies").needs("rows")?;
         Ok(retention)
     }
+}
+
+fn rows(text: &str) -> anyhow::Result<Duration> {
+    let days = days("rows", text)?;
+    ensure!(
+        (FEWEST_DAYS..=MOST_DAYS).contains(&days),
+        "rows = {text:?}: use a value between {FEWEST_DAYS}d and {MOST_DAYS}d. Providers redeliver \
+         for up to 30 days, and Mitt would process an event without its row a second time"
+    );
+    Ok(Duration::from_secs(days * DAY))
+}
+
+fn bodies(text: &str) -> anyhow::Result<Duration> {
+    let days = days("bodies", text)?;
+    ensure!(
+        BODY_DAYS.contains(&days),
+        "bodies = {text:?}: use one of {} days, because the bucket has a lifecycle rule for each \
+         of these numbers",
+        BODY_DAYS.map(|days| days.to_string()).join(", ")
+    );
+    Ok(Duration::from_secs(days * DAY))
+}
+
+fn check_both(retention: Retention) -> anyhow::Result<()> {
+    ensure!(
+        retention.bodies <= retention.rows,
+        "bodies must not be kept for longer than rows, because Mitt finds a body by its row"
+    );
+    Ok(())
 }
 
 fn days(what: &str, text: &str) -> anyhow::Result<u64> {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::check_name;
 use crate::base::clock::UnixMillis;
+use crate::base::setting_path::At as _;
 use crate::sources::ordering::{Mode, Order};
 use crate::webhook::preset::{Preset, Scheme};
 use crate::webhook::sign::{not_kept, unsignable};
@@ -70,30 +71,13 @@ impl FileSigning {
     /// Checks the settings without the preset. [`Signing::check`] checks what depends on it.
     pub(super) fn checked(self) -> anyhow::Result<Signing> {
         let mode = self.sign.unwrap_or_default();
-        let of_provider = mode == FileSign::Provider;
-        ensure!(
-            of_provider || self.variant.is_none() && self.signed_url.is_none(),
-            "variant and signed_url need sign = \"provider\"; remove the setting, or set sign"
-        );
-        ensure!(
-            mode == FileSign::AsReceived || self.stale.is_none(),
-            "stale needs sign = \"as-received\"; remove the setting, or set sign"
-        );
-        if matches!(mode, FileSign::AsReceived | FileSign::None) {
-            ensure!(
-                self.secret.is_none(),
-                "secret has no effect with sign = {:?}; remove the setting",
-                if mode == FileSign::None {
-                    "none"
-                } else {
-                    "as-received"
-                }
-            );
-        }
+        self.check_set(mode)?;
         let secret = |secret: Option<String>| {
-            let secret =
-                secret.context("secret is missing; set it to the name of the signing secret")?;
-            check_name("a secret's name", &secret)?;
+            let secret = secret
+                .context("secret is missing; set it to the name of the signing secret")
+                .at("secret")
+                .needs("sign")?;
+            check_name("a secret's name", &secret).at("secret")?;
             Ok::<_, anyhow::Error>(secret)
         };
         Ok(match mode {
@@ -102,7 +86,7 @@ impl FileSigning {
             },
             FileSign::Provider => {
                 if let Some(url) = &self.signed_url {
-                    check_signed_url(url).context("signed_url")?;
+                    check_signed_url(url).within("signed_url")?;
                 }
                 Signing::Provider {
                     secret: secret(self.secret)?,
@@ -116,6 +100,43 @@ impl FileSigning {
             FileSign::None => Signing::Unsigned,
         })
     }
+
+    /// Rejects a setting that has no effect with this value of `sign`.
+    fn check_set(&self, mode: FileSign) -> anyhow::Result<()> {
+        let url = self.signed_url.is_some();
+        of_mode(mode == FileSign::Provider, "provider", "signed_url", url)?;
+        let variant = self.variant.is_some();
+        of_mode(mode == FileSign::Provider, "provider", "variant", variant)?;
+        let stale = self.stale.is_some();
+        of_mode(mode == FileSign::AsReceived, "as-received", "stale", stale)?;
+        check_unused(mode, self.secret.as_deref())
+            .at("secret")
+            .needs("sign")
+    }
+}
+
+fn of_mode(is_mode: bool, mode: &str, setting: &'static str, is_set: bool) -> anyhow::Result<()> {
+    let check = || {
+        ensure!(
+            is_mode || !is_set,
+            "{setting} needs sign = {mode:?}; remove the setting, or set sign"
+        );
+        Ok(())
+    };
+    check().at(setting).needs("sign")
+}
+
+fn check_unused(mode: FileSign, secret: Option<&str>) -> anyhow::Result<()> {
+    let mode = match mode {
+        FileSign::None => "none",
+        FileSign::AsReceived => "as-received",
+        FileSign::Standard | FileSign::Provider => return Ok(()),
+    };
+    ensure!(
+        secret.is_none(),
+        "secret has no effect with sign = {mode:?}; remove the setting"
+    );
+    Ok(())
 }
 
 /// Checks a `signed_url`. The errors do not repeat it, because a URL can contain a key.
@@ -194,54 +215,72 @@ impl Signing {
     ) -> anyhow::Result<()> {
         // In this mode, the actions get the fetched state and not the signed body.
         let replaced = order.is_some_and(|order| matches!(order.mode, Mode::Fetch(_)));
-        let id = &preset.id;
         match self {
             Self::Standard { .. } | Self::Unsigned => Ok(()),
-            Self::AsReceived { .. } => {
-                ensure!(
-                    !replaced,
-                    "sign = \"as-received\" cannot be combined with order.mode = \"fetch\": the \
-                     provider did not sign the fetched state; use sign = \"standard\""
-                );
-                let scheme = preset.scheme(variant).context("unknown variant")?;
-                match not_kept(scheme) {
-                    Some(why) => bail!(
-                        "sign = \"as-received\" is not possible for preset {id}: {why}; use sign = \
-                         {:?}",
-                        instead(unsignable(scheme).is_none(), "provider")
-                    ),
-                    None => Ok(()),
-                }
-            }
+            Self::AsReceived { .. } => check_as_received(preset, variant, replaced).at("sign"),
             Self::Provider {
                 variant: chosen,
                 signed_url,
                 ..
             } => {
                 let variant = chosen.as_deref().unwrap_or(variant);
-                let Some(scheme) = preset.scheme(variant) else {
-                    let known: Vec<&str> =
-                        preset.schemes.iter().map(|s| s.variant.as_str()).collect();
-                    bail!(
-                        "preset {id} has no variant {variant:?}; it has {}",
-                        known.join(", ")
-                    );
-                };
-                if let Some(why) = unsignable(scheme) {
-                    bail!(
-                        "sign = \"provider\" is not possible for preset {id}: {why}; use sign = {:?}",
-                        instead(not_kept(scheme).is_none(), "as-received")
-                    );
-                }
-                ensure!(
-                    signed_url.is_none() || scheme.signs_url(),
-                    "signed_url has no effect: the signatures of preset {id} do not cover the URL; \
-                     remove the setting"
-                );
-                Ok(())
+                let scheme = scheme(preset, variant).at("variant")?;
+                check_provider(preset, scheme).at("sign")?;
+                check_url_is_signed(signed_url.as_deref(), preset, scheme).at("signed_url")
             }
         }
     }
+}
+
+fn check_as_received(preset: &Preset, variant: &str, replaced: bool) -> anyhow::Result<()> {
+    ensure!(
+        !replaced,
+        "sign = \"as-received\" cannot be combined with order.mode = \"fetch\": the provider did \
+         not sign the fetched state; use sign = \"standard\""
+    );
+    let scheme = preset.scheme(variant).context("unknown variant")?;
+    match not_kept(scheme) {
+        Some(why) => bail!(
+            "sign = \"as-received\" is not possible for preset {}: {why}; use sign = {:?}",
+            preset.id,
+            instead(unsignable(scheme).is_none(), "provider")
+        ),
+        None => Ok(()),
+    }
+}
+
+fn check_provider(preset: &Preset, scheme: &Scheme) -> anyhow::Result<()> {
+    if let Some(why) = unsignable(scheme) {
+        bail!(
+            "sign = \"provider\" is not possible for preset {}: {why}; use sign = {:?}",
+            preset.id,
+            instead(not_kept(scheme).is_none(), "as-received")
+        );
+    }
+    Ok(())
+}
+
+fn check_url_is_signed(url: Option<&str>, preset: &Preset, scheme: &Scheme) -> anyhow::Result<()> {
+    ensure!(
+        url.is_none() || scheme.signs_url(),
+        "signed_url has no effect: the signatures of preset {} do not cover the URL; remove the \
+         setting",
+        preset.id
+    );
+    Ok(())
+}
+
+/// Returns the scheme of a variant.
+pub(super) fn scheme<'p>(preset: &'p Preset, variant: &str) -> anyhow::Result<&'p Scheme> {
+    preset.scheme(variant).with_context(|| {
+        let known = preset.schemes.iter();
+        let known: Vec<_> = known.map(|scheme| scheme.variant.as_str()).collect();
+        format!(
+            "preset {} has no variant {variant:?}; it has {}",
+            preset.id,
+            known.join(", ")
+        )
+    })
 }
 
 fn instead(is_possible: bool, mode: &'static str) -> &'static str {

@@ -14,19 +14,21 @@ use super::quarantine::FileQuarantine;
 use super::reconcile::{self, FileReconcile};
 use super::retention::FileRetention;
 use super::retry::FileRetry;
+use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
 use super::{
-    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
-    public_url, quiet,
+    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_new,
+    check_url, public_url, quiet,
 };
 use crate::base::backoff::Backoff;
+use crate::base::setting_path::At as _;
 use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, KEEP_ORDER};
 use crate::sources::ordering::Order;
 use crate::sources::policy::Limits;
 use crate::sources::policy::QuietAfter;
 use crate::sources::policy::Retention;
-use crate::webhook::preset::Preset;
+use crate::webhook::preset::{Preset, Scheme};
 use crate::webhook::verify::{Trust, Verifier};
 
 /// The default of `max_body`, in bytes.
@@ -130,46 +132,41 @@ pub(super) struct FileSource {
 
 impl FileSource {
     pub(super) fn checked(mut self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
-        check_name("a source's name", &self.name)?;
-        self.trust.public_url = public_url::checked(self.public_url.take())?;
+        check_name("a source's name", &self.name).at("name")?;
+        self.trust.public_url = public_url::checked(self.public_url.take()).at("public_url")?;
         let (mut preset, quarantine) = self.preset_and_quarantine()?;
         self.check_trust(forward)?;
         self.set_request_settings(&mut preset)?;
-        let max_body = checked_max_body(self.max_body)?;
+        let max_body = checked_max_body(self.max_body).at("max_body")?;
         let secret = self.secret.unwrap_or_else(|| self.name.clone());
-        check_name("a secret's name", &secret)?;
-        ensure!(
-            !self.action.is_empty(),
-            "action is missing; to only store the events, add an action with kind = \"keep\""
-        );
+        check_name("a secret's name", &secret).at("secret")?;
         let actions = all_actions(self.action, &self.name, &preset, forward)?;
-        let sync = self
-            .sync
-            .map(|sync| sync.checked(&preset, &self.name, forward))
-            .transpose()
-            .context("sync")?;
-        let endpoint = self
-            .endpoint
-            .map(|endpoint| endpoint.checked(&preset.id, &self.name, forward))
-            .transpose()
-            .context("endpoint")?;
-        let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward)?;
+        let sync = self.sync.map(|it| it.checked(&preset, &self.name, forward));
+        let sync = sync.transpose().within("sync").needs("preset")?;
+        let endpoint = self.endpoint;
+        let endpoint = endpoint.map(|it| it.checked(&preset.id, &self.name, forward));
+        let endpoint = endpoint.transpose().within("endpoint").needs("preset")?;
+        let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward);
+        let reconcile = reconcile.needs("preset")?;
         let order = self
             .order
             .checked(preset.order.as_ref(), &actions, forward)
-            .context("order")?;
+            .within("order")
+            .needs("preset")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;
         let trial = FileTrial::new(self.mode, self.tee_timeout);
-        let trial = trial.checked(&actions, &preset, &self.variant)?;
-        let retention = self.retention.checked().context("retention")?;
-        check_retention(retention, order.as_ref())?;
-        let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
+        let trial = trial
+            .checked(&actions, &preset, &self.variant)
+            .needs("preset")
+            .needs("variant")?;
+        let retention = checked_retention(self.retention, order.as_ref())?;
+        let quiet_after = quiet::parse(self.quiet_after.as_deref()).within("quiet_after")?;
         // With these locations, verification stores the headers that contain the entity and the
         // version.
         preset.order = order.as_ref().map(|order| order.at.clone());
         Ok(Source {
             quarantine,
-            backoff: self.retry.checked().context("retry")?,
+            backoff: self.retry.checked().within("retry")?,
             retention,
             quiet_after,
             verifier: Verifier {
@@ -196,41 +193,44 @@ impl FileSource {
     /// Returns the preset and the limits of the quarantine. Checks that the variant can verify
     /// requests.
     fn preset_and_quarantine(&mut self) -> anyhow::Result<(Preset, Limits)> {
-        let preset = Preset::embedded(&self.preset, &self.params)?;
-        let Some(scheme) = preset.scheme(&self.variant) else {
-            let known: Vec<_> = preset
-                .schemes
-                .iter()
-                .map(|scheme| scheme.variant.as_str())
-                .collect();
-            bail!(
-                "preset {} has no variant {:?}; it has {}",
-                preset.id,
-                self.variant,
-                known.join(", ")
-            );
+        let preset = Preset::embedded(&self.preset, &self.params);
+        let preset = match preset {
+            Err(error) if Preset::ids().any(|id| id == self.preset) => {
+                Err(error).at("params").needs("preset")?
+            }
+            other => other.at("preset")?,
         };
-        if let Some(reason) = self.trust.unusable(scheme) {
-            bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
-        }
-        self.secret_store.check(&preset, &self.variant)?;
+        let scheme = scheme(&preset, &self.variant);
+        let scheme = scheme.at("variant").needs("preset")?;
+        usable(&self.trust, &preset, scheme)
+            .at("trust")
+            .needs("preset")
+            .needs("variant")?;
+        let store = self.secret_store.check(&preset, &self.variant);
+        store.at("secret_store").needs("preset").needs("variant")?;
         let quarantine = std::mem::take(&mut self.quarantine);
-        let quarantine = quarantine.checked().context("quarantine")?;
-        ensure!(
-            !(self.trust.fetches(scheme) && quarantine.is_off()),
-            "preset {} needs the quarantine, which keeps requests until Mitt has fetched their \
-             key; set limits above 0",
-            preset.id
-        );
+        let quarantine = quarantine.checked().within("quarantine")?;
+        check_fetches(&self.trust, &preset, scheme, quarantine)
+            .at("quarantine")
+            .needs("preset")
+            .needs("trust")?;
         Ok((preset, quarantine))
     }
 
     fn set_request_settings(&mut self, preset: &mut Preset) -> anyhow::Result<()> {
         let context = std::mem::take(&mut self.context);
         let scheme = preset.scheme(&self.variant).context("no such variant")?;
-        let context = context.checked(scheme).context("context")?;
+        let context = context
+            .checked(scheme)
+            .within("context")
+            .needs("preset")
+            .needs("variant")?;
         let account = context::account(&self.account, self.accept_path, preset, scheme);
-        let account = account.context("account")?;
+        let account = account
+            .within("account")
+            .needs("preset")
+            .needs("variant")
+            .needs("accept_path")?;
         preset.settings.context = context;
         preset.set_account(account);
         Ok(())
@@ -238,10 +238,13 @@ impl FileSource {
 
     fn check_trust(&self, forward: &Forward) -> anyhow::Result<()> {
         if let Some(name) = &self.trust.api_secret {
-            check_name("trust.api_secret", name)?;
+            check_name("trust.api_secret", name)
+                .at("api_secret")
+                .at("trust")?;
         }
         if let Some(mirror) = &self.trust.fetch_from {
-            check_url(mirror, forward).context("trust.fetch_from")?;
+            let checked = check_url(mirror, forward).context("trust.fetch_from");
+            checked.at("fetch_from").at("trust")?;
         }
         Ok(())
     }
@@ -253,14 +256,51 @@ fn check_signing(
     variant: &str,
     order: Option<&Order>,
 ) -> anyhow::Result<()> {
-    for action in actions {
+    for (index, action) in actions.iter().enumerate() {
         if let Some((_, signing)) = action.kind.http() {
             signing
                 .check(preset, variant, order)
-                .with_context(|| format!("action {:?}", action.name))?;
+                .with_context(|| format!("action {:?}", action.name))
+                .at(index)
+                .at("action")
+                .needs("preset")
+                .needs("variant")
+                .needs("order")?;
         }
     }
     Ok(())
+}
+
+fn usable(trust: &Trust, preset: &Preset, scheme: &Scheme) -> anyhow::Result<()> {
+    if let Some(reason) = trust.unusable(scheme) {
+        let (preset, variant) = (&preset.id, &scheme.variant);
+        bail!("preset {preset}, variant {variant:?}: {reason}");
+    }
+    Ok(())
+}
+
+fn check_fetches(
+    trust: &Trust,
+    preset: &Preset,
+    scheme: &Scheme,
+    quarantine: Limits,
+) -> anyhow::Result<()> {
+    ensure!(
+        !(trust.fetches(scheme) && quarantine.is_off()),
+        "preset {} needs the quarantine, which keeps requests until Mitt has fetched their key; \
+         set limits above 0",
+        preset.id
+    );
+    Ok(())
+}
+
+fn checked_retention(file: FileRetention, order: Option<&Order>) -> anyhow::Result<Retention> {
+    let retention = file.checked().within("retention")?;
+    check_retention(retention, order)
+        .at("rows")
+        .at("retention")
+        .needs("order")?;
+    Ok(retention)
 }
 
 fn check_retention(retention: Retention, order: Option<&Order>) -> anyhow::Result<()> {
@@ -291,18 +331,32 @@ fn all_actions(
     forward: &Forward,
 ) -> anyhow::Result<Vec<Action>> {
     let mut names = BTreeSet::new();
-    let checked = actions.into_iter().map(|action| {
-        let action = action.checked(source, forward)?;
-        ensure!(
-            names.insert(action.name.clone()),
-            "duplicate action {:?}; set a different name for one of them",
-            action.name
-        );
+    check_any(&actions).at("action")?;
+    let checked = actions.into_iter().enumerate().map(|(index, action)| {
+        let action = action.checked(source, forward).at(index).at("action")?;
+        let is_new = names.insert(action.name.clone());
+        check_new("action", &action.name, is_new)
+            .at(index)
+            .at("action")?;
         let stored = action.filter.check_stored(&preset.settings.context);
-        stored.with_context(|| format!("action {:?}", action.name))?;
+        stored
+            .at("where")
+            .with_context(|| format!("action {:?}", action.name))
+            .at(index)
+            .at("action")
+            .needs("context")
+            .needs("preset")?;
         Ok(action)
     });
     checked.collect()
+}
+
+fn check_any(actions: &[FileAction]) -> anyhow::Result<()> {
+    ensure!(
+        !actions.is_empty(),
+        "action is missing; to only store the events, add an action with kind = \"keep\""
+    );
+    Ok(())
 }
 
 fn default_variant() -> String {

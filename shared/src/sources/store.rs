@@ -6,6 +6,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use super::Source;
+use crate::base::setting_path::{At as _, Step};
 use crate::webhook::preset::Preset;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -47,13 +48,20 @@ pub(super) fn one_for_each_secret(sources: &BTreeMap<String, Source>) -> anyhow:
     for source in sources.values() {
         let store = source.secret_store;
         let known = *stores.entry(&source.secret).or_insert(store);
-        ensure!(
-            known == store,
-            "secret {:?} has two values of secret_store; set the same value, or use two \
-             secret names",
-            source.secret
-        );
+        one_store(&source.secret, known == store)
+            .at("secret_store")
+            .at(Step::Named(source.name.clone()))
+            .at("source")?;
     }
+    Ok(())
+}
+
+fn one_store(secret: &str, is_one: bool) -> anyhow::Result<()> {
+    ensure!(
+        is_one,
+        "secret {secret:?} has two values of secret_store; set the same value, or use two secret \
+         names"
+    );
     Ok(())
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde::Deserialize;
 
 use super::{Forward, check_name, duration};
+use crate::base::setting_path::At as _;
 use crate::webhook::preset::{FetchedAccount, Preset, Sync, SyncKind};
 
 /// The default overlap. A run lists events from this time before the cursor. A preset can set a
@@ -69,34 +70,82 @@ impl FileSync {
         source: &str,
         forward: &Forward,
     ) -> anyhow::Result<SourceSync> {
-        let list = match (&self.list, &self.variant) {
-            (None, variant) => of_preset(preset, variant.as_deref())?,
-            (Some(list), None) => {
-                list.check().context("list")?;
-                list
-            }
-            (Some(_), Some(_)) => bail!("variant selects a preset's list; remove variant or list"),
+        let list = self.list_of(preset)?;
+        let list = list.filled(&self.fields).at("fields").needs("variant")?;
+        let key = if self.list.is_some() {
+            "list"
+        } else {
+            "fields"
         };
-        let list = list.filled(&self.fields)?;
         for url in list.urls() {
-            check_sync_url(url, forward)?;
+            check_sync_url(url, forward).at(key)?;
         }
-        let secret = self.secret.unwrap_or_else(|| source.to_owned());
-        check_name("a secret's name", &secret)?;
-        if self.missing == Missing::Redeliver {
-            ensure!(
-                list.redeliver.is_some(),
-                "missing = \"redeliver\": preset {} does not support redelivery; use \
-                 missing = \"take\" to take the event from the list",
-                preset.id
-            );
+        let secret = self.secret.clone().unwrap_or_else(|| source.to_owned());
+        check_name("a secret's name", &secret).at("secret")?;
+        self.check_missing(&list, preset)
+            .at("missing")
+            .needs("variant")?;
+        self.check_failed_only(&list, preset)
+            .at("failed_only")
+            .needs("variant")?;
+        self.check_first_lookback(&list, preset)
+            .at("first_lookback")
+            .needs("variant")?;
+        let parsed =
+            |text: Option<&str>, default: Duration| text.map_or(Ok(default), duration::parse);
+        let own = parsed(list.overlap.as_deref(), OVERLAP).context("the preset's overlap")?;
+        Ok(SourceSync {
+            secret,
+            first_lookback: parsed(self.first_lookback.as_deref(), OVERLAP)
+                .within("first_lookback")?,
+            overlap: parsed(self.overlap.as_deref(), own).within("overlap")?,
+            missing: self.missing,
+            failed_only: self.failed_only,
+            account: self
+                .account
+                .map(|text| FetchedAccount::parse(&text))
+                .transpose()
+                .within("account")?,
+            list,
+        })
+    }
+
+    fn list_of<'l>(&'l self, preset: &'l Preset) -> anyhow::Result<&'l Sync> {
+        match (&self.list, &self.variant) {
+            (None, variant) => of_preset(preset, variant.as_deref()).at("variant"),
+            (Some(list), None) => {
+                list.check().within("list")?;
+                Ok(list)
+            }
+            (Some(_), Some(_)) => Err(anyhow!(
+                "variant selects a preset's list; remove variant or list"
+            ))
+            .at("variant")
+            .needs("list"),
         }
+    }
+
+    fn check_missing(&self, list: &Sync, preset: &Preset) -> anyhow::Result<()> {
+        ensure!(
+            self.missing == Missing::Take || list.redeliver.is_some(),
+            "missing = \"redeliver\": preset {} does not support redelivery; use missing = \"take\" \
+             to take the event from the list",
+            preset.id
+        );
+        Ok(())
+    }
+
+    fn check_failed_only(&self, list: &Sync, preset: &Preset) -> anyhow::Result<()> {
         ensure!(
             !self.failed_only || list.delivered.is_some(),
             "failed_only: the list of preset {} does not report which events were delivered; \
              remove failed_only",
             preset.id
         );
+        Ok(())
+    }
+
+    fn check_first_lookback(&self, list: &Sync, preset: &Preset) -> anyhow::Result<()> {
         ensure!(
             list.kind != SyncKind::ChangeCursor
                 || list.mark.is_none()
@@ -105,23 +154,7 @@ impl FileSync {
              remove first_lookback",
             preset.id
         );
-        let parsed =
-            |text: Option<&str>, default: Duration| text.map_or(Ok(default), duration::parse);
-        let own = parsed(list.overlap.as_deref(), OVERLAP).context("the preset's overlap")?;
-        Ok(SourceSync {
-            secret,
-            first_lookback: parsed(self.first_lookback.as_deref(), OVERLAP)
-                .context("first_lookback")?,
-            overlap: parsed(self.overlap.as_deref(), own).context("overlap")?,
-            missing: self.missing,
-            failed_only: self.failed_only,
-            account: self
-                .account
-                .map(|text| FetchedAccount::parse(&text))
-                .transpose()
-                .context("account")?,
-            list,
-        })
+        Ok(())
     }
 }
 

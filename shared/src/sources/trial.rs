@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{Action, ActionKind, Signing, duration};
+use crate::base::setting_path::At as _;
 use crate::webhook::preset::{Preset, Scheme};
 
 /// The longest time that the catcher can wait for the route. An HTTP API waits 30 seconds for a
@@ -63,29 +64,18 @@ impl FileTrial {
         variant: &str,
     ) -> anyhow::Result<Option<Trial>> {
         let Some(FileMode::Tee) = self.mode else {
-            ensure!(
-                self.timeout.is_none(),
-                "tee_timeout needs mode = \"tee\"; remove the setting, or set mode"
-            );
+            check_alone(self.timeout.as_deref())
+                .at("tee_timeout")
+                .needs("mode")?;
             return Ok(None);
         };
         let scheme = preset.scheme(variant).context("unknown variant")?;
-        ensure!(
-            scheme.fetch.is_none(),
-            "mode = \"tee\": requests of preset {} are not signed and contain no event, so a trial \
-             could record nothing; register the URL of the source beside the URL of the route",
-            preset.id
-        );
-        let (action, url, signing) = route(actions)?;
-        ensure!(
-            !url.contains("{account}") && !url.contains("{type}"),
-            "mode = \"tee\": the url of action {:?} must not contain {{account}} or {{type}}, \
-             because the catcher also sends requests to the route whose event it does not know",
-            action.name
-        );
+        check_signed(preset, scheme).at("mode")?;
+        let (action, url, signing) = route(actions).at("mode").needs("action")?;
+        check_route(action, url).at("mode").needs("action")?;
         let limit = preset.ack.deadline_ms.map(Duration::from_millis);
         let timeout = match self.timeout.as_deref() {
-            Some(text) => timeout(text).context("tee_timeout")?,
+            Some(text) => timeout(text).within("tee_timeout")?,
             None => limit.map_or(DEFAULT, |limit| {
                 LONGEST.min(limit.saturating_sub(MARGIN.min(limit / 3)))
             }),
@@ -94,7 +84,9 @@ impl FileTrial {
         Ok(Some(Trial {
             url: url.to_owned(),
             action: action.name.clone(),
-            signing: new_signature(action, signing, preset, scheme)?,
+            signing: new_signature(action, signing, preset, scheme)
+                .at("mode")
+                .needs("action")?,
             timeout,
             limit: if limit > timeout {
                 limit
@@ -103,6 +95,34 @@ impl FileTrial {
             },
         }))
     }
+}
+
+fn check_alone(timeout: Option<&str>) -> anyhow::Result<()> {
+    ensure!(
+        timeout.is_none(),
+        "tee_timeout needs mode = \"tee\"; remove the setting, or set mode"
+    );
+    Ok(())
+}
+
+fn check_signed(preset: &Preset, scheme: &Scheme) -> anyhow::Result<()> {
+    ensure!(
+        scheme.fetch.is_none(),
+        "mode = \"tee\": requests of preset {} are not signed and contain no event, so a trial could \
+         record nothing; register the URL of the source beside the URL of the route",
+        preset.id
+    );
+    Ok(())
+}
+
+fn check_route(action: &Action, url: &str) -> anyhow::Result<()> {
+    ensure!(
+        !url.contains("{account}") && !url.contains("{type}"),
+        "mode = \"tee\": the url of action {:?} must not contain {{account}} or {{type}}, because \
+         the catcher also sends requests to the route whose event it does not know",
+        action.name
+    );
+    Ok(())
 }
 
 /// Returns the only action of kind `http`. Its URL is the route.

@@ -4,6 +4,7 @@ use anyhow::ensure;
 use serde::Deserialize;
 
 use super::{FileAction, Invocation};
+use crate::base::setting_path::At as _;
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -78,25 +79,39 @@ impl FileAction {
         for (kinds, settings) in settings {
             let set = settings.iter().find(|(_, is_set)| *is_set);
             if let Some((setting, _)) = set {
-                ensure!(
-                    kinds.contains(&self.kind),
-                    "{setting} is not a setting of kind {:?}; remove the setting",
-                    self.kind.word()
-                );
+                self.check_kind(setting, kinds).at(*setting).needs("kind")?;
             }
         }
+        self.waits_for("permanent_errors", self.permanent_errors.is_some())?;
+        self.waits_for("timeout", self.timeout.is_some())?;
+        self.check_params().at("params").needs("kind")
+    }
+
+    fn check_kind(&self, setting: &str, kinds: &[FileActionKind]) -> anyhow::Result<()> {
         ensure!(
-            self.permanent_errors.is_none() || self.invocation != Some(Invocation::Event),
-            "permanent_errors needs invocation = \"request-response\": Lambda returns no result of \
-             an \"event\" invocation"
+            kinds.contains(&self.kind),
+            "{setting} is not a setting of kind {:?}; remove the setting",
+            self.kind.word()
         );
+        Ok(())
+    }
+
+    /// Rejects a setting that needs the result of a Lambda function, if there is none.
+    fn waits_for(&self, setting: &'static str, is_set: bool) -> anyhow::Result<()> {
+        let check = || {
+            ensure!(
+                !is_set || self.invocation != Some(Invocation::Event),
+                "{setting} needs invocation = \"request-response\", because Lambda does not return \
+                 the result of an \"event\" invocation; remove one of the two settings"
+            );
+            Ok(())
+        };
+        check().at(setting).needs("invocation")
+    }
+
+    fn check_params(&self) -> anyhow::Result<()> {
         ensure!(
-            self.timeout.is_none() || self.invocation != Some(Invocation::Event),
-            "timeout needs invocation = \"request-response\": Lambda answers an \"event\" \
-             invocation at once"
-        );
-        ensure!(
-            self.params.is_none() || self.kind == Kind::Rust,
+            self.params.is_none() || self.kind == FileActionKind::Rust,
             "params is a setting of kind \"rust\" only; remove the setting"
         );
         Ok(())

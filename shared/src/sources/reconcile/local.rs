@@ -7,6 +7,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use crate::base::json_path::JsonPath;
+use crate::base::setting_path::At as _;
 use crate::sources::filter::path;
 use crate::sources::{Forward, check_name, check_url};
 
@@ -98,10 +99,10 @@ impl FileLocal {
                 items,
                 next,
             } => {
-                check_url(&url, forward)?;
-                check_name("a secret's name", &secret)?;
-                let or = |given: Option<String>, default: &str| {
-                    path(given.as_deref().unwrap_or(default))
+                check_url(&url, forward).at("url")?;
+                check_name("a secret's name", &secret).at("secret")?;
+                let or = |given: Option<String>, key: &'static str| {
+                    path(given.as_deref().unwrap_or(key)).at(key)
                 };
                 Ok(Local::Http(LocalEndpoint {
                     url,
@@ -123,39 +124,59 @@ fn local_table(
     partition: BTreeMap<String, String>,
     mut attributes: BTreeSet<String>,
 ) -> anyhow::Result<LocalTable> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let is_name = |name: &str| (3..=255).contains(&name.len()) && name.bytes().all(fits);
-    ensure!(
-        is_name(&table) && index.as_deref().is_none_or(is_name),
-        "table {table:?}, index {index:?}: a name must have 3 to 255 characters: letters, digits \
-         and . _ -"
-    );
-    ensure!(
-        (1..=2).contains(&key.len()),
-        "key: set the one or two attributes of the table's key, such as \
-         key = {{ pk = \"SUB#{{id}}\" }}"
-    );
-    ensure!(
-        partition.len() <= 1 && (index.is_none() || partition.len() == 1),
-        "partition: set one partition key and its value; an index needs this setting"
-    );
+    check_table("table", &table).at("table")?;
+    if let Some(index) = &index {
+        check_table("index", index).at("index")?;
+    }
+    check_key(&key).at("key")?;
+    check_partition(&partition, index.is_some())
+        .at("partition")
+        .needs("index")?;
     attributes.insert(first(id).to_owned());
     attributes.extend(key.keys().cloned());
     let key = key
         .into_iter()
         .map(|(name, text)| {
-            let text = KeyText::parse(&text).with_context(|| format!("key.{name}"))?;
+            let text = KeyText::parse(&text).with_context(|| format!("key.{name}"));
+            let text = text.at(name.clone())?;
             Ok((name, text))
         })
-        .collect::<anyhow::Result<_>>()?;
+        .collect::<anyhow::Result<_>>()
+        .at("key")?;
     Ok(LocalTable {
         table,
-        id: path(id)?,
+        id: path(id).at("id")?,
         key,
         index,
         partition: partition.into_iter().next(),
         attributes,
     })
+}
+
+fn check_table(what: &str, name: &str) -> anyhow::Result<()> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    ensure!(
+        (3..=255).contains(&name.len()) && name.bytes().all(fits),
+        "{what} {name:?}: a name must have 3 to 255 characters: letters, digits and . _ -"
+    );
+    Ok(())
+}
+
+fn check_key(key: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    ensure!(
+        (1..=2).contains(&key.len()),
+        "key: set the one or two attributes of the table's key, such as \
+         key = {{ pk = \"SUB#{{id}}\" }}"
+    );
+    Ok(())
+}
+
+fn check_partition(partition: &BTreeMap<String, String>, has_index: bool) -> anyhow::Result<()> {
+    ensure!(
+        partition.len() <= 1 && (!has_index || partition.len() == 1),
+        "partition: set one partition key and its value; an index needs this setting"
+    );
+    Ok(())
 }
 
 impl KeyText {
