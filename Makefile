@@ -187,8 +187,9 @@ cost: # Calculate the cost in US$ of a million events and of an idle month, on t
 	$(SIMULATION)
 	target/simulation/bench cost $(COST)
 
-docs: build ## Write the generated pages: presets, doctor checks
+docs: build ## Write the generated pages: presets, configuration, doctor checks
 	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
+	target/debug/webhookctl sources settings --markdown > infra/docs/configuration.md
 	target/debug/webhookctl doctor --markdown > infra/docs/doctor.md
 
 man: build # Write a man page for each command of webhookctl, into MAN=folder

@@ -6,6 +6,7 @@
 
 mod document;
 mod functions;
+mod parameters;
 mod resources;
 mod table;
 mod triggers;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::{names::STACK_NAME, rights::Statement};
 use document::{Document, function_arn, scalar_text};
+pub use parameters::{Parameter, parameters};
 pub use resources::Resources;
 pub use table::{TableDefinition, create_table};
 pub use triggers::{Mapping, Route, Schedule};

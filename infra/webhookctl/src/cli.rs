@@ -69,7 +69,8 @@ pub use source_versions::{
 pub use sources::{
     ApiAt, NewSecretArgs, SignMode, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesPromoteArgs, SourcesRecipeArgs,
-    SourcesRemoveArgs, SourcesResumeArgs, SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
+    SourcesRemoveArgs, SourcesResumeArgs, SourcesRotateArgs, SourcesSettingsArgs, SourcesShowArgs,
+    SourcesTestArgs,
     Store,
 };
 pub use stats::{By, StatsArgs};

@@ -3,9 +3,11 @@
 mod audit;
 pub mod cli;
 mod completion_cache;
+mod configuration;
 mod confirm;
 pub mod demo;
 mod doctor;
+mod faults;
 mod files;
 mod fingerprint;
 mod forward;

@@ -21,7 +21,7 @@ pub mod error;
 mod policies;
 
 pub use column::Column;
-pub use error::{CliError, Exit};
+pub use error::{CliError, Exit, nearest};
 pub use format::{Format, List};
 pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
 pub(crate) use progress::Progress;

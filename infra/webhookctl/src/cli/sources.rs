@@ -25,6 +25,8 @@ pub enum SourcesCommand {
     Show(SourcesShowArgs),
     /// List the presets, or show one in full
     Presets(SourcesPresetsArgs),
+    /// List the settings of the sources file, or show one
+    Settings(SourcesSettingsArgs),
     /// Check a sources file before you deploy it
     Check(SourcesCheckArgs),
     /// Add a source to the sources file, and store its secret
@@ -120,6 +122,16 @@ pub struct SourcesPresetsArgs {
     pub preset: Option<String>,
     /// Print the page infra/docs/presets.md
     #[arg(long, conflicts_with = "preset")]
+    pub markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SourcesSettingsArgs {
+    /// Show this setting, such as `timeout` or `source[].retry.waits`, or those that contain the text
+    #[arg(value_name = "SETTING")]
+    pub setting: Option<String>,
+    /// Print the page infra/docs/configuration.md
+    #[arg(long, conflicts_with = "setting")]
     pub markdown: bool,
 }
 

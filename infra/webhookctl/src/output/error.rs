@@ -67,12 +67,18 @@ pub struct CliError {
     pub message: String,
     pub exit: Exit,
     /// Further lines of the message, such as the events that match an ambiguous id.
-    pub details: Vec<String>,
+    pub details: Box<[String]>,
+    /// For scripts, the details as objects.
+    pub faults: Option<Box<Faults>>,
     pub note: Option<Box<str>>,
     pub tip: Option<Box<str>>,
     /// A link that replaces the link to the section of the code.
     pub docs: Option<Box<str>>,
 }
+
+/// The faults of a file, as JSON objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults(pub Vec<serde_json::Value>);
 
 impl CliError {
     pub fn new(code: &'static str, exit: Exit, message: impl Into<String>) -> Self {
@@ -80,7 +86,8 @@ impl CliError {
             code,
             message: message.into(),
             exit,
-            details: Vec::new(),
+            details: Box::default(),
+            faults: None,
             note: None,
             tip: None,
             docs: None,
@@ -105,7 +112,14 @@ impl CliError {
 
     #[must_use]
     pub fn details(mut self, details: Vec<String>) -> Self {
-        self.details = details;
+        self.details = details.into();
+        self
+    }
+
+    /// Adds the objects that scripts get instead of the details.
+    #[must_use]
+    pub fn faults(mut self, faults: Vec<serde_json::Value>) -> Self {
+        self.faults = Some(Box::new(Faults(faults)));
         self
     }
 
@@ -205,6 +219,8 @@ impl CliError {
             #[serde(skip_serializing_if = "<[String]>::is_empty")]
             details: &'a [String],
             #[serde(skip_serializing_if = "Option::is_none")]
+            faults: Option<&'a [serde_json::Value]>,
+            #[serde(skip_serializing_if = "Option::is_none")]
             note: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             tip: Option<&'a str>,
@@ -215,7 +231,12 @@ impl CliError {
             code: self.code,
             message: &self.message,
             exit: self.exit.code(),
-            details: &self.details,
+            details: if self.faults.is_none() {
+                &self.details
+            } else {
+                &[]
+            },
+            faults: self.faults.as_ref().map(|faults| &*faults.0),
             note: self.note.as_deref(),
             tip: self.tip.as_deref(),
             docs: &more,

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 
 use crate::cli::{DevArgs, FunctionName};
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
+use crate::faults::invalid;
 use crate::forward::Address;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Announced, Local};
@@ -202,10 +203,8 @@ fn elsewhere(args: &DevArgs) -> BTreeMap<String, String> {
 fn config(sources: &Path) -> anyhow::Result<Config> {
     let file = sources.display();
     let text = std::fs::read_to_string(sources).with_context(|| format!("read {file}"))?;
-    Ok(Config::parse_for_dev(&text).map_err(|error| {
-        let message = format!("{file} is invalid: {error:#}");
-        CliError::new("sources.invalid", Exit::No, message)
-    })?)
+    let parsed = Config::parse_for_dev(&text);
+    Ok(parsed.map_err(|error| invalid(sources, &text, true, &error))?)
 }
 
 /// Adds a tip if the cause is that another program uses the port.

@@ -17,6 +17,7 @@ mod rotate;
 mod rotation;
 mod secret_input;
 mod secrets;
+mod settings;
 mod show;
 mod test;
 mod to;
@@ -30,6 +31,7 @@ use anyhow::Context;
 use shared::sources::{Config, EMBEDDED, Source};
 
 use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
+use crate::faults::invalid;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 
@@ -48,6 +50,7 @@ pub(super) async fn run(
         SourcesCommand::List(args) => Box::pin(list::list(args, global, out)).await,
         SourcesCommand::Show(args) => Box::pin(show::show(args, global, out)).await,
         SourcesCommand::Presets(args) => presets::presets(&args, out),
+        SourcesCommand::Settings(args) => settings::settings(&args, out),
         SourcesCommand::Add(args) => Box::pin(add::add(args, global, out)).await,
         SourcesCommand::Remove(args) => Box::pin(remove::remove(args, global, out)).await,
         SourcesCommand::Recipe(args) => recipe::recipe(&args, global, out),
@@ -121,11 +124,5 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
 
 fn read(file: &Path) -> anyhow::Result<Config> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    Config::parse_for_dev(&text).map_err(|error| invalid(file, &error).into())
-}
-
-fn invalid(file: &Path, error: &anyhow::Error) -> CliError {
-    let message = format!("{} is invalid: {error:#}", file.display());
-    CliError::new("sources.invalid", Exit::No, message)
-        .tip("correct the file, then run `webhookctl sources check`")
+    Config::parse_for_dev(&text).map_err(|error| invalid(file, &text, true, &error).into())
 }

@@ -48,10 +48,76 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
     let said = stderr(&bad);
     assert!(
-        said.contains("line 5: source \"x\": a secret's name must have"),
+        said.contains("line 5, column 1: source[0].secret: a secret's name must have"),
         "{said}"
     );
     assert!(!said.contains("51H8"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_check_reports_every_fault_with_its_position() -> anyhow::Result<()> {
+    let folder = Folder::new("sources-faults")?;
+    let file = "[[source]]\nname = \"x\"\npreset = \"strpe\"\n[[source.action]]\n\
+                kind = \"http\"\nurl = \"https://hooks.example.com/x\"\nsecret = \"x\"\n\
+                timout = \"5m\"\n";
+    folder.write("bad.toml", file)?;
+    let line = ["sources", "check", "bad.toml"];
+    let bad = folder.run(&line)?;
+    assert_eq!(bad.status.code(), Some(5), "{}", stderr(&bad));
+    let said = stderr(&bad);
+    let faults: Vec<&str> = said.lines().skip(1).take(4).map(str::trim).collect();
+    assert_eq!(
+        faults,
+        [
+            "line 1, column 1: schema: `schema` is missing; add `schema = 1` as the first line",
+            "line 3, column 1: source[0].preset: unknown preset \"strpe\"; did you mean `stripe`?",
+            "line 6, column 1: source[0].action[0].url: the host \"hooks.example.com\" is not in \
+             forward.allow_hosts; add the host if Mitt may send events to it",
+            "line 8, column 1: source[0].action[0].timout: unknown setting `timout`; did you mean \
+             `timeout`?",
+        ],
+        "{said}"
+    );
+    let bad = folder.run(&[&line[..], &["-o", "json"]].concat())?;
+    let said: serde_json::Value = serde_json::from_slice(&bad.stderr)?;
+    let faults = said["error"]["faults"].as_array().context("faults")?;
+    assert_eq!(faults.len(), 4, "{said}");
+    assert_eq!(
+        (&faults[1]["line"], &faults[1]["column"]),
+        (&3.into(), &1.into())
+    );
+    assert_eq!(faults[1]["path"], "source[0].preset");
+    assert_eq!(faults[1]["fix"], "did you mean `stripe`?");
+    Ok(())
+}
+
+#[test]
+fn a_setting_is_shown_with_its_default_and_an_example() -> anyhow::Result<()> {
+    let folder = Folder::new("sources-settings")?;
+    let list = folder.json(&["sources", "settings"])?;
+    assert_eq!(list["schema"], "webhookctl/sources.settings/v1");
+    let items = list["items"].as_array().context("items")?;
+    assert!(items.len() > 100, "{}", items.len());
+    let one = folder.text(&["sources", "settings", "source[].action[].timeout"])?;
+    assert!(
+        one.contains("default  \"20s\"\n  example  timeout = \"5m\"\n"),
+        "{one}"
+    );
+    let named = folder.json(&["sources", "settings", "secret"])?;
+    let named = named["items"].as_array().context("items")?;
+    assert!(named.iter().all(|item| {
+        item["setting"]
+            .as_str()
+            .is_some_and(|it| it.ends_with(".secret"))
+    }));
+    let wrong = folder.run(&["sources", "settings", "timout"])?;
+    assert_eq!(wrong.status.code(), Some(3));
+    assert!(
+        stderr(&wrong).contains("did you mean 'timeout'?"),
+        "{}",
+        stderr(&wrong)
+    );
     Ok(())
 }
 

@@ -12,8 +12,9 @@ use shared::webhook::event::Proven;
 use shared::webhook::preset::{Kind, Scheme};
 
 use super::file::usual;
-use super::{invalid, read, versions};
+use super::{read, versions};
 use crate::cli::{Global, SourcesCheckArgs};
+use crate::faults::invalid;
 use crate::output::{CliError, Exit, Printer};
 
 #[derive(Serialize)]
@@ -73,7 +74,7 @@ pub(super) async fn check(
 fn fits_a_deployment(path: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("read {}", path.display()))?;
-    let checked = Config::parse(&text).map_err(|error| invalid(path, &error));
+    let checked = Config::parse(&text).map_err(|error| invalid(path, &text, false, &error));
     checked.map(drop).map_err(CliError::into)
 }
 

@@ -16,8 +16,8 @@ use shared::inbox::source_versions::{Consistency, SourceVersion, SourceVersions,
 use shared::sources::{Config, EMBEDDED};
 
 use super::file::usual;
-use super::invalid;
 use crate::cli::{Global, SourcesDiffArgs};
+use crate::faults::invalid;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{DEV, Deployment};
 pub(super) use apply::{apply, rollback};
@@ -157,12 +157,13 @@ fn text_of(file: &Path) -> anyhow::Result<String> {
 
 /// Parses a file as the inbox would. The local stack accepts URLs of this machine.
 fn parsed(inbox: &Deployment, file: &Path, text: &str) -> anyhow::Result<Config> {
-    let parsed = if inbox.local.is_some() {
+    let dev = inbox.local.is_some();
+    let parsed = if dev {
         Config::parse_for_dev(text)
     } else {
         Config::parse(text)
     };
-    parsed.map_err(|error| invalid(file, &error).into())
+    parsed.map_err(|error| invalid(file, text, dev, &error).into())
 }
 
 /// Exits with 2 if the file differs from the sources in force.

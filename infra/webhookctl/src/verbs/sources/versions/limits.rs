@@ -6,9 +6,9 @@ use std::path::Path;
 use shared::inbox::ledger::SourcesReport;
 use shared::sources::{Config, Source};
 
+use crate::faults;
 use crate::output::CliError;
 use crate::output::time::duration;
-use crate::verbs::sources::invalid;
 
 /// Fails if the functions ignore the versions in the table.
 pub(super) fn follows_table(report: &SourcesReport) -> Result<(), CliError> {
@@ -42,8 +42,12 @@ pub(super) fn within(
         );
     }
     if report.from_table {
+        let outside = faults::within(config, &report.bounds, text);
+        if !outside.is_empty() {
+            return Err(faults::of_faults(file, &outside));
+        }
         let within = Config::parse_within(text, &report.bounds);
-        within.map_err(|error| invalid(file, &error))?;
+        within.map_err(|error| faults::invalid(file, text, false, &error))?;
     }
     // The functions accept such a file. If they refused it, they would also refuse the webhooks of
     // all its sources.
