@@ -70,8 +70,7 @@ pub use sources::{
     ApiAt, NewSecretArgs, SignMode, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesPromoteArgs, SourcesRecipeArgs,
     SourcesRemoveArgs, SourcesResumeArgs, SourcesRotateArgs, SourcesSettingsArgs, SourcesShowArgs,
-    SourcesTestArgs,
-    Store,
+    SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
