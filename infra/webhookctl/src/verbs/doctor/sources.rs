@@ -6,7 +6,8 @@ use futures::future::try_join_all;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::monitoring::endpoint::Health;
-use shared::sources::Source;
+use shared::sources::ordering::Mode;
+use shared::sources::{Local, Source};
 
 use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
@@ -90,6 +91,19 @@ async fn of(
     })
 }
 
+/// Returns the tokens with which Mitt reads the current state of an object.
+fn of_own_state(source: &Source) -> impl Iterator<Item = (&'static str, &str)> {
+    let compared = source.reconcile.iter().filter_map(|it| match &it.local {
+        Local::Http(endpoint) => Some(("provider-api", endpoint.secret.as_str())),
+        Local::DynamoDb(_) => None,
+    });
+    let fetched = source.order.iter().filter_map(|order| match &order.mode {
+        Mode::Fetch(current) => current.secret.as_deref(),
+        _ => None,
+    });
+    compared.chain(fetched.map(|name| ("egress", name)))
+}
+
 /// Returns the secrets that the source requires.
 pub(in crate::verbs) fn secrets(source: &Source) -> Vec<Wanted> {
     let verifier = &source.verifier;
@@ -109,6 +123,7 @@ pub(in crate::verbs) fn secrets(source: &Source) -> Vec<Wanted> {
     let of_api = of_api.chain(source.reconcile.iter().map(|it| it.secret.as_str()));
     let of_api = of_api.chain(verifier.trust.api_secret.as_deref());
     names.extend(of_api.map(|name| ("provider-api", name)));
+    names.extend(of_own_state(source));
     let wanted = names.into_iter().map(|(kind, name)| Wanted {
         kind,
         name: name.to_owned(),

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::sources::ordering::Mode;
-use shared::sources::{Config, Local, Source};
+use shared::sources::Config;
 
 use crate::verbs::doctor::wanted_secrets;
 
@@ -16,24 +15,11 @@ pub(super) fn used_by(config: &Config) -> UsedBy {
     for source in config.sources() {
         let required = wanted_secrets(source).into_iter();
         let required = required.map(|wanted| (wanted.kind, wanted.name));
-        for secret in required.chain(own_state(source)) {
+        for secret in required {
             used.entry(secret).or_default().insert(source.name.clone());
         }
     }
     used
-}
-
-/// Returns the tokens with which Mitt reads the current state of an object.
-fn own_state(source: &Source) -> impl Iterator<Item = (&'static str, String)> {
-    let compared = source.reconcile.iter().filter_map(|it| match &it.local {
-        Local::Http(endpoint) => Some(("provider-api", endpoint.secret.clone())),
-        Local::DynamoDb(_) => None,
-    });
-    let fetched = source.order.iter().filter_map(|order| match &order.mode {
-        Mode::Fetch(current) => current.secret.clone(),
-        _ => None,
-    });
-    compared.chain(fetched.map(|name| ("egress", name)))
 }
 
 #[cfg(test)]
