@@ -1,9 +1,10 @@
 //! Shows the progress of long work on stderr: a bar at a terminal, otherwise a line every ten
 //! seconds.
 
+use std::fmt::Write;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use tokio::time::Instant;
 
 use super::print::{Printer, Talk};
@@ -41,7 +42,7 @@ impl Progress {
                 total,
             });
         }
-        let bar = bar(name, "{per_sec}");
+        let bar = bar(name, "{rate}");
         bar.set_length(total as u64);
         Self::Bar(bar)
     }
@@ -79,12 +80,21 @@ impl Lines {
     }
 }
 
-/// Creates a progress bar with `text` after its count.
+/// Creates a progress bar with `text` after its count. In the text, `{rate}` is the number of items
+/// per second.
 pub(crate) fn bar(name: &str, text: &str) -> ProgressBar {
     let line = format!("  {name:<8}  {{bar:32}} {{pos}}/{{len}}  {text}");
     let style =
         ProgressStyle::with_template(&line).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+        // A terminal that cannot be written to is not an error.
+        let _ = out.write_str(&rate(state.per_sec()));
+    });
     ProgressBar::new(0).with_style(style.progress_chars("━━╌"))
+}
+
+fn rate(per_second: f64) -> String {
+    format!("{per_second:.1}/s")
 }
 
 /// Prints a line. The caller passes no text from outside.
@@ -120,6 +130,12 @@ mod tests {
             ..Terminal::default()
         };
         assert!(matches!(at(terminal), Progress::Bar(_)));
+    }
+
+    #[test]
+    fn a_rate_has_one_decimal() {
+        assert_eq!(rate(12.8909), "12.9/s");
+        assert_eq!(rate(0.0), "0.0/s");
     }
 
     #[test]

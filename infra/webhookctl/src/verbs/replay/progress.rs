@@ -40,7 +40,7 @@ impl Watch {
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         Self::Bars {
-            queued: all.add(bar("queued", "{per_sec}")),
+            queued: all.add(bar("queued", "{rate}")),
             outcome: all.add(bar("outcome", "{msg}")),
             trying: None,
             all,
