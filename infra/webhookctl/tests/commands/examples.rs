@@ -1,5 +1,6 @@
-//! The examples in README and `infra/docs` are correct. Each console block runs on the stack of its
-//! page, and the CLI parses each line of a shell block that calls webhookctl.
+//! The examples in README, the runbook and `infra/docs` are correct. Each console block runs on the
+//! stack of its page. The CLI parses each line of a shell block that calls webhookctl, and each such
+//! command in a sentence. `infra/tests/documented_commands.py` runs the shell blocks.
 //!
 //! Ids, times, hashes and prices differ from run to run, so the test masks them on both sides. It
 //! also masks white space, which depends on the widest cell. The test replaces an id of the page by
@@ -13,13 +14,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
+use clap::error::{ContextKind, ContextValue};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use tokio::process::Command;
+use webhookctl::cli::Stop;
 
 use crate::world::World;
 use mask::{ids, masked};
-use page::{Block, blocks, fenced, pages, text, words};
+use page::{Block, blocks, fenced, named, pages, text, words};
 
 /// The minimum number of blocks. If the search finds fewer, it no longer recognises the blocks.
 const LEAST: usize = 10;
@@ -52,10 +55,7 @@ fn every_command_in_a_shell_block_is_understood() {
             let Some(line) = line.trim().strip_prefix("webhookctl ") else {
                 continue;
             };
-            let words = words(line);
-            let args = ["webhookctl".to_owned()].into_iter().chain(words);
-            let args: Vec<_> = args.map(Into::into).collect();
-            let parsed = webhookctl::cli::parse(&args);
+            let parsed = parsed(line);
             assert!(
                 parsed.is_ok(),
                 "{page}:{number}: {line}: {:?}",
@@ -64,7 +64,87 @@ fn every_command_in_a_shell_block_is_understood() {
             understood += 1;
         }
     }
-    assert!(understood > 20, "found only {understood} lines");
+    assert!(understood > 150, "found only {understood} lines");
+}
+
+/// A sentence can name a command without its arguments, such as `webhookctl sources show`.
+#[test]
+fn every_command_in_a_sentence_is_understood() {
+    let mut understood = 0;
+    let mut wrong = Vec::new();
+    for page in pages() {
+        for (number, line) in named(&text(&page)) {
+            let stop = parsed(&line).err();
+            if stop.is_some_and(|stop| !is_incomplete(&stop)) {
+                wrong.push(format!("{page}:{number}: {line}"));
+            }
+            understood += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "not a command: {wrong:#?}");
+    assert!(understood > 100, "found only {understood} commands");
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_found() {
+    for line in [
+        "secrets set",
+        "inbox list --sincee 3d",
+        "inbox list --since soon",
+        "sources show one two",
+    ] {
+        let stop = parsed(line).err();
+        assert!(stop.is_some_and(|stop| !is_incomplete(&stop)), "{line}");
+    }
+    for line in [
+        "sources show",
+        "sources",
+        "sync run --lookback",
+        "help CODE",
+    ] {
+        let stop = parsed(line).err();
+        assert!(stop.is_some_and(|stop| is_incomplete(&stop)), "{line}");
+    }
+}
+
+/// Parses the arguments of a command line. A word such as `ID` or `<id>` stands for a value.
+fn parsed(line: &str) -> Result<webhookctl::cli::Cli, Stop> {
+    let value = |word: String| match word.as_str() {
+        "<command>" => "inbox".to_owned(),
+        "N" => "3".to_owned(),
+        "URL" => "https://hooks.example.com/in".to_owned(),
+        "CODE" => "usage.source".to_owned(),
+        "FP" => "f45942".to_owned(),
+        "<id>" | "ID" => "evt_01M7W76XREM".to_owned(),
+        _ => word,
+    };
+    let words = words(line).into_iter().map(value);
+    let args = ["webhookctl".to_owned()].into_iter().chain(words);
+    let args: Vec<_> = args.map(Into::into).collect();
+    webhookctl::cli::parse(&args)
+}
+
+/// Returns whether only values or subcommands are missing.
+fn is_incomplete(stop: &Stop) -> bool {
+    use clap::error::ErrorKind::{
+        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, InvalidValue,
+        MissingRequiredArgument, MissingSubcommand,
+    };
+    match stop {
+        Stop::Text(_) => true,
+        Stop::Ours(_) => false,
+        Stop::Clap(error) => match error.kind() {
+            DisplayHelp
+            | DisplayHelpOnMissingArgumentOrSubcommand
+            | MissingRequiredArgument
+            | MissingSubcommand => true,
+            // An option at the end of the line, without its value.
+            InvalidValue => {
+                error.get(ContextKind::InvalidValue) == Some(&ContextValue::String(String::new()))
+            }
+            _ => false,
+        },
+    }
 }
 
 /// Types the commands of a page, as a reader would.

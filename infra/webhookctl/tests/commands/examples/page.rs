@@ -15,9 +15,9 @@ pub(super) struct Step {
     pub(super) exit: i32,
 }
 
-/// Returns the README and every page below `infra/docs`, by its path in the repository.
+/// Returns the README, the runbook and every page below `infra/docs`, by its path in the repository.
 pub(super) fn pages() -> Vec<String> {
-    let mut pages = vec!["README.md".to_owned()];
+    let mut pages = vec!["README.md".to_owned(), "infra/runbook.md".to_owned()];
     let mut folders = vec!["infra/docs".to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(root().join(&folder)).unwrap() {
@@ -88,6 +88,23 @@ pub(super) fn fenced<'t>(text: &'t str, language: &'t str) -> impl Iterator<Item
     })
 }
 
+/// Returns the commands of webhookctl between backticks outside of blocks, with their lines and
+/// without the name of the program.
+pub(super) fn named(text: &str) -> Vec<(usize, String)> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        if line.trim().starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            let parts = line.split('`').skip(1).step_by(2);
+            let commands = parts.filter_map(|part| part.strip_prefix("webhookctl "));
+            found.extend(commands.map(|command| (at + 1, command.to_owned())));
+        }
+    }
+    found
+}
+
 /// Parses a console block. A command begins with `$ ` and continues after a `\`. Its exit code is
 /// 0, unless `[exit 5]` is below its output.
 fn steps(lines: impl Iterator<Item = String>) -> Vec<Step> {
@@ -125,14 +142,16 @@ fn steps(lines: impl Iterator<Item = String>) -> Vec<Step> {
 /// Splits a line into words, as a shell does. A comment ends the line.
 pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in line.chars() {
+    for (at, c) in line.char_indices() {
         match (c, quote) {
             (c, Some(end)) if c == end => quote = None,
             ('\'' | '"', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
-            ('#' | '|' | '>' | '<', None) if word.is_none() => break,
+            // `<id>` is a placeholder, `< file` is a redirection.
+            ('#' | '|' | '>', None) if word.is_none() => break,
+            ('<', None) if word.is_none() && !line[at..].contains('>') => break,
             (c, None) if c.is_whitespace() => words.extend(word.take()),
             (c, _) => word.get_or_insert_default().push(c),
         }
@@ -167,10 +186,19 @@ fn a_block_is_its_commands_and_what_they_print() {
 }
 
 #[test]
+fn commands_in_sentences_are_found() {
+    let text =
+        "See `webhookctl log` and `make`.\n```sh\n`webhookctl no`\n```\n| `webhookctl a -b` |\n";
+    let expected = [(1, "log".to_owned()), (5, "a -b".to_owned())];
+    assert_eq!(named(text), expected);
+}
+
+#[test]
 fn pages_in_folders_are_found() {
     let pages = pages();
     for page in [
         "README.md",
+        "infra/runbook.md",
         "infra/docs/output.md",
         "infra/docs/sync/README.md",
     ] {
