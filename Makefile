@@ -78,10 +78,11 @@ check: $(CHECK)/stamp .venv/scanners/stamp $(DENY) target/fetched ## Check forma
 advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabilities; needs the network
 	$(DENY) --locked check advisories
 
-# The last step measures response times, so it runs alone.
+# The last steps measure response times or wait for events, so each runs alone.
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory recipes
+	$(MAKE) --no-print-directory test-pages
 	$(MAKE) --no-print-directory chaos
 
 # Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.
@@ -104,6 +105,10 @@ sam-local: test-build $(CHECK)/stamp # Run the functions with the environments o
 
 recipes: test-build $(RECIPE_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
 	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py
+
+test-pages: test-build # Run the commands of the pages, and compare the pictures with what the commands print
+	$(PYTHON) infra/tests/documented_commands.py
+	$(PYTHON) infra/pictures.py --check
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose
@@ -186,6 +191,9 @@ bench-sweep: # Measure how many of 100,000 due rows one run of sweep and drain h
 cost: # Calculate the cost in US$ of a million events and of an idle month, on this machine; COST="--json", or "--page infra/docs/cost.md"
 	$(SIMULATION)
 	target/simulation/bench cost $(COST)
+
+pictures: test-build # Record the pictures of the pages again, if the commands print other text
+	$(PYTHON) infra/pictures.py
 
 docs: build ## Write the generated pages: presets, configuration, doctor checks
 	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
