@@ -201,7 +201,8 @@ impl FileAction {
         let destination = given.or(derived);
         check_limited(rate, destination.as_deref())
             .at("rate")
-            .needs("destination")?;
+            .needs("destination")
+            .needs("kind")?;
         let destination = destination.map(|name| Destination { name, rate });
         Ok(Action {
             name,

@@ -75,7 +75,7 @@ const SYNTAX: &[Case] = &[
     ),
     (
         &[("preset = \"stripe\"", "preset = \"stripe")],
-        &[(7, 10, "", "invalid TOML: ")],
+        &[(7, 17, "", "invalid TOML: ")],
     ),
     (
         &[("[source.sync]", "[source.sync")],

@@ -98,7 +98,10 @@ impl Place {
 
 /// Describes a value of the wrong type.
 fn of_type(message: &str, place: &Place, setting: Option<&Setting>) -> Option<(String, String)> {
-    message.strip_prefix("invalid type: ")?;
+    // The parser says the second of any value that is not a word.
+    if !message.starts_with("invalid type: ") && message != "wanted string or table" {
+        return None;
+    }
     let (found, setting) = (place.found?, setting?);
     let is_element = matches!(place.path.last(), Some(Step::Index(_)));
     let what = match setting.kind {
@@ -107,6 +110,10 @@ fn of_type(message: &str, place: &Place, setting: Option<&Setting>) -> Option<(S
         Kind::Tables if is_element => "table",
         kind => kind.name(),
     };
+    // The parser names only the table if the type of the table depends on one of its keys.
+    if what == found {
+        return None;
+    }
     let what = format!("expected {}, found {}", a(what), a(found));
     Some((what, example(setting)))
 }

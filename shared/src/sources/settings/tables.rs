@@ -91,7 +91,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         String,
         Means("the location of the preset"),
         "The location of the object's id in an event: `json:`, `header:` or `form:`.",
-        "\"json:data.object.id\"",
+        "\"json:data.id\"",
     ),
     setting(
         "source[].order.version",
@@ -303,7 +303,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         String,
         Means("the name of the field"),
         "The path of the value in the provider's object.",
-        "\"items.data[0].price.id\"",
+        "\"plan.id\"",
     ),
     setting(
         "source[].reconcile[].fields[].here",

@@ -82,7 +82,7 @@ const IMPOSSIBLE: &[(&str, &str, &str, &str)] = &[
         "stripe",
         "",
         "secret = 'k'\nvariant = 'x'",
-        "need sign = \"provider\"",
+        "needs sign = \"provider\"",
     ),
     (
         "stripe",

@@ -33,7 +33,8 @@ pub(super) fn recipe(
 ) -> anyhow::Result<Exit> {
     let recipe = Recipe::named(&args.framework).context("find the recipe")?;
     let file = SourcesFile::read(args.file.as_deref(), running(global)?.as_ref())?;
-    let config = Config::parse_for_dev(&file.text).map_err(|error| invalid(&file.path, &error))?;
+    let config = Config::parse_for_dev(&file.text)
+        .map_err(|error| invalid(&file.path, &file.text, true, &error))?;
     let source = find(&config, &args.source)?;
     let (action, destination) = destination(source, recipe.kind)?;
     if let Destination::Http { path: None, .. } = &destination {
