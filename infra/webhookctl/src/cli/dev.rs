@@ -55,7 +55,7 @@ pub struct DevArgs {
     /// of this program]
     ///
     /// The zips are catcher-ARCH.zip, processor-ARCH.zip and backup-sync-ARCH.zip, where ARCH is the
-    /// architecture of this machine: x86_64 or arm64. `dev` unpacks the programs into the state
+    /// architecture of this machine. `dev` unpacks the programs into the state
     /// folder, or into `.mitt`. They run on Linux only.
     #[arg(long, value_name = "DIR", alias = "binaries")]
     pub functions: Option<PathBuf>,

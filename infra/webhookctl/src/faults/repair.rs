@@ -135,12 +135,11 @@ fn repairs<'p>(path: &'p [Step], name: &'p str) -> impl Iterator<Item = Repair> 
     let around = (1..=path.len()).rev().map(|length| &path[..length]);
     around.flat_map(move |path| {
         let (last, parent) = path.split_last().expect("at least one step");
-        let (removed, value) = match last {
-            Step::Index(_) => (None, neutral::element(&settings::pattern(parent), name)),
-            _ => {
-                let value = neutral::value(&settings::pattern(path), name);
-                (Some(Repair::Remove(path.to_vec())), value)
-            }
+        let (removed, value) = if let Step::Index(_) = last {
+            (None, neutral::element(&settings::pattern(parent), name))
+        } else {
+            let value = neutral::value(&settings::pattern(path), name);
+            (Some(Repair::Remove(path.to_vec())), value)
         };
         let set = value.map(|value| Repair::Set(path.to_vec(), value));
         removed.into_iter().chain(set)

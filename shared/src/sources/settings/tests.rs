@@ -389,7 +389,7 @@ fn a_setting_is_found_at_its_path() {
         Step::Index(0),
         Step::from("timeout"),
     ];
-    assert_eq!(at(&path).map(super::Setting::key), Some("timeout"));
+    assert_eq!(at(&path).map(Setting::key), Some("timeout"));
     assert!(at(&path[..2]).is_none());
     let path = [
         "source".into(),
