@@ -87,6 +87,22 @@ pub(super) const FUNCTIONS: &[Variable] = &[
         "The hosts that sources in the table may allow, separated by commas.",
     ),
     variable(
+        "MITT_ENDPOINTS",
+        "the endpoints of AWS",
+        "The URLs of the local services of `webhookctl dev`, for `sam local` and `cargo lambda watch`. Empty \
+         in a deployment.",
+    ),
+    variable(
+        "AWS_SAM_LOCAL",
+        "not in `sam local`",
+        "Set by `sam local`. The function then needs `MITT_ENDPOINTS`.",
+    ),
+    variable(
+        "AWS_LAMBDA_INITIALIZATION_TYPE",
+        "not in Lambda",
+        "Set by Lambda. The function then logs an error if `MITT_ENDPOINTS` has a value.",
+    ),
+    variable(
         "AWS_LAMBDA_LOG_LEVEL",
         "`INFO`",
         "The lowest level of log lines. Lambda sets it to the log level of the function.",
@@ -245,11 +261,12 @@ mod tests {
     use super::*;
 
     /// The calls and attributes that read a variable.
-    const READS: [&str; 4] = [
+    const READS: [&str; 5] = [
         "env_var(\"",
         "required(\"",
         "env = \"",
         "const ASKED: &str = \"",
+        "const VARIABLE: &str = \"",
     ];
 
     #[test]

@@ -472,10 +472,11 @@ async fn the_queue_is_moved_only_as_a_whole_and_when_it_is_confirmed() -> anyhow
         let (code, told) = world.refused(&[&native[..], more].concat())?;
         assert_eq!(code, Some(exit), "{more:?}: {told}");
     }
+    // `dev` has recorded that it stored its sources.
     assert!(
         world.json(&["log"])?["items"]
             .as_array()
-            .is_some_and(Vec::is_empty)
+            .is_some_and(|log| log.iter().all(|entry| entry["what"] == "sources.apply"))
     );
 
     let done = world.json(&[&native[..], &["--confirm", "3"]].concat())?;
@@ -541,7 +542,11 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
         .iter()
         .filter_map(|entry| entry["what"].as_str())
         .collect();
-    assert_eq!(whats, ["quarantine.discard", "quarantine.release"]);
+    // The last entry is of `dev`, which stored its sources.
+    assert_eq!(
+        whats,
+        ["quarantine.discard", "quarantine.release", "sources.apply"]
+    );
     assert_eq!(log["items"][1]["selection"], one_name);
     let newest = world.json(&["log", "-n", "1"])?;
     assert_eq!(

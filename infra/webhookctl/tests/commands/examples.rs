@@ -127,7 +127,7 @@ fn parsed(line: &str) -> Result<webhookctl::cli::Cli, Stop> {
 /// Returns whether only values or subcommands are missing.
 fn is_incomplete(stop: &Stop) -> bool {
     use clap::error::ErrorKind::{
-        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, InvalidValue,
+        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion, InvalidValue,
         MissingRequiredArgument, MissingSubcommand,
     };
     match stop {
@@ -136,6 +136,7 @@ fn is_incomplete(stop: &Stop) -> bool {
         Stop::Clap(error) => match error.kind() {
             DisplayHelp
             | DisplayHelpOnMissingArgumentOrSubcommand
+            | DisplayVersion
             | MissingRequiredArgument
             | MissingSubcommand => true,
             // An option at the end of the line, without its value.
