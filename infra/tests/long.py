@@ -82,6 +82,7 @@ WAIT = [
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("load", QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests, \d+ in a second")),
     ("trial", {"DELIVERIES": "10000"} | QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests in \d+ s")),
+    ("test-pages", {}, whole_lines(r"commands of the pages ran|pictures? ")),
     ("long-actions", {}, whole_lines(r"^test result: .* [1-9]\d* passed|after the kill")),
     ("receivers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]
