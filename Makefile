@@ -94,10 +94,9 @@ test-rust: test-build # Run the unit and integration tests in Rust, on the local
 test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) # Check the invariants of the template and the pages, and that the gates reject faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger tests, the end-to-end test and every command of infra/docs/deploy.md on ministack, deployed by SAM, and the functions as local tools run them
+second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger tests, the end-to-end test and every command of infra/docs/deploy.md on ministack, deployed by SAM
 	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
-	$(CHECK)/bin/python infra/tests/sam_local.py
 
 sam-local: test-build $(CHECK)/stamp # Run the functions with the environments of `sam local` and `cargo lambda watch`; BUILD=--build also lets cargo lambda build them
 	$(CHECK)/bin/python infra/tests/sam_local.py $(BUILD)
