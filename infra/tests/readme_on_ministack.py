@@ -30,6 +30,7 @@ from second_opinion import CHECK, HOME, REGION, ROOT, architecture, clients, des
 
 sys.path.insert(0, str(ROOT / "infra"))
 import package
+import package_files
 
 FOLDER = HOME / "reader"
 LOG = HOME / "readme.log"
@@ -335,7 +336,7 @@ def unpack_release(folder: Path) -> None:
     (folder / f"template-{ARCHITECTURE}.yaml").write_text(package.prebuilt(template, ARCHITECTURE))
     for function, binary in (("Catcher", "catcher"), ("Processor", "processor"), ("BackupSync", "backup-sync")):
         bootstrap = (HOME / "build" / function / "bootstrap").read_bytes()
-        package.zip_bootstrap(bootstrap, folder / f"{binary}-{ARCHITECTURE}.zip")
+        package_files.write_zip(folder / f"{binary}-{ARCHITECTURE}.zip", {"bootstrap": (bootstrap, 0o755)})
 
 
 @contextlib.contextmanager
