@@ -78,7 +78,7 @@ check: $(CHECK)/stamp .venv/scanners/stamp $(DENY) target/fetched ## Check forma
 advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabilities; needs the network
 	$(DENY) --locked check advisories
 
-# The last steps measure response times or wait for events, so each runs alone. `make test-long` runs test-pages.
+# The last steps measure response times or wait for events, so each runs alone.
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory recipes
