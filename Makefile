@@ -78,10 +78,10 @@ check: $(CHECK)/stamp .venv/scanners/stamp $(DENY) target/fetched ## Check forma
 advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabilities; needs the network
 	$(DENY) --locked check advisories
 
-# The last steps measure response times or wait for events, so each runs alone.
+# The last steps wait for events most of the time, or measure response times as chaos does.
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
-	$(MAKE) --no-print-directory recipes
+	$(MAKE) --no-print-directory -j2 recipes test-pages sam-local
 	$(MAKE) --no-print-directory chaos
 
 # Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.

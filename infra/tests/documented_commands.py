@@ -255,11 +255,12 @@ class Reader:
         return code, process.stdout.read().decode(errors="replace")
 
     def items(self, text: str) -> list[dict]:
-        """Returns the items of a list. If there is none yet, the script waits for the first item."""
+        """Returns the items of a list. If there is none yet, the script waits for the first item. An error is an
+        item only if one of its events can run again: an event that was replayed first has to fail again."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             code, output = self.types(f"webhookctl {text} -o json 2> /dev/null")
-            if code == 0 and (items := json.loads(output)["items"]):
+            if code == 0 and (items := [one for one in json.loads(output)["items"] if can_run_again(one)]):
                 return items
             time.sleep(0.5)
         raise Fault(f"'{text}' shows nothing, so the command has no example")
@@ -315,6 +316,10 @@ def reader() -> Iterator[Reader]:
         finally:
             for process in reversed(reader.running):
                 reader.stops(process)
+
+
+def can_run_again(item: dict) -> bool:
+    return "error" not in item or any(item["replay"][kind] for kind in ("safe", "guarded", "unknown"))
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):

@@ -82,7 +82,6 @@ WAIT = [
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("load", QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests, \d+ in a second")),
     ("trial", {"DELIVERIES": "10000"} | QUICK, whole_lines(r"^test result: .* [1-9]\d* passed|requests in \d+ s")),
-    ("sam-local", {}, whole_lines(r"^sam_local.py: ")),
     ("long-actions", {}, whole_lines(r"^test result: .* [1-9]\d* passed|after the kill")),
     ("receivers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]

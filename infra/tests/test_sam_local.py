@@ -1,4 +1,4 @@
-"""What sam_local.py needs from the template, the page and the manifests; it runs itself in `make second-opinion`."""
+"""What sam_local.py needs from the template, the page and the manifests; `make sam-local` runs it."""
 
 import re
 

@@ -107,7 +107,7 @@ fn every_figure_is_broken_by_something() {
     }
 }
 
-/// The ablations that need only a few events. `make simulate` runs all of them.
+/// The ablations that take less than a minute. `make simulate` runs all of them.
 #[test]
 fn without_a_protection_its_figure_does_not_hold() {
     let quick = [
@@ -118,10 +118,10 @@ fn without_a_protection_its_figure_does_not_hold() {
         Figure::Refused,
         Figure::Unfetched,
     ];
-    for ablation in ablations()
-        .into_iter()
-        .filter(|ablation| quick.contains(&ablation.figure))
-    {
+    // Its scenario takes three minutes with any number of events.
+    let slow = "the handshake guard";
+    let all = ablations().into_iter();
+    for ablation in all.filter(|one| quick.contains(&one.figure) && one.without != slow) {
         let events = EVENTS.min(ablation.events);
         let mut scenario = (ablation.case.scenario)(3, events);
         (ablation.change)(&mut scenario);
