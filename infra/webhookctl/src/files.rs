@@ -7,12 +7,30 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::output::CliError;
+
 /// Reads a file, or stdin if the path is `-`. `what` names the content in error messages.
 pub(crate) fn read(file: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
     if file == Path::new("-") {
         return read_stdin(what);
     }
-    std::fs::read(file).with_context(|| format!("read {what} from {}", file.display()))
+    std::fs::read(file).map_err(|error| unreadable(file, what, &error))
+}
+
+/// Reads a text file. `what` names the content in error messages.
+pub(crate) fn read_text(file: &Path, what: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).map_err(|error| unreadable(file, what, &error))
+}
+
+fn unreadable(file: &Path, what: &str, error: &io::Error) -> anyhow::Error {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "the file does not exist".to_owned(),
+        io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    };
+    let message = format!("cannot read {what} from {}: {why}", file.display());
+    CliError::usage("usage.file", message).into()
 }
 
 pub(crate) fn read_stdin(what: &str) -> anyhow::Result<Vec<u8>> {

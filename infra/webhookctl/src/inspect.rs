@@ -17,7 +17,7 @@ pub(crate) use change::Change;
 pub(crate) use document::{SCHEMA, document};
 pub(crate) use lines::{full, later, seven_lines, with_timeline};
 pub(crate) use of_row::is_superseded;
-pub(crate) use of_row::view;
+pub(crate) use of_row::{view, with_error};
 pub(crate) use row::{EventRow, account, columns};
 pub(crate) use trial::{TrialSeen, route_section};
 #[cfg(test)]

@@ -95,6 +95,7 @@ impl Selection {
     pub(crate) fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
         let fields = args.where_.iter().map(field);
         let received = &args.received;
+        received.checked(now)?;
         Ok(Self {
             asked_sources: received.source.clone(),
             sources: sources(inbox, &received.source)?,

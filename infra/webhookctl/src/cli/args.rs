@@ -23,7 +23,7 @@ use super::sync::SyncCommand;
 use super::trial::TrialCommand;
 use super::values::{ColorChoice, Zone};
 use super::verify::VerifyArgs;
-use crate::output::{Format, Query};
+use crate::output::{CliError, Format, Query};
 use crate::target::TargetOptions;
 
 /// Inspect and operate a webhook inbox on AWS, or run one on this machine
@@ -203,14 +203,22 @@ pub enum Command {
 }
 
 impl Global {
-    /// Returns the output format. `--query` without a JSON format selects JSON. With JSON lines,
-    /// the query applies to each line.
+    /// Returns the output format. `--query` without `-o` selects JSON. With JSON lines, the query
+    /// applies to each line.
     pub fn format(&self) -> Format {
         match self.output {
-            Format::Jsonl => Format::Jsonl,
-            _ if self.query.is_some() => Format::Json,
+            Format::Table if self.query.is_some() => Format::Json,
             output => output,
         }
+    }
+
+    /// Returns an error if the query cannot be applied to the output format.
+    pub(super) fn checked_query(&self) -> Result<(), CliError> {
+        if self.query.is_none() || matches!(self.format(), Format::Json | Format::Jsonl) {
+            return Ok(());
+        }
+        let message = "--query is only supported with -o json and -o jsonl";
+        Err(CliError::usage("usage.output", message).tip("remove -o, or use -o json"))
     }
 
     /// Treats an empty environment variable as unset.

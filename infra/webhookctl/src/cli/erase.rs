@@ -13,7 +13,7 @@ pub struct EraseArgs {
     pub id: Vec<String>,
     /// Events whose body has this value at this path, such as `data.object.customer=cus_1`
     /// (repeatable; all must match)
-    #[arg(long = "where", value_name = "PATH=VALUE", value_parser = values::assignment)]
+    #[arg(long = "where", value_name = "PATH=VALUE", value_parser = values::condition)]
     pub matching: Vec<Assignment>,
     /// Events of this account, such as the domain of a shop (repeatable)
     #[arg(long, value_name = "ACCOUNT", conflicts_with = "id")]

@@ -169,12 +169,12 @@ fn span(text: &str) -> Result<u64, CliError> {
         _ => 0,
     };
     let seconds = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    seconds
-        .filter(|seconds| (1..=24 * 3600).contains(seconds))
-        .ok_or_else(|| {
-            CliError::usage("usage.span", format!("invalid duration '{text}'"))
-                .tip("write 30s, 15m or 2h; 24h at most")
-        })
+    let message = match seconds {
+        Some(seconds @ 1..) if seconds <= 24 * 3600 => return Ok(seconds),
+        Some(1..) => format!("'{text}' is longer than 24h"),
+        _ => format!("invalid duration '{text}'"),
+    };
+    Err(CliError::usage("usage.span", message).tip("write 30s, 15m or 2h; 24h at most"))
 }
 
 /// Parses a percentage without a fraction.

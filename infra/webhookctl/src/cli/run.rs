@@ -46,6 +46,7 @@ pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
     }
     let mut cli = Cli::from_arg_matches(&matches).map_err(Stop::from)?;
     cli.global = cli.global.without_empty();
+    cli.global.checked_query().map_err(Stop::Ours)?;
     Ok(cli)
 }
 
@@ -56,6 +57,9 @@ fn stopped(error: clap::Error, args: &[OsString]) -> Stop {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => word,
         _ => return Stop::from(error),
     };
+    if word == "version" && args.len() == 2 {
+        return Stop::Text(parsed_tree().render_version().into());
+    }
     if !args
         .windows(2)
         .any(|pair| pair[0] == "help" && pair[1] == word.as_str())

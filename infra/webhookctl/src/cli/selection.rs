@@ -19,14 +19,42 @@ pub struct Received {
     #[arg(short, long, value_name = "SOURCE", display_order = 1)]
     pub source: Vec<String>,
     /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z
-    #[arg(long, value_name = "TIME", value_parser = values::when, display_order = 4)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = values::when,
+        allow_hyphen_values = true,
+        display_order = 4
+    )]
     pub since: Option<When>,
     /// Received before
-    #[arg(long, value_name = "TIME", value_parser = values::when, display_order = 5)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = values::when,
+        allow_hyphen_values = true,
+        display_order = 5
+    )]
     pub until: Option<When>,
     /// Id, or a prefix of it (repeatable); `-` reads one id per line from stdin
     #[arg(long, value_name = "ID|-", display_order = 9)]
     pub id: Vec<String>,
+}
+
+impl Received {
+    /// Returns an error if no time is between `since` and `until`.
+    pub(crate) fn checked(&self, now_millis: i64) -> Result<(), CliError> {
+        match (self.since, self.until) {
+            (Some(since), Some(until)) if since.millis(now_millis) >= until.millis(now_millis) => {
+                Err(
+                    CliError::usage("usage.range", "--until is not after --since")
+                        .note("--since is the beginning of the time range, and --until its end")
+                        .tip("for example --since 3h --until 2h"),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -74,7 +102,7 @@ pub struct SelectionArgs {
     #[arg(
         long = "where",
         value_name = "PATH=VALUE",
-        value_parser = values::assignment,
+        value_parser = values::condition,
         display_order = 10
     )]
     pub where_: Vec<Assignment>,
@@ -86,7 +114,7 @@ pub struct SelectionArgs {
     #[arg(
         long,
         value_name = "NAME=VALUE",
-        value_parser = values::assignment,
+        value_parser = values::header_condition,
         display_order = 12
     )]
     pub header: Vec<Assignment>,

@@ -125,7 +125,13 @@ impl SecretFrom {
         match self {
             Self::Stdin => text(files::read_stdin(what)?, what),
             Self::File(path) => text(files::read(path, what)?, what),
-            Self::Env(name) => env_var(name).with_context(|| format!("{name} is not set")),
+            Self::Env(name) => env_var(name).ok_or_else(|| {
+                let message = format!("the environment variable {name} is not set");
+                let error = CliError::usage("usage.env", message);
+                error
+                    .tip(format!("export {name}=…, or use file:PATH"))
+                    .into()
+            }),
         }
     }
 }
@@ -181,6 +187,22 @@ pub(super) fn assignment(text: &str) -> Result<Assignment, CliError> {
                 .tip("for example --set data.object.amount=99"),
         ),
     }
+}
+
+/// Parses the value of `--where`.
+pub(super) fn condition(text: &str) -> Result<Assignment, CliError> {
+    assignment(text).map_err(|_| {
+        CliError::usage("usage.where", format!("'{text}' is not PATH=VALUE"))
+            .tip("for example --where data.object.customer=cus_9")
+    })
+}
+
+/// Parses the value of `--header` as a condition.
+pub(super) fn header_condition(text: &str) -> Result<Assignment, CliError> {
+    assignment(text).map_err(|_| {
+        CliError::usage("usage.header", format!("'{text}' is not NAME=VALUE"))
+            .tip("for example --header x-shopify-topic=orders/create")
+    })
 }
 
 pub(super) fn secret_from(text: &str) -> Result<SecretFrom, CliError> {

@@ -28,7 +28,7 @@ impl Address {
         };
         let url = Url::parse(&whole(text)).map_err(|_| wrong())?;
         let host = url.host_str().ok_or_else(wrong)?;
-        if !matches!(url.scheme(), "http" | "https") {
+        if !matches!(url.scheme(), "http" | "https") || text.trim_end_matches('/').ends_with(':') {
             return Err(wrong());
         }
         if !url.username().is_empty() || url.password().is_some() {

@@ -124,6 +124,14 @@ fn timeline(row: &Row) -> Vec<Moment> {
     };
     let stages = row.history.iter().map(stage_moment);
     let mut timeline: Vec<Moment> = received.into_iter().chain(stages).collect();
+    // The last entry of a dead letter has only the reason, such as `attempts_exhausted`.
+    let is_dead = row
+        .history
+        .last()
+        .is_some_and(|last| last.what == "dead_letter");
+    if let (true, Some(last)) = (is_dead, timeline.last_mut()) {
+        last.detail = with_error(&last.detail, row);
+    }
     for also in &row.also {
         let behind = timeline.iter().position(|moment| moment.at > also.at.0);
         let seen = Moment {
@@ -134,6 +142,14 @@ fn timeline(row: &Row) -> Vec<Moment> {
         timeline.insert(behind.unwrap_or(timeline.len()), seen);
     }
     timeline
+}
+
+/// Returns the reason for a dead letter and the last error.
+pub(crate) fn with_error(reason: &str, row: &Row) -> String {
+    match row.error.as_deref().filter(|error| !reason.contains(error)) {
+        Some(error) => format!("{reason}: {error}"),
+        None => reason.to_owned(),
+    }
 }
 
 /// Converts an entry of the history. Entries of workers show the attempt. Entries of operators show

@@ -189,12 +189,25 @@ pub(crate) fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
 }
 
 /// Only text can be a formula, so a negative number is not escaped.
+///
+/// A list becomes its texts, separated by commas, and an object its fields as `name=value`.
 pub(crate) fn csv_text(value: &Value) -> String {
-    let cell = plain(value);
+    let cell = flat(value);
     if value.is_number() {
         cell
     } else {
         safe(&defused(&cell)).into_owned()
+    }
+}
+
+fn flat(value: &Value) -> String {
+    match value {
+        Value::Array(items) => items.iter().map(flat).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| format!("{name}={}", flat(value));
+            fields.iter().map(field).collect::<Vec<_>>().join(" ")
+        }
+        other => plain(other),
     }
 }
 

@@ -20,6 +20,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use shared::aws::https;
 use shared::base::clock::UnixMillis;
+use shared::base::env::env_var;
 
 use crate::output::safe::capped;
 use crate::output::{CliError, Exit};
@@ -107,7 +108,13 @@ impl Operator {
             Some(Profile::Context(name)) => {
                 format!("checked: the environment, profile {name}, the role of this machine")
             }
-            None => "checked: the environment, ~/.aws, the role of this machine".to_owned(),
+            None => match env_var("AWS_PROFILE") {
+                Some(name) => format!(
+                    "checked: the environment, profile {name} (AWS_PROFILE), the role of this \
+                     machine"
+                ),
+                None => "checked: the environment, ~/.aws, the role of this machine".to_owned(),
+            },
         };
         if let Some(why) = reason(error) {
             looked = format!("{looked}; {why}");

@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use crate::cli::{DevArgs, FunctionName};
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::faults::invalid;
+use crate::files;
 use crate::forward::Address;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Announced, Local};
@@ -201,8 +202,7 @@ fn elsewhere(args: &DevArgs) -> BTreeMap<String, String> {
 }
 
 fn config(sources: &Path) -> anyhow::Result<Config> {
-    let file = sources.display();
-    let text = std::fs::read_to_string(sources).with_context(|| format!("read {file}"))?;
+    let text = files::read_text(sources, "the sources")?;
     let parsed = Config::parse_for_dev(&text);
     Ok(parsed.map_err(|error| invalid(sources, &text, true, &error))?)
 }
@@ -265,8 +265,7 @@ impl Files {
         };
         config(&sources)?;
         let programs = functions::find(args.functions.as_deref(), &args.without, &folder)?;
-        let text = std::fs::read_to_string(&sources)
-            .with_context(|| format!("read {}", sources.display()))?;
+        let text = files::read_text(&sources, "the sources")?;
         Ok(Self {
             template: match &args.template {
                 Some(path) => path.clone(),

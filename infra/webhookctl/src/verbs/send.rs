@@ -23,7 +23,7 @@ use crate::cli::{Global, SecretFrom, SendArgs, Tamper};
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{Draft, Signed, Signer};
 pub(super) use canary::{Canary, canary};
-use render::Words;
+use render::{Sum, Words};
 pub(super) use sample::{Sent, sample, usual_source};
 use target::Target;
 use watch::Watch;
@@ -44,6 +44,8 @@ struct Told {
     outcome: Option<String>,
     outcome_ms: Option<u128>,
     attempts: Option<u32>,
+    /// Whether the inbox already had the event, because `--duplicate` sent it before.
+    duplicate: bool,
     /// The id in the quarantine, if the catcher rejected the request.
     quarantined: Option<String>,
     /// A note beside the id in the text output.
@@ -83,7 +85,8 @@ pub(super) async fn send(
     let mut note = body::no_sample(&target, &args);
     let watch = Watch::new(args.wait, out);
     let http = post::client(&target.url)?;
-    let words = Words::new(&target, args.tamper);
+    let words = Words::new(&target, args.tamper).short(args.count > 1);
+    let mut sum = Sum::default();
     let mut exit = Exit::Done;
     let mut pace = args.rate.map(|rate| tokio::time::interval(rate.0));
     for _ in 0..args.count {
@@ -99,13 +102,20 @@ pub(super) async fn send(
             out.text(&curl::command(&target.url_of(&signed), &signed))?;
             continue;
         }
+        let mut first = None;
         for _ in 0..=usize::from(args.duplicate) {
-            let told = post::post(&http, &target, &draft, &signed, &watch).await?;
+            let mut told = post::post(&http, &target, &draft, &signed, &watch).await?;
             if args.wait && told.outcome.as_deref() != Some("done") {
                 exit = Exit::Partial;
             }
+            told.duplicate = first.is_some() && first == told.id;
+            sum.add(&told);
             tell(&told, &words, &target, out)?;
+            first = told.id;
         }
+    }
+    if args.count > 1 && !args.curl && out.format.is_table() {
+        out.say(&sum.text());
     }
     Ok(exit)
 }

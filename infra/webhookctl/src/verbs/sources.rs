@@ -27,11 +27,11 @@ mod versions;
 
 use std::path::Path;
 
-use anyhow::Context;
 use shared::sources::{Config, EMBEDDED, Source};
 
 use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
 use crate::faults::invalid;
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 
@@ -123,6 +123,6 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Config> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    let text = files::read_text(file, "the sources")?;
     Config::parse_for_dev(&text).map_err(|error| invalid(file, &text, true, &error).into())
 }

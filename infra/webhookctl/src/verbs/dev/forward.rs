@@ -193,6 +193,8 @@ action = [{ kind = \"http\", url = \"https://other.example.com\", secret = \"s\"
             (":3000?a=1", "dev.forward"),
             ("https://example.com", "forward.elsewhere"),
             ("", "forward.url"),
+            (":", "forward.url"),
+            ("http://localhost:/", "forward.url"),
         ] {
             assert_eq!(address(text).unwrap_err().code, code, "{text}");
         }

@@ -87,23 +87,12 @@ pub(super) async fn cancel(
     inbox.may_write("cancel a plan")?;
     let now = UnixMillis::now();
     let plan = named(inbox, wanted, now).await?;
-    let by = Change {
-        what: "replay.cancel",
-        why: &plan.facts.reason,
-        selection: plan.id.clone(),
-        count: plan.count,
-    }
-    .record(inbox)
-    .await?;
-    let cancelled = inbox.ledger.plans().cancel_plan(&plan.id, &by, now).await?;
-    let plan = cancelled.unwrap_or(plan);
-    if plan.state != PlanState::Cancelled {
-        let message = format!(
-            "plan {} is {}; nothing is left to cancel",
-            plan.id, plan.state
-        );
-        return Err(CliError::refused("replay.ended", message).into());
-    }
+    // The audit log lists only what changes the plan.
+    let plan = match plan.state {
+        PlanState::Cancelled => plan,
+        PlanState::Finished => return Err(nothing_to_cancel(&plan).into()),
+        _ => cancel_now(plan, inbox, now).await?,
+    };
     let text = format!(
         "{} is cancelled: {} of {} were handled; queued events still run\n",
         plan.id,
@@ -117,6 +106,32 @@ pub(super) async fn cancel(
         &text,
     )?;
     Ok(Exit::Done)
+}
+
+async fn cancel_now(plan: Plan, inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Plan> {
+    let by = Change {
+        what: "replay.cancel",
+        why: &plan.facts.reason,
+        selection: plan.id.clone(),
+        count: plan.count,
+    }
+    .record(inbox)
+    .await?;
+    let cancelled = inbox.ledger.plans().cancel_plan(&plan.id, &by, now).await?;
+    let plan = cancelled.unwrap_or(plan);
+    if plan.state == PlanState::Cancelled {
+        Ok(plan)
+    } else {
+        Err(nothing_to_cancel(&plan).into())
+    }
+}
+
+fn nothing_to_cancel(plan: &Plan) -> CliError {
+    let message = format!(
+        "plan {} is {}; nothing is left to cancel",
+        plan.id, plan.state
+    );
+    CliError::refused("replay.ended", message)
 }
 
 /// An event that the selection matched but the plan leaves out.

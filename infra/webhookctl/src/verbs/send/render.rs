@@ -1,5 +1,6 @@
 //! The text output of `send`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Told;
@@ -17,6 +18,39 @@ const SHOWN: usize = 300;
 /// Describes how the webhooks of one command are signed.
 pub(super) struct Words {
     signed: String,
+    /// Whether the text of a webhook is one line.
+    short: bool,
+}
+
+/// The results of all webhooks of one command.
+#[derive(Default)]
+pub(super) struct Sum {
+    /// The number of webhooks by the status of the response.
+    statuses: BTreeMap<u16, u32>,
+    duplicates: u32,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, told: &Told) {
+        *self.statuses.entry(told.status).or_default() += 1;
+        self.duplicates += u32::from(told.duplicate);
+    }
+
+    /// Returns the counts, such as `20 sent · 200 OK: 18 · 429 Too Many Requests: 2`.
+    pub(super) fn text(&self) -> String {
+        let all: u32 = self.statuses.values().sum();
+        let mut parts = vec![format!("{} sent", thousands(all))];
+        let statuses = self.statuses.iter();
+        parts.extend(
+            statuses.map(|(status, count)| {
+                format!("{status}{}: {}", reason(*status), thousands(*count))
+            }),
+        );
+        if self.duplicates > 0 {
+            parts.push(plural(self.duplicates, "duplicate"));
+        }
+        parts.join(" · ")
+    }
 }
 
 impl Words {
@@ -39,23 +73,35 @@ impl Words {
         };
         Self {
             signed: format!("signed {message}{after}"),
+            short: false,
         }
+    }
+
+    /// Describes each webhook on one line if `short` is true.
+    pub(super) fn short(self, short: bool) -> Self {
+        Self { short, ..self }
     }
 
     /// Uses a description that the caller gives.
     pub(super) fn said(signed: String) -> Self {
-        Self { signed }
+        Self {
+            signed,
+            short: false,
+        }
     }
 
     pub(super) fn text(&self, told: &Told) -> String {
-        let mut text = aligned(&[vec![
-            format!("POST {}", told.url),
-            told.preset.clone(),
-            told.kind.clone(),
-            format!("{}{}", told.provider_id, told.note),
-        ]]);
-        let bytes = thousands(told.bytes);
-        let _ = writeln!(text, "  {}, {bytes} bytes", self.signed);
+        let mut text = String::new();
+        if !self.short {
+            text = aligned(&[vec![
+                format!("POST {}", told.url),
+                told.preset.clone(),
+                told.kind.clone(),
+                format!("{}{}", told.provider_id, told.note),
+            ]]);
+            let bytes = thousands(told.bytes);
+            let _ = writeln!(text, "  {}, {bytes} bytes", self.signed);
+        }
         let reason = reason(told.status);
         let mut answer = vec![format!("{}{reason} in {}ms", told.status, told.took_ms)];
         answer.extend(told.id.clone());
@@ -64,20 +110,32 @@ impl Words {
         let response = told.response.as_deref().map(str::trim);
         let response = response.filter(|text| !text.is_empty());
         answer.extend(response.map(|text| capped(text, SHOWN).into_owned()));
-        let _ = writeln!(text, "{}", answer.join("  ").trim_end());
-        if let (Some(outcome), Some(attempts)) = (&told.outcome, told.attempts) {
-            let attempts = plural(attempts, "attempt");
-            let took = told.outcome_ms.unwrap_or_default();
-            let mark = match outcome.as_str() {
-                "done" => "●",
-                "failed" => "▲",
-                "dead_letter" => "■",
-                _ => "◐",
-            };
-            let _ = writeln!(text, "{mark} {outcome} in {took}ms, {attempts}");
-        }
+        text.push_str(answer.join("  ").trim_end());
+        text.push_str(if self.short { "  " } else { "\n" });
+        text.push_str(&outcome(told));
+        text.truncate(text.trim_end().len());
+        text.push('\n');
         text
     }
+}
+
+/// Describes what happened to the event.
+fn outcome(told: &Told) -> String {
+    if told.duplicate {
+        return "○ duplicate: the inbox has this event, so no action runs again".to_owned();
+    }
+    let (Some(outcome), Some(attempts)) = (&told.outcome, told.attempts) else {
+        return String::new();
+    };
+    let attempts = plural(attempts, "attempt");
+    let took = told.outcome_ms.unwrap_or_default();
+    let mark = match outcome.as_str() {
+        "done" => "●",
+        "failed" => "▲",
+        "dead_letter" => "■",
+        _ => "◐",
+    };
+    format!("{mark} {outcome} in {took}ms, {attempts}")
 }
 
 /// Returns the HTTP reason phrase of a status.

@@ -5,7 +5,6 @@ mod signing;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use shared::sources::{Config, Source, is_on_this_machine};
 use shared::webhook::event::Proven;
@@ -15,6 +14,7 @@ use super::file::usual;
 use super::{read, versions};
 use crate::cli::{Global, SourcesCheckArgs};
 use crate::faults::invalid;
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
 
 #[derive(Serialize)]
@@ -72,8 +72,7 @@ pub(super) async fn check(
 
 /// Checks the file as a deployment does. [`read`] also accepts what only `dev` can reach.
 fn fits_a_deployment(path: &Path) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("read {}", path.display()))?;
+    let text = files::read_text(path, "the sources")?;
     let checked = Config::parse(&text).map_err(|error| invalid(path, &text, false, &error));
     checked.map(drop).map_err(CliError::into)
 }

@@ -155,7 +155,7 @@ async fn see(
 fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
     let mut columns = vec![
         Column::whole("SOURCE", "source").essential(),
-        Column::whole("PRESET", "preset"),
+        Column::whole("PRESET", "preset").lesser(),
     ];
     if online {
         let seen = |row: &SourceRow, show: &dyn Fn(&Seen) -> String| {
@@ -163,17 +163,19 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
         };
         columns.extend([
             Column::age("LAST", "last_event_at", now),
-            Column::whole("24H", "last_24h")
+            Column::whole("24H", "last_24h.count")
                 .right()
+                .lesser()
                 .shown(move |row| seen(row, &|seen| seen.last_24h.to_string())),
-            Column::whole("OPEN", "open")
+            Column::whole("OPEN", "open.count")
                 .right()
                 .shown(move |row| seen(row, &|seen| seen.open.to_string())),
-            Column::whole("DEAD", "dead_letters")
+            Column::whole("DEAD", "dead_letters.count")
                 .right()
                 .shown(move |row| seen(row, &|seen| seen.dead_letters.to_string())),
             Column::whole("SECRETS", "live_secrets")
                 .right()
+                .lesser()
                 .shown(move |row| {
                     seen(row, &|seen| {
                         seen.live_secrets
@@ -189,10 +191,10 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
             Column::text("ACTIONS", "actions", 12),
         ]);
     }
-    columns.push(Column::whole("BY", "by"));
+    columns.push(Column::whole("BY", "by").lesser());
     if online {
-        columns.push(Column::whole("HEALTH", "health"));
-        columns.push(Column::text("NOTE", "note", 16).lesser());
+        columns.push(Column::whole("HEALTH", "health").essential());
+        columns.push(Column::text("NOTE", "note", 16));
     }
     columns
 }

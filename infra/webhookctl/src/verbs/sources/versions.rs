@@ -9,7 +9,6 @@ mod risks;
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use shared::inbox::ledger::{SourcesReport, is_unavailable};
 use shared::inbox::source_versions::{Consistency, SourceVersion, SourceVersions, VersionFacts};
@@ -18,6 +17,7 @@ use shared::sources::{Config, EMBEDDED};
 use super::file::usual;
 use crate::cli::{Global, SourcesDiffArgs};
 use crate::faults::invalid;
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::{DEV, Deployment};
 pub(super) use apply::{apply, rollback};
@@ -113,7 +113,7 @@ fn built_in(inbox: &Deployment) -> anyhow::Result<String> {
     let Some(file) = file else {
         return Ok(EMBEDDED.to_owned());
     };
-    std::fs::read_to_string(file).with_context(|| format!("read the sources {}", file.display()))
+    files::read_text(file, "the sources")
 }
 
 /// Checks a file against the limits that the functions of the selected deployment report.

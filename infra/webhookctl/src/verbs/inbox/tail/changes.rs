@@ -4,7 +4,8 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Moment, Row, State};
 
 use super::Line;
-use crate::inspect::{Change, EventView};
+
+use crate::inspect::{Change, EventView, with_error};
 use crate::output::time::duration;
 
 /// The state of a row at the last read.
@@ -103,6 +104,7 @@ fn detail(to: State, moment: &Moment, row: &Row) -> String {
                 due.unwrap_or_default()
             )
         }
+        State::DeadLetter => with_error(&moment.note, row),
         _ => moment.note.clone(),
     }
 }
