@@ -18,6 +18,7 @@ pub mod output;
 mod poll;
 mod preset_text;
 mod raw_json;
+mod reads;
 mod recipes;
 mod run_task;
 mod samples;

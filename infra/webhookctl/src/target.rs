@@ -5,12 +5,14 @@ mod credentials;
 mod file;
 mod managed;
 mod names;
+mod opened;
 mod options;
 mod resolve;
 mod running;
 mod write;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use local::Endpoints;
@@ -27,7 +29,9 @@ pub use credentials::Profile;
 pub use file::{Context, Contexts};
 pub use managed::{Labelled, ManagedSecret};
 pub use names::Names;
+pub use opened::Opened;
 pub use options::TargetOptions;
+pub(crate) use options::TargetFlags;
 pub use resolve::{Chosen, Deployed};
 pub(crate) use write::{with_context, with_default};
 
@@ -69,15 +73,16 @@ pub struct Local {
     pub names: Names,
 }
 
-/// An inbox and the configuration of its sources.
+/// An inbox and the configuration of its sources. A clone uses the same clients.
+#[derive(Clone)]
 pub struct Deployment {
     /// The name of the context, for documents and footers.
     pub name: String,
     pub ledger: Ledger,
-    pub quarantine: RejectedRequests,
+    pub quarantine: Arc<RejectedRequests>,
     /// The public keys that backup-sync has fetched.
-    pub keyring: Keyring,
-    pub config: Config,
+    pub keyring: Arc<Keyring>,
+    pub config: Arc<Config>,
     /// The version of the sources that `config` is; `None` if it is a file of this machine.
     pub version: Option<u64>,
     pub local: Option<Local>,
@@ -168,11 +173,18 @@ impl Deployment {
     /// Returns the inbox that the options, the environment or the files select. If they select
     /// none, returns the running `dev`.
     pub async fn open(target: &TargetOptions) -> anyhow::Result<Self> {
-        let inbox = match Chosen::find(target)? {
-            Chosen::Local(local) => Self::local(*local)?,
-            Chosen::Deployed(deployed) => Self::deployed(*deployed)?,
-        };
-        Ok(Box::pin(inbox.with_applied_sources()).await)
+        let chosen = Chosen::find(target)?;
+        if let Some(opened) = target.opened.inbox(&chosen).await {
+            return opened;
+        }
+        Ok(Box::pin(Self::of(chosen)?.with_applied_sources()).await)
+    }
+
+    fn of(chosen: Chosen) -> anyhow::Result<Self> {
+        match chosen {
+            Chosen::Local(local) => Self::local(*local),
+            Chosen::Deployed(deployed) => Self::deployed(*deployed),
+        }
     }
 
     /// Uses the version of the sources that an operator applied, if the functions use it. If this
@@ -181,7 +193,7 @@ impl Deployment {
     async fn with_applied_sources(mut self) -> Self {
         if let Ok(Some((version, config))) = self.applied_sources().await {
             self.ledger.follow(&config);
-            self.config = config;
+            self.config = Arc::new(config);
             self.version = Some(version);
         }
         self
@@ -221,9 +233,9 @@ impl Deployment {
         Ok(Self {
             name: "local".to_owned(),
             ledger: ledger.with_sources(&config),
-            quarantine,
-            keyring,
-            config,
+            quarantine: Arc::new(quarantine),
+            keyring: Arc::new(keyring),
+            config: Arc::new(config),
             version: None,
             local: Some(local),
             deployed: None,
@@ -246,9 +258,9 @@ impl Deployment {
         Ok(Self {
             name: deployed.name.clone(),
             ledger: Ledger::new(aws.dynamodb(), &table, bodies).with_sources(&config),
-            quarantine: RejectedRequests::new(aws.dynamodb(), &table),
-            keyring: Keyring::new(aws.dynamodb(), &table),
-            config,
+            quarantine: Arc::new(RejectedRequests::new(aws.dynamodb(), &table)),
+            keyring: Arc::new(Keyring::new(aws.dynamodb(), &table)),
+            config: Arc::new(config),
             version: None,
             local: None,
             deployed: Some(deployed),

@@ -24,10 +24,18 @@ mod sync;
 mod trial;
 mod verify;
 
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
 pub use completions::answer_shell;
+
+/// Runs a command. The future stays on its thread.
+fn run_boxed(cli: Cli, out: &mut Printer) -> LocalBoxFuture<'_, anyhow::Result<Exit>> {
+    run(cli, out).boxed_local()
+}
 
 /// Runs a command.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
