@@ -3,6 +3,7 @@
 mod args;
 mod bodies;
 mod completions;
+mod console;
 mod context;
 mod dev;
 mod dlq;
@@ -34,6 +35,7 @@ mod version;
 pub use args::{Cli, Command, Global};
 pub use bodies::BodiesAt;
 pub use completions::{CompletionsArgs, ManArgs};
+pub use console::ConsoleArgs;
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
 pub use dev::DevArgs;
 pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};

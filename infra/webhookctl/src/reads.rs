@@ -9,8 +9,8 @@ mod reader;
 mod table;
 
 pub(crate) use question::{Pairs, Question};
-pub(crate) use reader::{Answer, Cost, Reader, Run};
-pub(crate) use table::{READS, Read};
+pub(crate) use reader::{Answer, Reader};
+use table::READS;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The implementations of the commands.
 
 mod completions;
+mod console;
 mod context;
 mod dev;
 mod dlq;
@@ -41,9 +42,10 @@ fn run_boxed(cli: Cli, out: &mut Printer) -> LocalBoxFuture<'_, anyhow::Result<E
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     let global = cli.global;
     match cli.command {
-        Command::Dev(args) => Box::pin(dev::dev(args, out)).await,
+        Command::Dev(args) => Box::pin(dev::dev(args, &global, out)).await,
         Command::Send(args) => Box::pin(send::send(args, &global, out)).await,
         Command::Listen(args) => Box::pin(listen::listen(args, &global, out)).await,
+        Command::Console(args) => Box::pin(console::console(args, &global, out)).await,
         Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,

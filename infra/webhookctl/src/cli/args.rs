@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use super::completions::{CompletionsArgs, ManArgs};
+use super::console::ConsoleArgs;
 use super::context::ContextCommand;
 use super::dev::DevArgs;
 use super::dlq::DlqCommand;
@@ -132,6 +133,12 @@ pub enum Command {
     /// On a terminal, press r to send the last event again, d to show its details, p to pause, or q
     /// to stop. The arrow keys select another event for r and d.
     Listen(ListenArgs),
+    /// Show the inbox in a browser on this machine
+    ///
+    /// Serves the pages on 127.0.0.1 only, and opens a browser with an address that is good once.
+    /// The pages run the same commands as a terminal, with your credentials, and change nothing
+    /// without --write. On a terminal, press o to open a page, n to end all sessions, or q to stop.
+    Console(ConsoleArgs),
     /// Explain why a signature does or does not match
     ///
     /// Checks a rejected request or a stored event by its id, or a request that you pass with

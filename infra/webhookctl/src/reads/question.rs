@@ -53,6 +53,9 @@ impl Question {
     /// Returns the error for a flag that is not in the table: the error of the command line if the
     /// command does not have the flag, and otherwise that a caller may not pass it.
     fn refused(&self, name: &str, value: &str) -> CliError {
+        if self.read.withholds(name) {
+            return withheld(name);
+        }
         let words = self.read.words.iter().map(OsString::from);
         let mut line: Vec<OsString> = vec!["webhookctl".into()];
         line.extend(words);

@@ -10,7 +10,7 @@ pub(crate) struct Read {
     /// The flags that a caller may pass, in groups.
     flags: &'static [&'static [&'static str]],
     /// The other flags and arguments of the command. A caller may not pass them.
-    pub(crate) withheld: &'static [&'static str],
+    withheld: &'static [&'static str],
     /// The names under which a caller passes the arguments that have no flag, in their order.
     pub(crate) positional: &'static [&'static str],
 }
@@ -25,15 +25,19 @@ impl Read {
         self.flags().any(|allowed| allowed == flag)
     }
 
-    pub(crate) fn flags(&self) -> impl Iterator<Item = &'static str> {
+    /// Returns whether the command has this flag, and a caller may not pass it.
+    pub(super) fn withholds(&self, flag: &str) -> bool {
+        self.withheld.contains(&flag) || GLOBAL.contains(&flag)
+    }
+
+    pub(super) fn flags(&self) -> impl Iterator<Item = &'static str> {
         self.flags.iter().flat_map(|group| group.iter().copied())
     }
 }
 
 /// The options of every command. They select the deployment and the output, so that they belong to
 /// the operator who started this process.
-#[cfg(test)]
-pub(crate) const GLOBAL: [&str; 14] = [
+const GLOBAL: [&str; 14] = [
     "output",
     "query",
     "context",

@@ -1,6 +1,7 @@
 //! `dev`: runs the whole system on this machine.
 
 mod chaos;
+mod console;
 mod environments;
 mod forward;
 mod functions;
@@ -25,7 +26,7 @@ use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
 use tokio::sync::watch;
 
-use crate::cli::{DevArgs, FunctionName};
+use crate::cli::{DevArgs, FunctionName, Global};
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::faults::invalid;
 use crate::forward::Address;
@@ -37,11 +38,16 @@ use environments::Environments;
 use render::Teller;
 use secrets::PREFIX;
 use stay::Stay;
+pub(super) use stay::stopped;
 
 /// The template from which this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
-pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+pub(super) async fn dev(
+    args: DevArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let args = with_own_sources(args);
     check(&args)?;
@@ -72,6 +78,13 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         took: began.elapsed(),
     };
     told.ready(&local, &args, forward.as_ref(), &stack)?;
+    let console = match args.once {
+        false => Some(console::start(&args, global)?),
+        true => None,
+    };
+    if let Some(console) = &console {
+        told.console(console)?;
+    }
 
     let mut exit = Exit::Done;
     if args.demo {
@@ -97,7 +110,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
             failed = refreshes(&stack, changes) => failed?,
         }
     }
-    drop(announced);
+    drop((console, announced));
     stack.stop().await;
     Ok(exit)
 }

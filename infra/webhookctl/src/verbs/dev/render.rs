@@ -21,6 +21,7 @@ use crate::inspect::{EventRow, columns};
 use crate::output::column::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::target::Local;
+use crate::verbs::console::Server;
 use crate::verbs::send::Sent;
 
 /// The width of the explanations in columns.
@@ -87,6 +88,17 @@ impl Teller<'_> {
             took.as_secs_f64(),
             local.url,
         ))
+    }
+
+    /// Prints the address of the console.
+    pub(super) fn console(&mut self, console: &Server) -> anyhow::Result<()> {
+        let address = console.address()?;
+        if self.out.format.is_json() {
+            return self.out.json_line(
+                &json!({"event": "console", "url": console.url(), "address": address}),
+            );
+        }
+        self.out.painted(&format!("Console  {address}\n\n"))
     }
 
     /// Prints the injected fault and what to observe.

@@ -112,7 +112,7 @@ async fn crash(broken: &mut Option<Broken>) -> Crash {
 }
 
 /// Waits for SIGINT, SIGTERM or SIGHUP.
-async fn stopped() -> anyhow::Result<()> {
+pub(in crate::verbs) async fn stopped() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminated = signal(SignalKind::terminate())?;
     let mut hung_up = signal(SignalKind::hangup())?;

@@ -73,7 +73,7 @@ pub(super) async fn apply(
     let pace = args.pace();
     let lease = begin(&plan, &by, pace, inbox).await?;
     let (interrupt, watch) = (Interrupt::listen(), Watch::new(out));
-    let parts = (&inbox.ledger, &queue, &inbox.config);
+    let parts = (&inbox.ledger, &queue, &*inbox.config);
     let mut engine = Engine::new(parts, lease, events, pace, interrupt, watch).await?;
     let stop = engine.run().await;
     engine.watch.end();

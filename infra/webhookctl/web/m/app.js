@@ -1,0 +1,1 @@
+document.body.append("The console is not built yet.");
