@@ -77,14 +77,11 @@ pub(super) async fn dev(
         out,
         took: began.elapsed(),
     };
-    told.ready(&local, &args, forward.as_ref(), &stack)?;
     let console = match args.once {
         false => Some(console::start(&args, global)?),
         true => None,
     };
-    if let Some(console) = &console {
-        told.console(console)?;
-    }
+    told.ready(&local, &args, forward.as_ref(), &stack, console.as_ref())?;
 
     let mut exit = Exit::Done;
     if args.demo {

@@ -2,6 +2,8 @@
 
 mod accounts;
 mod completions;
+mod console;
+mod console_guard;
 mod contexts;
 mod dead_letters;
 mod dev;
