@@ -24,6 +24,7 @@ mod send;
 mod source_versions;
 mod sources;
 mod stats;
+mod status;
 mod sync;
 mod tree;
 mod trial;
@@ -73,6 +74,7 @@ pub use sources::{
     SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
+pub use status::StatusArgs;
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
 pub use trial::{TrialCommand, TrialReportArgs};

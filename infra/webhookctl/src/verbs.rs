@@ -20,17 +20,23 @@ mod secrets;
 mod send;
 mod sources;
 mod stats;
+mod status;
 mod sync;
 mod trial;
 mod verify;
 
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
+use crate::target::metered;
 
 pub use completions::answer_shell;
 
-/// Runs a command.
+/// Runs a command, and counts the cost of its requests.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
+    Box::pin(metered(command(cli, out))).await
+}
+
+async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     let global = cli.global;
     match cli.command {
         Command::Dev(args) => Box::pin(dev::dev(args, out)).await,
@@ -48,6 +54,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         }
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Dlq(command) => Box::pin(dlq::run(command, &global, out)).await,
+        Command::Status(args) => Box::pin(status::status(args, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,

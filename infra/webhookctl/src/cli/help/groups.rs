@@ -10,7 +10,9 @@ use super::{MORE_HELP, START_HERE, with_headings};
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
-        &["inbox", "verify", "sync", "trial", "log", "doctor"],
+        &[
+            "status", "inbox", "verify", "sync", "trial", "log", "doctor",
+        ],
     ),
     (
         "Act",
