@@ -25,6 +25,7 @@ mod send;
 mod source_versions;
 mod sources;
 mod stats;
+mod status;
 mod sync;
 mod tree;
 mod trial;
@@ -75,6 +76,7 @@ pub use sources::{
     SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
+pub use status::StatusArgs;
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
 pub use trial::{TrialCommand, TrialReportArgs};

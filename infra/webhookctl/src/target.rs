@@ -4,6 +4,7 @@ mod clients;
 mod credentials;
 mod file;
 mod managed;
+mod meter;
 mod names;
 mod opened;
 mod options;
@@ -28,6 +29,8 @@ pub use clients::aws;
 pub use credentials::Profile;
 pub use file::{Context, Contexts};
 pub use managed::{Labelled, ManagedSecret};
+pub use meter::metered;
+pub(crate) use meter::spent;
 pub use names::Names;
 pub use opened::Opened;
 pub use options::TargetOptions;
@@ -222,13 +225,11 @@ impl Deployment {
     /// Returns the inbox of a running `dev`.
     pub(crate) fn local(local: Local) -> anyhow::Result<Self> {
         let clients = local.endpoints().clients();
-        let quarantine = RejectedRequests::new(clients.dynamodb.clone(), &local.table);
-        let keyring = Keyring::new(clients.dynamodb.clone(), &local.table);
-        let ledger = Ledger::new(
-            clients.dynamodb,
-            &local.table,
-            Some((clients.s3, local.bucket.clone())),
-        );
+        let dynamodb = meter::dynamodb(&clients.dynamodb);
+        let quarantine = RejectedRequests::new(dynamodb.clone(), &local.table);
+        let keyring = Keyring::new(dynamodb.clone(), &local.table);
+        let bodies = Some((meter::s3(&clients.s3), local.bucket.clone()));
+        let ledger = Ledger::new(dynamodb, &local.table, bodies);
         let config = local.config()?;
         Ok(Self {
             name: "local".to_owned(),
@@ -254,12 +255,13 @@ impl Deployment {
             }
         };
         let bucket = deployed.names.bucket.clone();
-        let bodies = bucket.map(|bucket| (aws.s3(), bucket));
+        let bodies = bucket.map(|bucket| (meter::s3(&aws.s3()), bucket));
+        let dynamodb = meter::dynamodb(&aws.dynamodb());
         Ok(Self {
             name: deployed.name.clone(),
-            ledger: Ledger::new(aws.dynamodb(), &table, bodies).with_sources(&config),
-            quarantine: Arc::new(RejectedRequests::new(aws.dynamodb(), &table)),
-            keyring: Arc::new(Keyring::new(aws.dynamodb(), &table)),
+            ledger: Ledger::new(dynamodb.clone(), &table, bodies).with_sources(&config),
+            quarantine: Arc::new(RejectedRequests::new(dynamodb.clone(), &table)),
+            keyring: Arc::new(Keyring::new(dynamodb, &table)),
             config: Arc::new(config),
             version: None,
             local: None,

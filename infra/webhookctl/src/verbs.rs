@@ -21,6 +21,7 @@ mod secrets;
 mod send;
 mod sources;
 mod stats;
+mod status;
 mod sync;
 mod trial;
 mod verify;
@@ -30,6 +31,7 @@ use futures::future::LocalBoxFuture;
 
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
+use crate::target::metered;
 
 pub use completions::answer_shell;
 
@@ -38,8 +40,12 @@ fn run_boxed(cli: Cli, out: &mut Printer) -> LocalBoxFuture<'_, anyhow::Result<E
     run(cli, out).boxed_local()
 }
 
-/// Runs a command.
+/// Runs a command, and counts the cost of its requests.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
+    Box::pin(metered(command(cli, out))).await
+}
+
+async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     let global = cli.global;
     match cli.command {
         Command::Dev(args) => Box::pin(dev::dev(args, &global, out)).await,
@@ -58,6 +64,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         }
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Dlq(command) => Box::pin(dlq::run(command, &global, out)).await,
+        Command::Status(args) => Box::pin(status::status(args, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,

@@ -20,6 +20,7 @@ use super::replay::ReplayCommand;
 use super::secrets::SecretsCommand;
 use super::send::SendArgs;
 use super::sources::SourcesCommand;
+use super::status::StatusArgs;
 use super::sync::SyncCommand;
 use super::trial::TrialCommand;
 use super::values::{ColorChoice, Zone};
@@ -146,6 +147,11 @@ pub enum Command {
     /// fails, the command tries the usual causes one by one and names the cause that fits. Exit 5
     /// if the request is not verified.
     Verify(VerifyArgs),
+    /// Show what is wrong, worst first, and what to do about it
+    ///
+    /// Each line names one problem and the command that helps. Reads the table and the lengths of
+    /// the queues, and changes nothing. Exit 5 if something is wrong.
+    Status(StatusArgs),
     /// List, inspect, count, follow and export stored events
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),

@@ -69,6 +69,13 @@ const FUNCTION: &str = "function";
 
 pub(crate) const READS: &[Read] = &[
     Read {
+        name: "status",
+        words: &["status"],
+        flags: &[&["source"]],
+        withheld: &[],
+        positional: &[],
+    },
+    Read {
         name: "inbox.list",
         words: &["inbox", "list"],
         flags: &[SELECTION, &["limit", "after", "reverse"]],

@@ -10,7 +10,9 @@ use super::{MORE_HELP, START_HERE, with_headings};
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
-        &["inbox", "console", "verify", "sync", "trial", "log", "doctor"],
+        &[
+            "status", "console", "inbox", "verify", "sync", "trial", "log", "doctor",
+        ],
     ),
     (
         "Act",
