@@ -75,7 +75,7 @@ fn hosts(port: u16) -> Vec<Case> {
         host("a name before ours", &format!("evil.127.0.0.1:{port}")),
         host("a port with a zero", &format!("127.0.0.1:0{port}")),
         host("a user", &format!("a@127.0.0.1:{port}")),
-        case("no host", 400, &["Host: ".to_owned()]),
+        case("no host", 421, &["Host: ".to_owned()]),
         case(
             "two hosts",
             421,
@@ -137,7 +137,7 @@ fn others(port: u16) -> Vec<Case> {
         case("a write without --write", 404, &[ours(), json()]).to("POST", "/api/plan"),
         case("a write of a read", 404, &[]).to("GET", "/api/replay.apply"),
         case("a file outside", 404, &[]).to("GET", "/../Cargo.toml"),
-        case("a long target", 413, &[]).to("GET", &format!("/api/log?what={}", "x".repeat(65_000))),
+        case("a long target", 414, &[]).to("GET", &format!("/api/log?what={}", "x".repeat(66_000))),
         case("a large header", 413, &[format!("X-Large: {}", "x".repeat(66_000))]),
     ]
 }
@@ -157,11 +157,10 @@ fn only_requests_of_our_page_reach_the_console() -> anyhow::Result<()> {
         if answer.status == 421 {
             assert_eq!(answer.body, "", "{}", case.what);
         }
-        if answer.status != 400 {
-            let policy = answer.header("content-security-policy").unwrap_or_default();
-            assert!(policy.contains("default-src 'none'"), "{}", case.what);
-            assert!(!answer.head.contains("access-control"), "{}", case.what);
-        }
+        let policy = answer.header("content-security-policy").unwrap_or_default();
+        // hyper answers to a target of 64 KB, before this request exists for the console.
+        assert!(answer.status == 414 || policy.contains("default-src 'none'"), "{}", case.what);
+        assert!(!answer.head.contains("access-control"), "{}", case.what);
         tried += 1;
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
