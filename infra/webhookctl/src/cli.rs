@@ -56,7 +56,7 @@ pub use reconcile::{
     ReconcileSelection,
 };
 pub use replay::{
-    QueueAt, ReplayApplyArgs, ReplayCommand, ReplayLogArgs, ReplayMode, ReplayPlanArgs,
+    QueueAt, ReplayApplyArgs, ReplayCancelArgs, ReplayCommand, ReplayLogArgs, ReplayMode, ReplayPlanArgs,
     ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};

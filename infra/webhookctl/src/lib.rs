@@ -13,6 +13,7 @@ mod fingerprint;
 mod forward;
 mod glob;
 mod inspect;
+mod interrupt;
 mod outage_tolerance;
 pub mod output;
 mod poll;

@@ -8,9 +8,8 @@ mod question;
 mod reader;
 mod table;
 
-pub(crate) use question::{Pairs, Question};
+pub(crate) use question::{Pairs, Question, pairs};
 pub(crate) use reader::{Answer, Reader};
-use table::READS;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Finds the inbox of a command: the running local stack, or a deployment.
 
+mod caller;
 mod clients;
 mod credentials;
 mod file;
@@ -25,6 +26,8 @@ use shared::inbox::rejected::RejectedRequests;
 use shared::inbox::source_versions::{Consistency, SourceVersions, VersionFacts};
 use shared::sources::{Config, EMBEDDED};
 
+pub use caller::Caller;
+pub(crate) use caller::Run;
 pub use clients::aws;
 pub use credentials::Profile;
 pub use file::{Context, Contexts};
@@ -91,6 +94,8 @@ pub struct Deployment {
     pub local: Option<Local>,
     /// The deployment in AWS; `None` for the local stack.
     pub deployed: Option<Deployed>,
+    /// The caller of the command that opened the inbox.
+    pub caller: Caller,
 }
 
 impl Local {
@@ -177,10 +182,12 @@ impl Deployment {
     /// none, returns the running `dev`.
     pub async fn open(target: &TargetOptions) -> anyhow::Result<Self> {
         let chosen = Chosen::find(target)?;
-        if let Some(opened) = target.opened.inbox(&chosen).await {
-            return opened;
-        }
-        Ok(Box::pin(Self::of(chosen)?.with_applied_sources()).await)
+        let mut inbox = match target.opened.inbox(&chosen).await {
+            Some(opened) => opened?,
+            None => Box::pin(Self::of(chosen)?.with_applied_sources()).await,
+        };
+        inbox.caller = target.caller.clone();
+        Ok(inbox)
     }
 
     fn of(chosen: Chosen) -> anyhow::Result<Self> {
@@ -240,6 +247,7 @@ impl Deployment {
             version: None,
             local: Some(local),
             deployed: None,
+            caller: Caller::default(),
         })
     }
 
@@ -266,6 +274,7 @@ impl Deployment {
             version: None,
             local: None,
             deployed: Some(deployed),
+            caller: Caller::default(),
         })
     }
 

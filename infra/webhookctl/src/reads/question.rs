@@ -3,14 +3,40 @@
 use std::ffi::OsString;
 
 use clap::{ArgAction, Command};
+use serde_json::Value;
 
-use super::table::Read;
+use super::table::{READS, Read, WRITES};
 use crate::cli::{Stop, parse, tree};
 use crate::output::CliError;
 use crate::target::TargetFlags;
 
 /// The flags and the arguments of a caller, by name. A name can occur more than once.
 pub(crate) type Pairs = Vec<(String, String)>;
+
+/// Returns the pairs of a JSON object. A list is a flag that occurs more than once.
+pub(crate) fn pairs(flags: &serde_json::Map<String, Value>) -> Result<Pairs, CliError> {
+    let word = |name: &String, value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            let message = format!("--{name} must be a text, a number, or a list of texts");
+            Err(CliError::usage("console.flag", message))
+        }
+    };
+    let mut pairs = Pairs::new();
+    for (name, value) in flags {
+        match value {
+            Value::Null => {}
+            Value::Array(values) => {
+                for value in values {
+                    pairs.push((name.clone(), word(name, value)?));
+                }
+            }
+            value => pairs.push((name.clone(), word(name, value)?)),
+        }
+    }
+    Ok(pairs)
+}
 
 /// A read and its checked arguments.
 #[derive(Debug, Clone)]
@@ -24,7 +50,19 @@ pub(crate) struct Question {
 impl Question {
     /// Checks the name and the flags. Returns an error for each flag that a caller may not pass.
     pub(crate) fn new(name: &str, pairs: &Pairs) -> Result<Self, CliError> {
-        let read = Read::named(name).ok_or_else(|| unknown(name))?;
+        let read = READS.iter().find(|read| read.name == name);
+        Self::of(read.ok_or_else(|| unknown(name))?, pairs)
+    }
+
+    /// Checks the flags of a command that changes something. `more` are the flags of this process.
+    pub(crate) fn write(name: &str, pairs: &Pairs, more: Vec<String>) -> Result<Self, CliError> {
+        let write = WRITES.iter().find(|write| write.name == name);
+        let mut question = Self::of(write.ok_or_else(|| unknown(name))?, pairs)?;
+        question.flags.extend(more);
+        Ok(question)
+    }
+
+    fn of(read: &'static Read, pairs: &Pairs) -> Result<Self, CliError> {
         let command = command(read);
         let mut question = Self {
             read,
@@ -126,7 +164,7 @@ pub(super) fn command(read: &Read) -> Command {
 }
 
 fn unknown(name: &str) -> CliError {
-    let known = super::READS.iter().map(|read| read.name);
+    let known = READS.iter().map(|read| read.name);
     CliError::not_found("console.no_read", format!("unknown read '{name}'"))
         .note("only commands that change nothing can be read")
         .did_you_mean(name, known)

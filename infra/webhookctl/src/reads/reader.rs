@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::Question;
 use crate::cli::{Cli, Global, parse};
 use crate::output::{CliError, Exit, Format, Printer, Talk, Terminal};
-use crate::target::{Deployment, Opened, TargetFlags};
+use crate::target::{Caller, Deployment, Opened, TargetFlags};
 
 /// Runs a command, as `verbs::run` does.
 pub(crate) type Run =
@@ -59,6 +59,13 @@ impl Reader {
 
     pub(crate) async fn inbox(&self) -> anyhow::Result<Deployment> {
         Deployment::open(&self.global.target).await
+    }
+
+    /// Returns a reader whose commands act for this caller.
+    pub(crate) fn for_caller(&self, caller: Caller) -> Self {
+        let mut reader = self.clone();
+        reader.global.target.caller = caller;
+        reader
     }
 
     /// Returns the flags with which a command in a terminal reads the same inbox.

@@ -16,10 +16,6 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        READS.iter().find(|read| read.name == name)
-    }
-
     /// Returns whether a caller may pass this flag.
     pub(crate) fn allows(&self, flag: &str) -> bool {
         self.flags().any(|allowed| allowed == flag)
@@ -66,6 +62,7 @@ const HELD: &[&str] = &["source", "since", "until", "id", "reason"];
 const BUCKET: &str = "body-bucket";
 const SECRETS: &str = "secrets-path";
 const FUNCTION: &str = "function";
+const QUEUE: &str = "queue-url";
 
 pub(crate) const READS: &[Read] = &[
     Read {
@@ -275,5 +272,76 @@ pub(crate) const READS: &[Read] = &[
         // Another context is another deployment.
         withheld: &["name"],
         positional: &[],
+    },
+];
+
+/// The commands that the console may run with `--write`. Its server adds the reason and the count
+/// that the operator typed.
+pub(crate) const WRITES: &[Read] = &[
+    Read {
+        name: "replay.plan",
+        words: &["replay", "plan"],
+        flags: &[SELECTION, &["mode", "max", "expires", "like"]],
+        withheld: &["reason", "new-effect", "accept-duplicate-risk"],
+        positional: &[],
+    },
+    Read {
+        name: "replay.apply",
+        words: &["replay", "apply"],
+        flags: &[&["rate"]],
+        withheld: &[
+            "reason",
+            "confirm",
+            "accept-proposed",
+            "canary",
+            "stop-at",
+            "no-wait",
+            "dry-run",
+            "timeout",
+            QUEUE,
+        ],
+        positional: &["plan"],
+    },
+    Read {
+        name: "replay.cancel",
+        words: &["replay", "cancel"],
+        flags: &[],
+        withheld: &["reason"],
+        positional: &["plan"],
+    },
+    Read {
+        name: "quarantine.reverify",
+        words: &["quarantine", "reverify"],
+        flags: &[HELD, &["dry-run"]],
+        withheld: &["message", "confirm", SECRETS, QUEUE, BUCKET],
+        positional: &[],
+    },
+    Read {
+        name: "quarantine.release",
+        words: &["quarantine", "release"],
+        flags: &[],
+        withheld: &["reason", QUEUE, BUCKET],
+        positional: &["id"],
+    },
+    Read {
+        name: "quarantine.discard",
+        words: &["quarantine", "discard"],
+        flags: &[],
+        withheld: &["reason"],
+        positional: &["id"],
+    },
+    Read {
+        name: "sources.pause",
+        words: &["sources", "pause"],
+        flags: &[],
+        withheld: &["reason"],
+        positional: &["name"],
+    },
+    Read {
+        name: "sources.resume",
+        words: &["sources", "resume"],
+        flags: &[],
+        withheld: &["reason"],
+        positional: &["name"],
     },
 ];

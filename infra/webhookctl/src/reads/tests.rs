@@ -1,26 +1,27 @@
 use std::collections::BTreeSet;
 
 use super::question::{command, quoted};
+use super::table::{READS, WRITES};
 use super::*;
 
-fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+fn given(pairs: &[(&str, &str)]) -> Pairs {
     let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     owned.collect()
 }
 
 fn command_of(name: &str, given: &[(&str, &str)]) -> String {
-    let question = Question::new(name, &pairs(given)).unwrap();
+    let question = Question::new(name, &self::given(given)).unwrap();
     question.command(&Vec::new())
 }
 
 fn code_of(name: &str, given: &[(&str, &str)]) -> (&'static str, String) {
-    let error = Question::new(name, &pairs(given)).unwrap_err();
+    let error = Question::new(name, &self::given(given)).unwrap_err();
     (error.code, error.tip.unwrap_or_default().into())
 }
 
 #[test]
 fn every_flag_of_a_read_is_allowed_or_withheld_by_name() {
-    for read in READS {
+    for read in READS.iter().chain(WRITES) {
         let command = command(read);
         let path = read.words.join(" ");
         assert_eq!(command.get_name(), *read.words.last().unwrap(), "{path}");
@@ -43,8 +44,9 @@ fn every_flag_of_a_read_is_allowed_or_withheld_by_name() {
 
 #[test]
 fn names_of_reads_are_unique() {
-    let names: BTreeSet<&str> = READS.iter().map(|read| read.name).collect();
-    assert_eq!(names.len(), READS.len());
+    let all = || READS.iter().chain(WRITES);
+    let names: BTreeSet<&str> = all().map(|read| read.name).collect();
+    assert_eq!(names.len(), all().count());
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn flags_become_a_command_line() {
 
 #[test]
 fn a_value_is_never_a_flag() {
-    let given = pairs(&[("source", "--endpoint-url=http://x"), ("id", "evt_1")]);
+    let given = given(&[("source", "--endpoint-url=http://x"), ("id", "evt_1")]);
     let line = Question::new("inbox.list", &given).unwrap().line("json");
     let cli = crate::cli::parse(&line).unwrap();
     assert_eq!(cli.global.target.endpoint_url, None);

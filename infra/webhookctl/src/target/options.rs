@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Opened;
+use super::{Caller, Opened};
 
 /// The options that select the deployment of a command.
 #[derive(Debug, Clone, Default, Args)]
@@ -56,6 +56,10 @@ pub struct TargetOptions {
     /// The inbox that a command keeps open for many reads.
     #[arg(skip)]
     pub opened: Opened,
+
+    /// The caller of the command.
+    #[arg(skip)]
+    pub caller: Caller,
 }
 
 /// The flags that select a deployment, as words of a command line.

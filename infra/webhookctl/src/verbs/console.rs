@@ -10,6 +10,7 @@ mod live;
 mod refusal;
 mod server;
 mod session;
+mod write;
 
 use std::time::Duration;
 
@@ -104,11 +105,17 @@ impl Shown<'_> {
     async fn until_stopped(mut self, mut server: Server) -> anyhow::Result<Exit> {
         let which = "o open again   n new session, end all others   q stop";
         let mut keys = Keys::of_terminal(which, self.out);
+        let mut warned = false;
         let mut end = std::pin::pin!(super::dev::stopped());
         loop {
             tokio::select! {
                 ended = &mut end => return ended.map(|()| Exit::Interrupted),
                 key = keys.next() => match key {
+                    Key::Char('q') if server.is_busy() && !warned => {
+                        warned = true;
+                        self.out.say("A replay runs. Press q again to leave it; `webhookctl replay apply` \
+                                      resumes it.");
+                    }
                     Key::Char('q') => return Ok(Exit::Done),
                     Key::Char('o') => self.address(&server).await?,
                     Key::Char('n') => {

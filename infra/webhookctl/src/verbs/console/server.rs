@@ -19,7 +19,8 @@ use super::keep::Keep;
 use super::live::Live;
 use super::refusal::Refusal;
 use super::session::{BadCode, Sessions};
-use super::{api, assets, facts, guard, live};
+use super::write::Writes;
+use super::{api, assets, facts, guard, live, write};
 use crate::cli::Global;
 use crate::output::CliError;
 use crate::reads::{Answer, Reader};
@@ -65,6 +66,7 @@ pub(super) struct Console {
     pub(super) sessions: Sessions,
     pub(super) answers: Keep<Arc<Answer>>,
     pub(super) live: Live,
+    pub(super) writes: Writes,
     pub(super) reads: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
     /// The operator, read once.
@@ -84,6 +86,7 @@ impl Server {
             sessions: Sessions::default(),
             answers: Keep::default(),
             live: Live::default(),
+            writes: Writes::default(),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             streams: Arc::new(Semaphore::new(STREAMS)),
             who: OnceCell::new(),
@@ -126,6 +129,11 @@ impl Server {
         let life = self.console.options.code_life;
         let code = self.console.sessions.new_code(life, Instant::now())?;
         Ok(format!("{}#code={code}", self.url()))
+    }
+
+    /// Returns whether a replay of this process runs.
+    pub(in crate::verbs) fn is_busy(&self) -> bool {
+        self.console.writes.is_busy()
     }
 
     pub(in crate::verbs) fn end_sessions(&self) {
@@ -181,7 +189,10 @@ impl Console {
         };
         self.authorized(request)?;
         if request.method == Method::POST {
-            return Err(no_page(path));
+            return match self.options.write {
+                true => write::write(self, name, body).await,
+                false => Err(no_page(path)),
+            };
         }
         if let Some(id) = name.strip_prefix("body/") {
             return api::body(self, id).await;
@@ -230,6 +241,6 @@ pub(super) fn failed(error: anyhow::Error) -> Refusal {
     CliError::failed("failed", format!("{error:#}")).into()
 }
 
-fn no_page(path: &str) -> Refusal {
+pub(super) fn no_page(path: &str) -> Refusal {
     CliError::not_found("console.no_page", format!("the console has no page '{path}'")).into()
 }

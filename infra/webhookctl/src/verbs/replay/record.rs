@@ -14,7 +14,7 @@ use super::document::document;
 use super::outcome::{Became, Failure, count, failures, look, words};
 use super::{named, short};
 use crate::audit::Change;
-use crate::cli::ReplayShowArgs;
+use crate::cli::{ReplayCancelArgs, ReplayShowArgs};
 use crate::output::count::plural;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
@@ -80,16 +80,16 @@ pub(super) async fn show(
 }
 
 pub(super) async fn cancel(
-    wanted: &str,
+    args: &ReplayCancelArgs,
     inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     inbox.may_write("cancel a plan")?;
     let now = UnixMillis::now();
-    let plan = named(inbox, wanted, now).await?;
+    let plan = named(inbox, &args.plan, now).await?;
     let by = Change {
         what: "replay.cancel",
-        why: &plan.facts.reason,
+        why: args.reason.as_deref().unwrap_or(&plan.facts.reason),
         selection: plan.id.clone(),
         count: plan.count,
     }
