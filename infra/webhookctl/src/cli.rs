@@ -15,6 +15,7 @@ mod inbox;
 mod init;
 mod listen;
 mod log;
+mod mcp;
 mod quarantine;
 mod reconcile;
 mod replay;
@@ -47,6 +48,7 @@ pub use inbox::{BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListA
 pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
+pub use mcp::McpArgs;
 pub use quarantine::{
     DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,
     QuarantineCommand, ReleaseArgs, ReverifyArgs, SecretsAt,

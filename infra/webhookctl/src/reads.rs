@@ -9,6 +9,7 @@ mod reader;
 mod table;
 
 pub(crate) use question::{Pairs, Question, pairs};
+pub(crate) use question::{arguments, named};
 pub(crate) use reader::{Answer, Reader};
 
 #[cfg(test)]

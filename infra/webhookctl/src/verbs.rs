@@ -13,6 +13,7 @@ mod init;
 mod keys;
 mod listen;
 mod log;
+mod mcp;
 mod quarantine;
 mod receiver_files;
 mod reconcile;
@@ -66,6 +67,7 @@ async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Dlq(command) => Box::pin(dlq::run(command, &global, out)).await,
         Command::Status(args) => Box::pin(status::status(args, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,
+        Command::Mcp(args) => Box::pin(mcp::mcp(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,

@@ -14,6 +14,7 @@ use super::inbox::InboxCommand;
 use super::init::InitArgs;
 use super::listen::ListenArgs;
 use super::log::LogArgs;
+use super::mcp::McpArgs;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::replay::ReplayCommand;
@@ -179,6 +180,12 @@ pub enum Command {
     Erase(EraseArgs),
     /// List what operators changed, when and why
     Log(LogArgs),
+    /// Let an agent read the inbox, over the Model Context Protocol
+    ///
+    /// Serves ten tools on stdin and stdout. They change nothing, and mark every text that a sender
+    /// of webhooks chose. With --propose, the agent can also propose a replay, which a person
+    /// applies.
+    Mcp(McpArgs),
     /// Write a first sources file into this folder
     ///
     /// Creates sources.toml with comments and an example, and adds the folder of `dev` to

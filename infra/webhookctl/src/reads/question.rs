@@ -163,6 +163,16 @@ pub(super) fn command(read: &Read) -> Command {
     at
 }
 
+/// Returns a command of the tables.
+pub(crate) fn named(name: &str) -> Option<&'static Read> {
+    READS.iter().chain(WRITES).find(|read| read.name == name)
+}
+
+/// Returns the arguments of a command, with their help.
+pub(crate) fn arguments(read: &Read) -> Vec<clap::Arg> {
+    command(read).get_arguments().cloned().collect()
+}
+
 fn unknown(name: &str) -> CliError {
     let known = READS.iter().map(|read| read.name);
     CliError::not_found("console.no_read", format!("unknown read '{name}'"))
