@@ -58,8 +58,8 @@ pub use reconcile::{
     ReconcileSelection,
 };
 pub use replay::{
-    QueueAt, ReplayApplyArgs, ReplayCancelArgs, ReplayCommand, ReplayLogArgs, ReplayMode, ReplayPlanArgs,
-    ReplayPlanId, ReplayShowArgs,
+    QueueAt, ReplayApplyArgs, ReplayCancelArgs, ReplayCommand, ReplayLogArgs, ReplayMode,
+    ReplayPlanArgs, ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};
 pub(crate) use secrets::SecretKind;

@@ -36,8 +36,8 @@ pub use meter::metered;
 pub(crate) use meter::spent;
 pub use names::Names;
 pub use opened::Opened;
-pub use options::TargetOptions;
 pub(crate) use options::TargetFlags;
+pub use options::TargetOptions;
 pub use resolve::{Chosen, Deployed};
 pub(crate) use write::{with_context, with_default};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::{
-    AuditAction, Through, BodyAt, By, Claim, Decided, Erased, FoundBy, Ledger, MOST_OF_DAY, MOST_OF_ONE,
-    MissingBody, NEWEST_SCHEMA, Received, Settlement, State, TooManyConflicts,
+    AuditAction, BodyAt, By, Claim, Decided, Erased, FoundBy, Ledger, MOST_OF_DAY, MOST_OF_ONE,
+    MissingBody, NEWEST_SCHEMA, Received, Settlement, State, Through, TooManyConflicts,
     is_permanent_rejection,
 };
 use shared::inbox::queue::WorkMessage;

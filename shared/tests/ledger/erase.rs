@@ -3,7 +3,8 @@
 
 use shared::base::timing::{KEEP_ROW, LEASE};
 use shared::inbox::ledger::{
-    AuditAction, Through, BodyAt, By, Claim, EffectState, Erased, MissingBody, Received, Settlement, State,
+    AuditAction, BodyAt, By, Claim, EffectState, Erased, MissingBody, Received, Settlement, State,
+    Through,
 };
 use shared::webhook::event::{Event, Via};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    KEEP_PLAN, Ledger, Plan, PlanClaim, PlanEvent, PlanFacts, Through, PlanLease, PlanLeftOut, PlanOutcome,
-    PlanRun, PlanState, plan_digest,
+    KEEP_PLAN, Ledger, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome,
+    PlanRun, PlanState, Through, plan_digest,
 };
 use shared::webhook::event::EventKey;
 

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Through, Ledger};
+use shared::inbox::ledger::{AuditAction, Ledger, Through};
 use shared::inbox::source_versions::{NewVersion, SourceVersions};
 
 use super::support::{Inbox, options, unique};

@@ -16,8 +16,7 @@ use crate::output::{CliError, Exit, Format, Printer, Talk, Terminal};
 use crate::target::{Caller, Deployment, Opened, TargetFlags};
 
 /// Runs a command, as `verbs::run` does.
-pub(crate) type Run =
-    for<'o> fn(Cli, &'o mut Printer) -> LocalBoxFuture<'o, anyhow::Result<Exit>>;
+pub(crate) type Run = for<'o> fn(Cli, &'o mut Printer) -> LocalBoxFuture<'o, anyhow::Result<Exit>>;
 
 /// Runs commands for callers without a terminal. All of them use one open inbox.
 #[derive(Clone)]

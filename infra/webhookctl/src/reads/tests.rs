@@ -5,7 +5,9 @@ use super::table::{READS, WRITES};
 use super::*;
 
 fn given(pairs: &[(&str, &str)]) -> Pairs {
-    let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let owned = pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     owned.collect()
 }
 
@@ -31,14 +33,21 @@ fn every_flag_of_a_read_is_allowed_or_withheld_by_name() {
         for flag in &known {
             let withheld = read.withholds(flag);
             let undecided = "is neither allowed nor withheld in src/reads/table.rs";
-            assert!(flags.contains(flag) != withheld, "{path} --{flag} {undecided}");
+            assert!(
+                flags.contains(flag) != withheld,
+                "{path} --{flag} {undecided}"
+            );
         }
         let gone: Vec<_> = flags.difference(&known).collect();
         assert!(gone.is_empty(), "{path} has no {gone:?}");
         let positional = command.get_positionals().count();
         let named = read.positional.len();
         let withheld = usize::from(read.name == "context.show");
-        assert_eq!(positional, named + withheld, "{path}: arguments without a flag");
+        assert_eq!(
+            positional,
+            named + withheld,
+            "{path}: arguments without a flag"
+        );
     }
 }
 
@@ -107,12 +116,18 @@ fn what_a_caller_may_not_pass_is_an_error() {
         let expected = ["console.flag", "usage.unknown_argument"];
         assert!(expected.contains(&code), "{name} {flag}: {code}");
     }
-    assert_eq!(code_of("inbox.list", &[("endpoint-url", "x")]).0, "console.flag");
+    assert_eq!(
+        code_of("inbox.list", &[("endpoint-url", "x")]).0,
+        "console.flag"
+    );
     assert_eq!(code_of("inbox.list", &[("id", "-")]).0, "console.flag");
     assert_eq!(code_of("inbox.inspect", &[("id", "-")]).0, "console.flag");
     assert_eq!(
         code_of("inbox.list", &[("statsu", "x")]),
-        ("usage.unknown_argument", "did you mean '--status'?".to_owned())
+        (
+            "usage.unknown_argument",
+            "did you mean '--status'?".to_owned()
+        )
     );
     assert_eq!(code_of("replay.apply", &[]).0, "console.no_read");
 }

@@ -99,7 +99,8 @@ impl Shown<'_> {
             let text = format!("  ➜ {}   opened in your browser\n", server.url());
             return self.out.text(&text);
         }
-        self.out.text(&format!("  ➜ {address}\n    good once, for a minute\n"))
+        self.out
+            .text(&format!("  ➜ {address}\n    good once, for a minute\n"))
     }
 
     async fn until_stopped(mut self, mut server: Server) -> anyhow::Result<Exit> {

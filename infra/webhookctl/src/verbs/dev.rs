@@ -43,11 +43,7 @@ pub(super) use stay::stopped;
 /// The template from which this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
-pub(super) async fn dev(
-    args: DevArgs,
-    global: &Global,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
+pub(super) async fn dev(args: DevArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let args = with_own_sources(args);
     check(&args)?;

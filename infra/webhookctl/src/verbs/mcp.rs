@@ -20,11 +20,7 @@ use crate::reads::Reader;
 use crate::target::{Caller, Deployment};
 use shared::inbox::ledger::Through;
 
-pub(super) async fn mcp(
-    args: McpArgs,
-    global: &Global,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
+pub(super) async fn mcp(args: McpArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let inbox = Deployment::open(&global.target).await?;
     if args.propose {
         inbox.may_write("let an agent propose replays")?;
@@ -42,5 +38,8 @@ pub(super) async fn mcp(
 }
 
 fn stopped(error: &dyn std::fmt::Display) -> CliError {
-    CliError::failed("mcp.protocol", format!("the connection to the agent failed: {error}"))
+    CliError::failed(
+        "mcp.protocol",
+        format!("the connection to the agent failed: {error}"),
+    )
 }

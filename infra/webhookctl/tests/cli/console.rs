@@ -95,25 +95,38 @@ fn compare(world: &World, page: &Page, path: &str) -> anyhow::Result<Option<(Str
     let command = percent_decode_str(command).decode_utf8()?;
     let shell = world.webhookctl(&[]);
     let program = shell.get_program().to_owned();
-    let folder = std::path::Path::new(&program).parent().context("a folder")?.to_owned();
+    let folder = std::path::Path::new(&program)
+        .parent()
+        .context("a folder")?
+        .to_owned();
     let mut sh = std::process::Command::new("sh");
-    sh.arg("-c").arg(format!("{command} -o json")).current_dir(world.path());
+    sh.arg("-c")
+        .arg(format!("{command} -o json"))
+        .current_dir(world.path());
     for (name, value) in shell.get_envs() {
         match value {
             Some(value) => sh.env(name, value),
             None => sh.env_remove(name),
         };
     }
-    let path_of = std::env::join_paths(
-        std::iter::once(folder).chain(std::env::split_paths(env!("PATH"))),
-    )?;
+    let path_of =
+        std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(env!("PATH"))))?;
     let output = sh.env("PATH", path_of).output()?;
-    let printed = if answer.header("x-exit").and_then(|exit| exit.parse().ok()) == output.status.code() {
-        let stream = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
-        String::from_utf8_lossy(stream).into_owned()
-    } else {
-        format!("exit {:?}: {}", output.status, String::from_utf8_lossy(&output.stderr))
-    };
+    let printed =
+        if answer.header("x-exit").and_then(|exit| exit.parse().ok()) == output.status.code() {
+            let stream = if output.stdout.is_empty() {
+                &output.stderr
+            } else {
+                &output.stdout
+            };
+            String::from_utf8_lossy(stream).into_owned()
+        } else {
+            format!(
+                "exit {:?}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            )
+        };
     let (ours, theirs) = (timeless(&answer.body), timeless(&printed));
     Ok((ours != theirs).then_some((ours, theirs)))
 }
@@ -136,7 +149,10 @@ fn a_stream_has_a_line_for_each_change() -> anyhow::Result<()> {
     let page = Page::open(&world, &[])?;
     let mut stream = page.connect()?;
     let head = page.headers().join("\r\n");
-    write!(stream, "GET /api/inbox.tail?source=acme HTTP/1.1\r\n{head}\r\n\r\n")?;
+    write!(
+        stream,
+        "GET /api/inbox.tail?source=acme HTTP/1.1\r\n{head}\r\n\r\n"
+    )?;
     let mut lines = BufReader::new(stream).lines();
     // The first line of the stream is empty: now the console listens.
     for line in &mut lines {
@@ -144,7 +160,9 @@ fn a_stream_has_a_line_for_each_change() -> anyhow::Result<()> {
             break;
         }
     }
-    world.text(&["send", "stripe", "--source", "it-s", "--wait"]).ok();
+    world
+        .text(&["send", "stripe", "--source", "it-s", "--wait"])
+        .ok();
     world.text(&["send", "acme", "--wait"])?;
     let mut seen = Vec::new();
     for line in lines {
@@ -173,7 +191,10 @@ fn a_body_is_a_download_with_a_name_of_ours() -> anyhow::Result<()> {
     let page = Page::open(&world, &[])?;
     let body = page.get(&format!("/api/body/{id}"))?;
     assert_eq!(body.status, 200);
-    assert_eq!(body.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(
+        body.header("content-type"),
+        Some("application/octet-stream")
+    );
     let name = format!("attachment; filename=\"{}.bin\"", id);
     assert_eq!(body.header("content-disposition"), Some(name.as_str()));
     assert_eq!(body.body, world.text(&["inbox", "body", id])?);
@@ -194,6 +215,9 @@ fn dev_serves_the_console_too() -> anyhow::Result<()> {
     BufReader::new(stdout).read_line(&mut line)?;
     let ready: Value = serde_json::from_str(&line)?;
     let console = ready["console"].as_str().context("an address")?;
-    ensure!(console.starts_with("http://127.0.0.1:") && console.contains("/#code="), "{line}");
+    ensure!(
+        console.starts_with("http://127.0.0.1:") && console.contains("/#code="),
+        "{line}"
+    );
     Ok(())
 }

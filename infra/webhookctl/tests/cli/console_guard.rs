@@ -98,11 +98,23 @@ fn origins(port: u16) -> Vec<Case> {
         vec![site, mode]
     };
     vec![
-        header("our origin", 200, format!("Origin: http://127.0.0.1:{port}")),
+        header(
+            "our origin",
+            200,
+            format!("Origin: http://127.0.0.1:{port}"),
+        ),
         header("no origin", 200, "Origin: ".to_owned()),
         header("a null origin", 403, "Origin: null".to_owned()),
-        header("another origin", 403, "Origin: http://evil.example".to_owned()),
-        header("another port", 403, format!("Origin: http://127.0.0.1:{other}")),
+        header(
+            "another origin",
+            403,
+            "Origin: http://evil.example".to_owned(),
+        ),
+        header(
+            "another port",
+            403,
+            format!("Origin: http://127.0.0.1:{other}"),
+        ),
         header("TLS", 403, format!("Origin: https://127.0.0.1:{port}")),
         case(
             "a rebound name, equal to its host",
@@ -114,11 +126,24 @@ fn origins(port: u16) -> Vec<Case> {
         ),
         header("our site", 200, "Sec-Fetch-Site: same-origin".to_owned()),
         header("an address bar", 200, "Sec-Fetch-Site: none".to_owned()),
-        header("another port's page", 403, "Sec-Fetch-Site: same-site".to_owned()),
-        header("another site's page", 403, "Sec-Fetch-Site: cross-site".to_owned()),
+        header(
+            "another port's page",
+            403,
+            "Sec-Fetch-Site: same-site".to_owned(),
+        ),
+        header(
+            "another site's page",
+            403,
+            "Sec-Fetch-Site: cross-site".to_owned(),
+        ),
         case("a link to data", 403, &visit("cross-site")),
         case("a link to the shell", 200, &visit("cross-site")).to("GET", "/"),
-        case("a frame of the shell", 403, &["Sec-Fetch-Site: same-site".to_owned()]).to("GET", "/"),
+        case(
+            "a frame of the shell",
+            403,
+            &["Sec-Fetch-Site: same-site".to_owned()],
+        )
+        .to("GET", "/"),
     ]
 }
 
@@ -127,7 +152,11 @@ fn others(port: u16) -> Vec<Case> {
     let json = || "Content-Type: application/json".to_owned();
     vec![
         case("no token", 401, &["Authorization: ".to_owned()]),
-        case("a wrong token", 401, &["Authorization: Bearer x".to_owned()]),
+        case(
+            "a wrong token",
+            401,
+            &["Authorization: Bearer x".to_owned()],
+        ),
         case("no session", 401, &["Authorization: ".to_owned()]).to("GET", "/session"),
         case("a preflight", 405, &[]).to("OPTIONS", "/api/context.show"),
         case("a head", 405, &[]).to("HEAD", "/"),
@@ -138,7 +167,11 @@ fn others(port: u16) -> Vec<Case> {
         case("a write of a read", 404, &[]).to("GET", "/api/replay.apply"),
         case("a file outside", 404, &[]).to("GET", "/../Cargo.toml"),
         case("a long target", 414, &[]).to("GET", &format!("/api/log?what={}", "x".repeat(66_000))),
-        case("a large header", 413, &[format!("X-Large: {}", "x".repeat(66_000))]),
+        case(
+            "a large header",
+            413,
+            &[format!("X-Large: {}", "x".repeat(66_000))],
+        ),
     ]
 }
 
@@ -149,7 +182,10 @@ fn only_requests_of_our_page_reach_the_console() -> anyhow::Result<()> {
     let port = page.port;
     let mut wrong = Vec::new();
     let mut tried = 0;
-    for case in [hosts(port), origins(port), others(port)].into_iter().flatten() {
+    for case in [hosts(port), origins(port), others(port)]
+        .into_iter()
+        .flatten()
+    {
         let answer = page.send(case.method, &case.target, &case.headers(&page), "")?;
         if answer.status != case.expected {
             wrong.push(format!("{}: {}", case.what, answer.status));
@@ -159,7 +195,11 @@ fn only_requests_of_our_page_reach_the_console() -> anyhow::Result<()> {
         }
         let policy = answer.header("content-security-policy").unwrap_or_default();
         // hyper answers to a target of 64 KB, before this request exists for the console.
-        assert!(answer.status == 414 || policy.contains("default-src 'none'"), "{}", case.what);
+        assert!(
+            answer.status == 414 || policy.contains("default-src 'none'"),
+            "{}",
+            case.what
+        );
         assert!(!answer.head.contains("access-control"), "{}", case.what);
         tried += 1;
     }
@@ -173,11 +213,21 @@ fn a_code_opens_one_session_and_dies_with_the_process() -> anyhow::Result<()> {
     let world = World::start("console-session", SOURCES)?;
     let page = Page::open(&world, &[])?;
     let again = page.session(&page.code)?;
-    assert_eq!((again.status, again.code()), (403, "console.code_used".to_owned()));
+    assert_eq!(
+        (again.status, again.code()),
+        (403, "console.code_used".to_owned())
+    );
     let wrong = page.session("x")?;
-    assert_eq!((wrong.status, wrong.code()), (403, "console.code".to_owned()));
+    assert_eq!(
+        (wrong.status, wrong.code()),
+        (403, "console.code".to_owned())
+    );
     assert_eq!(page.post("/session", &json!({}))?.code(), "console.body");
-    assert_eq!(page.post("/session", &json!({"code": "x".repeat(66_000)}))?.status, 413);
+    assert_eq!(
+        page.post("/session", &json!({"code": "x".repeat(66_000)}))?
+            .status,
+        413
+    );
     let session = page.get("/session")?;
     assert_eq!(session.status, 200);
     assert!(session.body.contains(r#""context":"local""#) && !session.body.contains("token"));
@@ -209,7 +259,10 @@ fn a_fifth_stream_is_refused_and_a_closed_one_makes_place() -> anyhow::Result<()
         streams.push(open()?);
     }
     let fifth = page.get("/api/inbox.tail")?;
-    assert_eq!((fifth.status, fifth.code()), (429, "console.streams".to_owned()));
+    assert_eq!(
+        (fifth.status, fifth.code()),
+        (429, "console.streams".to_owned())
+    );
     streams.clear();
     for _ in 0..100 {
         if let Ok(stream) = open() {

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Through, Ledger};
+use shared::inbox::ledger::{AuditAction, Ledger, Through};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use shared::sources::Config;
 use shared::webhook::event::{Event, Fetched, Via};

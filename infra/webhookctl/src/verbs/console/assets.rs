@@ -14,12 +14,7 @@ macro_rules! assets {
     };
 }
 
-const ASSETS: &[Asset] = assets![
-    "index.html",
-    "app.css",
-    "icon.svg",
-    "m/app.js",
-];
+const ASSETS: &[Asset] = assets!["index.html", "app.css", "icon.svg", "m/app.js",];
 
 /// Returns the file for this path, if there is one.
 pub(super) fn find(path: &str, asked: &HeaderMap) -> Option<Response> {
@@ -102,7 +97,11 @@ mod tests {
             );
         }
         for asset in ASSETS {
-            assert!(!asset.1.contains("://") || asset.0.ends_with(".svg"), "{}", asset.0);
+            assert!(
+                !asset.1.contains("://") || asset.0.ends_with(".svg"),
+                "{}",
+                asset.0
+            );
         }
     }
 }

@@ -114,5 +114,6 @@ fn is(headers: &HeaderMap, name: &'static str, values: &[&str]) -> bool {
 
 fn size(headers: &HeaderMap) -> usize {
     let each = headers.iter();
-    each.map(|(name, value)| name.as_str().len() + value.len()).sum()
+    each.map(|(name, value)| name.as_str().len() + value.len())
+        .sum()
 }

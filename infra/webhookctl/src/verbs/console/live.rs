@@ -123,7 +123,10 @@ fn tail_args(reader: &Reader, question: &Question) -> Result<TailArgs, CliError>
             refuse_unusable(&args)?;
             Ok(args)
         }
-        _ => Err(CliError::failed("failed", "the table of reads has no inbox tail")),
+        _ => Err(CliError::failed(
+            "failed",
+            "the table of reads has no inbox tail",
+        )),
     }
 }
 
@@ -160,7 +163,8 @@ impl Listener {
     }
 
     async fn wants(&self, seen: &Seen) -> bool {
-        if !is_wanted(&self.args, &seen.line) || !self.selection.follows(&seen.stored.row, &self.inbox)
+        if !is_wanted(&self.args, &seen.line)
+            || !self.selection.follows(&seen.stored.row, &self.inbox)
         {
             return false;
         }

@@ -184,7 +184,8 @@ impl Console {
             return self.session(request, body).await;
         }
         let Some(name) = path.strip_prefix("/api/") else {
-            let asset = (request.method == Method::GET).then(|| assets::find(path, &request.headers));
+            let asset =
+                (request.method == Method::GET).then(|| assets::find(path, &request.headers));
             return asset.flatten().ok_or_else(|| no_page(path));
         };
         self.authorized(request)?;
@@ -210,7 +211,10 @@ impl Console {
             return facts::current(self).await;
         }
         let code = api::json::<facts::Code>(body).await?.code;
-        let token = self.sessions.exchange(&code, Instant::now()).map_err(failed)?;
+        let token = self
+            .sessions
+            .exchange(&code, Instant::now())
+            .map_err(failed)?;
         match token {
             Ok(token) => {
                 let _ = self.notices.send(Notice::Opened);
@@ -242,5 +246,9 @@ pub(super) fn failed(error: anyhow::Error) -> Refusal {
 }
 
 pub(super) fn no_page(path: &str) -> Refusal {
-    CliError::not_found("console.no_page", format!("the console has no page '{path}'")).into()
+    CliError::not_found(
+        "console.no_page",
+        format!("the console has no page '{path}'"),
+    )
+    .into()
 }

@@ -158,7 +158,11 @@ impl Writes {
             lock(&state).runs.insert(name.clone(), Arc::clone(&run));
             let answer = reader.run(question.line("json")).await;
             let mut state = lock(&state);
-            if state.runs.get(&name).is_some_and(|it| Arc::ptr_eq(it, &run)) {
+            if state
+                .runs
+                .get(&name)
+                .is_some_and(|it| Arc::ptr_eq(it, &run))
+            {
                 state.runs.remove(&name);
             }
             answer

@@ -10,7 +10,7 @@ use local::template::FunctionDefinition;
 use local::{Endpoints, Stack};
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Through, Ledger};
+use shared::inbox::ledger::{AuditAction, Ledger, Through};
 use shared::inbox::source_versions::{
     Applied, Consistency, NewVersion, SourceVersions, VersionFacts,
 };

@@ -21,8 +21,22 @@ const MOST_OF_VALUE: usize = 2000;
 
 /// Parts of names whose values are never shown.
 const MASKED: &[&str] = &[
-    "password", "passwd", "token", "authorization", "secret", "card", "cvc", "cvv", "iban", "ssn",
-    "api_key", "apikey", "private", "signature", "credential", "cookie",
+    "password",
+    "passwd",
+    "token",
+    "authorization",
+    "secret",
+    "card",
+    "cvc",
+    "cvv",
+    "iban",
+    "ssn",
+    "api_key",
+    "apikey",
+    "private",
+    "signature",
+    "credential",
+    "cookie",
 ];
 
 /// Returns the structure of the body in a document of `inbox body`, and the values at the paths.
@@ -30,12 +44,19 @@ pub(super) fn answer(document: &Value, paths: &Value, shows: bool) -> Result<Val
     let paths: Vec<&str> = match paths {
         Value::Null => Vec::new(),
         Value::Array(paths) => paths.iter().filter_map(Value::as_str).collect(),
-        _ => return Err(CliError::usage("mcp.argument", "`paths` must be a list of texts")),
+        _ => {
+            return Err(CliError::usage(
+                "mcp.argument",
+                "`paths` must be a list of texts",
+            ));
+        }
     };
     if !paths.is_empty() && !shows {
-        return Err(CliError::refused("mcp.bodies", "values of bodies are not allowed here")
-            .note("without `paths`, the answer is the structure of the body")
-            .tip("the operator can start `webhookctl mcp --bodies`"));
+        return Err(
+            CliError::refused("mcp.bodies", "values of bodies are not allowed here")
+                .note("without `paths`, the answer is the structure of the body")
+                .tip("the operator can start `webhookctl mcp --bodies`"),
+        );
     }
     let mut answer = json!({
         "schema": "webhookctl/mcp.body/v1",
@@ -58,7 +79,9 @@ pub(super) fn answer(document: &Value, paths: &Value, shows: bool) -> Result<Val
     shape.walk("", &body, 0);
     answer["shape"] = shape.lines.into_iter().map(Line::document).collect();
     if !paths.is_empty() {
-        let values = paths.iter().map(|path| json!({"path": path, "value": value(&body, path)}));
+        let values = paths
+            .iter()
+            .map(|path| json!({"path": path, "value": value(&body, path)}));
         answer["values"] = values.collect();
     }
     Ok(answer)
@@ -179,7 +202,11 @@ fn masked(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let fields = object.iter().map(|(key, value)| {
-                let value = if is_masked(key) { "masked".into() } else { masked(value) };
+                let value = if is_masked(key) {
+                    "masked".into()
+                } else {
+                    masked(value)
+                };
                 (key.clone(), value)
             });
             Value::Object(fields.collect())
@@ -214,10 +241,18 @@ mod tests {
         }
         let lines = shape["shape"].as_array().unwrap();
         let find = |path: &str, class: &str| {
-            lines.iter().any(|line| line["path"] == path && line["class"] == class)
+            lines
+                .iter()
+                .any(|line| line["path"] == path && line["class"] == class)
         };
-        assert!(find("id", "id-like") && find("lines[*].mail", "email-like"), "{text}");
-        assert!(find("note", "text") && find("lines", "array") && find("n", "number"), "{text}");
+        assert!(
+            find("id", "id-like") && find("lines[*].mail", "email-like"),
+            "{text}"
+        );
+        assert!(
+            find("note", "text") && find("lines", "array") && find("n", "number"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -231,9 +266,16 @@ mod tests {
         assert_eq!(*value(1), "masked");
         assert_eq!(value(2)["untrusted"], "x");
         assert_eq!(*value(3), Value::Null);
-        let nested = answer(&document(r#"{"a":{"token":"t0p","b":1}}"#), &json!(["a"]), true);
+        let nested = answer(
+            &document(r#"{"a":{"token":"t0p","b":1}}"#),
+            &json!(["a"]),
+            true,
+        );
         let nested = nested.unwrap().to_string();
-        assert!(!nested.contains("t0p") && nested.contains("masked"), "{nested}");
+        assert!(
+            !nested.contains("t0p") && nested.contains("masked"),
+            "{nested}"
+        );
     }
 
     #[test]

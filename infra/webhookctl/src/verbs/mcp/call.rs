@@ -83,16 +83,25 @@ impl Agent {
         if reason.trim().is_empty() {
             return Err(CliError::usage("mcp.reason", "a proposal needs a reason"));
         }
-        let mode = arguments.get("mode").and_then(Value::as_str).unwrap_or("safe");
+        let mode = arguments
+            .get("mode")
+            .and_then(Value::as_str)
+            .unwrap_or("safe");
         if !["safe", "guarded"].contains(&mode) {
-            return Err(CliError::usage("mcp.mode", "an agent may propose safe or guarded"));
+            return Err(CliError::usage(
+                "mcp.mode",
+                "an agent may propose safe or guarded",
+            ));
         }
         if arguments.keys().all(|name| name == "mode") {
             let error = CliError::usage("mcp.selection", "a proposal needs a selection");
             return Err(error.tip("pass `error`, `id`, or `source` and `status`"));
         }
         let given: Pairs = pairs(&arguments)?;
-        let more = vec![format!("--reason={}", reason.trim()), format!("--max={MOST_REPLAYED}")];
+        let more = vec![
+            format!("--reason={}", reason.trim()),
+            format!("--max={MOST_REPLAYED}"),
+        ];
         let question = Question::write("replay.plan", &given, more)?;
         let mut plan = parsed(self.reader.run(question.line("json")).await)?;
         let id = plan["id"].as_str().unwrap_or_default().to_owned();
@@ -109,7 +118,11 @@ fn check(tool: &Tool, arguments: &Arguments) -> Result<(), CliError> {
         let message = format!("unknown argument '{name}' of {}", tool.name);
         let schema = tool.schema();
         let known = schema.get("properties").and_then(Value::as_object);
-        let known: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        let known: Vec<&str> = known
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.as_str())
+            .collect();
         return Err(CliError::usage("mcp.argument", message).one_of(name, &known));
     }
     let schema = tool.schema();

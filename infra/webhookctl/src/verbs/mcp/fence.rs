@@ -14,7 +14,9 @@ const MOST: usize = 200;
 const MOST_OF_ERROR: usize = 500;
 
 /// The fields with long texts.
-const LONG: &[&str] = &["text", "message", "detail", "note", "tip", "found", "why", "fix"];
+const LONG: &[&str] = &[
+    "text", "message", "detail", "note", "tip", "found", "why", "fix",
+];
 
 /// The fields whose names somebody else can choose.
 const FOREIGN_NAMES: &[&str] = &["types", "reasons", "headers", "selection", "params"];
@@ -109,7 +111,9 @@ fn object(name: &str, object: Map<String, Value>) -> Value {
     let is_plain = |key: &String| {
         key.len() <= 40
             && key.starts_with(|c: char| c.is_ascii_lowercase())
-            && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            && key
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     if !FOREIGN_NAMES.contains(&name) && object.keys().all(is_plain) {
         let fields = object.into_iter().map(|(key, value)| {
@@ -118,9 +122,9 @@ fn object(name: &str, object: Map<String, Value>) -> Value {
         });
         return Value::Object(fields.collect());
     }
-    let entries = object.into_iter().map(|(key, value)| {
-        json!({"name": untrusted("", &key), "value": field(name, "", value)})
-    });
+    let entries = object
+        .into_iter()
+        .map(|(key, value)| json!({"name": untrusted("", &key), "value": field(name, "", value)}));
     Value::Array(entries.collect())
 }
 
@@ -129,7 +133,11 @@ fn is_marked(object: &Map<String, Value>) -> bool {
 }
 
 pub(super) fn untrusted(name: &str, text: &str) -> Value {
-    let most = if LONG.contains(&name) { MOST_OF_ERROR } else { MOST };
+    let most = if LONG.contains(&name) {
+        MOST_OF_ERROR
+    } else {
+        MOST
+    };
     json!({ "untrusted": inert(text, most) })
 }
 
@@ -151,28 +159,41 @@ pub(super) fn inert(text: &str, most: usize) -> String {
 fn is_ours(parent: &str, name: &str, text: &str) -> bool {
     let form = match (parent, name) {
         ("next_action", "text") => Some(Form::Sentence),
-        _ => OURS.iter().find(|(ours, _)| *ours == name).map(|(_, form)| *form),
+        _ => OURS
+            .iter()
+            .find(|(ours, _)| *ours == name)
+            .map(|(_, form)| *form),
     };
     form.is_some_and(|form| fits(form, text))
 }
 
 fn fits(form: Form, text: &str) -> bool {
-    let of = |more: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c));
+    let of = |more: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
     let length = text.len();
     match form {
         Form::Word => (1..=120).contains(&length) && of("_.:/#-"),
-        Form::Time => (1..=32).contains(&length) && text.chars().all(|c| {
-            c.is_ascii_digit() || "-:.TZ+".contains(c)
-        }),
+        Form::Time => {
+            (1..=32).contains(&length)
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_digit() || "-:.TZ+".contains(c))
+        }
         Form::Id => {
-            let known = ["evt_", "rpl_", "rec_"].iter().find_map(|start| text.strip_prefix(start));
+            let known = ["evt_", "rpl_", "rec_"]
+                .iter()
+                .find_map(|start| text.strip_prefix(start));
             known.is_some_and(|rest| {
                 rest.len() <= 26 && rest.chars().all(|c| c.is_ascii_alphanumeric())
             })
         }
         Form::Hex => length <= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
         Form::Command => {
-            length <= 400 && text.starts_with("webhookctl ") && of(" _.:/=,@-*'")
+            length <= 400
+                && text.starts_with("webhookctl ")
+                && of(" _.:/=,@-*'")
                 && text.matches('\'').count() % 2 == 0
         }
         Form::Cursor => length <= 400 && of("_.=+/-"),
@@ -214,7 +235,10 @@ mod tests {
                 .collect();
             fields.insert("type".to_owned(), json!(text));
             fields.insert("types".to_owned(), json!({text.clone(): 3}));
-            fields.insert("next_action".to_owned(), json!({"text": text, "code": text}));
+            fields.insert(
+                "next_action".to_owned(),
+                json!({"text": text, "code": text}),
+            );
             fields.insert(text.clone(), json!([text, {"name": text}]));
             let document = fenced(fields.into());
             let mut found = Vec::new();
@@ -251,6 +275,9 @@ mod tests {
         let text = document["type"]["untrusted"].as_str().unwrap();
         assert!(text.ends_with("x… (+100 more)"), "{text}");
         let text = document["message"]["untrusted"].as_str().unwrap();
-        assert!(text.starts_with("y\ny\n") && text.ends_with("(+100 more)"), "{text}");
+        assert!(
+            text.starts_with("y\ny\n") && text.ends_with("(+100 more)"),
+            "{text}"
+        );
     }
 }

@@ -90,8 +90,13 @@ impl ServerHandler for Agent {
 fn listed(tool: &Tool) -> Listed {
     let proposes = tool.needs == Needs::Propose;
     let schema: JsonObject = tool.schema();
-    let hints =
-        ToolAnnotations::from_raw(None, Some(!proposes), Some(false), Some(!proposes), Some(false));
+    let hints = ToolAnnotations::from_raw(
+        None,
+        Some(!proposes),
+        Some(false),
+        Some(!proposes),
+        Some(false),
+    );
     Listed::new(tool.name, tool.about, schema).with_annotations(hints)
 }
 

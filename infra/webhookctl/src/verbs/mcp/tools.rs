@@ -71,7 +71,11 @@ const TOOLS: &[Tool] = &[
         flags: Some(&[]),
         others: &[
             ("id", true, "Event id, a prefix of it, or `source:event-id`"),
-            ("paths", false, "Paths of values, such as data.object.id (a list)"),
+            (
+                "paths",
+                false,
+                "Paths of values, such as data.object.id (a list)",
+            ),
         ],
     },
     Tool {
@@ -145,7 +149,11 @@ const TOOLS: &[Tool] = &[
             "where", "account", "header", "tee",
         ]),
         others: &[
-            ("reason", true, "Why these events should run again; a person reads it"),
+            (
+                "reason",
+                true,
+                "Why these events should run again; a person reads it",
+            ),
             ("mode", false, "safe (the default) or guarded"),
         ],
     },
@@ -231,6 +239,10 @@ fn is_number(parser: &ValueParser) -> bool {
 }
 
 fn described(mut schema: Value, about: &str) -> Value {
-    schema["description"] = about.split_whitespace().collect::<Vec<_>>().join(" ").into();
+    schema["description"] = about
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .into();
     schema
 }

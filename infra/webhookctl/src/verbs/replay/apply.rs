@@ -16,8 +16,8 @@ use super::outcome::{signed, words};
 use super::progress::Watch;
 use super::{named, queue, record, short, untouched};
 use crate::audit::{Change, who};
-use crate::interrupt::Interrupt;
 use crate::cli::{QueueAt, ReplayApplyArgs};
+use crate::interrupt::Interrupt;
 use crate::output::time::{clock, duration};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -77,7 +77,10 @@ pub(super) async fn apply(
     let why = args.reason.as_deref().unwrap_or(&plan.facts.reason);
     let lease = begin(&plan, (&by, why), pace, inbox).await?;
     let (interrupt, watch) = match &inbox.caller.run {
-        Some(run) => (run.interrupt.clone(), Watch::Told(Arc::clone(run), events.len())),
+        Some(run) => (
+            run.interrupt.clone(),
+            Watch::Told(Arc::clone(run), events.len()),
+        ),
         None => (Interrupt::listen(), Watch::new(out)),
     };
     let parts = (&inbox.ledger, &queue, &*inbox.config);

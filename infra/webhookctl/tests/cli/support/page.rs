@@ -126,7 +126,10 @@ impl Response {
     /// Returns the code of an error.
     pub(crate) fn code(&self) -> String {
         let error: Value = serde_json::from_str(&self.body).unwrap_or_default();
-        error["error"]["code"].as_str().unwrap_or_default().to_owned()
+        error["error"]["code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 }
 
