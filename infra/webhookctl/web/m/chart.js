@@ -25,7 +25,7 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
   const box = h("div", { class: `chart ${compact ? "compact" : ""} ${pick ? "picks" : ""}` });
   const sentence = h("span.vh");
   const twin = h("div.tablebox.twin", { hidden: true });
-  const node = h("div.chartbox", compact ? null : h("div.legend", readout), box, twin, sentence);
+  const node = h("div.chartbox", h("div.legend", readout), box, twin, sentence);
   /** @type {Bar[]} */
   let data = [];
   let width = 0;
@@ -84,7 +84,7 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
       h("defs", null,
         h("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, h("line", { x1: 0, y1: 0, x2: 0, y2: 5, class: "hatchline" })),
         h("pattern", { id: "uncounted", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(-45)" }, h("line", { x1: 0, y1: 0, x2: 0, y2: 4, class: "hatchline" }))), parts);
-    fill(box, svg, compact ? h("div.float", readout) : null);
+    fill(box, svg);
     sums();
   }
   const indexAt = (/** @type {PointerEvent} */ event) => {

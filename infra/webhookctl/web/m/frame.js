@@ -89,7 +89,7 @@ function drawMenu() {
 }
 
 function drawFoot() {
-  const [first] = answers.values();
+  const first = answers.get("main") ?? [...answers.values()][0];
   if (!first) return fill(part.foot, h("span.dim", "…"));
   const calls = [...answers.values()].reduce((n, a) => n + a.calls, 0), units = [...answers.values()].reduce((n, a) => n + a.units, 0);
   const open = part.foot.querySelector("details")?.open ?? false;
@@ -99,7 +99,9 @@ function drawFoot() {
       h("ul", [...answers.values()].map((a) => h("li", h("code", a.command), h("span.dim", `${a.calls} calls, ${num(a.units)} read units`))))));
 }
 
+/** @param {string | null} [text] null for a page that does not read again */
 function drawLive(text = "") {
+  part.liveButton.hidden = text === null;
   const label = live.on ? `live${text ? ` ${text}` : ""}` : "paused";
   fill(part.liveButton, h("span", { class: `dot ${live.on ? "on" : ""}`, "aria-hidden": "true" }), label);
   set(part.liveButton, "aria-pressed", String(live.on));
@@ -132,7 +134,7 @@ function show() {
   const abort = new AbortController();
   const page = context(session, abort);
   fill(part.content);
-  drawLive();
+  drawLive(null);
   const name = found?.[0] ?? "Not found";
   page.heading(name);
   page.title(name);
@@ -238,7 +240,7 @@ addEventListener("hashchange", () => {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (code) begin(); else if (session && part.menu?.isConnected) show();
 });
-live.addEventListener("change", () => drawLive());
+live.addEventListener("change", () => { if (part.liveButton && !part.liveButton.hidden) drawLive(); });
 api.health.addEventListener("ended", () => signIn(null));
 api.health.addEventListener("gone", () => {
   if (!part.banner?.isConnected) return;

@@ -10,7 +10,7 @@ const HTML = new Set(("a abbr aside b br i button caption code dd details dialog
 const SVG = new Set("svg g path rect circle line polygon text title defs pattern".split(" "));
 const ATTRIBUTES = new Set(("class id role tabindex title href type value placeholder for name min max step scope colspan " +
   "datetime open hidden disabled checked autocomplete autocapitalize spellcheck lang rows maxlength inputmode viewBox width height x y x1 x2 y1 y2 " +
-  "d points r cx cy rx transform text-anchor dominant-baseline patternUnits patternTransform fill focusable").split(" "));
+  "d points r cx cy rx transform text-anchor dominant-baseline patternUnits patternTransform preserveAspectRatio fill focusable").split(" "));
 const NS = "http://www.w3.org/2000/svg";
 
 /** @param {Element} node @param {string} name @param {any} value */
@@ -18,7 +18,7 @@ export function set(node, name, value) {
   if (value === null || value === undefined || value === false) return node.removeAttribute(name);
   const text = value === true ? "" : plain(String(value));
   if (!ATTRIBUTES.has(name) && !/^(aria|data)-[a-z-]+$/.test(name)) throw new Error(`h: attribute ${name}`);
-  if (name === "href" && !/^[#/](?!\/)/.test(text)) throw new Error("h: a link leaves the console");
+  if (name === "href" && !/^(#|\/(?!\/))/.test(text)) throw new Error("h: a link leaves the console");
   if (name === "fill" && !/^(none|url\(#[a-z]+\))$/.test(text)) throw new Error("h: fill");
   if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }

@@ -34,7 +34,7 @@ function scale(times) {
   /** @type {Map<number, number>} */
   const at = new Map([[sorted[0], 0]]);
   let sum = 0;
-  for (let i = 1; i < sorted.length; i++) at.set(sorted[i], sum += Math.log2(1 + (sorted[i] - sorted[i - 1]) / 40));
+  for (let i = 1; i < sorted.length; i++) at.set(sorted[i], sum += Math.log2(1 + (sorted[i] - sorted[i - 1]) / 10));
   return { at, sum: sum || 1 };
 }
 
@@ -44,7 +44,7 @@ function shape(m, x, y) {
     diamond: h("path", { d: `M${x} ${y - 7}l7 7-7 7-7-7z`, class: "line" }), ring: h("circle", { cx: x, cy: y, r: 5, class: "line" }), circle: h("circle", { cx: x, cy: y, r: 5.5 }),
     half: h("circle", { cx: x, cy: y, r: 5, class: "line" }), key: h("circle", { cx: x, cy: y, r: 3 }),
     loop: h("path", { d: `M${x + 4.6} ${y - 3.4}a5.6 5.6 0 1 0 .9 4.6m-.2-8.4v4.2h-4.2`, class: "line" }) }[m.shape];
-  return h("g", { class: `m ${m.tone} ${m.next ? "next" : ""}` }, h("circle", { cx: x, cy: y, r: 9, class: "halo" }), node, h("title", `${m.what}: ${m.detail}`));
+  return h("g", { class: `m ${m.tone}` }, h("circle", { cx: x, cy: y, r: 9, class: "halo" }), node, h("title", `${m.what}: ${m.detail}`));
 }
 
 /**
@@ -53,6 +53,7 @@ function shape(m, x, y) {
 function lanes(doc, width, now) {
   const list = marks(doc);
   const answers = doc.answers ?? [];
+  const last = Math.max(0, ...answers.map((/** @type {any} */ a) => a.run));
   const effects = doc.side_effects ?? [];
   const names = [...new Set([...effects.map((/** @type {any} */ e) => e.name), ...answers.map((/** @type {any} */ a) => a.effect)])];
   const final = doc.status === "done" || doc.status === "dead_letter";
@@ -61,6 +62,9 @@ function lanes(doc, width, now) {
   const { at, sum } = scale(times);
   const left = width > 560 ? 124 : 84, right = 44, top = 50, step = 44;
   const x = (/** @type {number} */ t) => left + (at.get(t) ?? 0) / sum * (width - left - right);
+  // An answer stands below the attempt that got it.
+  const tries = new Map(list.map((m) => [m.what, m.at]));
+  const xOf = (/** @type {any} */ a) => x((a.run === last && tries.get(`attempt ${a.attempt}`)) || new Date(a.at).getTime());
   const parts = [];
   const y = (/** @type {number} */ lane) => top + lane * step;
   const height = y(names.length) + 20;
@@ -83,8 +87,8 @@ function lanes(doc, width, now) {
     const half = short.length * 3.6;
     const from = Math.min(mx - half, width - half * 2);
     if (from > labelEnd + 8) {
-      parts.push(h("text", { x: from, y: y(0) - 28, class: "what" }, short), h("text", { x: from, y: y(0) - 15, class: "tick" }, width > 760 && half > 20 ? clock(new Date(m.at)) : hourMinute(new Date(m.at))));
-      labelEnd = from + Math.max(half * 2, width > 760 && half > 20 ? 52 : 34);
+      parts.push(h("text", { x: from, y: y(0) - 28, class: "what" }, short), h("text", { x: from, y: y(0) - 15, class: "tick" }, width > 760 ? clock(new Date(m.at)) : hourMinute(new Date(m.at))));
+      labelEnd = from + Math.max(half * 2, width > 760 ? 52 : 34);
     }
     parts.push(shape(m, mx, y(0)));
   });
@@ -92,12 +96,12 @@ function lanes(doc, width, now) {
     const lane = k + 1;
     const known = effects.find((/** @type {any} */ e) => e.name === effect);
     const mine = answers.filter((/** @type {any} */ a) => a.effect === effect);
-    const points = [...mine.map((/** @type {any} */ a) => x(new Date(a.at).getTime())), ...(known?.checked_at ? [x(new Date(known.checked_at).getTime())] : [])];
+    const points = [...mine.map(xOf), ...(known?.checked_at ? [x(new Date(known.checked_at).getTime())] : [])];
     parts.push(name(effect, lane, known ? known.state.replace("_", " ") : ""), h("line.rail.thin", { x1: left, x2: width - right, y1: y(lane), y2: y(lane) }));
     if (points.length > 1) parts.push(h("line.rail", { x1: Math.min(...points), x2: Math.max(...points), y1: y(lane), y2: y(lane) }));
     let end = -99;
     for (const a of mine) {
-      const ax = x(new Date(a.at).getTime());
+      const ax = xOf(a);
       const text = a.status === null ? "none" : String(a.status);
       if (ax - 15 < end) { parts.push(h("circle", { cx: ax, cy: y(lane), r: 3, class: "pip warn" })); continue; }
       end = ax + 17;
@@ -119,7 +123,7 @@ export function timeline(doc, now) {
   const draw = () => { if (width) box.replaceChildren(lanes(doc, width, now)); };
   new ResizeObserver(([entry]) => { const w = Math.floor(entry.contentRect.width); if (w !== width) { width = w; draw(); } }).observe(box);
   const list = marks(doc);
-  const rows = h("ol.history", list.map((m, i) => h("li", { class: `${m.tone} ${m.next ? "next" : ""}` },
+  const rows = h("ol.history", list.map((m, i) => h("li",
     h("time", { datetime: new Date(m.at).toISOString() }, clock(new Date(m.at), true)), h("span.delta.dim", i ? `+${span((m.at - list[i - 1].at) / 1000)}` : ""),
     h("span.railmark", h("svg", { class: `mark ${m.tone}`, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, shape(m, 0, 0))), h("span.what", m.what), h("span.detail", m.detail))));
   return {

@@ -19,7 +19,7 @@ function list(page) {
     { head: "Events", class: "w-n n", cell: (g) => h("b.bad", num(g.events)) }, { head: "Error", class: "w-type", cell: (g) => h("a.go", { href: to("dead", g.error) }, g.message) },
     { head: "Fingerprint", class: "w-fp mono p2", cell: (g) => g.error }, { head: "Source", class: "w-source p1", cell: (g) => g.sources.join(", ") },
     { head: "First", class: "w-time p3", cell: (g) => when(g.first_at) }, { head: "Last", class: "w-age n", cell: (g) => ago(g.last_at, at.asOf) }, { head: "A replay is", class: "w-replay p2", cell: (g) => h("span", replay(g.replay)) }] });
-  const box = panel(page, { slot: "list", wait: skeleton(5), read: () => ["dlq.list", []], draw: (doc, body) => {
+  const box = panel(page, { slot: "main", wait: skeleton(5), read: () => ["dlq.list", []], draw: (doc, body) => {
     at.asOf = doc.as_of;
     if (!doc.items.length) return void fill(body, empty("No dead letters.", "An event becomes a dead letter when its last attempt has failed. Mitt keeps it until you replay or discard it."));
     if (!rows.node.isConnected) fill(body, rows.node);
@@ -42,7 +42,7 @@ function one(page, fp) {
     fill(body, rows.node, h("p", h("a", { href: to("inbox", "", [["status", "dead_letter"], ["error", fp]]) }, "All of them in the inbox")));
     rows.show(doc.items);
   } });
-  const box = panel(page, { slot: "error", wait: skeleton(4, "tall"), read: () => ["dlq.inspect", about("dlq.inspect", fp)], draw: (doc, body) => {
+  const box = panel(page, { slot: "main", wait: skeleton(4, "tall"), read: () => ["dlq.inspect", about("dlq.inspect", fp)], draw: (doc, body) => {
     const from = new Date(doc.histogram.from).getTime();
     const cmd = `webhookctl replay plan --status dead_letter --error ${doc.error.replace(/\W/g, "")}${doc.replay.guarded && !doc.replay.safe ? " --mode guarded" : ""}`;
     fill(body, h("section.next.bad", { "aria-label": "Next action" }, h("div", h("p.big", plural(doc.events, "dead letter"), doc.truncated ? " or more" : "", h("span.dim", ` next: ${doc.next_action}`)), h("p", doc.message)),

@@ -24,7 +24,7 @@ function next(doc, page) {
   const effects = !doc.side_effects.length ? "" : open.length ? open.map((/** @type {any} */ e) => `${e.name}: side effect ${words(e.state)}`).join(" · ") : doc.side_effects.length === 1 ? "The side effect happened once" : `All ${doc.side_effects.length} side effects happened`;
   return h("section", { class: `next ${nothing ? "ok" : TONE.get(code) ?? "dim"}`, "aria-label": "Next action" },
     h("div", h("p.big", nothing ? [mark("circle", "ok"), "Done, nothing to do"] : [h("span.dim", "Next "), text]),
-      h("p.dim", doc.last_error ? h("b", doc.last_error.text) : null, doc.last_error && effects ? " · " : "", effects)),
+      h("p.dim", doc.last_error ? [nothing ? "Last error: " : "", h(nothing ? "span" : "b", doc.last_error.text)] : null, doc.last_error && effects ? " · " : "", effects)),
     doc.next_action.command ? h("div.do", page.session.write && /^webhookctl replay plan/.test(doc.next_action.command) ? h("button", { type: "button", on: { click: () => planDialog(page, [["id", doc.id]]) } }, "Plan a replay…") : null, command(doc.next_action.command)) : null);
 }
 
@@ -37,7 +37,7 @@ function answersOf(doc) {
   if (!doc.answers?.length) return null;
   return [h("h3", "What the destinations answered"), h("table", { "aria-label": "Answers of destinations" }, h("thead", h("tr", [["Try", "n"], ["Effect", ""], ["Answer", ""], ["After", "n"], ["Text", "p2"]].map(([t, c]) => h("th", { scope: "col", class: c }, t)))),
     h("tbody", doc.answers.map((/** @type {any} */ a) => h("tr", h("td.n", num(a.attempt)), h("td", a.effect), h("td", h("b", { class: a.status === null ? "bad" : "warn" }, a.status === null ? "no answer" : String(a.status))), h("td.n", span(a.took_ms / 1000)),
-      h("td.p2.dim", a.text ?? (a.text_hidden ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept")))))))];
+      h("td.p2.dim", a.text ?? (a.text_hidden ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept"))))))];
 }
 
 /** @param {any} doc */
@@ -91,7 +91,7 @@ function bodyOf(doc, page) {
     try {
       data ??= new Uint8Array(await bytes(doc.id));
       const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" }));
+      link.href = URL.createObjectURL(new Blob([/** @type {any} */ (data)], { type: "application/octet-stream" }));
       link.download = `${doc.id.replace(/\W/g, "")}.bin`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -121,11 +121,12 @@ export function open(page, route) {
   /** @type {any} */
   let body = null;
   const top = h("div"), drawn = h("div"), left = h("div"), right = h("div");
-  const event = panel(page, { slot: "event", class: "event", wait: skeleton(6, "tall"), read: () => ["inbox.inspect", about("inbox.inspect", id)],
+  const event = panel(page, { slot: "main", class: "event", wait: skeleton(6, "tall"), read: () => ["inbox.inspect", about("inbox.inspect", id)],
     draw: (doc, root, answer) => {
       if (top.parentNode !== root) fill(root, top, drawn, h("div.split.even", left, right));
       const same = JSON.stringify(doc);
-      fill(heading, state(doc.status), h("b", doc.type), h("span.dim", doc.source, " · ", ago(doc.received_at, answer.at, " ago")), copy(() => doc.id, "Copy id"));
+      page.heading(h("span.mono", short(doc.id)), " ", state(doc.status));
+      fill(heading, h("b", doc.type), h("span.dim", doc.source, " · ", ago(doc.received_at, answer.at, " ago")), copy(() => doc.id, "Copy id"));
       if (same === drawnFor) return;
       if (drawnFor) page.announce(`Status: ${words(doc.status)}`);
       drawnFor = same;

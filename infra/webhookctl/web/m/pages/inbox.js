@@ -13,7 +13,6 @@ import { planDialog } from "../write.js";
 const VIEWS = /** @type {[string, import("../api.js").Flags][]} */ ([["All", []], ["Failing", [["status", "failed"]]], ["Dead letters", [["status", "dead_letter"]]], ["Quarantined", [["status", "quarantined"]]], ["Found by sync", [["via", "backup_sync"]]], ["Retried", [["attempts", "2"]]]]);
 const NOT_A_CHANGE = new Set(["limit", "after"]);
 
-/** @param {string} asOf @returns {any[]} */
 const columns = (/** @type {{asOf: string}} */ at) => [
   { head: "Age", class: "w-age n", cell: (/** @type {any} */ e) => ago(e.received_at, at.asOf) },
   { head: "Status", class: "w-status", cell: (/** @type {any} */ e) => state(e.status) },
@@ -42,7 +41,7 @@ export function open(page, route) {
   const counted = () => flags.filter(([name]) => name === "source" || name === "since" || name === "until");
   const hours = panel(page, { slot: "hours", class: "strip", wait: skeleton(1, "strip"), read: () => ["inbox.stats", [["by", "hour"], ...counted()]], settled: (error) => { hours.node.hidden = Boolean(error); },
     draw: (doc, body) => { if (!strip.node.isConnected) fill(body, strip.node); strip.show(ofHours(doc)); } });
-  const list = panel(page, { slot: "list", class: "list", wait: skeleton(12), read: () => confirmed ? ["inbox.list", [["limit", "50"], ...flags]] : null, settled: said,
+  const list = panel(page, { slot: "main", class: "list", wait: skeleton(12), read: () => confirmed ? ["inbox.list", [["limit", "50"], ...flags]] : null, settled: said,
     draw: (doc, body) => {
       at.asOf = doc.as_of;
       if (!rows.node.isConnected) fill(body, rows.node, foot);

@@ -14,7 +14,7 @@ function list(page) {
   const rows = table({ label: "Plans", key: (/** @type {any} */ p) => p.plan, link: (p) => to("plan", p.plan), columns: [
     { head: "Planned", class: "w-age n", cell: (p) => ago(p.planned_at, at.asOf) }, { head: "State", class: "w-state", cell: (p) => state(p.state) }, { head: "Plan", class: "w-fp", cell: (p) => h("a.go.mono", { href: to("plan", p.plan) }, p.plan) },
     { head: "Events", class: "w-n n", cell: (p) => num(p.events) }, { head: "Outcome", class: "w-type p1", cell: (p) => p.outcome }, { head: "By", class: "w-source p2", cell: (p) => p.by }, { head: "Reason", class: "w-next p3", cell: (p) => p.reason }] });
-  const box = panel(page, { slot: "list", wait: skeleton(5), read: () => ["replay.log", [["limit", "50"]]], draw: (doc, body) => {
+  const box = panel(page, { slot: "main", wait: skeleton(5), read: () => ["replay.log", [["limit", "50"]]], draw: (doc, body) => {
     at.asOf = doc.as_of;
     if (!doc.items.length) return void fill(body, empty("No plan in the last 90 days.", "A plan freezes a selection and says what a replay would do to each event. It changes nothing.", command("webhookctl replay plan --status dead_letter")));
     if (!rows.node.isConnected) fill(body, rows.node);
@@ -28,7 +28,7 @@ function list(page) {
 
 /** A bar with its parts and their numbers. @param {string} label @param {number} of @param {[string, number, string][]} parts */
 const meter = (label, of, parts) => h("div.meter", h("span.name", label),
-  h("svg", { viewBox: "0 0 1000 8", "aria-hidden": "true", class: "meterbar" }, h("rect.rest", { width: 1000, height: 8 }), parts.reduce((/** @type {{x: number, all: any[]}} */ sum, [, n, tone]) => { const w = of ? n / of * 1000 : 0; sum.all.push(h("rect", { class: tone, x: sum.x, width: w, height: 8 })); sum.x += w; return sum; }, { x: 0, all: [] }).all),
+  h("svg", { viewBox: "0 0 1000 8", preserveAspectRatio: "none", "aria-hidden": "true", class: "meterbar" }, h("rect.rest", { width: 1000, height: 8 }), parts.reduce((/** @type {{x: number, all: any[]}} */ sum, [, n, tone]) => { const w = of ? n / of * 1000 : 0; sum.all.push(h("rect", { class: tone, x: sum.x, width: w, height: 8 })); sum.x += w; return sum; }, { x: 0, all: [] }).all),
   h("span.legend", parts.map(([name, n, tone]) => h("span", { class: `key ${tone}` }, `${name} `, h("b", num(n))))));
 
 /** @param {any} doc */
@@ -43,7 +43,7 @@ function one(page, id) {
     fill(body, doc.items.length ? rows.node : h("p.dim", "Every selected event runs."));
     rows.show(doc.items);
   } });
-  const box = panel(page, { slot: "plan", wait: skeleton(5, "tall"), read: () => ["replay.show", about("replay.show", id)], draw: (doc, body, answer) => {
+  const box = panel(page, { slot: "main", wait: skeleton(5, "tall"), read: () => ["replay.show", about("replay.show", id)], draw: (doc, body, answer) => {
     const e = doc.events, o = doc.outcome, out = Object.entries(e.left_out);
     const active = doc.state === "running" || doc.state === "applying";
     const outN = out.reduce((n, [, v]) => n + Number(v), 0);

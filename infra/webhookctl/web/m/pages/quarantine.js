@@ -15,7 +15,7 @@ function list(page, route) {
   const rows = table({ label: "Rejected requests by source and reason", key: (/** @type {any} */ g) => `${g.source} ${g.reason}`, link: (g) => to("quarantine", g.id), columns: [
     { head: "Requests", class: "w-n n", cell: (g) => h("b", num(g.requests)) }, { head: "Source", class: "w-source", cell: (g) => g.source }, { head: "Why", class: "w-type", cell: (g) => h("a.go", { href: to("quarantine", g.id) }, g.what) },
     { head: "Finding", class: "w-next p1", cell: (g) => h("span", { class: Object.keys(g.matches).length ? "warn" : "" }, g.finding) }, { head: "Released", class: "w-n n p3", cell: (g) => num(g.released) }, { head: "Newest", class: "w-age n", cell: (g) => ago(g.newest_at, at.asOf) }] });
-  const rejected = panel(page, { title: "Rejected requests", slot: "list", wait: skeleton(4), read: () => ["quarantine.list", of], draw: (doc, body) => {
+  const rejected = panel(page, { title: "Rejected requests", slot: "main", wait: skeleton(4), read: () => ["quarantine.list", of], draw: (doc, body) => {
     at.asOf = doc.as_of;
     if (!doc.items.length) return void fill(body, empty("Every signature matched."));
     const fix = doc.items.find((/** @type {any} */ g) => Object.keys(g.matches).length);
@@ -44,7 +44,7 @@ function one(page, id) {
   const proof = h("div", h("button", { type: "button", on: { click: async () => {
     try { fill(proof, steps((await page.read("verify", about("verify", id))).doc)); } catch (error) { fill(proof, failure(error)); }
   } } }, "Verify it step by step"), h("p.dim", "This reads the secrets of the source, and never shows them."));
-  const box = panel(page, { slot: "request", wait: skeleton(5, "tall"), read: () => ["quarantine.inspect", about("quarantine.inspect", id)], draw: (doc, body) => void fill(body,
+  const box = panel(page, { slot: "main", wait: skeleton(5, "tall"), read: () => ["quarantine.inspect", about("quarantine.inspect", id)], draw: (doc, body) => void fill(body,
     h("section.next.hold", { "aria-label": "Next action" }, h("div", h("p.big", doc.what, h("span.dim", ` ${doc.finding}`)), h("p.dim", "Next: ", doc.next_action)), h("div.do", command(`webhookctl verify ${doc.id}`))),
     h("div.split.even", h("section.panel", h("h2", "Request"), facts([["Source", h("a", { href: to("source", doc.source) }, doc.source)], ["Received", when(doc.received_at)], ["Request", h("span.mono.wrap", `${doc.method} ${doc.url}`)], ["From", h("span.mono", doc.address)], ["Body", doc.body ? `${size(doc.body.bytes)}, ${doc.body.content_type ?? "no content type"}` : "–"], ["Event", doc.event ? h("a", { href: to("event", doc.event) }, short(doc.event)) : null]])),
       h("section.panel", h("h2", "Why it does not match"), proof)),

@@ -5,7 +5,7 @@ import { fill, h, keep } from "../h.js";
 import { empty, failure, panel, skeleton } from "../panel.js";
 import { flag, to, withFlag } from "../route.js";
 import { step, table } from "../table.js";
-import { age, clock, command, copy, count, facts, mark, num, plural, span, state, words } from "../words.js";
+import { age, clock, command, copy, count, facts, mark, num, plural, span, state, when, words } from "../words.js";
 
 /** What each code of `status` means. `n` is the count. @type {Map<string, (n: number | null) => string>} */
 const TITLES = new Map(Object.entries({
@@ -32,8 +32,8 @@ function row(item, asOf) {
   const tone = item.severity === "note" ? "dim" : item.severity;
   return h("li", { class: `item ${tone}` }, mark(shapeOf(item.severity), tone),
     h("div.said", h("p", h("a.go", { href: more(item) }, title), item.source ? h("span.source", item.source) : null), h("p.text", item.text)),
-    h("div.since.dim", item.since ? ["since ", h("time", { datetime: item.since, title: item.since }, clock(item.since).slice(0, 5)), h("b", age(item.since, asOf))] : null),
-    h("div.do", h("code", item.command), copy(() => item.command, "Copy command", `Copy command: ${title}`)));
+    h("div.since.dim", item.since ? ["since ", when(item.since), h("b", age(item.since, asOf))] : null),
+    h("div.do", h("a.button.primary", { href: more(item), tabindex: -1, "aria-hidden": "true" }, "Look"), h("code", item.command), copy(() => item.command, "Copy command", `Copy command: ${title}`)));
 }
 
 /** @param {import("../panel.js").Page & any} page */
@@ -45,7 +45,7 @@ function wrong(page) {
     if (!doc) { if (error) fill(node, failure(error)); return; }
     if (head.parentNode !== node) fill(node, head, list, rest);
     node.classList.toggle("stale", Boolean(error));
-    page.note("status", answer);
+    page.note("main", answer);
     const n = doc.items.length, worst = doc.items[0]?.severity;
     const newest = doc.newest_event;
     if (n) fill(head, h("p.big", plural(n, "thing needs", "things need"), " attention"), h("p.dim", n > 1 ? "Worst first. " : "", plural(doc.sources, "source"), " looked at ", h("time", { datetime: doc.as_of }, clock(doc.as_of))));
