@@ -41,7 +41,7 @@ export function panel(page, how) {
     node, body, doc: /** @type {any} */ (null),
     async load() {
       const what = how.read();
-      if (!what) return;
+      if (!what) { node.removeAttribute("aria-busy"); fill(body); return; }
       const mine = ++turn;
       node.setAttribute("aria-busy", "true");
       try {

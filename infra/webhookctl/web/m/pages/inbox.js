@@ -118,7 +118,8 @@ export function open(page, route) {
   }
   fill(page.root, h("div.bar", h("div.search", h("label.vh", { for: "filter" }, "Filter"), input, h("kbd", { "aria-hidden": "true" }, "/")), news, plan), says, chips, views, hours.node, list.node);
   draw();
-  if (!confirmed) ask(); else list.load();
+  if (!confirmed) ask();
+  list.load();
   hours.load();
   start();
   page.liveText("1s");
