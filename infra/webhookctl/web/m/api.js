@@ -15,7 +15,7 @@ const POSITIONAL = new Map(Object.entries({
 
 /** An error of the CLI, with its code and its tip. */
 export class Failure extends Error {
-  /** @param {number} http @param {any} error */
+  /** @param {number} http */
   constructor(http, error) {
     super(error?.message ?? `the server answered ${http}`);
     this.http = http;
@@ -59,7 +59,7 @@ export async function ask(path, more = {}) {
   throw failure;
 }
 
-/** @param {string} path @param {any} body */
+/** @param {string} path */
 const post = (path, body) => ask(path, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
 
 /** Exchanges the code of an address for a token. @param {string} code @returns {Promise<Session>} */
@@ -84,7 +84,7 @@ export const about = (name, value, more = []) => [[POSITIONAL.get(name) ?? "id",
 export async function read(name, flags = [], signal) {
   const response = await ask(path(name, flags), { signal });
   const doc = await response.json();
-  const number = (/** @type {string} */ head) => Number(response.headers.get(head) ?? 0);
+  const number = (head) => Number(response.headers.get(head) ?? 0);
   return {
     doc, at: new Date(), command: decodeURIComponent(response.headers.get("x-command") ?? ""),
     calls: number("x-calls") || doc.cost?.calls || 0, units: number("x-read-units") || doc.cost?.read_units || 0,
@@ -106,7 +106,7 @@ export async function stream(name, flags, signal, line) {
   }
 }
 
-/** Changes something: plans, and what is done with a plan. @param {string} where @param {any} body */
+/** Changes something: plans, and what is done with a plan. @param {string} where */
 export async function change(where, body) {
   const text = await (await post(`/api/${where}`, body)).text();
   return text.trim() ? JSON.parse(text) : {};

@@ -41,7 +41,7 @@ export function hex(bytes) {
   return lines.join("\n");
 }
 
-/** @param {Uint8Array} bytes @param {"pretty" | "exact" | "hex"} how @returns {any} */
+/** @param {Uint8Array} bytes @param {"pretty" | "exact" | "hex"} how */
 export function view(bytes, how) {
   const cut = bytes.length > LIMIT;
   const part = cut ? bytes.subarray(0, how === "hex" ? LIMIT / 16 : LIMIT) : bytes;

@@ -34,8 +34,8 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
   let range = null;
   let dragging = false;
   const m = compact ? { ...MARGIN, left: 40, top: 6 } : MARGIN;
-  const total = (/** @type {Bar} */ bar) => bar.parts.reduce((a, b) => a + b, 0);
-  const endOf = (/** @type {Bar} */ bar) => new Date(new Date(bar.at).getTime() + stepS * 1000).toISOString();
+  const total = (bar) => bar.parts.reduce((a, b) => a + b, 0);
+  const endOf = (bar) => new Date(new Date(bar.at).getTime() + stepS * 1000).toISOString();
 
   function sums() {
     const bar = data[cursor];
@@ -51,8 +51,8 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
     const high = top(Math.max(1, ...data.map(total)));
     const slot = inner.w / data.length;
     const gap = slot > 14 ? 3 : slot > 5 ? 1 : 0;
-    const y = (/** @type {number} */ n) => m.top + inner.h - n / high * inner.h;
-    const x = (/** @type {number} */ i) => m.left + i * slot;
+    const y = (n) => m.top + inner.h - n / high * inner.h;
+    const x = (i) => m.left + i * slot;
     const parts = [];
     const lines = compact ? [0, high] : high <= 4 ? Array.from({ length: high + 1 }, (_, i) => i) : [0, high / 2, high];
     for (const n of lines) {
@@ -87,28 +87,28 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
     fill(box, svg);
     sums();
   }
-  const indexAt = (/** @type {PointerEvent} */ event) => {
+  const indexAt = (event) => {
     const left = event.clientX - box.getBoundingClientRect().left - m.left;
     const i = Math.floor(left / ((width - m.left - m.right) / data.length));
     return i >= 0 && i < data.length ? i : -1;
   };
-  const point = (/** @type {number} */ i) => { if (i !== cursor) { cursor = i; draw(); } };
+  const point = (i) => { if (i !== cursor) { cursor = i; draw(); } };
   const chosen = () => { if (range && pick) pick(data[Math.min(...range)].at, endOf(data[Math.max(...range)])); };
-  box.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+  box.addEventListener("pointermove", (event) => {
     const i = indexAt(event);
     if (dragging && range && i >= 0) range = [range[0], i];
     if (i !== cursor || dragging) { cursor = i; draw(); }
   });
   box.addEventListener("pointerleave", () => { if (!dragging) point(-1); });
   if (pick) {
-    box.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+    box.addEventListener("pointerdown", (event) => {
       const i = indexAt(event);
       if (i < 0) return;
       dragging = true; range = [i, i]; box.setPointerCapture(event.pointerId); draw();
     });
     box.addEventListener("pointerup", () => { if (dragging) { dragging = false; chosen(); range = null; draw(); } });
   }
-  const stepKey = (/** @type {KeyboardEvent} */ event) => {
+  const stepKey = (event) => {
     const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (event.key === "Enter" && range) { event.preventDefault(); chosen(); range = null; return draw(); }
     if (event.key === "Escape" && cursor >= 0) { event.preventDefault(); range = null; return point(-1); }
@@ -148,7 +148,7 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
 
 /** A button that shows the table under a chart. @param {{toggle: () => boolean}} chart */
 export function twinButton(chart) {
-  const button = h("button", { type: "button", class: "small quiet", "aria-pressed": "false", on: { click: () => {
+  const button = h("button", { class: "small quiet", "aria-pressed": "false", on: { click: () => {
     const open = chart.toggle();
     button.setAttribute("aria-pressed", String(open));
     fill(button, open ? "Hide the table" : "Show as a table");
@@ -156,10 +156,10 @@ export function twinButton(chart) {
   return button;
 }
 
-/** Bars of `inbox stats --by hour`: what is not failing, failing, and dead. @param {any} doc @returns {Bar[]} */
+/** Bars of `inbox stats --by hour`: what is not failing, failing, and dead. @returns {Bar[]} */
 export function ofHours(doc) {
   const now = new Date(doc.as_of).getTime();
-  return doc.items.map((/** @type {any} */ i) => {
+  return doc.items.map((i) => {
     const failed = i.failed?.count ?? 0, dead = i.dead_letters?.count ?? 0;
     return { at: i.hour, parts: [Math.max(0, i.received.count - failed - dead), failed, dead], counted: i.counted !== false, open: new Date(i.hour).getTime() + 36e5 > now };
   });

@@ -20,8 +20,7 @@ import * as flow from "./pages/flow.js";
 import * as log from "./pages/log.js";
 import * as doctor from "./pages/doctor.js";
 
-/** @typedef {{open: (page: any, route: import("./route.js").Route) => {update?: (route: import("./route.js").Route) => void, keys?: keys.Keys}}} View */
-/** @type {Map<string, [string, string, View, string]>} page → name in the menu, key, module, page of the menu */
+/** @type {Map<string, [string, string, any, string]>} page → name in the menu, key, module, page of the menu */
 const PAGES = new Map([
   ["overview", ["Overview", "o", status, "overview"]], ["inbox", ["Inbox", "i", inbox, "inbox"]], ["dead", ["Dead letters", "d", dead, "dead"]],
   ["quarantine", ["Quarantine", "q", quarantine, "quarantine"]], ["plans", ["Plans", "p", plan, "plans"]], ["sources", ["Sources", "s", sources, "sources"]],
@@ -78,12 +77,12 @@ function drawMenu() {
   const here = current ? PAGES.get(current.route.page)?.[3] : "";
   for (const link of part.menu.querySelectorAll("a")) {
     const name = link.dataset.page;
-    const mine = name === "overview" ? items.filter((/** @type {any} */ i) => i.severity !== "note") : items.filter((/** @type {any} */ i) => COUNTED.get(name)?.has(i.code));
-    const n = name === "overview" ? mine.length : mine.reduce((/** @type {number} */ sum, /** @type {any} */ i) => sum + (i.count ?? 1), 0);
-    const worst = mine.some((/** @type {any} */ i) => i.severity === "bad") ? "bad" : "warn";
+    const mine = name === "overview" ? items.filter((i) => i.severity !== "note") : items.filter((i) => COUNTED.get(name)?.has(i.code));
+    const n = name === "overview" ? mine.length : mine.reduce((sum, i) => sum + (i.count ?? 1), 0);
+    const worst = mine.some((i) => i.severity === "bad") ? "bad" : "warn";
     const badge = link.querySelector(".badge");
     say(badge, n ? num(n) : "");
-    set(badge, "class", `badge ${n && mine.some((/** @type {any} */ i) => i.severity !== "note") ? worst : ""}`);
+    set(badge, "class", `badge ${n && mine.some((i) => i.severity !== "note") ? worst : ""}`);
     set(link, "aria-current", name === here ? "page" : null);
   }
 }
@@ -109,13 +108,13 @@ function drawLive(text = "") {
 
 /** @param {api.Session} s @param {AbortController} abort */
 function context(s, abort) {
-  const title = (/** @type {string} */ text) => { document.title = `${text} · ${s.context}`; };
+  const title = (text) => { document.title = `${text} · ${s.context}`; };
   return {
     session: s, signal: abort.signal, status: shared, announce, title, go, root: part.content,
-    read: (/** @type {string} */ name, /** @type {api.Flags} */ flags = []) => api.read(name, flags, abort.signal),
-    note: (/** @type {string} */ slot, /** @type {api.Answer} */ answer) => { if (!abort.signal.aborted) { answers.set(slot, answer); drawFoot(); } },
+    read: (name, /** @type {api.Flags} */ flags = []) => api.read(name, flags, abort.signal),
+    note: (slot, answer) => { if (!abort.signal.aborted) { answers.set(slot, answer); drawFoot(); } },
     heading: (/** @type {any[]} */ ...children) => fill(part.heading, ...children),
-    live: (/** @type {number} */ seconds, /** @type {() => any} */ tick) => { drawLive(`${seconds}s`); every(seconds, abort.signal, tick); },
+    live: (seconds, tick) => { drawLive(`${seconds}s`); every(seconds, abort.signal, tick); },
     liveText: drawLive,
   };
 }
@@ -149,10 +148,10 @@ function show() {
 }
 
 function help() {
-  const rows = (/** @type {[string, string][]} */ list) => h("dl.keys", list.map(([key, what]) => h("div", h("dt", key.split(" ").map((k) => h("kbd", k))), h("dd", what))));
+  const rows = (list) => h("dl.keys", list.map(([key, what]) => h("div", h("dt", key.split(" ").map((k) => h("kbd", k))), h("dd", what))));
   const box = h("input", { type: "checkbox", id: "keyson", checked: keys.keysOn(), on: { change: () => keys.switchKeys(box.checked) } });
-  const mine = [...(current?.view.keys ?? [])].map(([key, [what]]) => /** @type {[string, string]} */ ([key === " " ? "space" : key, what]));
-  const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
+  const mine = current?.view.keys ?? [];
+  const close = h("button", { on: { click: () => dialog.close() } }, "Close");
   const dialog = h("dialog", { "aria-label": "Keys" }, h("h2", "Keys"),
     h("div.columns", rows([...PAGES].filter(([, p]) => p[1]).map(([, p]) => [`g ${p[1]}`, p[0]])),
       rows([...mine, ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"], ["t", "Theme: auto, light, dark"], ["z", "Times in UTC or local"], ["?", "This list"]])),
@@ -163,19 +162,17 @@ function help() {
 }
 
 /** @type {keys.Keys} */
-const common = new Map([
-  ["?", ["Keys", help]], ["t", ["Theme", () => theme.next()]],
-  ["z", ["Zone", () => { switchZone(); announce(isUtc() ? "Times in UTC" : "Local times"); if (current) { current.view = {}; current.route.page = ""; show(); } }]],
-  [" ", ["Live", () => setLive(!live.on)]],
-  ["c", ["Copy", () => part.foot.querySelector("button")?.click()]],
-  .../** @type {any} */ ([...PAGES].filter(([, p]) => p[1]).map(([page, p]) => [`g ${p[1]}`, [p[0], () => go(to(page))]])),
-]);
+const common = [
+  ["?", "Keys", help], ["t", "Theme", () => theme.next()], [" ", "Live", () => setLive(!live.on)], ["c", "Copy", () => part.foot.querySelector("button")?.click()],
+  ["z", "Zone", () => { switchZone(); announce(isUtc() ? "Times in UTC" : "Local times"); if (current) { current.view = {}; current.route.page = ""; show(); } }],
+  ...[...PAGES].filter(([, p]) => p[1]).map(([page, p]) => /** @type {keys.Keys[0]} */ ([`g ${p[1]}`, p[0], () => go(to(page))])),
+];
 
 /** @param {api.Session} s */
 function build(s) {
   const who = s.who ? s.who.split("/").slice(-2).join("/") : null;
-  const button = (/** @type {string} */ label, /** @type {string} */ text, /** @type {() => void} */ click) => h("button", { type: "button", class: "quiet", title: label, "aria-label": label, on: { click } }, text);
-  part.liveButton = h("button", { type: "button", class: "quiet live", title: "Pause or continue live mode (space)", on: { click: () => setLive(!live.on) } });
+  const button = (label, text, click) => h("button", { class: "quiet", title: label, "aria-label": label, on: { click } }, text);
+  part.liveButton = h("button", { class: "quiet live", title: "Pause or continue live mode (space)", on: { click: () => setLive(!live.on) } });
   part.menu = h("nav", { "aria-label": "Pages", id: "menu" }, [...PAGES].filter(([, p]) => p[1]).map(([page, p]) =>
     h("a", { href: to(page), "data-page": page, class: page }, h("span", p[0]), h("span.badge"))));
   part.heading = h("h1", { tabindex: -1 });
@@ -185,9 +182,9 @@ function build(s) {
   part.foot = h("footer");
   part.says = h("div.vh", { "aria-live": "polite" });
   fill(document.body,
-    h("a.skip", { href: "#main", on: { click: (/** @type {Event} */ e) => { e.preventDefault(); part.heading.focus(); } } }, "Skip to content"),
+    h("a.skip", { href: "#main", on: { click: (e) => { e.preventDefault(); part.heading.focus(); } } }, "Skip to content"),
     h("header", { class: "top" },
-      h("button", { type: "button", class: "quiet menu", "aria-controls": "menu", "aria-label": "Menu", on: { click: () => document.body.classList.toggle("menuopen") } }, h("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, h("path", { d: "M2 4h12M2 8h12M2 12h12" }))),
+      h("button", { class: "quiet menu", "aria-controls": "menu", "aria-label": "Menu", on: { click: () => document.body.classList.toggle("menuopen") } }, h("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, h("path", { d: "M2 4h12M2 8h12M2 12h12" }))),
       h("a.brand", { href: "#/" }, h("svg", { viewBox: "0 0 32 32", "aria-hidden": "true" }, h("rect", { width: 32, height: 32, rx: 7 }), h("path", { d: "M7 13v9a2 2 0 0 0 2 2h14a2 2 0 0 0 2-2v-9M16 6v11m-4.6-4.4L16 17l4.6-4.4" })), h("span", "webhookctl")),
       h("span", { class: `where ${s.protected ? "protected" : s.local ? "local" : ""}` }, h("b", s.context)),
       h("span.facts2.dim", [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · ")),
@@ -197,7 +194,7 @@ function build(s) {
   set(document.body, "class", s.protected ? "band protected" : s.local ? "band local" : "");
 }
 
-/** What stands instead of the pages while there is no session. @param {any} error */
+/** What stands instead of the pages while there is no session. */
 function signIn(error) {
   current?.abort.abort();
   current = null;
@@ -211,8 +208,8 @@ function signIn(error) {
   fill(document.body, h("main.signin", h("h1", { tabindex: -1 }, "This page has no session"),
     error && !error.gone ? failure(error) : null,
     h("p", error?.gone ? "webhookctl is not running. Start it with " : "Open the address that the terminal shows, or press o there. To start a console: ", h("code", "webhookctl console")),
-    h("div.row", h("label", { for: "code" }, "Address or code"), box, h("button", { type: "button", class: "primary", on: { click: enter } }, "Open"))));
-  box.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => { if (e.key === "Enter") enter(); });
+    h("div.row", h("label", { for: "code" }, "Address or code"), box, h("button", { class: "primary", on: { click: enter } }, "Open"))));
+  box.addEventListener("keydown", (e) => { if (e.key === "Enter") enter(); });
 }
 
 /** @param {api.Session} s */
@@ -249,5 +246,5 @@ api.health.addEventListener("gone", () => {
   fill(part.banner, mark("square", "bad"), h("span", `webhookctl has stopped. This is what it last knew, at ${clock(at)}.`));
 });
 api.health.addEventListener("back", () => part.banner && set(part.banner, "hidden", true));
-keys.listen(() => [/** @type {keys.Keys} */ (current?.view.keys ?? new Map()), session ? common : new Map()]);
+keys.listen(() => [...(current?.view.keys ?? []), ...(session ? common : [])]);
 begin();

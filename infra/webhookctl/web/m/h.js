@@ -13,7 +13,7 @@ const ATTRIBUTES = new Set(("class id role tabindex title href type value placeh
   "d points r cx cy rx transform text-anchor dominant-baseline patternUnits patternTransform preserveAspectRatio fill focusable").split(" "));
 const NS = "http://www.w3.org/2000/svg";
 
-/** @param {Element} node @param {string} name @param {any} value */
+/** @param {Element} node @param {string} name */
 export function set(node, name, value) {
   if (value === null || value === undefined || value === false) return node.removeAttribute(name);
   const text = value === true ? "" : plain(String(value));
@@ -41,6 +41,7 @@ export function h(what, ...rest) {
   const svg = SVG.has(tag);
   if (!svg && !HTML.has(tag)) throw new Error(`h: tag ${tag}`);
   const node = svg ? document.createElementNS(NS, tag) : document.createElement(tag);
+  if (tag === "button") node.setAttribute("type", "button");
   if (classes.length) node.setAttribute("class", classes.join(" "));
   if (rest[0]?.constructor === Object) {
     for (const [name, value] of Object.entries(rest.shift())) {

@@ -1,7 +1,7 @@
 // @ts-check
 // Single keys. None of them changes anything stored, and they can be switched off.
 
-/** @typedef {Map<string, [string, () => void]>} Keys key → what it does, and the function */
+/** @typedef {[key: string, what: string, run: () => void][]} Keys */
 
 let first = "";
 let on = true;
@@ -13,8 +13,8 @@ export function switchKeys(value) {
   try { localStorage.setItem("keys", value ? "on" : "off"); } catch { /* no storage */ }
 }
 
-/** @param {() => Keys[]} maps the keys that apply now, the most specific first */
-export function listen(maps) {
+/** @param {() => Keys} keys the keys that apply now, the most specific first */
+export function listen(keys) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const at = /** @type {HTMLElement} */ (event.target);
@@ -24,12 +24,8 @@ export function listen(maps) {
     if (event.key === " " && at.matches("button, a, summary, input")) return;
     const key = first ? `${first} ${event.key}` : event.key;
     first = "";
-    for (const map of maps()) {
-      const found = map.get(key);
-      if (!found) continue;
-      event.preventDefault();
-      return found[1]();
-    }
+    const found = keys().find(([name]) => name === key);
+    if (found) { event.preventDefault(); return found[2](); }
     if (event.key === "g") { first = "g"; setTimeout(() => { first = ""; }, 1500); }
   });
 }

@@ -8,21 +8,21 @@ import { clock, command } from "./words.js";
  *   note: (slot: string, answer: import("./api.js").Answer) => void, session: import("./api.js").Session, status: any,
  *   announce: (text: string) => void, title: (text: string) => void, heading: any}} Page */
 
-/** An error of the CLI, with what to do. @param {any} error @returns {any} */
+/** An error of the CLI, with what to do. */
 export function failure(error) {
   const f = error instanceof Failure ? error : new Failure(-1, { message: `the page failed: ${error?.message ?? error}` });
   const denied = f.code.startsWith("auth.");
   return h("div", { class: `failure ${denied || f.gone ? "calm" : ""}`, role: "alert" },
     h("p", h("strong", f.message), " ", h("code.dim", f.code)),
-    f.details.length ? h("ul", f.details.map((/** @type {any} */ d) => h("li", typeof d === "string" ? d : JSON.stringify(d)))) : null,
+    f.details.length ? h("ul", f.details.map((d) => h("li", typeof d === "string" ? d : JSON.stringify(d)))) : null,
     f.note ? h("p.dim", f.note) : null,
     f.tip ? h("p", /^webhookctl /.test(f.tip) ? command(f.tip) : `Tip: ${f.tip}`) : null);
 }
 
-/** What stands where nothing is: a sentence, and what to do. @param {any} text @param {...any} more @returns {any} */
+/** What stands where nothing is: a sentence, and what to do. @param {...any} more */
 export const empty = (text, ...more) => h("div.empty", h("p", text), more.length ? h("p.more", more) : null);
 
-/** @param {number} rows @param {string} [kind] @returns {any} */
+/** @param {number} rows @param {string} [kind] */
 export const skeleton = (rows, kind = "rows") => h("div", { class: `skeleton ${kind}`, "aria-hidden": "true" }, Array.from({ length: rows }, () => h("div")));
 
 /**

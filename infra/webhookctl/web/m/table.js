@@ -4,8 +4,7 @@ import { fill, h, keep, set } from "./h.js";
 
 /**
  * @template T
- * @typedef {{head: any, class?: string, cell: (item: T) => any, say?: (item: T) => string}} Column
- *   `say` is the text by which a change of the cell is noticed; without it, the cell is made again with each answer.
+ * @typedef {[any, string, (item: T) => any]} Column  the heading, the class, and what a cell holds
  */
 
 /**
@@ -15,14 +14,14 @@ import { fill, h, keep, set } from "./h.js";
 export function table({ label, columns, key, link, tone }) {
   const body = h("tbody");
   const node = h("div.tablebox", h("table", { "aria-label": label },
-    h("thead", h("tr", columns.map((c) => h("th", { scope: "col", class: c.class }, c.head)))), body));
+    h("thead", h("tr", columns.map(([head, name]) => h("th", { scope: "col", class: name }, head)))), body));
   /** @type {Map<string, T>} */
   const items = new Map();
-  const make = (/** @type {T} */ item) => {
-    const row = h("tr", columns.map((c) => h("td", { class: c.class })));
+  const make = (item) => {
+    const row = h("tr", columns.map(([, name]) => h("td", { class: name })));
     if (link) {
       row.classList.add("links");
-      row.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+      row.addEventListener("click", (event) => {
         const at = /** @type {Element} */ (event.target);
         if (at.closest("a, button, input, details") || String(getSelection() ?? "")) return;
         const to = link(/** @type {T} */ (items.get(key(item))));
@@ -32,14 +31,11 @@ export function table({ label, columns, key, link, tone }) {
     draw(row, item);
     return row;
   };
-  const draw = (/** @type {any} */ row, /** @type {T} */ item) => {
+  const draw = (row, item) => {
     if (tone) set(row, "data-tone", tone(item) || null);
-    columns.forEach((c, i) => {
+    columns.forEach(([, , make], i) => {
       const cell = row.cells[i];
-      const said = c.say?.(item);
-      if (said !== undefined && cell.said === said) return;
-      cell.said = said;
-      const made = c.cell(item);
+      const made = make(item);
       if (!(made instanceof Node) && !Array.isArray(made)) {
         const text = String(made ?? "");
         if (cell.plain !== text) { fill(cell, text); cell.plain = text; }
@@ -62,7 +58,7 @@ export function table({ label, columns, key, link, tone }) {
     get items() { return [...items.values()]; },
   };
 }
-/** @param {any} made @returns {string} */
+/** @returns {string} */
 const textOf = (made) => Array.isArray(made) ? made.map(textOf).join("") : made instanceof Node ? made.textContent ?? "" : made === null || made === undefined || made === false ? "" : String(made);
 
 /** Moves the focus between the links of the rows. @param {Element} root @param {number} by */
@@ -74,3 +70,7 @@ export function step(root, by) {
   next.focus();
   next.closest("tr")?.scrollIntoView({ block: "nearest" });
 }
+/** The keys of a list. @param {Element} root @returns {import("./keys.js").Keys} */
+export const rowKeys = (root) => [["j", "Next", () => step(root, 1)], ["k", "Previous", () => step(root, -1)]];
+/** The keys of one thing. @param {() => void} back @returns {import("./keys.js").Keys} */
+export const backKeys = (back) => [["u", "Back", back], ["Escape", "Back", back]];

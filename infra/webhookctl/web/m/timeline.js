@@ -5,7 +5,7 @@ import { clock, hourMinute, look, span } from "./words.js";
 
 /** @typedef {{at: number, what: string, detail: string, shape: import("./words.js").Shape, tone: string, next?: boolean}} Mark */
 
-/** @param {any} entry @param {boolean} last @param {any} doc @returns {[import("./words.js").Shape, string]} */
+/** @param {boolean} last @returns {[import("./words.js").Shape, string]} */
 function shapeOf(entry, last, doc) {
   if (entry.what.startsWith("attempt")) {
     const said = /^(done|failed|dead_letter)\b/.exec(entry.detail)?.[1];
@@ -17,15 +17,15 @@ function shapeOf(entry, last, doc) {
   return ["circle", "info"];
 }
 
-/** @param {any} doc @returns {Mark[]} */
+/** @returns {Mark[]} */
 export function marks(doc) {
-  const all = doc.timeline.map((/** @type {any} */ entry, /** @type {number} */ i) => {
+  const all = doc.timeline.map((entry, i) => {
     const [shape, tone] = shapeOf(entry, i === doc.timeline.length - 1, doc);
     return { at: new Date(entry.at).getTime(), what: entry.what, detail: entry.detail, shape, tone };
   });
   if (doc.lease && doc.claimed_until) all.push({ at: new Date(doc.claimed_until).getTime(), what: "lease ends", detail: doc.lease.owner, shape: "ring", tone: "dim", next: !doc.lease.expired });
   if (doc.due) all.push({ at: new Date(doc.due).getTime(), what: "next attempt", detail: doc.next_action.text, shape: "ring", tone: "dim", next: true });
-  return all.sort((/** @type {Mark} */ a, /** @type {Mark} */ b) => a.at - b.at);
+  return all.sort((a, b) => a.at - b.at);
 }
 
 /** Positions on which a millisecond and a day both fit: a gap is as long as the logarithm of its time. @param {number[]} times */
@@ -48,27 +48,27 @@ function shape(m, x, y) {
 }
 
 /**
- * The lanes: the event, and one for each side effect. @param {any} doc @param {number} width @param {number} now @returns {any}
+ * The lanes: the event, and one for each side effect. @param {number} width @param {number} now
  */
 function lanes(doc, width, now) {
   const list = marks(doc);
   const answers = doc.answers ?? [];
-  const last = Math.max(0, ...answers.map((/** @type {any} */ a) => a.run));
+  const last = Math.max(0, ...answers.map((a) => a.run));
   const effects = doc.side_effects ?? [];
-  const names = [...new Set([...effects.map((/** @type {any} */ e) => e.name), ...answers.map((/** @type {any} */ a) => a.effect)])];
+  const names = [...new Set([...effects.map((e) => e.name), ...answers.map((a) => a.effect)])];
   const final = doc.status === "done" || doc.status === "dead_letter";
-  const checked = effects.filter((/** @type {any} */ e) => e.checked_at).map((/** @type {any} */ e) => new Date(e.checked_at).getTime());
-  const times = [...list.map((m) => m.at), ...answers.map((/** @type {any} */ a) => new Date(a.at).getTime()), ...checked, ...(final ? [] : [now])];
+  const checked = effects.filter((e) => e.checked_at).map((e) => new Date(e.checked_at).getTime());
+  const times = [...list.map((m) => m.at), ...answers.map((a) => new Date(a.at).getTime()), ...checked, ...(final ? [] : [now])];
   const { at, sum } = scale(times);
   const left = width > 560 ? 124 : 84, right = 44, top = 50, step = 44;
-  const x = (/** @type {number} */ t) => left + (at.get(t) ?? 0) / sum * (width - left - right);
+  const x = (t) => left + (at.get(t) ?? 0) / sum * (width - left - right);
   // An answer stands below the attempt that got it.
   const tries = new Map(list.map((m) => [m.what, m.at]));
-  const xOf = (/** @type {any} */ a) => x((a.run === last && tries.get(`attempt ${a.attempt}`)) || new Date(a.at).getTime());
+  const xOf = (a) => x((a.run === last && tries.get(`attempt ${a.attempt}`)) || new Date(a.at).getTime());
   const parts = [];
-  const y = (/** @type {number} */ lane) => top + lane * step;
+  const y = (lane) => top + lane * step;
   const height = y(names.length) + 20;
-  const name = (/** @type {string} */ text, /** @type {number} */ lane, /** @type {string} */ more) => {
+  const name = (text, lane, more) => {
     const max = left < 100 ? 10 : 16;
     return [h("text", { x: 0, y: y(lane) - 1, class: "lane" }, text.length > max ? `${text.slice(0, max - 1)}…` : text, h("title", text)), h("text", { x: 0, y: y(lane) + 13, class: "tick" }, more)];
   };
@@ -94,8 +94,8 @@ function lanes(doc, width, now) {
   });
   names.forEach((effect, k) => {
     const lane = k + 1;
-    const known = effects.find((/** @type {any} */ e) => e.name === effect);
-    const mine = answers.filter((/** @type {any} */ a) => a.effect === effect);
+    const known = effects.find((e) => e.name === effect);
+    const mine = answers.filter((a) => a.effect === effect);
     const points = [...mine.map(xOf), ...(known?.checked_at ? [x(new Date(known.checked_at).getTime())] : [])];
     parts.push(name(effect, lane, known ? known.state.replace("_", " ") : ""), h("line.rail.thin", { x1: left, x2: width - right, y1: y(lane), y2: y(lane) }));
     if (points.length > 1) parts.push(h("line.rail", { x1: Math.min(...points), x2: Math.max(...points), y1: y(lane), y2: y(lane) }));
@@ -105,7 +105,7 @@ function lanes(doc, width, now) {
       const text = a.status === null ? "none" : String(a.status);
       if (ax - 15 < end) { parts.push(h("circle", { cx: ax, cy: y(lane), r: 3, class: "pip warn" })); continue; }
       end = ax + 17;
-      parts.push(h("g", { class: `pill ${a.status === null ? "bad" : "warn"}` }, h("rect", { x: ax - 15, y: y(lane) - 9, width: 30, height: 18, rx: 9 }), h("text", { x: ax, y: y(lane) + 4, "text-anchor": "middle" }, text),
+      parts.push(h("g", { class: `pill ${a.status === null ? "bad" : "warn"}` }, h("rect", { x: ax - (text.length > 3 ? 19 : 15), y: y(lane) - 9, width: text.length > 3 ? 38 : 30, height: 18, rx: 9 }), h("text", { x: ax, y: y(lane) + 4, "text-anchor": "middle" }, text),
         h("title", `attempt ${a.attempt}: ${a.status === null ? "no answer" : `answered ${a.status}`} after ${span(a.took_ms / 1000)}`)));
     }
     if (known?.checked_at && (known.state === "committed" || !mine.length)) {
@@ -116,7 +116,7 @@ function lanes(doc, width, now) {
   return h("svg", { width, height: height + 8, viewBox: `0 0 ${width} ${height + 8}`, class: "timeline", "aria-hidden": "true", focusable: "false" }, parts);
 }
 
-/** @param {any} doc @param {number} now */
+/** @param {number} now */
 export function timeline(doc, now) {
   const box = h("div.drawn");
   let width = 0;
@@ -128,7 +128,7 @@ export function timeline(doc, now) {
     h("span.railmark", h("svg", { class: `mark ${m.tone}`, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, shape(m, 0, 0))), h("span.what", m.what), h("span.detail", m.detail))));
   return {
     node: h("div", box, rows), rows,
-    /** @param {any} next @param {number} at */
+    /** @param {number} at */
     redraw(next, at) { doc = next; now = at; draw(); },
   };
 }

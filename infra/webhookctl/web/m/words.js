@@ -19,7 +19,7 @@ export const hourMinute = (at) => format(new Date(at), { hour: "2-digit", minute
 /** @param {string | Date} at */
 export const day = (at) => format(new Date(at), { day: "numeric", month: "short" });
 
-/** The time alone for the last twelve hours, otherwise with the day. @param {string | null} at @returns {any} */
+/** The time alone for the last twelve hours, otherwise with the day. @param {string | null} at */
 export function when(at, fine = false) {
   if (!at) return "–";
   const date = new Date(at);
@@ -34,7 +34,7 @@ export function span(s) {
   if (s < 1) return `${Math.round(s * 1000)}ms`;
   if (s < 10) return `${Math.floor(s * 10) / 10}s`;
   s = Math.floor(s);
-  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  const two = (n) => String(n).padStart(2, "0");
   if (s < 60) return `${s}s`;
   if (s < 3600) return s % 60 && s < 600 ? `${Math.floor(s / 60)}m${two(s % 60)}s` : `${Math.floor(s / 60)}m`;
   if (s < 86400) return `${Math.floor(s / 3600)}h${two(Math.floor((s % 3600) / 60))}m`;
@@ -72,7 +72,7 @@ const SHAPES = {
   key: () => h("path", { d: "M3 6h6M6 3v6", class: "line" }),
 };
 /** @typedef {keyof typeof SHAPES} Shape */
-/** A shape in the colour of a state; the word stands beside it. @param {Shape} shape @param {string} tone @returns {any} */
+/** A shape in the colour of a state; the word stands beside it. @param {Shape} shape @param {string} tone */
 export const mark = (shape, tone) => h("svg", { class: `mark ${tone}`, viewBox: "0 0 12 12", "aria-hidden": "true", focusable: "false" }, SHAPES[shape]());
 
 /** @type {Map<string, [Shape, string]>} the shape and the tone of each state */
@@ -89,20 +89,20 @@ const STATES = new Map(Object.entries(/** @type {Record<string, [Shape, string]>
 })));
 /** @param {string} word @returns {[Shape, string]} */
 export const look = (word) => STATES.get(word) ?? ["ring", "dim"];
-/** Shape, word and colour of a state. @param {string} word @param {string} [text] @returns {any} */
+/** Shape, word and colour of a state. @param {string} word @param {string} [text] */
 export const state = (word, text) => { const [shape, tone] = look(word); return h("span", { class: `state ${tone}` }, mark(shape, tone), h("span", text ?? words(word))); };
 
 /** A button that copies. @param {() => string} text @param {string} [label] @param {string} [name] what a screen reader says */
 export function copy(text, label = "Copy", name) {
-  const button = h("button", { type: "button", class: "small", "aria-label": name, on: { click: async () => {
+  const button = h("button", { class: "small", "aria-label": name, on: { click: async () => {
     try { await navigator.clipboard.writeText(text()); button.textContent = "Copied"; } catch { button.textContent = "Not allowed"; }
     setTimeout(() => { button.textContent = label; }, 1500);
   } } }, label);
   return button;
 }
-/** A command with a button to copy it. @param {string | null | undefined} text @returns {any} */
+/** A command with a button to copy it. @param {string | null | undefined} text */
 export const command = (text) => text ? h("span.command", h("code", text), copy(() => text, "Copy", "Copy command")) : null;
 
-/** Rows of names and values. @param {[any, any][]} rows @param {string} [more] @returns {any} */
+/** Rows of names and values. @param {[any, any][]} rows @param {string} [more] */
 export const facts = (rows, more = "") => h("dl", { class: `facts ${more}` }, rows.filter(([, value]) => value !== null && value !== undefined && value !== false)
   .map(([name, value]) => h("div", h("dt", name), h("dd", value))));

@@ -8,28 +8,28 @@ import { to } from "./route.js";
 
 /**
  * A dialog with fields; `send` is called once at a time, always with the same attempt.
- * @param {string} title @param {any} fields @param {string} label @param {() => string | null} ready why it cannot be sent yet @param {(attempt: string) => Promise<void>} send
+ * @param {string} title @param {string} label @param {() => string | null} ready why it cannot be sent yet @param {(attempt: string) => Promise<void>} send
  */
 function ask(title, fields, label, ready, send) {
   const mine = attempt();
   const says = h("div.says");
-  const ok = h("button", { type: "button", class: "primary", on: { click: async () => {
+  const ok = h("button", { class: "primary", on: { click: async () => {
     const why = ready();
     if (why) return fill(says, h("p.warn", { role: "alert" }, why));
     ok.disabled = true;
     try { await send(mine); dialog.close(); } catch (error) { fill(says, failure(error)); }
     ok.disabled = false;
   } } }, label);
-  const dialog = h("dialog", { "aria-label": title }, h("h2", title), fields, says, h("div.row.end", h("button", { type: "button", on: { click: () => dialog.close() } }, "Do nothing"), ok));
+  const dialog = h("dialog", { "aria-label": title }, h("h2", title), fields, says, h("div.row.end", h("button", { on: { click: () => dialog.close() } }, "Do nothing"), ok));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
 }
 const reasonField = () => h("input", { id: "reason", autocomplete: "off", maxlength: 200, placeholder: "GitHub outage, INC-2291" });
-/** @param {any} input @param {string} text */
+/** @param {string} text */
 const field = (input, text) => h("div.field", h("label", { for: input.id }, text), input);
 
-/** Freezes a selection as a plan; nothing runs yet. @param {any} page @param {import("./api.js").Flags} flags */
+/** Freezes a selection as a plan; nothing runs yet. @param {import("./api.js").Flags} flags */
 export function planDialog(page, flags) {
   const reason = reasonField();
   const mode = h("select", { id: "mode" }, h("option", { value: "safe" }, "safe: only events whose open side effects did not happen"), h("option", { value: "guarded" }, "guarded: also those that may have happened, with the same idempotency key"));
@@ -44,7 +44,7 @@ export function planDialog(page, flags) {
     });
 }
 
-/** Applies a plan: the person types the number of events. @param {any} plan @param {() => void} then */
+/** Applies a plan: the person types the number of events. @param {() => void} then */
 export function applyDialog(plan, then) {
   const reason = reasonField();
   const number = h("input", { id: "confirm", inputmode: "numeric", autocomplete: "off" });
@@ -53,7 +53,7 @@ export function applyDialog(plan, then) {
     async (attempt_) => { await change(`plan/${plan.id}/apply`, { attempt: attempt_, confirm: Number(number.value), reason: reason.value.trim() }); then(); });
 }
 
-/** Stops or cancels a plan. @param {any} plan @param {"stop" | "cancel"} verb @param {() => void} then */
+/** Stops or cancels a plan. @param {"stop" | "cancel"} verb @param {() => void} then */
 export function endDialog(plan, verb, then) {
   const reason = reasonField();
   ask(`${verb === "stop" ? "Stop" : "Cancel"} ${plan.id}`, h("div", h("p", verb === "stop" ? "Events that are queued already run to their end." : "A cancelled plan cannot be applied."), field(reason, "Reason, for the audit log")), verb === "stop" ? "Stop the run" : "Cancel the plan",

@@ -6,24 +6,24 @@ import { fill, h, set } from "../h.js";
 import { follow } from "../live.js";
 import { failure, panel, skeleton } from "../panel.js";
 import { flag, to, withFlag } from "../route.js";
-import { step, table } from "../table.js";
+import { rowKeys, table } from "../table.js";
 import { ago, capital, num, short, state } from "../words.js";
 import { planDialog } from "../write.js";
 
 const VIEWS = /** @type {[string, import("../api.js").Flags][]} */ ([["All", []], ["Failing", [["status", "failed"]]], ["Dead letters", [["status", "dead_letter"]]], ["Quarantined", [["status", "quarantined"]]], ["Found by sync", [["via", "backup_sync"]]], ["Retried", [["attempts", "2"]]]]);
 const NOT_A_CHANGE = new Set(["limit", "after"]);
 
-const columns = (/** @type {{asOf: string}} */ at) => [
-  { head: "Age", class: "w-age n", cell: (/** @type {any} */ e) => ago(e.received_at, at.asOf) },
-  { head: "Status", class: "w-status", cell: (/** @type {any} */ e) => state(e.status) },
-  { head: "Event", class: "w-id p1", cell: (/** @type {any} */ e) => h("a.go.mono", { href: to("event", e.id) }, short(e.id)) },
-  { head: "Source", class: "w-source p2", cell: (/** @type {any} */ e) => e.source },
-  { head: "Type", class: "w-type", cell: (/** @type {any} */ e) => h("a.type", { href: to("event", e.id), tabindex: -1 }, e.type) },
-  { head: "Tries", class: "w-n n p2", cell: (/** @type {any} */ e) => num(e.attempt_count) },
-  { head: "Next", class: "w-next p3", cell: (/** @type {any} */ e) => e.next_action ? h("span", { class: e.next_action.code === "none" ? "dim" : "" }, e.next_action.code === "none" ? "–" : e.next_action.text) : "" },
+/** @returns {import("../table.js").Column<any>[]} */
+const columns = (at) => [
+  ["Age", "w-age n", (e) => ago(e.received_at, at.asOf)],
+  ["Status", "w-status", (e) => state(e.status)],
+  ["Event", "w-id p1", (e) => h("a.go.mono", { href: to("event", e.id) }, short(e.id))],
+  ["Source", "w-source p2", (e) => e.source],
+  ["Type", "w-type", (e) => h("a.type", { href: to("event", e.id), tabindex: -1 }, e.type)],
+  ["Tries", "w-n n p2", (e) => num(e.attempt_count)],
+  ["Next", "w-next p3", (e) => e.next_action ? h("span", { class: e.next_action.code === "none" ? "dim" : "" }, e.next_action.code === "none" ? "–" : e.next_action.text) : ""],
 ];
 
-/** @param {import("../panel.js").Page & any} page @param {import("../route.js").Route} route */
 export function open(page, route) {
   let flags = route.flags;
   let confirmed = !readsBodies(flags);
@@ -33,9 +33,9 @@ export function open(page, route) {
   const fresh = new Map();
   const input = h("input", { id: "filter", class: "mono", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "status:failed source:… type:invoice.* since:2h", "aria-describedby": "filtersays" });
   const says = h("div", { id: "filtersays" }), chips = h("div.chips"), views = h("div.tabs", { role: "group", "aria-label": "Views" });
-  const news = h("button", { type: "button", class: "news", hidden: true, on: { click: () => reload() } });
-  const plan = page.session.write ? h("button", { type: "button", on: { click: () => planDialog(page, flags) } }, "Plan a replay…") : null;
-  const rows = table({ label: "Events, newest first", key: (/** @type {any} */ e) => e.id, link: (e) => to("event", e.id), columns: columns(at) });
+  const news = h("button", { class: "news", hidden: true, on: { click: () => reload() } });
+  const plan = page.session.write ? h("button", { on: { click: () => planDialog(page, flags) } }, "Plan a replay…") : null;
+  const rows = table({ label: "Events, newest first", key: (e) => e.id, link: (e) => to("event", e.id), columns: columns(at) });
   const foot = h("div.listfoot.dim");
   const strip = bars({ series: OUTCOMES, unit: "events", stepS: 3600, name: "Events by hour", compact: true, pick: (from, until) => page.go(to("inbox", "", withFlag(withFlag(flags, "since", from), "until", until))) });
   const counted = () => flags.filter(([name]) => name === "source" || name === "since" || name === "until");
@@ -49,15 +49,14 @@ export function open(page, route) {
       ends(doc);
     } });
 
-  /** @param {any} error a wrong filter leaves the list as it was */
+  /** a wrong filter leaves the list as it was */
   function said(error) {
     set(input, "aria-invalid", error ? "true" : null);
     list.node.classList.toggle("stale", Boolean(error));
     if (error) fill(says, failure(error)); else if (confirmed) fill(says);
     if (error && !rows.node.isConnected) fill(list.body);
   }
-  /** @param {any} doc */
-  function ends(doc) {
+    function ends(doc) {
     cursor = doc.next_cursor ?? "";
     const n = rows.items.length;
     rows.node.hidden = !n;
@@ -67,7 +66,7 @@ export function open(page, route) {
         newest ? h("p.dim", "The newest event came ", ago(newest.received_at, undefined, " ago"), ` from ${newest.source}.`) : h("p.dim", "Send one: ", h("code", "webhookctl send stripe --wait")),
         h("p", flags.length ? h("a.button", { href: "#/inbox" }, "Clear the filter") : null, " ", h("a.button", { href: to("inbox", "", withFlag(flags, "since", "7d")) }, "Look at 7 days"))));
     }
-    fill(foot, h("span", doc.truncated ? `${num(n)} newest, there are more` : `All ${num(n)}`, doc.uncounted_hours ? `; ${doc.uncounted_hours} hours are not counted` : ""), cursor ? h("button", { type: "button", on: { click: older } }, "50 more") : null);
+    fill(foot, h("span", doc.truncated ? `${num(n)} newest, there are more` : `All ${num(n)}`, doc.uncounted_hours ? `; ${doc.uncounted_hours} hours are not counted` : ""), cursor ? h("button", { on: { click: older } }, "50 more") : null);
   }
   async function older() {
     try {
@@ -85,7 +84,7 @@ export function open(page, route) {
 
   function ask() {
     fill(says, h("div.failure.calm", h("p", h("strong", "This filter reads the request or the body of every event in its time range."), " A shorter range reads less: ", h("code", "since:1h")),
-      h("p", h("button", { type: "button", class: "primary", on: { click: () => { confirmed = true; fill(says); list.load(); } } }, "Read them"))));
+      h("p", h("button", { class: "primary", on: { click: () => { confirmed = true; fill(says); list.load(); } } }, "Read them"))));
   }
   function draw() {
     if (document.activeElement !== input) input.value = printFilter(flags);
@@ -95,8 +94,7 @@ export function open(page, route) {
     const what = flag(flags, "status") || flag(flags, "source");
     page.title(what ? `Inbox: ${what}` : "Inbox");
   }
-  /** @param {any} change */
-  async function changed(change) {
+    async function changed(change) {
     const known = rows.items.find((e) => e.id === change.id);
     if (!known) {
       if (change.change === "stored" || change.change === "quarantined") { fresh.set(change.id, change); newer(); }
@@ -104,7 +102,7 @@ export function open(page, route) {
     }
     rows.change({ ...known, status: change.status, attempt_count: Math.max(known.attempt_count, change.attempt), next_action: change.status === "done" ? { code: "none", text: "none" } : { code: "wait", text: capital(change.detail) } });
   }
-  input.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+  input.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { const next = parseFilter(input.value); confirmed = true; if (printFilter(next) === printFilter(flags)) reload(); else page.go(to("inbox", "", next)); }
     if (event.key === "Escape") { input.value = printFilter(flags); input.blur(); }
   });
@@ -124,12 +122,11 @@ export function open(page, route) {
   start();
   page.liveText("1s");
   return {
-    update(/** @type {import("../route.js").Route} */ next) {
+    update(next) {
       flags = next.flags;
       if (!readsBodies(flags)) confirmed = true;
       draw(); reload(); hours.load(); start();
     },
-    keys: new Map(/** @type {[string, [string, () => void]][]} */ ([["/", ["Filter", () => { input.focus(); input.select(); }]], [".", ["Show new events", reload]], ["j", ["Next", () => step(page.root, 1)]], ["k", ["Previous", () => step(page.root, -1)]],
-      ...(plan ? [["p", ["Plan a replay of what matches", () => plan.click()]]] : [])])),
+    keys: [["/", "Filter", () => { input.focus(); input.select(); }], [".", "Show new events", reload], ...rowKeys(page.root), ...(plan ? [["p", "Plan a replay of what matches", () => plan.click()]] : [])],
   };
 }
