@@ -79,7 +79,7 @@ export const mark = (shape, tone) => h("svg", { class: `mark ${tone}`, viewBox: 
 const STATES = new Map(Object.entries(/** @type {Record<string, [Shape, string]>} */ ({
   done: ["circle", "ok"], failed: ["triangle", "warn"], dead_letter: ["square", "bad"], quarantined: ["diamond", "hold"],
   received: ["ring", "dim"], processing: ["half", "info"],
-  ok: ["circle", "ok"], late: ["triangle", "warn"], failing: ["square", "bad"], silent: ["ring", "warn"], paused: ["diamond", "hold"], dark: ["square", "bad"],
+  ok: ["circle", "ok"], late: ["triangle", "warn"], failing: ["square", "bad"], silent: ["ring", "warn"], quiet: ["ring", "warn"], paused: ["diamond", "hold"], dark: ["square", "bad"],
   pass: ["circle", "ok"], warn: ["triangle", "warn"], fail: ["square", "bad"], not_checked: ["ring", "dim"],
   bad: ["square", "bad"], note: ["ring", "dim"],
   closed: ["circle", "ok"], open: ["square", "bad"], half_open: ["half", "warn"],

@@ -73,7 +73,7 @@ export function open(page, route) {
     ["Received", "n", (s) => count(s.received)], ["Failing", "n p2", (s) => s.failed.count ? h("b.warn", count(s.failed)) : h("span.dim", "0")],
     ["Dead", "n", (s) => s.dead_letters.count ? h("b.bad", count(s.dead_letters)) : h("span.dim", "0")],
     ["p50", "n p3", (s) => span(s.p50_s)], ["p95", "n p2", (s) => span(s.p95_s)], ["Oldest open", "n p3", (s) => span(s.oldest_open_s)]] });
-  const order = ["failing", "late", "silent"];
+  const order = ["failing", "late", "quiet"];
   const sources = panel(page, { title: "Sources", slot: "stats", wait: skeleton(5), read: () => ["inbox.stats", []],
     draw: (doc, body) => {
       if (!doc.items.length) return void fill(body, empty("No source has received an event in the last 24 hours."));
