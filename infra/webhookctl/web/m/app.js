@@ -1,1 +1,0 @@
-document.body.append("The console is not built yet.");
