@@ -4,9 +4,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct ConsoleArgs {
-    /// Port on 127.0.0.1; 0 picks a free one
-    #[arg(long, value_name = "N", default_value_t = 8788)]
-    pub port: u16,
+    /// Port on 127.0.0.1; 0 picks a free one [default: 8788, or a free one if it is in use]
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
     /// Allow replays, decisions on quarantined events, and pauses
     ///
     /// Each needs a reason, and a replay also needs the number of its events. The audit log records

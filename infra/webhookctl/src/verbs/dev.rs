@@ -73,10 +73,7 @@ pub(super) async fn dev(args: DevArgs, global: &Global, out: &mut Printer) -> an
         out,
         took: began.elapsed(),
     };
-    let console = match args.once {
-        false => Some(console::start(&args, global)?),
-        true => None,
-    };
+    let console = console::start(&args, global)?;
     told.ready(&local, &args, forward.as_ref(), &stack, console.as_ref())?;
 
     let mut exit = Exit::Done;
@@ -85,18 +82,13 @@ pub(super) async fn dev(args: DevArgs, global: &Global, out: &mut Printer) -> an
         exit = Box::pin(demo).await?;
     }
     if !args.once {
-        if let Some(what) = args.chaos {
-            told.chaos(what)?;
-        } else {
-            let own = args.sources.as_ref().and_then(|_| usual_source(&config));
-            told.staying(own)?;
-            told.other_tools(&args, announced.1.as_ref())?;
-        }
+        say_what_to_try(&mut told, &args, &config, announced.1.as_ref())?;
         let stay = Stay {
             stack: &stack,
             local: &local,
             config: &config,
             downstream,
+            console: console.as_ref(),
         };
         tokio::select! {
             ended = Box::pin(stay.until_stopped(broken, &mut told)) => ended?,
@@ -106,6 +98,20 @@ pub(super) async fn dev(args: DevArgs, global: &Global, out: &mut Printer) -> an
     drop((console, announced));
     stack.stop().await;
     Ok(exit)
+}
+
+fn say_what_to_try(
+    told: &mut Teller<'_>,
+    args: &DevArgs,
+    config: &Config,
+    environments: Option<&Environments>,
+) -> anyhow::Result<()> {
+    if let Some(what) = args.chaos {
+        return told.chaos(what);
+    }
+    let own = args.sources.as_ref().and_then(|_| usual_source(config));
+    told.staying(own)?;
+    told.other_tools(args, environments)
 }
 
 /// Describes this `dev` to other commands, and to tools that run the functions. The files of both

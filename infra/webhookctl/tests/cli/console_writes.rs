@@ -38,12 +38,15 @@ fn a_plan_is_made_once_and_applied_with_its_count() -> anyhow::Result<()> {
     let id = plan["id"].as_str().context("an id")?;
     let again = page.post("/api/plan", &all("attempt-1", "the warehouse lost them"))?;
     assert_eq!(document(&again)?, plan, "a double click is one plan");
-    assert_eq!(world.json(&["replay", "log"])?["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        world.json(&["replay", "log"])?["items"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
 
     let apply = format!("/api/plan/{id}/apply");
-    let wanted = |attempt: &str, confirm: Option<u64>| {
-        json!({"attempt": attempt, "reason": "it answers again", "confirm": confirm})
-    };
+    let wanted = |attempt: &str, confirm: Option<u64>| json!({"attempt": attempt, "reason": "it answers again", "confirm": confirm});
     for (attempt, confirm, code) in [
         ("attempt-2", None, "replay.confirm_needed"),
         ("attempt-3", Some(2), "replay.confirm_mismatch"),
@@ -109,7 +112,10 @@ fn a_replay_stops_on_request_and_another_run_resumes_it() -> anyhow::Result<()> 
     let status = finished(&world, id)?;
     assert_eq!(status["runs"][1]["through"], "cli");
     let gone = page.post(&format!("/api/plan/{id}/stop"), &stop)?;
-    assert_eq!((gone.status, gone.code()), (409, "console.not_running".to_owned()));
+    assert_eq!(
+        (gone.status, gone.code()),
+        (409, "console.not_running".to_owned())
+    );
     Ok(())
 }
 
@@ -119,10 +125,20 @@ fn a_change_needs_a_reason_and_no_other_command_is_one() -> anyhow::Result<()> {
     world.text(&["send", "acme", "--wait"])?;
     let page = Page::open(&world, &["--write"])?;
     let no_reason = page.post("/api/plan", &all("attempt-1", "  "))?;
-    assert_eq!((no_reason.status, no_reason.code()), (400, "console.reason".to_owned()));
-    assert_eq!(page.post("/api/plan", &all("x", "y"))?.code(), "console.body");
+    assert_eq!(
+        (no_reason.status, no_reason.code()),
+        (400, "console.reason".to_owned())
+    );
+    assert_eq!(
+        page.post("/api/plan", &all("x", "y"))?.code(),
+        "console.body"
+    );
     for (path, flags, status) in [
-        ("/api/plan", json!({"status": "done", "endpoint-url": "http://x"}), 400),
+        (
+            "/api/plan",
+            json!({"status": "done", "endpoint-url": "http://x"}),
+            400,
+        ),
         ("/api/plan", json!({"status": "done", "reason": "z"}), 400),
         ("/api/plan", json!({"status": {"a": 1}}), 400),
         ("/api/replay.apply", json!({"plan": "rpl_1"}), 404),
@@ -135,17 +151,27 @@ fn a_change_needs_a_reason_and_no_other_command_is_one() -> anyhow::Result<()> {
         ("/api/quarantine.release", json!({"id": "evt_1"}), 404),
         ("/api/quarantine.discard", json!({"id": "-"}), 400),
     ] {
-        let body = json!({"attempt": format!("attempt {path} {flags}"), "reason": "x", "flags": flags});
+        let body =
+            json!({"attempt": format!("attempt {path} {flags}"), "reason": "x", "flags": flags});
         let answer = page.post(path, &body)?;
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
     }
-    let wanted = |attempt: &str| {
-        json!({"attempt": attempt, "reason": "a bad release", "flags": {"name": "acme"}})
-    };
-    assert_eq!(page.post("/api/sources.pause", &wanted("attempt-2"))?.status, 200);
+    let wanted = |attempt: &str| json!({"attempt": attempt, "reason": "a bad release", "flags": {"name": "acme"}});
+    assert_eq!(
+        page.post("/api/sources.pause", &wanted("attempt-2"))?
+            .status,
+        200
+    );
     let entry = world.json(&["log", "-n", "1"])?["items"][0].clone();
-    assert_eq!((&entry["what"], &entry["through"]), (&json!("source.pause"), &json!("console")));
-    assert_eq!(page.post("/api/sources.pause", &wanted("attempt-3"))?.status, 409);
+    assert_eq!(
+        (&entry["what"], &entry["through"]),
+        (&json!("source.pause"), &json!("console"))
+    );
+    assert_eq!(
+        page.post("/api/sources.pause", &wanted("attempt-3"))?
+            .status,
+        409
+    );
     assert_eq!(world.json(&["replay", "log"])?["items"], json!([]));
     Ok(())
 }

@@ -30,7 +30,7 @@ const HOSTILE: [&str; 5] = [
 
 struct Agent {
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
 }
@@ -43,7 +43,7 @@ impl Agent {
             .stdout(Stdio::piped())
             .spawn()?;
         let mut agent = Self {
-            stdin: child.stdin.take().context("stdin is piped")?,
+            stdin: child.stdin.take(),
             stdout: BufReader::new(child.stdout.take().context("stdout is piped")?),
             child,
             next: 0,
@@ -59,8 +59,9 @@ impl Agent {
     }
 
     fn say(&mut self, message: &Value) -> anyhow::Result<()> {
-        writeln!(self.stdin, "{message}")?;
-        Ok(self.stdin.flush()?)
+        let stdin = self.stdin.as_mut().context("stdin is open")?;
+        writeln!(stdin, "{message}")?;
+        Ok(stdin.flush()?)
     }
 
     /// Sends a request, and returns the next line on stdout, which must be its answer.
@@ -78,7 +79,10 @@ impl Agent {
 
     fn tools(&mut self) -> anyhow::Result<Vec<Value>> {
         let list = self.ask("tools/list", &json!({}))?;
-        Ok(list["result"]["tools"].as_array().cloned().unwrap_or_default())
+        Ok(list["result"]["tools"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default())
     }
 
     /// Calls a tool. Returns its document, and whether it failed.
@@ -123,7 +127,7 @@ fn outside<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
 fn foreign_text_is_inside_of_its_mark_in_every_tool() -> anyhow::Result<()> {
     let world = World::start("mcp-hostile", SOURCES)?;
     for text in HOSTILE {
-        let body = format!("data.object.{}={text}", "pwned_key");
+        let body = format!("+data.object.pwned_key={text}");
         let send = ["send", "acme", "--type", text, "--set", &body];
         world.text(&[&send[..], &["--wait"]].concat())?;
         world.refused(&[&send[..], &["--tamper", "body"]].concat())?;
@@ -140,7 +144,10 @@ fn foreign_text_is_inside_of_its_mark_in_every_tool() -> anyhow::Result<()> {
         ("event", json!({"id": id})),
         ("event", json!({"id": HOSTILE[0]})),
         ("body", json!({"id": id})),
-        ("body", json!({"id": id, "paths": ["type", "data.object.pwned_key", "data"]})),
+        (
+            "body",
+            json!({"id": id, "paths": ["type", "data.object.pwned_key", "data"]}),
+        ),
         ("why_signature", json!({"id": id})),
         ("dead_letters", json!({})),
         ("quarantine", json!({})),
@@ -154,24 +161,33 @@ fn foreign_text_is_inside_of_its_mark_in_every_tool() -> anyhow::Result<()> {
     let mut marked = 0;
     for (tool, arguments) in &calls {
         let (document, failed) = agent.call(tool, arguments)?;
-        ensure!(failed == arguments["id"].as_str().is_some_and(|id| id == HOSTILE[0]), "{document}");
+        ensure!(
+            failed == arguments["id"].as_str().is_some_and(|id| id == HOSTILE[0]),
+            "{document}"
+        );
         let mut found = Vec::new();
         outside(&document, &mut found);
         let leaked: Vec<_> = found.iter().filter(|text| text.contains("pwned")).collect();
         ensure!(leaked.is_empty(), "{tool}: {leaked:?} in {document}");
         let text = document.to_string();
-        ensure!(!text.contains(['\u{202e}', '\u{e0041}', '\u{200b}']), "{tool}: {text}");
+        ensure!(
+            !text.contains(['\u{202e}', '\u{e0041}', '\u{200b}']),
+            "{tool}: {text}"
+        );
         marked += usize::from(text.contains("pwned"));
     }
     ensure!(marked >= 6, "only {marked} answers have foreign text");
-    drop(agent.stdin.flush());
     Ok(())
 }
 
 #[test]
 fn tools_are_those_of_the_flags_and_have_schemas() -> anyhow::Result<()> {
     let world = World::start("mcp-tools", SOURCES)?;
-    for (flags, count) in [(&[][..], 10), (&["--propose"], 11), (&["--propose", "--secrets"], 12)] {
+    for (flags, count) in [
+        (&[][..], 10),
+        (&["--propose"], 11),
+        (&["--propose", "--secrets"], 12),
+    ] {
         let tools = Agent::start(&world, flags)?.tools()?;
         assert_eq!(tools.len(), count, "{flags:?}");
         for tool in &tools {
@@ -181,7 +197,10 @@ fn tools_are_those_of_the_flags_and_have_schemas() -> anyhow::Result<()> {
             let reads = tool["name"] != "propose_replay";
             assert_eq!(tool["annotations"]["readOnlyHint"], reads, "{tool}");
         }
-        let events = tools.iter().find(|tool| tool["name"] == "events").context("events")?;
+        let events = tools
+            .iter()
+            .find(|tool| tool["name"] == "events")
+            .context("events")?;
         let properties = &events["inputSchema"]["properties"];
         assert_eq!(properties["limit"]["maximum"], 50);
         assert_eq!(properties["source"]["type"], "array");
@@ -205,12 +224,21 @@ fn without_the_flag_no_input_makes_a_plan() -> anyhow::Result<()> {
         json!("--propose"),
         Value::Null,
     ];
-    let names = ["reason", "mode", "status", "source", "id", "confirm", "plan", "file", "bundle"];
+    let names = [
+        "reason", "mode", "status", "source", "id", "confirm", "plan", "file", "bundle",
+    ];
     let mut tools: Vec<String> = Vec::new();
     for tool in agent.tools()? {
         tools.push(tool["name"].as_str().unwrap_or_default().to_owned());
     }
-    for more in ["propose_replay", "replay.apply", "replay.plan", "apply", "inbox export", ""] {
+    for more in [
+        "propose_replay",
+        "replay.apply",
+        "replay.plan",
+        "apply",
+        "inbox export",
+        "",
+    ] {
         tools.push(more.to_owned());
     }
     for (number, tool) in tools.iter().cycle().take(300).enumerate() {
@@ -223,7 +251,10 @@ fn without_the_flag_no_input_makes_a_plan() -> anyhow::Result<()> {
     assert_eq!(plans["items"], json!([]));
     let log = world.json(&["log"])?;
     let through = log["items"].as_array().context("entries")?.iter();
-    assert!(through.clone().all(|entry| entry["through"] == "cli"), "{log}");
+    assert!(
+        through.clone().all(|entry| entry["through"] == "cli"),
+        "{log}"
+    );
     Ok(())
 }
 
@@ -235,9 +266,15 @@ fn a_proposed_plan_is_applied_by_a_person() -> anyhow::Result<()> {
     for (arguments, code) in [
         (json!({"status": ["done"]}), "mcp.argument"),
         (json!({"status": ["done"], "reason": " "}), "mcp.reason"),
-        (json!({"status": ["done"], "reason": "x", "mode": "force"}), "mcp.mode"),
+        (
+            json!({"status": ["done"], "reason": "x", "mode": "force"}),
+            "mcp.mode",
+        ),
         (json!({"reason": "x"}), "mcp.selection"),
-        (json!({"status": ["done"], "reason": "x", "confirm": 1}), "mcp.argument"),
+        (
+            json!({"status": ["done"], "reason": "x", "confirm": 1}),
+            "mcp.argument",
+        ),
     ] {
         let (document, failed) = agent.call("propose_replay", &arguments)?;
         assert!(failed, "{document}");
@@ -262,17 +299,10 @@ fn the_end_of_stdin_ends_the_server() -> anyhow::Result<()> {
     let mut agent = Agent::start(&world, &[])?;
     let (_, failed) = agent.call("overview", &json!({}))?;
     assert!(!failed);
-    let (stdin, mut rest) = (std::mem::replace(&mut agent.stdin, closed()?), String::new());
-    drop(stdin);
+    agent.stdin = None;
+    let mut rest = String::new();
     agent.stdout.read_to_string(&mut rest)?;
     assert_eq!(rest, "");
     assert_eq!(agent.child.wait()?.code(), Some(0));
     Ok(())
-}
-
-/// Returns a pipe that nothing reads.
-fn closed() -> anyhow::Result<ChildStdin> {
-    let mut child = std::process::Command::new("true").stdin(Stdio::piped()).spawn()?;
-    child.wait()?;
-    child.stdin.take().context("a pipe")
 }

@@ -25,10 +25,6 @@ string_enum! {
     }
 }
 
-#[expect(
-    clippy::derivable_impls,
-    reason = "the macro of the enum does not mark a variant as default"
-)]
 impl Default for Through {
     /// Records without this field were made by the command line.
     fn default() -> Self {

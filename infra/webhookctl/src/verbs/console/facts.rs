@@ -70,7 +70,7 @@ async fn facts(console: &Console, token: Option<String>) -> Result<Response, Ref
         sources_version: inbox.version,
         who,
     };
-    let body = json_line(&facts).map_err(super::server::failed)?;
+    let body = json_line(&facts).map_err(|error| super::server::failed(&error))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 

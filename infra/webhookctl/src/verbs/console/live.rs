@@ -138,16 +138,17 @@ impl Listener {
             return None;
         }
         loop {
-            let news = match self.missed.pop_front() {
-                Some(seen) => News::Seen(seen),
-                None => tokio::select! {
+            let news = if let Some(seen) = self.missed.pop_front() {
+                News::Seen(seen)
+            } else {
+                tokio::select! {
                     () = sleep_until(self.quiet_until) => {
                         self.quiet_until = Instant::now() + QUIET;
                         return Some(Bytes::from_static(b"\n"));
                     }
                     // A page that is too far behind connects again.
                     news = self.news.recv() => news.ok()?,
-                },
+                }
             };
             match news {
                 News::Seen(seen) if self.wants(&seen).await => {

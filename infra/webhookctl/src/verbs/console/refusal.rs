@@ -10,7 +10,7 @@ use crate::output::{CliError, Exit, Format};
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
-    error: Option<CliError>,
+    error: Option<Box<CliError>>,
 }
 
 impl Refusal {
@@ -25,7 +25,7 @@ impl Refusal {
     pub(super) fn new(status: StatusCode, error: CliError) -> Self {
         Self {
             status,
-            error: Some(error),
+            error: Some(Box::new(error)),
         }
     }
 }

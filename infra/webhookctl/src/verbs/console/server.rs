@@ -25,6 +25,9 @@ use crate::cli::Global;
 use crate::output::CliError;
 use crate::reads::{Answer, Reader};
 
+/// The usual port of a console.
+const USUAL_PORT: u16 = 8788;
+
 /// The maximum number of reads at the same time. Further reads wait.
 const READS_AT_ONCE: usize = 8;
 
@@ -35,7 +38,8 @@ const STREAMS: usize = 4;
 const STACK: usize = 8 * 1024 * 1024;
 
 pub(in crate::verbs) struct Options {
-    pub(in crate::verbs) port: u16,
+    /// Without it, the usual port, or a free one if another program uses the usual port.
+    pub(in crate::verbs) port: Option<u16>,
     pub(in crate::verbs) write: bool,
     pub(in crate::verbs) private: bool,
     /// How long a code is good. Without it, a code is good until it is used.
@@ -77,7 +81,10 @@ pub(super) struct Console {
 impl Server {
     /// Starts the server for the inbox that the options of the command line select.
     pub(in crate::verbs) fn start(global: &Global, options: Options) -> anyhow::Result<Self> {
-        let listener = bind(options.port)?;
+        let listener = match options.port {
+            Some(port) => bind(port)?,
+            None => bind(USUAL_PORT).or_else(|_| bind(0))?,
+        };
         let (tell, notices) = unbounded_channel();
         let console = Arc::new(Console {
             reader: Reader::new(global, crate::verbs::run_boxed),
@@ -190,9 +197,10 @@ impl Console {
         };
         self.authorized(request)?;
         if request.method == Method::POST {
-            return match self.options.write {
-                true => write::write(self, name, body).await,
-                false => Err(no_page(path)),
+            return if self.options.write {
+                write::write(self, name, body).await
+            } else {
+                Err(no_page(path))
             };
         }
         if let Some(id) = name.strip_prefix("body/") {
@@ -214,7 +222,7 @@ impl Console {
         let token = self
             .sessions
             .exchange(&code, Instant::now())
-            .map_err(failed)?;
+            .map_err(|error| failed(&error))?;
         match token {
             Ok(token) => {
                 let _ = self.notices.send(Notice::Opened);
@@ -241,7 +249,7 @@ impl Console {
     }
 }
 
-pub(super) fn failed(error: anyhow::Error) -> Refusal {
+pub(super) fn failed(error: &anyhow::Error) -> Refusal {
     CliError::failed("failed", format!("{error:#}")).into()
 }
 

@@ -70,17 +70,14 @@ pub(super) async fn write(
     let command = question.command(&console.reader.target());
     let attempt = format!("{path} {}", wanted.attempt);
     let reader = console.reader.clone();
-    let answer = match plan.filter(|_| name == "replay.apply") {
-        Some(plan) => {
-            let (writes, plan) = (Writes(Arc::clone(&console.writes.0)), plan.to_owned());
-            let apply = async move { writes.apply(reader, question, plan).await };
-            console.writes.once(attempt, apply.boxed())
-        }
-        None => {
-            let reader = reader.for_caller(Caller::new(Through::Console));
-            let run = async move { reader.run(question.line("json")).await };
-            console.writes.once(attempt, run.boxed())
-        }
+    let answer = if let ("replay.apply", Some(plan)) = (name, plan) {
+        let (writes, plan) = (Writes(Arc::clone(&console.writes.0)), plan.to_owned());
+        let apply = async move { writes.apply(reader, question, plan).await };
+        console.writes.once(attempt, apply.boxed())
+    } else {
+        let reader = reader.for_caller(Caller::new(Through::Console));
+        let run = async move { reader.run(question.line("json")).await };
+        console.writes.once(attempt, run.boxed())
     };
     let answer = answer.await;
     Ok(respond(&answer, &command))
@@ -169,7 +166,8 @@ impl Writes {
         });
         tokio::select! {
             ended = &mut task => ended.unwrap_or_else(|_| failed()),
-            _ = progress.changed() => {
+            // A run that ends before its start drops the sender.
+            Ok(()) = progress.changed() => {
                 let of = (*progress.borrow()).map(|progress| progress.of);
                 document(&json!({
                     "schema": "webhookctl/console.apply/v1",

@@ -103,28 +103,28 @@ fn cut(items: &mut Vec<Value>, most: usize, name: &str, left_out: &mut Map<Strin
 
 /// Halves the largest list of the document. Returns false if there is none.
 fn halve_the_longest(document: &mut Value, left_out: &mut Map<String, Value>) -> bool {
-    fn find(value: &Value, pointer: String, largest: &mut (usize, String)) {
+    fn find(value: &Value, pointer: &str, largest: &mut (usize, String)) {
         match value {
             Value::Array(items) => {
                 let size = value.to_string().len();
                 if !items.is_empty() && size > largest.0 {
-                    *largest = (size, pointer.clone());
+                    *largest = (size, pointer.to_owned());
                 }
                 for (place, item) in items.iter().enumerate() {
-                    find(item, format!("{pointer}/{place}"), largest);
+                    find(item, &format!("{pointer}/{place}"), largest);
                 }
             }
             Value::Object(object) => {
                 for (name, value) in object {
                     let name = name.replace('~', "~0").replace('/', "~1");
-                    find(value, format!("{pointer}/{name}"), largest);
+                    find(value, &format!("{pointer}/{name}"), largest);
                 }
             }
             _ => {}
         }
     }
     let mut largest = (0, String::new());
-    find(document, String::new(), &mut largest);
+    find(document, "", &mut largest);
     let name = largest.1.rsplit('/').next().unwrap_or_default().to_owned();
     match document.pointer_mut(&largest.1) {
         Some(Value::Array(items)) if largest.0 > 0 => {

@@ -194,7 +194,7 @@ fn fits(form: Form, text: &str) -> bool {
             length <= 400
                 && text.starts_with("webhookctl ")
                 && of(" _.:/=,@-*'")
-                && text.matches('\'').count() % 2 == 0
+                && text.matches('\'').count().is_multiple_of(2)
         }
         Form::Cursor => length <= 400 && of("_.=+/-"),
         Form::Sentence => length <= 200 && of(" _.,;:()'-"),

@@ -102,9 +102,10 @@ fn listed(tool: &Tool) -> Listed {
 
 fn result(answer: Answered) -> CallToolResult {
     let content = vec![ContentBlock::text(answer.text)];
-    let mut result = match answer.failed {
-        true => CallToolResult::error(content),
-        false => CallToolResult::success(content),
+    let mut result = if answer.failed {
+        CallToolResult::error(content)
+    } else {
+        CallToolResult::success(content)
     };
     result.structured_content = Some(answer.document);
     result

@@ -20,17 +20,7 @@ pub(super) fn confirmed(
     let count = plan.count as u64;
     let confirm = args.confirm;
     if confirm.is_some() && !args.accept_proposed && needs_a_person(plan, inbox) {
-        let message = format!(
-            "an agent proposed plan {}; a person must apply it; nothing was replayed",
-            plan.id
-        );
-        return Err(CliError::refused("replay.proposed", message)
-            .note("--confirm alone could come from the agent")
-            .tip(format!(
-                "at a terminal: webhookctl replay apply {}; in a script, also pass --accept-proposed",
-                plan.id
-            ))
-            .into());
+        return Err(proposed(plan).into());
     }
     if confirm.is_none() && plan.facts.committed > 0 {
         let message = format!(
@@ -86,4 +76,17 @@ pub(super) fn confirmed(
 /// operator has typed it.
 fn needs_a_person(plan: &Plan, inbox: &Deployment) -> bool {
     plan.facts.through == Through::Mcp && inbox.through() != Through::Console
+}
+
+fn proposed(plan: &Plan) -> CliError {
+    let message = format!(
+        "an agent proposed plan {}; a person must apply it; nothing was replayed",
+        plan.id
+    );
+    CliError::refused("replay.proposed", message)
+        .note("--confirm alone could come from the agent")
+        .tip(format!(
+            "at a terminal: webhookctl replay apply {}; in a script, also pass --accept-proposed",
+            plan.id
+        ))
 }
