@@ -48,7 +48,7 @@ fn a_plan_is_made_once_and_applied_with_its_count() -> anyhow::Result<()> {
     let apply = format!("/api/plan/{id}/apply");
     let wanted = |attempt: &str, confirm: Option<u64>| json!({"attempt": attempt, "reason": "it answers again", "confirm": confirm});
     for (attempt, confirm, code) in [
-        ("attempt-2", None, "replay.confirm_needed"),
+        ("attempt-2", None, "replay.force"),
         ("attempt-3", Some(2), "replay.confirm_mismatch"),
     ] {
         let refused = page.post(&apply, &wanted(attempt, confirm))?;
