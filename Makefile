@@ -5,6 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 CHECK := .venv/check
 SIGNERS := infra/tests/foreign_signers
+CONSOLE := infra/tests/console
 RECEIVERS := infra/tests/receivers
 RECIPES := infra/tests/recipes
 EXAMPLES := infra/examples
@@ -107,6 +108,9 @@ recipes: test-build $(RECIPE_PACKAGES) # Run each recipe of infra/examples and s
 test-pages: test-build # Run the commands of the pages, and compare the pictures with what the commands print
 	$(PYTHON) infra/tests/documented_commands.py
 	$(PYTHON) infra/pictures.py --check
+
+test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
+	.venv/console/bin/python -m pytest -q $(CONSOLE)/pages.py $(CONSOLE)/access.py $(CONSOLE)/hostile.py $(CONSOLE)/screenshots.py
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose
@@ -212,6 +216,7 @@ $(CHECK)/stamp: infra/requirements.txt
 .venv/ministack/stamp: infra/requirements-ministack.txt
 .venv/foreign/stamp: $(SIGNERS)/requirements.txt
 .venv/receivers/stamp: $(RECEIVERS)/python/requirements.txt
+.venv/console/stamp: $(CONSOLE)/requirements.txt
 .venv/recipes/stamp: $(RECIPES)/requirements.txt $(wildcard $(EXAMPLES)/*/requirements.txt)
 .venv/peers/stamp: infra/bench/peers/python/requirements.txt
 .venv/%/stamp:

@@ -85,7 +85,7 @@ ASKS_FOR_SECRET = {
 LAST = r"webhookctl (dlq redrive --error |replay apply |sources remove |secrets put stripe-main .*(secret\.txt|APP_SECRET|file:key))"
 
 # Commands that run until they are stopped. The script stops them with Ctrl-C.
-FOLLOWS = re.compile(r"webhookctl (inbox tail|listen (?!.*--until))")
+FOLLOWS = re.compile(r"webhookctl (console|inbox tail|listen (?!.*--until))")
 FOLLOWED_FOR = 2
 
 # Text of the pages that the script replaces: what needs a deployment, and what takes long.

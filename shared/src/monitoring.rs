@@ -6,4 +6,5 @@ pub mod endpoint;
 pub mod hours;
 pub mod reconcile;
 pub mod silence;
+pub mod source_records;
 pub mod trial;

@@ -28,6 +28,7 @@ impl Change<'_> {
         let action = AuditAction {
             what: self.what,
             who: who.to_owned(),
+            through: inbox.through(),
             why: self.why.to_owned(),
             selection: self.selection,
             count: self.count,

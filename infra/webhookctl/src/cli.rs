@@ -3,6 +3,7 @@
 mod args;
 mod bodies;
 mod completions;
+mod console;
 mod context;
 mod dev;
 mod dlq;
@@ -14,6 +15,7 @@ mod inbox;
 mod init;
 mod listen;
 mod log;
+mod mcp;
 mod quarantine;
 mod reconcile;
 mod replay;
@@ -24,6 +26,7 @@ mod send;
 mod source_versions;
 mod sources;
 mod stats;
+mod status;
 mod sync;
 mod tree;
 mod trial;
@@ -34,6 +37,7 @@ mod version;
 pub use args::{Cli, Command, Global};
 pub use bodies::BodiesAt;
 pub use completions::{CompletionsArgs, ManArgs};
+pub use console::ConsoleArgs;
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
 pub use dev::DevArgs;
 pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
@@ -44,6 +48,7 @@ pub use inbox::{BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListA
 pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
+pub use mcp::McpArgs;
 pub use quarantine::{
     DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,
     QuarantineCommand, ReleaseArgs, ReverifyArgs, SecretsAt,
@@ -53,8 +58,8 @@ pub use reconcile::{
     ReconcileSelection,
 };
 pub use replay::{
-    QueueAt, ReplayApplyArgs, ReplayCommand, ReplayLogArgs, ReplayMode, ReplayPlanArgs,
-    ReplayPlanId, ReplayShowArgs,
+    QueueAt, ReplayApplyArgs, ReplayCancelArgs, ReplayCommand, ReplayLogArgs, ReplayMode,
+    ReplayPlanArgs, ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};
 pub(crate) use secrets::SecretKind;
@@ -73,6 +78,7 @@ pub use sources::{
     SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
+pub use status::StatusArgs;
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
 pub use trial::{TrialCommand, TrialReportArgs};

@@ -8,6 +8,8 @@ mod render;
 use serde::Serialize;
 
 use crate::output::error::anchor;
+pub(crate) use checks::queue::MOST_WAITING;
+pub(crate) use checks::schedule::TASKS;
 pub(crate) use checks::{ALL, END_TO_END};
 pub(crate) use facts::{
     Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,

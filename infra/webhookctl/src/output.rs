@@ -22,7 +22,8 @@ mod policies;
 
 pub use column::Column;
 pub use error::{CliError, Exit, nearest};
-pub use format::{Format, List};
+pub(crate) use format::Spent;
+pub use format::{Format, List, Range};
 pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
 pub(crate) use progress::Progress;
 pub use query::Query;

@@ -1,16 +1,20 @@
 //! Finds the inbox of a command: the running local stack, or a deployment.
 
+mod caller;
 mod clients;
 mod credentials;
 mod file;
 mod managed;
+mod meter;
 mod names;
+mod opened;
 mod options;
 mod resolve;
 mod running;
 mod write;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use local::Endpoints;
@@ -22,11 +26,17 @@ use shared::inbox::rejected::RejectedRequests;
 use shared::inbox::source_versions::{Consistency, SourceVersions, VersionFacts};
 use shared::sources::{Config, EMBEDDED};
 
+pub use caller::Caller;
+pub(crate) use caller::Run;
 pub use clients::aws;
 pub use credentials::Profile;
 pub use file::{Context, Contexts};
 pub use managed::{Labelled, ManagedSecret};
+pub use meter::metered;
+pub(crate) use meter::spent;
 pub use names::Names;
+pub use opened::Opened;
+pub(crate) use options::TargetFlags;
 pub use options::TargetOptions;
 pub use resolve::{Chosen, Deployed};
 pub(crate) use write::{with_context, with_default};
@@ -69,20 +79,23 @@ pub struct Local {
     pub names: Names,
 }
 
-/// An inbox and the configuration of its sources.
+/// An inbox and the configuration of its sources. A clone uses the same clients.
+#[derive(Clone)]
 pub struct Deployment {
     /// The name of the context, for documents and footers.
     pub name: String,
     pub ledger: Ledger,
-    pub quarantine: RejectedRequests,
+    pub quarantine: Arc<RejectedRequests>,
     /// The public keys that backup-sync has fetched.
-    pub keyring: Keyring,
-    pub config: Config,
+    pub keyring: Arc<Keyring>,
+    pub config: Arc<Config>,
     /// The version of the sources that `config` is; `None` if it is a file of this machine.
     pub version: Option<u64>,
     pub local: Option<Local>,
     /// The deployment in AWS; `None` for the local stack.
     pub deployed: Option<Deployed>,
+    /// The caller of the command that opened the inbox.
+    pub caller: Caller,
 }
 
 impl Local {
@@ -168,11 +181,20 @@ impl Deployment {
     /// Returns the inbox that the options, the environment or the files select. If they select
     /// none, returns the running `dev`.
     pub async fn open(target: &TargetOptions) -> anyhow::Result<Self> {
-        let inbox = match Chosen::find(target)? {
-            Chosen::Local(local) => Self::local(*local)?,
-            Chosen::Deployed(deployed) => Self::deployed(*deployed)?,
+        let chosen = Chosen::find(target)?;
+        let mut inbox = match target.opened.inbox(&chosen).await {
+            Some(opened) => opened?,
+            None => Box::pin(Self::of(chosen)?.with_applied_sources()).await,
         };
-        Ok(Box::pin(inbox.with_applied_sources()).await)
+        inbox.caller = target.caller.clone();
+        Ok(inbox)
+    }
+
+    fn of(chosen: Chosen) -> anyhow::Result<Self> {
+        match chosen {
+            Chosen::Local(local) => Self::local(*local),
+            Chosen::Deployed(deployed) => Self::deployed(*deployed),
+        }
     }
 
     /// Uses the version of the sources that an operator applied, if the functions use it. If this
@@ -181,7 +203,7 @@ impl Deployment {
     async fn with_applied_sources(mut self) -> Self {
         if let Ok(Some((version, config))) = self.applied_sources().await {
             self.ledger.follow(&config);
-            self.config = config;
+            self.config = Arc::new(config);
             self.version = Some(version);
         }
         self
@@ -210,23 +232,22 @@ impl Deployment {
     /// Returns the inbox of a running `dev`.
     pub(crate) fn local(local: Local) -> anyhow::Result<Self> {
         let clients = local.endpoints().clients();
-        let quarantine = RejectedRequests::new(clients.dynamodb.clone(), &local.table);
-        let keyring = Keyring::new(clients.dynamodb.clone(), &local.table);
-        let ledger = Ledger::new(
-            clients.dynamodb,
-            &local.table,
-            Some((clients.s3, local.bucket.clone())),
-        );
+        let dynamodb = meter::dynamodb(&clients.dynamodb);
+        let quarantine = RejectedRequests::new(dynamodb.clone(), &local.table);
+        let keyring = Keyring::new(dynamodb.clone(), &local.table);
+        let bodies = Some((meter::s3(&clients.s3), local.bucket.clone()));
+        let ledger = Ledger::new(dynamodb, &local.table, bodies);
         let config = local.config()?;
         Ok(Self {
             name: "local".to_owned(),
             ledger: ledger.with_sources(&config),
-            quarantine,
-            keyring,
-            config,
+            quarantine: Arc::new(quarantine),
+            keyring: Arc::new(keyring),
+            config: Arc::new(config),
             version: None,
             local: Some(local),
             deployed: None,
+            caller: Caller::default(),
         })
     }
 
@@ -242,16 +263,18 @@ impl Deployment {
             }
         };
         let bucket = deployed.names.bucket.clone();
-        let bodies = bucket.map(|bucket| (aws.s3(), bucket));
+        let bodies = bucket.map(|bucket| (meter::s3(&aws.s3()), bucket));
+        let dynamodb = meter::dynamodb(&aws.dynamodb());
         Ok(Self {
             name: deployed.name.clone(),
-            ledger: Ledger::new(aws.dynamodb(), &table, bodies).with_sources(&config),
-            quarantine: RejectedRequests::new(aws.dynamodb(), &table),
-            keyring: Keyring::new(aws.dynamodb(), &table),
-            config,
+            ledger: Ledger::new(dynamodb.clone(), &table, bodies).with_sources(&config),
+            quarantine: Arc::new(RejectedRequests::new(dynamodb.clone(), &table)),
+            keyring: Arc::new(Keyring::new(dynamodb, &table)),
+            config: Arc::new(config),
             version: None,
             local: None,
             deployed: Some(deployed),
+            caller: Caller::default(),
         })
     }
 

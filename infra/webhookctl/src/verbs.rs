@@ -1,6 +1,7 @@
 //! The implementations of the commands.
 
 mod completions;
+mod console;
 mod context;
 mod dev;
 mod dlq;
@@ -12,6 +13,7 @@ mod init;
 mod keys;
 mod listen;
 mod log;
+mod mcp;
 mod quarantine;
 mod receiver_files;
 mod reconcile;
@@ -20,22 +22,37 @@ mod secrets;
 mod send;
 mod sources;
 mod stats;
+mod status;
 mod sync;
 mod trial;
 mod verify;
 
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
+use crate::target::metered;
 
 pub use completions::answer_shell;
 
-/// Runs a command.
+/// Runs a command. The future stays on its thread.
+fn run_boxed(cli: Cli, out: &mut Printer) -> LocalBoxFuture<'_, anyhow::Result<Exit>> {
+    run(cli, out).boxed_local()
+}
+
+/// Runs a command, and counts the cost of its requests.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
+    Box::pin(metered(command(cli, out))).await
+}
+
+async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     let global = cli.global;
     match cli.command {
-        Command::Dev(args) => Box::pin(dev::dev(args, out)).await,
+        Command::Dev(args) => Box::pin(dev::dev(args, &global, out)).await,
         Command::Send(args) => Box::pin(send::send(args, &global, out)).await,
         Command::Listen(args) => Box::pin(listen::listen(args, &global, out)).await,
+        Command::Console(args) => Box::pin(console::console(args, &global, out)).await,
         Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
@@ -48,7 +65,9 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         }
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Dlq(command) => Box::pin(dlq::run(command, &global, out)).await,
+        Command::Status(args) => Box::pin(status::status(args, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,
+        Command::Mcp(args) => Box::pin(mcp::mcp(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,

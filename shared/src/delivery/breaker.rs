@@ -22,7 +22,7 @@
 mod health;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -152,6 +152,25 @@ impl Breakers {
         now: UnixMillis,
     ) -> anyhow::Result<Position> {
         Ok(self.read(destination).await?.position(now))
+    }
+
+    /// Returns the position of each stored breaker by destination, and when it was last written.
+    /// A destination without an item is closed.
+    pub async fn positions(
+        ledger: &Ledger,
+        now: UnixMillis,
+    ) -> anyhow::Result<BTreeMap<String, (Position, UnixMillis)>> {
+        let prefix = sk("");
+        let (items, _) = ledger.items_below("SYS", &prefix).await?;
+        let positions = items.iter().filter_map(|stored| {
+            let destination = item::text(stored, "sk")?.strip_prefix(&prefix)?;
+            let state = BreakerState::read(stored);
+            Some((
+                destination.to_owned(),
+                (state.position(now), state.written_at()),
+            ))
+        });
+        Ok(positions.collect())
     }
 
     /// Returns the position of a breaker. A process reads the position at most once in five

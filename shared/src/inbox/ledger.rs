@@ -67,7 +67,7 @@ mod trial;
 use crate::aws::Lazy;
 pub use arrivals::{OtherArrival, Seen};
 pub(crate) use audit_log::entry as audit_entry;
-pub use audit_log::{AuditAction, AuditEntry, AuditLog};
+pub use audit_log::{AuditAction, AuditEntry, AuditLog, Through};
 pub use body::{Body, Content, MissingBody, StoredBody};
 pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
 pub use claim::{Claim, ExpiredLease, Lease};

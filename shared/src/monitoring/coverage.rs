@@ -11,6 +11,8 @@ mod counts;
 mod delays;
 mod store;
 
+pub(crate) use store::read as read_day;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 

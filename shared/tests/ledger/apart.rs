@@ -7,7 +7,7 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::{
     AuditAction, BodyAt, By, Claim, Decided, Erased, FoundBy, Ledger, MOST_OF_DAY, MOST_OF_ONE,
-    MissingBody, NEWEST_SCHEMA, Received, Settlement, State, TooManyConflicts,
+    MissingBody, NEWEST_SCHEMA, Received, Settlement, State, Through, TooManyConflicts,
     is_permanent_rejection,
 };
 use shared::inbox::queue::WorkMessage;
@@ -562,6 +562,7 @@ async fn what_operators_did_is_read_by_its_time() {
     let times = [NOW - month, NOW, after(1), after(1), NOW + month];
     for (index, time) in times.into_iter().enumerate() {
         let deed = AuditAction {
+            through: Through::Cli,
             what: "erase",
             who: format!(
                 "arn:aws:sts::1:assumed-role/oncall/{}",

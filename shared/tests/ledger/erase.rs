@@ -4,6 +4,7 @@
 use shared::base::timing::{KEEP_ROW, LEASE};
 use shared::inbox::ledger::{
     AuditAction, BodyAt, By, Claim, EffectState, Erased, MissingBody, Received, Settlement, State,
+    Through,
 };
 use shared::webhook::event::{Event, Via};
 
@@ -241,6 +242,7 @@ async fn what_was_kept_apart_stays_when_the_first_one_goes() {
 async fn who_erases_is_written_down() {
     let table = Table::fresh().await;
     let deed = AuditAction {
+        through: Through::Cli,
         what: "erase",
         who: BY.who.to_owned(),
         why: BY.why.to_owned(),

@@ -7,7 +7,7 @@ use serde_json::json;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
     KEEP_PLAN, Ledger, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome,
-    PlanRun, PlanState, plan_digest,
+    PlanRun, PlanState, Through, plan_digest,
 };
 use shared::webhook::event::EventKey;
 
@@ -36,6 +36,7 @@ fn plan_of(id: &str, events: &[PlanEvent]) -> Plan {
     Plan {
         id: id.to_owned(),
         facts: PlanFacts {
+            through: Through::Cli,
             by: "arn:aws:sts::123456789012:assumed-role/Oncall/anna".to_owned(),
             cli: "0.1.0".to_owned(),
             reason: "they are back".to_owned(),

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
+use shared::inbox::ledger::{AuditAction, Through};
 use shared::inbox::source_versions::{Applied, Consistency, KEPT, NewVersion, SourceVersions};
 use shared::sources::Config;
 
@@ -32,6 +32,7 @@ async fn apply_at(
         text,
         seen,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: "alice".to_owned(),
             why: "add the shop".to_owned(),
@@ -145,6 +146,7 @@ async fn a_lost_response_applies_a_version_once() {
         text: &text,
         seen: 0,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: "alice".to_owned(),
             why: "why".to_owned(),

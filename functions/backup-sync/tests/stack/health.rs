@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Ledger};
+use shared::inbox::ledger::{AuditAction, Ledger, Through};
 use shared::inbox::source_versions::{NewVersion, SourceVersions};
 
 use super::support::{Inbox, options, unique};
@@ -29,6 +29,7 @@ async fn a_sweep_names_sources_that_cannot_be_used() {
         text: "schema = 99",
         seen: 0,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: "alice".to_owned(),
             why: "why".to_owned(),

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::json;
 use shared::inbox::current_sources::LOOK_AGAIN;
-use shared::inbox::ledger::AuditAction;
+use shared::inbox::ledger::{AuditAction, Through};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use shared::sources::Config;
 use shared::webhook::event::EventKey;
@@ -57,6 +57,7 @@ pub(crate) async fn apply(inbox: &Inbox, text: &str, seen: u64) {
         text,
         seen,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: "alice".to_owned(),
             why: "why".to_owned(),

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditAction;
+use shared::inbox::ledger::{AuditAction, Through};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use simulation::wire::sqs::{Message, Name};
 
@@ -138,6 +138,7 @@ pub(crate) fn apply_sources(stores: &Stores) -> anyhow::Result<()> {
         text: &text,
         seen: 0,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: "bench".to_owned(),
             why: String::new(),

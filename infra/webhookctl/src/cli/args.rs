@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use super::completions::{CompletionsArgs, ManArgs};
+use super::console::ConsoleArgs;
 use super::context::ContextCommand;
 use super::dev::DevArgs;
 use super::dlq::DlqCommand;
@@ -13,12 +14,14 @@ use super::inbox::InboxCommand;
 use super::init::InitArgs;
 use super::listen::ListenArgs;
 use super::log::LogArgs;
+use super::mcp::McpArgs;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::replay::ReplayCommand;
 use super::secrets::SecretsCommand;
 use super::send::SendArgs;
 use super::sources::SourcesCommand;
+use super::status::StatusArgs;
 use super::sync::SyncCommand;
 use super::trial::TrialCommand;
 use super::values::{ColorChoice, Zone};
@@ -132,6 +135,12 @@ pub enum Command {
     /// On a terminal, press r to send the last event again, d to show its details, p to pause, or q
     /// to stop. The arrow keys select another event for r and d.
     Listen(ListenArgs),
+    /// Show the inbox in a browser on this machine
+    ///
+    /// Serves the pages on 127.0.0.1 only, and opens a browser with an address that is good once.
+    /// The pages run the same commands as a terminal, with your credentials, and change nothing
+    /// without --write. On a terminal, press o to open a page, n to end all sessions, or q to stop.
+    Console(ConsoleArgs),
     /// Explain why a signature does or does not match
     ///
     /// Checks a rejected request or a stored event by its id, or a request that you pass with
@@ -139,6 +148,11 @@ pub enum Command {
     /// fails, the command tries the usual causes one by one and names the cause that fits. Exit 5
     /// if the request is not verified.
     Verify(VerifyArgs),
+    /// Show what is wrong, worst first, and what to do about it
+    ///
+    /// Each line names one problem and the command that helps. Reads the table and the lengths of
+    /// the queues, and changes nothing. Exit 5 if something is wrong.
+    Status(StatusArgs),
     /// List, inspect, count, follow and export stored events
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),
@@ -166,6 +180,12 @@ pub enum Command {
     Erase(EraseArgs),
     /// List what operators changed, when and why
     Log(LogArgs),
+    /// Let an agent read the inbox, over the Model Context Protocol
+    ///
+    /// Serves ten tools on stdin and stdout. They change nothing, and mark every text that a sender
+    /// of webhooks chose. With --propose, the agent can also propose a replay, which a person
+    /// applies.
+    Mcp(McpArgs),
     /// Write a first sources file into this folder
     ///
     /// Creates sources.toml with comments and an example, and adds the folder of `dev` to

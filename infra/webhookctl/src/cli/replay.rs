@@ -25,7 +25,7 @@ pub enum ReplayCommand {
     /// Show the record of a plan: who, when, why, the selection and the result
     Show(ReplayShowArgs),
     /// Cancel a plan; events that are queued still run
-    Cancel(ReplayPlanId),
+    Cancel(ReplayCancelArgs),
     /// List the plans, newest first
     Log(ReplayLogArgs),
 }
@@ -97,6 +97,12 @@ pub struct ReplayApplyArgs {
     /// Stop when more than this share of the events failed again
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = share)]
     pub stop_at: u32,
+    /// Reason, for the audit log [default: the reason of the plan]
+    #[arg(short = 'm', long, value_name = "WHY")]
+    pub reason: Option<String>,
+    /// Apply a plan that an agent proposed with --confirm, without a person at a terminal
+    #[arg(long, requires = "confirm")]
+    pub accept_proposed: bool,
     /// Do not wait for the results
     #[arg(long)]
     pub no_wait: bool,
@@ -123,6 +129,15 @@ pub struct QueueAt {
 pub struct ReplayPlanId {
     /// Plan id, or a unique prefix of it
     pub plan: String,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayCancelArgs {
+    /// Plan id, or a unique prefix of it
+    pub plan: String,
+    /// Reason, for the audit log [default: the reason of the plan]
+    #[arg(short = 'm', long, value_name = "WHY")]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Args)]

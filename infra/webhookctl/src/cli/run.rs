@@ -96,6 +96,15 @@ impl From<clap::Error> for Stop {
 }
 
 impl Stop {
+    /// Returns the error for a caller that has no terminal.
+    pub(crate) fn into_error(self) -> CliError {
+        match self {
+            Self::Ours(error) => error,
+            Self::Clap(error) => in_our_shape(&error),
+            Self::Text(_) => CliError::usage("usage.arguments", "this is a page of the help"),
+        }
+    }
+
     fn print(self, args: &[OsString]) -> Exit {
         let (format, terminal) = wanted(args);
         let mut printer = Printer::new(format, terminal);
@@ -173,6 +182,11 @@ fn finish(
 }
 
 impl Global {
+    /// Converts an error of a command to an error with a cause and a fix.
+    pub(crate) fn explained(&self, error: &anyhow::Error) -> CliError {
+        rewrite(error, &self.place())
+    }
+
     /// Returns the target of the requests, for error messages.
     pub fn place(&self) -> Place {
         if let Ok(Chosen::Deployed(deployed)) = Chosen::find(&self.target) {

@@ -205,22 +205,25 @@ pub(crate) struct OpenBreaker {
 
 impl Unknown {
     pub(super) fn finding(&self, facts: &Facts) -> Finding {
-        Finding::not_checked(match self {
-            Self::NotHere => "not checked: the local stack does not have this resource".to_owned(),
-            Self::Unnamed(what) => {
-                return Finding::not_checked(format!(
-                    "not checked: {} does not name {what}",
-                    facts.context
-                ))
-                .fix(format!(
-                    "webhookctl context add {} --refresh",
-                    facts.context
-                ));
-            }
-            Self::Denied(action) => format!("not checked: you lack the permission {action}"),
-            Self::Failed(said) => format!("not checked: {said}"),
-            Self::Skipped(why) => format!("not checked: {why}"),
-        })
+        let finding = Finding::not_checked(format!("not checked: {}", self.reason(&facts.context)));
+        match self {
+            Self::Unnamed(_) => finding.fix(format!(
+                "webhookctl context add {} --refresh",
+                facts.context
+            )),
+            _ => finding,
+        }
+    }
+
+    /// Returns the reason, for the inbox of this name.
+    pub(crate) fn reason(&self, context: &str) -> String {
+        match self {
+            Self::NotHere => "the local stack does not have this resource".to_owned(),
+            Self::Unnamed(what) => format!("{context} does not name {what}"),
+            Self::Denied(action) => format!("you lack the permission {action}"),
+            Self::Failed(said) => said.clone(),
+            Self::Skipped(why) => (*why).to_owned(),
+        }
     }
 }
 

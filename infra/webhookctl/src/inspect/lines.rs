@@ -1,6 +1,6 @@
 //! Shows an event as text: the seven lines, and all details.
 
-use shared::inbox::ledger::State;
+use shared::inbox::ledger::{State, Through};
 
 use super::request::{account_line, section};
 use super::trial::route_section;
@@ -150,7 +150,11 @@ fn effects(view: &EventView, now_millis: i64) -> String {
 /// Lists the replays of the event, and the event that superseded it.
 fn lineage(view: &EventView, now_millis: i64) -> String {
     let replayed = view.replays.iter().map(|replay| {
-        let by = replay.by.as_ref().map(|by| format!("by {by}"));
+        let through = match replay.through {
+            None | Some(Through::Cli) => String::new(),
+            Some(other) => format!(" through {other}"),
+        };
+        let by = replay.by.as_ref().map(|by| format!("by {by}{through}"));
         let because = replay.reason.as_ref().map(|reason| format!(": {reason}"));
         vec![
             "  replayed from".to_owned(),

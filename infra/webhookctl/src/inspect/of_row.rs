@@ -95,6 +95,7 @@ fn replays(row: &Row) -> Vec<Replay> {
         plan: stage.note.clone(),
         at: stage.at.0,
         by: None,
+        through: None,
         reason: None,
     });
     replays.collect()

@@ -1,7 +1,7 @@
 //! One event as plain data. Times are milliseconds since the epoch.
 
 use serde::{Serialize, Serializer};
-use shared::inbox::ledger::{EffectState, State};
+use shared::inbox::ledger::{EffectState, State, Through};
 use shared::webhook::context::KeptRequest;
 
 use super::answer::Answer;
@@ -85,6 +85,8 @@ pub(crate) struct Replay {
     /// The operator who applied the plan. It is missing if the plan was not read, or no longer
     /// exists.
     pub by: Option<String>,
+    /// What the operator used: `cli`, `console` or `mcp`.
+    pub through: Option<Through>,
     pub reason: Option<String>,
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
 use super::column::{Column, field, plain};
+use super::count::plural;
 use super::safe::{defused, inert_json, safe};
 use super::table::{self, Canvas, Head};
 use super::time::rfc3339;
@@ -57,6 +58,41 @@ pub struct List<'a, T> {
     pub empty: String,
     /// The suggested next command. It is printed only at a terminal.
     pub tip: Option<String>,
+    /// The time range of the list, if it has one.
+    pub range: Option<Range>,
+}
+
+/// The time range of a list, both ends inclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    pub since: UnixMillis,
+    pub until: UnixMillis,
+    /// The number of hours in the range that the list does not cover.
+    pub uncounted_hours: usize,
+}
+
+/// The cost of a command, as documents show it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Spent {
+    calls: u64,
+    read_units: f64,
+}
+
+impl Spent {
+    /// Returns the cost of the current command until now. Returns `None` if it sent no request.
+    pub(crate) fn now() -> Option<Self> {
+        let cost = crate::target::spent().filter(|cost| cost.calls > 0)?;
+        Some(Self {
+            calls: cost.calls,
+            read_units: (cost.read_units * 10.0).round() / 10.0,
+        })
+    }
+
+    /// Returns the cost for a footer, such as `46 calls, 61.0 read units`.
+    pub(crate) fn text(self) -> String {
+        let calls = plural(self.calls, "call");
+        format!("{calls}, {:.1} read units", self.read_units)
+    }
 }
 
 impl<'a, T> List<'a, T> {
@@ -80,6 +116,7 @@ impl<'a, T> List<'a, T> {
             footer: None,
             empty: String::new(),
             tip: None,
+            range: None,
         }
     }
 }
@@ -136,7 +173,22 @@ impl<T: Serialize> List<'_, T> {
             items: &'a [T],
             next_cursor: Option<&'a str>,
             truncated: bool,
+            #[serde(flatten, skip_serializing_if = "Option::is_none")]
+            range: Option<RangeFields>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cost: Option<Spent>,
         }
+        #[derive(Serialize)]
+        struct RangeFields {
+            since: String,
+            until: String,
+            uncounted_hours: usize,
+        }
+        let fields = |range: Range| RangeFields {
+            since: rfc3339(range.since.0),
+            until: rfc3339(range.until.0),
+            uncounted_hours: range.uncounted_hours,
+        };
         Document {
             schema: schema(self.command),
             context: self.context,
@@ -144,6 +196,8 @@ impl<T: Serialize> List<'_, T> {
             items: &self.items,
             next_cursor: self.next_cursor.as_deref(),
             truncated: self.truncated,
+            range: self.range.map(fields),
+            cost: Spent::now(),
         }
     }
 
@@ -272,6 +326,7 @@ mod tests {
             footer: None,
             empty: "No rows.".into(),
             tip: None,
+            range: None,
         }
     }
 

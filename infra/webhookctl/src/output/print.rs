@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::error::CliError;
-use super::format::{Format, List, json_document, json_line, schema};
+use super::format::{Format, List, Spent, json_document, json_line, schema};
 use super::query::Query;
 use super::safe::safe;
 use super::style;
@@ -174,12 +174,15 @@ impl Printer {
             schema: String,
             #[serde(flatten)]
             item: &'a T,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cost: Option<Spent>,
         }
         let data = match self.format {
             Format::Table | Format::Wide => return self.text(text),
             Format::Json => {
                 let schema = schema(command);
-                self.json_document(&Document { schema, item })?
+                let cost = Spent::now();
+                self.json_document(&Document { schema, item, cost })?
             }
             Format::Jsonl => self.line(item)?,
             Format::Ids => format!("{}\n", safe(id)),

@@ -1,6 +1,7 @@
 //! The colours, and the function that applies them.
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
+pub(crate) use anstyle::Style;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const TIP: Style = AnsiColor::Green.on_default();

@@ -84,6 +84,28 @@ pub(crate) fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> St
     text
 }
 
+/// Returns rows without a header row, each with its style on the first column. Makes the cells safe
+/// to print.
+pub(crate) fn headless(
+    heads: &[Head],
+    rows: &[Vec<String>],
+    canvas: Canvas,
+    styles: &[style::Style],
+) -> String {
+    let rows = safe_cells(rows);
+    let layout = Layout::fit(heads, &rows, canvas);
+    let mut text = String::new();
+    for (row, style) in rows.iter().zip(styles) {
+        let mut first = true;
+        text += &layout.line(row, |_, cell| {
+            let of_first = std::mem::replace(&mut first, false);
+            style::paint(canvas.colour && of_first, *style, &cell)
+        });
+        text.push('\n');
+    }
+    text
+}
+
 /// Aligns rows without a header and without a width limit, for the sections of one event.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let rows = safe_cells(rows);

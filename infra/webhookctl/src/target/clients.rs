@@ -14,7 +14,7 @@ use shared::inbox::ledger::Ledger;
 use shared::inbox::queue::Queue;
 
 use super::file::{Context, Contexts};
-use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
+use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, meter, resolve};
 use crate::output::CliError;
 
 /// Returns the AWS configuration for the inbox that the options select.
@@ -48,19 +48,23 @@ impl Deployment {
     }
 
     pub fn dynamodb(&self) -> anyhow::Result<aws_sdk_dynamodb::Client> {
-        self.client(|clients| clients.dynamodb, Aws::dynamodb)
+        let client = self.client(|clients| clients.dynamodb, Aws::dynamodb)?;
+        Ok(meter::dynamodb(&client))
     }
 
     pub fn sqs(&self) -> anyhow::Result<aws_sdk_sqs::Client> {
-        self.client(|clients| clients.sqs, Aws::sqs)
+        let client = self.client(|clients| clients.sqs, Aws::sqs)?;
+        Ok(meter::sqs(&client))
     }
 
     pub fn ssm(&self) -> anyhow::Result<aws_sdk_ssm::Client> {
-        self.client(|clients| clients.ssm, Aws::ssm)
+        let client = self.client(|clients| clients.ssm, Aws::ssm)?;
+        Ok(meter::ssm(&client))
     }
 
     pub fn s3(&self) -> anyhow::Result<aws_sdk_s3::Client> {
-        self.client(|clients| clients.s3, Aws::s3)
+        let client = self.client(|clients| clients.s3, Aws::s3)?;
+        Ok(meter::s3(&client))
     }
 
     /// Returns a Lambda client with the timeouts of `patience`.

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::{Caller, Opened};
+
 /// The options that select the deployment of a command.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
@@ -50,4 +52,31 @@ pub struct TargetOptions {
         hide_env = true
     )]
     pub endpoint_url: Option<String>,
+
+    /// The inbox that a command keeps open for many reads.
+    #[arg(skip)]
+    pub opened: Opened,
+
+    /// The caller of the command.
+    #[arg(skip)]
+    pub caller: Caller,
+}
+
+/// The flags that select a deployment, as words of a command line.
+pub(crate) type TargetFlags = Vec<String>;
+
+impl TargetOptions {
+    /// Returns the flags that select the same deployment.
+    pub(crate) fn flags(&self) -> TargetFlags {
+        let flag = |name: &str, value: &Option<String>| {
+            let value = value.as_ref()?;
+            Some(format!("--{name}={value}"))
+        };
+        let flags = [
+            flag("context", &self.context),
+            flag("profile", &self.profile),
+            flag("table", &self.table),
+        ];
+        flags.into_iter().flatten().collect()
+    }
 }

@@ -13,6 +13,7 @@ use crate::output::CliError;
 use crate::output::aws::Place;
 
 /// The inbox that the options and the files select.
+#[derive(Debug, Clone)]
 pub enum Chosen {
     /// The running `dev`.
     Local(Box<Local>),

@@ -1,6 +1,7 @@
 //! `dev`: runs the whole system on this machine.
 
 mod chaos;
+mod console;
 mod environments;
 mod forward;
 mod functions;
@@ -25,7 +26,7 @@ use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
 use tokio::sync::watch;
 
-use crate::cli::{DevArgs, FunctionName};
+use crate::cli::{DevArgs, FunctionName, Global};
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::faults::invalid;
 use crate::files;
@@ -38,11 +39,12 @@ use environments::Environments;
 use render::Teller;
 use secrets::PREFIX;
 use stay::Stay;
+pub(super) use stay::stopped;
 
 /// The template from which this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
-pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+pub(super) async fn dev(args: DevArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let args = with_own_sources(args);
     check(&args)?;
@@ -72,7 +74,8 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         out,
         took: began.elapsed(),
     };
-    told.ready(&local, &args, forward.as_ref(), &stack)?;
+    let console = console::start(&args, global)?;
+    told.ready(&local, &args, forward.as_ref(), &stack, console.as_ref())?;
 
     let mut exit = Exit::Done;
     if args.demo {
@@ -80,27 +83,36 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         exit = Box::pin(demo).await?;
     }
     if !args.once {
-        if let Some(what) = args.chaos {
-            told.chaos(what)?;
-        } else {
-            let own = args.sources.as_ref().and_then(|_| usual_source(&config));
-            told.staying(own)?;
-            told.other_tools(&args, announced.1.as_ref())?;
-        }
+        say_what_to_try(&mut told, &args, &config, announced.1.as_ref())?;
         let stay = Stay {
             stack: &stack,
             local: &local,
             config: &config,
             downstream,
+            console: console.as_ref(),
         };
         tokio::select! {
             ended = Box::pin(stay.until_stopped(broken, &mut told)) => ended?,
             failed = refreshes(&stack, changes) => failed?,
         }
     }
-    drop(announced);
+    drop((console, announced));
     stack.stop().await;
     Ok(exit)
+}
+
+fn say_what_to_try(
+    told: &mut Teller<'_>,
+    args: &DevArgs,
+    config: &Config,
+    environments: Option<&Environments>,
+) -> anyhow::Result<()> {
+    if let Some(what) = args.chaos {
+        return told.chaos(what);
+    }
+    let own = args.sources.as_ref().and_then(|_| usual_source(config));
+    told.staying(own)?;
+    told.other_tools(args, environments)
 }
 
 /// Describes this `dev` to other commands, and to tools that run the functions. The files of both

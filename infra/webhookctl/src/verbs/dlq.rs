@@ -4,13 +4,13 @@
 //! message of a queue, they would have to receive it, which hides it from other readers.
 
 pub(crate) mod counts;
-mod group;
+pub(super) mod group;
 mod histogram;
 mod inspect;
 mod list;
 mod native;
 mod redrive;
-mod replay_safety;
+pub(super) mod replay_safety;
 
 use shared::inbox::ledger::{Row, State};
 

@@ -13,6 +13,8 @@ use crate::cli::{DoctorArgs, Global};
 use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
+pub(super) use gather::{queues, table};
+pub(super) use probe::told;
 pub(super) use sources::secrets as wanted_secrets;
 
 pub(super) async fn doctor(

@@ -22,7 +22,7 @@ pub(super) use diff::diff;
 pub(super) use export::export;
 pub(super) use inspect::inspect;
 pub(super) use list::list;
-pub(super) use tail::{EACH, Tail, tail};
+pub(super) use tail::{EACH, Follow, Line, Tail, is_wanted, refuse_unusable, tail};
 
 /// Returns the view of an event. For an open event, the view says whether the source is paused.
 async fn standing(inbox: &Deployment, row: &Row) -> anyhow::Result<EventView> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::AuditEntry;
+use shared::inbox::ledger::{AuditEntry, Through};
 
 use crate::cli::{Global, LogArgs};
 use crate::output::time::{DAY_MS, rfc3339};
@@ -19,6 +19,8 @@ struct Entry {
     what: String,
     /// The AWS identity of the operator. On a local stack, this is the user name.
     by: String,
+    /// What the operator used: `cli`, `console` or `mcp`.
+    through: Through,
     events: u64,
     selection: String,
     reason: String,
@@ -72,6 +74,7 @@ impl From<AuditEntry> for Entry {
             at: rfc3339(logged.at.0),
             what: logged.what,
             by: logged.who,
+            through: logged.through,
             events: logged.count,
             selection: logged.selection,
             reason: logged.why,
@@ -92,6 +95,7 @@ fn columns() -> Vec<Column<'static, Entry>> {
             .shown(|entry: &Entry| name(&entry.by))
             .essential(),
         Column::whole("WHAT", "what").essential(),
+        Column::whole("THROUGH", "through").extra(),
         Column::count("EVENTS", "events"),
         Column::text("SELECTION", "selection", 16),
         Column::text("REASON", "reason", 16).essential(),

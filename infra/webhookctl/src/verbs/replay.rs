@@ -8,7 +8,6 @@ mod confirm;
 mod decision;
 mod document;
 mod executor;
-mod interrupt;
 mod list;
 mod nothing;
 mod outcome;
@@ -52,7 +51,7 @@ pub(super) async fn run(
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,
         ReplayCommand::Status(args) => record::status(&args.plan, &inbox, out).await,
         ReplayCommand::Show(args) => record::show(&args, &inbox, out).await,
-        ReplayCommand::Cancel(args) => record::cancel(&args.plan, &inbox, out).await,
+        ReplayCommand::Cancel(args) => record::cancel(&args, &inbox, out).await,
         ReplayCommand::Log(args) => list::log(&args, &inbox, out).await,
     }
 }

@@ -15,13 +15,14 @@ use crate::cli::{By, Global, StatsArgs};
 use crate::output::time::duration;
 use crate::output::{CliError, Exit, List, Printer};
 use crate::target::Deployment;
-use chosen::Chosen;
+pub(super) use chosen::Chosen;
 use figures::{Lags, seconds};
 use gather::Gathered;
+pub(super) use gather::{Arrivals, Waits, arrivals, open};
 use rows::StatRow;
 
 /// The default limit for a waiting event. If an event has waited for longer, its source is late.
-const LATE: Duration = Duration::from_secs(900);
+pub(super) const LATE: Duration = Duration::from_secs(900);
 
 pub(super) async fn stats(
     args: StatsArgs,

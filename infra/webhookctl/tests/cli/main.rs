@@ -2,6 +2,9 @@
 
 mod accounts;
 mod completions;
+mod console;
+mod console_guard;
+mod console_writes;
 mod contexts;
 mod dead_letters;
 mod dev;
@@ -12,6 +15,7 @@ mod functions;
 mod inbox;
 mod journey;
 mod listen;
+mod mcp;
 mod output;
 mod recipes;
 mod reconcile;

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Ledger};
+use shared::inbox::ledger::{AuditAction, Ledger, Through};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use shared::sources::Config;
 use shared::webhook::event::{Event, Fetched, Via};
@@ -363,6 +363,7 @@ async fn an_operator_who_is_overtaken_exits_with_7() -> anyhow::Result<()> {
         text,
         seen,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: "bob".to_owned(),
             why: "first".to_owned(),

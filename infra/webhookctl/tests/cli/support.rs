@@ -6,6 +6,7 @@
 pub(crate) mod folder;
 pub(crate) mod forward;
 pub(crate) mod log;
+pub(crate) mod page;
 pub(crate) mod receiver;
 pub(crate) mod stack;
 pub(crate) mod world;

@@ -210,7 +210,9 @@ const DEV: [&str; 5] = ["dev", "--sources", "sources.toml", "--port", "0"];
 async fn a_key_sends_a_webhook_to_dev_and_another_stops_it() {
     let folder = folder("dev-keys");
     let mut screen = Screen::of(command(&folder, &DEV));
-    screen.shows("s send a webhook   q stop").await;
+    screen
+        .shows("s send a webhook   o open the console   q stop")
+        .await;
     assert!(!screen.is_plain(), "a key counts when it is pressed");
     screen.types("s");
     screen.shows("200 in ").await;

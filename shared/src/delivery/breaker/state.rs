@@ -73,6 +73,10 @@ impl BreakerState {
         }
     }
 
+    pub(super) fn written_at(&self) -> UnixMillis {
+        self.written_at
+    }
+
     /// Returns the result for a caller that does not probe.
     pub(super) fn pass(&self, now: UnixMillis) -> Pass {
         match self.until {

@@ -2,15 +2,49 @@
 
 use super::Operations;
 use anyhow::Context as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Item, item};
 use crate::base::clock::UnixMillis;
+use crate::base::string_enum::string_enum;
 
 /// The maximum number of entries that one read scans, including entries that the caller rejects.
 const MOST: usize = 10_000;
 
 /// The maximum number of months that one read scans. Each month is a separate query.
 const MOST_MONTHS: usize = 120;
+
+string_enum! {
+    /// What an operator used to act.
+    Through {
+        Cli = "cli",
+        /// The console in a browser.
+        Console = "console",
+        /// An agent proposed the action, over the Model Context Protocol.
+        Mcp = "mcp",
+    }
+}
+
+impl Default for Through {
+    /// Records without this field were made by the command line.
+    fn default() -> Self {
+        Self::Cli
+    }
+}
+
+impl Serialize for Through {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Through {
+    /// An unknown word, from a newer version, reads as the command line.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        Ok(Self::parse(&word).unwrap_or_default())
+    }
+}
 
 /// An action that an operator is about to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +53,7 @@ pub struct AuditAction {
     pub what: &'static str,
     /// The AWS identity of the operator.
     pub who: String,
+    pub through: Through,
     pub why: String,
     /// The selected events, as given to the command.
     pub selection: String,
@@ -34,6 +69,7 @@ pub struct AuditEntry {
     pub at: UnixMillis,
     pub what: String,
     pub who: String,
+    pub through: Through,
     pub why: String,
     pub selection: String,
     pub count: u64,
@@ -113,6 +149,7 @@ pub(crate) fn entry(action: &AuditAction, now: UnixMillis) -> anyhow::Result<Ite
         ("sk".to_owned(), item::s(sk)),
         ("what".to_owned(), item::s(action.what)),
         ("who".to_owned(), item::s(&action.who)),
+        ("via".to_owned(), item::s(action.through.as_str())),
         ("why".to_owned(), item::s(&action.why)),
         ("sel".to_owned(), item::s(&action.selection)),
         ("n".to_owned(), item::n(action.count)),
@@ -151,6 +188,7 @@ fn read(entry: &Item) -> Option<AuditEntry> {
         at: UnixMillis(time.parse().ok()?),
         what: text("what"),
         who: text("who"),
+        through: Through::parse(&text("via")).unwrap_or_default(),
         why: text("why"),
         selection: text("sel"),
         count: item::number(entry, "n").unwrap_or(0),

@@ -7,12 +7,13 @@
 //! Each item holds one flag at a time. A command clears only the flag that it has read. If two
 //! operators set a flag at the same time, the second one gets the flag of the first.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use anyhow::Context as _;
 
 use super::transition::operator_flag as transition;
-use super::{Item, Ledger, Write, item};
+use super::{Cost, Item, Ledger, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
@@ -109,6 +110,24 @@ impl Operations<'_> {
         let stored = self.get("SYS", &about.sk()).await;
         let stored = stored.context("read an operator flag")?;
         Ok(stored.as_ref().and_then(OperatorFlag::read))
+    }
+
+    /// Returns the flags of all sources by source, or of all secrets by secret.
+    pub async fn flags(
+        self,
+        kind: FlagKind<'_>,
+    ) -> anyhow::Result<(BTreeMap<String, OperatorFlag>, Cost)> {
+        let of_all = match kind {
+            FlagKind::Pause(_) => FlagKind::Pause(""),
+            FlagKind::Rotation(_) => FlagKind::Rotation(""),
+        };
+        let prefix = of_all.sk();
+        let (items, cost) = self.items_below("SYS", &prefix).await?;
+        let flags = items.iter().filter_map(|stored| {
+            let name = item::text(stored, "sk")?.strip_prefix(&prefix)?;
+            Some((name.to_owned(), OperatorFlag::read(stored)?))
+        });
+        Ok((flags.collect(), cost))
     }
 
     /// Sets a flag unless one is already set.

@@ -146,6 +146,31 @@ impl Ledger {
         })
     }
 
+    /// Returns all items of a partition whose sort key begins with `prefix`. The read is eventually
+    /// consistent.
+    pub(crate) async fn items_below(
+        &self,
+        pk: &str,
+        prefix: &str,
+    ) -> anyhow::Result<(Vec<Item>, Cost)> {
+        let (mut found, mut cost, mut start) = (Vec::new(), Cost::default(), None);
+        loop {
+            let query = self.table.query();
+            let query = query
+                .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
+                .expression_attribute_values(":pk", item::s(pk))
+                .expression_attribute_values(":prefix", item::s(prefix));
+            let page = self.page(query, start).await;
+            let page = page.with_context(|| format!("list the items {pk} {prefix}"))?;
+            cost += page.cost;
+            found.extend(page.found);
+            start = page.next;
+            if start.is_none() {
+                return Ok((found, cost));
+            }
+        }
+    }
+
     /// Returns the state rows of events in no order, with the given attributes or with all
     /// attributes. The read is eventually consistent. Events without a row are left out.
     pub(crate) async fn state_rows(

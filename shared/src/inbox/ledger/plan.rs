@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::transition::{self, Fence};
-use super::{Ledger, Write, item};
+use super::{Ledger, Through, Write, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::event::{EventId, EventKey};
@@ -49,6 +49,8 @@ string_enum! {
 pub struct PlanFacts {
     /// The AWS identity that made the plan.
     pub by: String,
+    #[serde(default)]
+    pub through: Through,
     /// The version of the program that made the plan.
     pub cli: String,
     pub reason: String,
@@ -97,6 +99,8 @@ pub struct PlanLeftOut {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRun {
     pub by: String,
+    #[serde(default)]
+    pub through: Through,
     /// Milliseconds since the Unix epoch.
     pub from: i64,
     /// When the run ended, or `None` if the run was killed.

@@ -1,10 +1,15 @@
 //! The state of a source's sync, for `webhookctl`.
 
+use std::collections::BTreeMap;
+
 use super::SyncStore;
 use anyhow::Context as _;
 
-use super::{Item, SCHEMA, item};
+use super::{Cost, Item, SCHEMA, item};
 use crate::base::clock::UnixMillis;
+
+/// The sort keys of the spans that were noted last, below `SYS`.
+const LOST: &str = "LOST#";
 
 /// The state of the sync of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,20 +36,36 @@ pub struct Lost {
     pub noted: UnixMillis,
 }
 
+impl SyncState {
+    pub(crate) fn read(row: &Item) -> Self {
+        Self {
+            cursor: item::time(row, "cur"),
+            ended: item::time(row, "last_ok"),
+            lease: item::text(row, "own")
+                .map(str::to_owned)
+                .zip(item::time(row, "lu")),
+            paused: item::text(row, "page")
+                .and(item::time(row, "pstart").zip(item::time(row, "pfrom"))),
+            runs: item::number(row, "epoch").unwrap_or(0),
+        }
+    }
+}
+
+impl Lost {
+    fn read(note: &Item) -> Option<Self> {
+        Some(Self {
+            from: item::time(note, "lost_from")?,
+            to: item::time(note, "lost_to")?,
+            noted: item::time(note, "at")?,
+        })
+    }
+}
+
 impl SyncStore<'_> {
     /// Returns the state of the sync of a source, or `None` if it never ran.
     pub async fn sync_state(self, source: &str) -> anyhow::Result<Option<SyncState>> {
         let cursor = self.get(&format!("SYNC#{source}"), "CURSOR").await?;
-        Ok(cursor.map(|row| SyncState {
-            cursor: item::time(&row, "cur"),
-            ended: item::time(&row, "last_ok"),
-            lease: item::text(&row, "own")
-                .map(str::to_owned)
-                .zip(item::time(&row, "lu")),
-            paused: item::text(&row, "page")
-                .and(item::time(&row, "pstart").zip(item::time(&row, "pfrom"))),
-            runs: item::number(&row, "epoch").unwrap_or(0),
-        }))
+        Ok(cursor.as_ref().map(SyncState::read))
     }
 
     /// Records a span that the provider no longer lists. A longer span with the same start replaces
@@ -63,12 +84,12 @@ impl SyncStore<'_> {
             ("at".to_owned(), item::ms(lost.noted)),
             ("ttl".to_owned(), item::n((lost.noted + keep).secs())),
         ]);
-        self.put(
-            "record a span that the provider no longer lists",
-            note,
-            None,
-        )
-        .await?;
+        let mut last = note.clone();
+        last.insert("pk".to_owned(), item::s("SYS"));
+        last.insert("sk".to_owned(), item::s(format!("{LOST}{source}")));
+        let what = "record a span that the provider no longer lists";
+        self.put(what, note, None).await?;
+        self.put(what, last, None).await?;
         Ok(())
     }
 
@@ -84,13 +105,24 @@ impl SyncStore<'_> {
             .send()
             .await
             .context("read the spans that the provider no longer lists")?;
-        let lost = answer.items().iter().filter_map(|note| {
-            Some(Lost {
-                from: item::time(note, "lost_from")?,
-                to: item::time(note, "lost_to")?,
-                noted: item::time(note, "at")?,
-            })
+        Ok(answer.items().iter().filter_map(Lost::read).collect())
+    }
+
+    /// Returns the span that was noted last for each source. The items that
+    /// [`note_lost`](Self::note_lost) writes below `SYS` make this one request for all sources.
+    pub async fn last_lost(
+        self,
+        now: UnixMillis,
+    ) -> anyhow::Result<(BTreeMap<String, Lost>, Cost)> {
+        let (notes, cost) = self.items_below("SYS", LOST).await?;
+        // DynamoDB deletes expired items with a delay.
+        let kept = notes
+            .iter()
+            .filter(|note| item::number(note, "ttl").is_none_or(|at: i64| at > now.secs()));
+        let lost = kept.filter_map(|note| {
+            let source = item::text(note, "sk")?.strip_prefix(LOST)?;
+            Some((source.to_owned(), Lost::read(note)?))
         });
-        Ok(lost.collect())
+        Ok((lost.collect(), cost))
     }
 }

@@ -155,7 +155,7 @@ fn sk(day: Day) -> String {
     format!("DAY#{}", day.name())
 }
 
-fn read(day: Day, item: &Item) -> DayCount {
+pub(crate) fn read(day: Day, item: &Item) -> DayCount {
     DayCount {
         day,
         counted: item::time(item, "upto"),

@@ -14,12 +14,7 @@ impl ProviderReports<'_> {
         let Some(item) = self.get(&pk(source), "ENDPOINT").await? else {
             return Ok(None);
         };
-        let document =
-            item::text(&item, "doc").context("the stored status of an endpoint is empty")?;
-        let status = serde_json::from_str(document);
-        status
-            .context("the stored status of an endpoint is invalid")
-            .map(Some)
+        Status::read(&item).map(Some)
     }
 
     /// Stores the status. If two checks are concurrent, the last write wins.
@@ -49,6 +44,15 @@ impl ProviderReports<'_> {
         let change = transition::reconcile::rewind(before, now);
         let written = self.change_item(&pk(source), "CURSOR", change).await?;
         Ok(matches!(written, Write::Applied(_)))
+    }
+}
+
+impl Status {
+    pub(crate) fn read(item: &Item) -> anyhow::Result<Self> {
+        let document =
+            item::text(item, "doc").context("the stored status of an endpoint is empty")?;
+        let status = serde_json::from_str(document);
+        status.context("the stored status of an endpoint is invalid")
     }
 }
 

@@ -10,13 +10,15 @@ use super::{MORE_HELP, START_HERE, with_headings};
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
-        &["inbox", "verify", "sync", "trial", "log", "doctor"],
+        &[
+            "status", "console", "inbox", "verify", "sync", "trial", "log", "doctor",
+        ],
     ),
     (
         "Act",
         &["replay", "dlq", "quarantine", "reconcile", "erase"],
     ),
-    ("Develop", &["dev", "send", "listen"]),
+    ("Develop", &["dev", "send", "listen", "mcp"]),
     (
         "Set up",
         &[

@@ -11,7 +11,7 @@ use crate::output::time::duration;
 const FEWEST_RECEIVES: u64 = 5;
 
 /// The number of waiting messages from which the sweep sends no further messages to a queue.
-const MOST_WAITING: u64 = 1000;
+pub(crate) const MOST_WAITING: u64 = 1000;
 
 /// The maximum retention of a queue in SQS.
 const LONGEST: u64 = 14 * 24 * 3600;

@@ -4,15 +4,48 @@
 use std::time::Duration;
 
 use shared::base::timing::{ROUND_EVERY, SYNC_EVERY};
+use shared::sources::Source;
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown};
 use crate::output::time::{age, duration};
 
 const HOUR: Duration = Duration::from_secs(3600);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 const FIX: &str =
     "check the log of backup-sync and its schedule: aws scheduler get-schedule --name STACK-TASK";
+
+/// How often a task runs, and for which sources. A task that no source needs does not have to run.
+pub(crate) struct Task {
+    pub(crate) name: &'static str,
+    pub(crate) every: Duration,
+    pub(crate) wanted: fn(&Source) -> bool,
+}
+
+/// The tasks of backup-sync. A reconciliation must complete at least once a week.
+pub(crate) const TASKS: [Task; 5] = [
+    Task::new("sweep", ROUND_EVERY, |_| true),
+    Task::new("drain", ROUND_EVERY, |_| true),
+    Task::new("sync", SYNC_EVERY, |_| true),
+    Task::new("endpoints", HOUR, |source| source.endpoint.is_some()),
+    Task::new("reconcile", WEEK, |source| !source.reconcile.is_empty()),
+];
+
+impl Task {
+    const fn new(name: &'static str, every: Duration, wanted: fn(&Source) -> bool) -> Self {
+        Self {
+            name,
+            every,
+            wanted,
+        }
+    }
+
+    /// Returns the time after which a task that did not run counts as stopped.
+    pub(crate) fn grace(&self) -> Duration {
+        self.every * 3
+    }
+}
 
 pub(super) static SWEEP: Check = Check {
     name: "schedule.sweep",
@@ -54,11 +87,7 @@ pub(super) static RECONCILE: Check = Check {
     why: "Only a reconciliation finds changes that neither webhooks nor the sync reported.",
     fix: FIX,
     // A reconciliation must complete at least once a week.
-    judge: |facts| {
-        ran(facts, "reconcile", HOUR * 24 * 7, |source| {
-            source.reconciled
-        })
-    },
+    judge: |facts| ran(facts, "reconcile", WEEK, |source| source.reconciled),
 };
 
 fn ran(

@@ -51,7 +51,11 @@ impl<'a> Layout<'a> {
         }
     }
 
-    pub(super) fn line(&self, row: &[String], finish: impl Fn(&Head, String) -> String) -> String {
+    pub(super) fn line(
+        &self,
+        row: &[String],
+        mut finish: impl FnMut(&Head, String) -> String,
+    ) -> String {
         let mut line = String::new();
         for (place, (index, head, width)) in self.columns.iter().enumerate() {
             if place > 0 {

@@ -10,7 +10,7 @@ use local::template::FunctionDefinition;
 use local::{Endpoints, Stack};
 use serde_json::json;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Ledger};
+use shared::inbox::ledger::{AuditAction, Ledger, Through};
 use shared::inbox::source_versions::{
     Applied, Consistency, NewVersion, SourceVersions, VersionFacts,
 };
@@ -115,6 +115,7 @@ async fn publish(stack: &Stack, text: &str) -> anyhow::Result<()> {
         text,
         seen,
         audit: AuditAction {
+            through: Through::Cli,
             what: "sources.apply",
             who: DEV.to_owned(),
             why: "the sources of dev, for functions in containers".to_owned(),

@@ -21,6 +21,7 @@ use crate::inspect::{EventRow, columns};
 use crate::output::column::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::target::Local;
+use crate::verbs::console::Server;
 use crate::verbs::send::Sent;
 
 /// The width of the explanations in columns.
@@ -55,16 +56,22 @@ impl Teller<'_> {
         args: &DevArgs,
         forward: Option<&Address>,
         stack: &Stack,
+        console: Option<&Server>,
     ) -> anyhow::Result<()> {
         let took = self.took;
+        let console = console.map(Server::address).transpose()?;
         let forward = forward.map(|to| to.url().trim_end_matches('/'));
         if self.out.format.is_json() {
             let mut line = json!({"event": "ready", "url": local.url, "took_ms": took.as_millis()});
             if let Some(to) = forward {
                 line["forward"] = json!(to);
             }
+            if let Some(address) = console {
+                line["console"] = json!(address);
+            }
             return self.out.json_line(&line);
         }
+        let console = console.map_or_else(String::new, |address| format!("Console  {address}\n\n"));
         let forward = forward.map_or_else(String::new, |to| {
             format!("\x20 ➜ events    {to}/<path of the action>\n")
         });
@@ -82,7 +89,7 @@ impl Teller<'_> {
              \x20 Ready in {:.1}s\n\n\
              \x20 ➜ webhooks  {}/in/<source>\n\
              {forward}\
-             \x20 ➜ state     {state}\n\n",
+             \x20 ➜ state     {state}\n\n{console}",
             stack.folder().join("logs").display(),
             took.as_secs_f64(),
             local.url,

@@ -16,6 +16,7 @@ use crate::demo::Crash;
 use crate::demo::downstream::Downstream;
 use crate::selection::Selection;
 use crate::target::{Deployment, Local};
+use crate::verbs::console::Server;
 use crate::verbs::inbox::{EACH, Tail};
 use crate::verbs::keys::{Key, Keys};
 use crate::verbs::send::{Sent, sample, usual_source};
@@ -26,6 +27,7 @@ pub(super) struct Stay<'s> {
     pub(super) local: &'s Local,
     pub(super) config: &'s Config,
     pub(super) downstream: &'s Downstream,
+    pub(super) console: Option<&'s Server>,
 }
 
 impl Stay<'_> {
@@ -38,8 +40,10 @@ impl Stay<'_> {
     ) -> anyhow::Result<()> {
         let mut end = std::pin::pin!(stopped());
         let which = match &broken {
-            Some(_) => "s send a webhook   c turn the fault off or on   q stop",
-            None => "s send a webhook   q stop",
+            Some(_) => {
+                "s send a webhook   c turn the fault off or on   o open the console   q stop"
+            }
+            None => "s send a webhook   o open the console   q stop",
         };
         let mut keys = Keys::of_terminal(which, told.out);
         if broken.is_none() && !keys.are_taken() {
@@ -62,6 +66,10 @@ impl Stay<'_> {
                     (Key::Char('s'), broken) => match self.send(broken.as_ref()) {
                         Some(sending) => under_way.push(sending),
                         None => told.out.say("  the CLI cannot sign webhooks of these sources"),
+                    },
+                    (Key::Char('o'), _) => if let Some(console) = self.console {
+                        let address = console.address()?;
+                        told.out.say(&format!("  Console  {address}"));
                     },
                     (Key::Char('c'), Some(broken)) => {
                         broken.turn();
@@ -112,7 +120,7 @@ async fn crash(broken: &mut Option<Broken>) -> Crash {
 }
 
 /// Waits for SIGINT, SIGTERM or SIGHUP.
-async fn stopped() -> anyhow::Result<()> {
+pub(in crate::verbs) async fn stopped() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminated = signal(SignalKind::terminate())?;
     let mut hung_up = signal(SignalKind::hangup())?;

@@ -18,9 +18,9 @@ use crate::verbs::replay;
 const NONE: &str = "no error was recorded";
 
 /// The dead letters of one error, newest first.
-pub(super) struct Group<'r> {
-    pub(super) error: Fingerprint,
-    pub(super) rows: Vec<&'r Row>,
+pub(in crate::verbs) struct Group<'r> {
+    pub(in crate::verbs) error: Fingerprint,
+    pub(in crate::verbs) rows: Vec<&'r Row>,
 }
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ pub(super) struct GroupRow {
 
 impl<'r> Group<'r> {
     /// Returns all groups, the largest first.
-    pub(super) fn all(rows: &'r [Row]) -> Vec<Self> {
+    pub(in crate::verbs) fn all(rows: &'r [Row]) -> Vec<Self> {
         let mut groups: BTreeMap<Fingerprint, Vec<&Row>> = BTreeMap::new();
         for row in rows {
             groups.entry(fingerprint(row)).or_default().push(row);
@@ -58,7 +58,7 @@ impl<'r> Group<'r> {
     }
 
     /// Returns the number of digits that distinguishes the groups.
-    pub(super) fn digits(groups: &[Self]) -> usize {
+    pub(in crate::verbs) fn digits(groups: &[Self]) -> usize {
         Fingerprint::digits(groups.iter().map(|group| &group.error))
     }
 
@@ -66,22 +66,22 @@ impl<'r> Group<'r> {
         self.rows.first().copied()
     }
 
-    pub(super) fn oldest(&self) -> Option<&'r Row> {
+    pub(in crate::verbs) fn oldest(&self) -> Option<&'r Row> {
         self.rows.last().copied()
     }
 
-    pub(super) fn message(&self) -> String {
+    pub(in crate::verbs) fn message(&self) -> String {
         self.newest()
             .map(|row| template(text(row)))
             .unwrap_or_default()
     }
 
-    pub(super) fn sources(&self) -> Vec<String> {
+    pub(in crate::verbs) fn sources(&self) -> Vec<String> {
         let sources: BTreeSet<&str> = self.rows.iter().map(|row| row.key.source()).collect();
         sources.into_iter().map(str::to_owned).collect()
     }
 
-    pub(super) fn standings(&self, config: &Config, now: i64) -> Standings {
+    pub(in crate::verbs) fn standings(&self, config: &Config, now: i64) -> Standings {
         let mut standings = Standings::default();
         for row in &self.rows {
             standings.add(ReplaySafety::of(row, config, now));

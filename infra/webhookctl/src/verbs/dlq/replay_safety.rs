@@ -12,7 +12,7 @@ use crate::inspect::view;
 /// Whether a replay is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ReplaySafety {
+pub(in crate::verbs) enum ReplaySafety {
     /// All effects are known; a replay skips those that happened.
     Safe,
     /// An effect may have happened; a replay repeats it under the same idempotency key.
@@ -27,7 +27,7 @@ pub(super) enum ReplaySafety {
 
 /// The number of dead letters of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Standings {
+pub(in crate::verbs) struct Standings {
     pub(super) safe: usize,
     pub(super) guarded: usize,
     pub(super) unknown: usize,
@@ -72,12 +72,12 @@ impl Standings {
     }
 
     /// Returns the number of dead letters that can be replayed.
-    pub(super) fn open(&self) -> usize {
+    pub(in crate::verbs) fn open(&self) -> usize {
         self.safe + self.guarded + self.unknown
     }
 
     /// Returns the counts as text, such as `safe 38 · unknown 3`.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::verbs) fn text(&self) -> String {
         let all = [
             (ReplaySafety::Safe, self.safe),
             (ReplaySafety::Guarded, self.guarded),

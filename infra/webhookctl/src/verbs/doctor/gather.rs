@@ -13,6 +13,8 @@ use shared::aws::CallPolicy;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Waiting;
 
+pub(in crate::verbs) use resources::queues;
+
 use super::probe::{asked, told};
 use super::sources;
 use crate::doctor::{Caller, Facts, Known, Table, Unknown};
@@ -27,7 +29,7 @@ const MOST: i32 = 1000;
 pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Facts> {
     let table = table(inbox).await?;
     let (queues, functions) = join(
-        Box::pin(resources::queues(inbox)),
+        Box::pin(queues(inbox)),
         Box::pin(resources::functions(inbox)),
     )
     .await;
@@ -72,7 +74,7 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
 
 /// Reads the table, before all other calls. Without credentials or without a table, no check can
 /// run, so this returns an error and not a finding.
-async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
+pub(in crate::verbs) async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
     let name = inbox.names().table.clone().unwrap_or_default();
     let answer = inbox
         .dynamodb()?

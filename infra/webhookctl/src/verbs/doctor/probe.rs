@@ -15,7 +15,7 @@ where
 }
 
 /// Like [`asked`], for a call of the ledger.
-pub(super) fn told<T>(action: &'static str, answer: anyhow::Result<T>) -> Known<T> {
+pub(in crate::verbs) fn told<T>(action: &'static str, answer: anyhow::Result<T>) -> Known<T> {
     answer.map_err(|error| unknown(action, &error))
 }
 

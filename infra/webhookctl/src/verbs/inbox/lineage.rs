@@ -31,6 +31,7 @@ fn ask(plan: &Plan, replay: &mut Replay) {
     let run = plan.runs.iter().rfind(|run| run.from <= replay.at);
     let by = run.map_or(&plan.facts.by, |run| &run.by);
     replay.by = Some(by.clone());
+    replay.through = Some(run.map_or(plan.facts.through, |run| run.through));
     replay.reason = Some(plan.facts.reason.clone()).filter(|reason| !reason.is_empty());
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State;
 
-use self::follow::Follow;
+pub(in crate::verbs) use self::follow::Follow;
 use crate::cli::{Global, TailArgs};
 use crate::inspect::{Change, as_word};
 use crate::output::column::short_id;
@@ -28,9 +28,9 @@ const CELL_CAP: usize = 200;
 
 /// One change of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Line {
+pub(in crate::verbs) struct Line {
     #[serde(serialize_with = "as_rfc3339")]
-    at: i64,
+    pub(in crate::verbs) at: i64,
     id: String,
     source: String,
     #[serde(rename = "type")]
@@ -47,13 +47,7 @@ pub(in crate::verbs) async fn tail(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    if args.selection.received.until.is_some() || !args.selection.received.id.is_empty() {
-        let error = CliError::usage(
-            "inbox.tail",
-            "tail follows new events and does not accept --until or --id",
-        );
-        return Err(error.tip("webhookctl inbox inspect <ID> --watch").into());
-    }
+    refuse_unusable(&args)?;
     if out.format == Format::Csv {
         return Err(
             CliError::usage("usage.output", "a stream cannot be printed as CSV")
@@ -69,9 +63,7 @@ pub(in crate::verbs) async fn tail(
     let until_gone = async {
         loop {
             for line in follow.look(UnixMillis::now().0).await? {
-                let asked = args.only.is_empty() || args.only.contains(&line.change);
-                let of_status = &args.selection.status;
-                if asked && (of_status.is_empty() || of_status.contains(&line.status)) {
+                if is_wanted(&args, &line) {
                     shown.print(&line, out)?;
                 }
             }
@@ -84,6 +76,26 @@ pub(in crate::verbs) async fn tail(
     }
     out.say(&shown.summary(UnixMillis::now().0 - began));
     Ok(Exit::Interrupted)
+}
+
+/// Returns an error for flags that do not fit events of the future.
+pub(in crate::verbs) fn refuse_unusable(args: &TailArgs) -> Result<(), CliError> {
+    let received = &args.selection.received;
+    if received.until.is_none() && received.id.is_empty() {
+        return Ok(());
+    }
+    let error = CliError::usage(
+        "inbox.tail",
+        "tail follows new events and does not accept --until or --id",
+    );
+    Err(error.tip("webhookctl inbox inspect <ID> --watch"))
+}
+
+/// Returns whether the flags select this change of an event that the selection follows.
+pub(in crate::verbs) fn is_wanted(args: &TailArgs, line: &Line) -> bool {
+    let asked = args.only.is_empty() || args.only.contains(&line.change);
+    let of_status = &args.selection.status;
+    asked && (of_status.is_empty() || of_status.contains(&line.status))
 }
 
 /// Follows events for another command. This command has its own loop and calls the tail from there.

@@ -1,5 +1,7 @@
 //! Delivers one event to the local program.
 
+use std::sync::Arc;
+
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed};
 use shared::sources::Config;
@@ -16,8 +18,8 @@ pub(super) struct Deliveries {
     pub(super) forwarder: Forwarder,
     pub(super) address: Address,
     pub(super) signing: Signings,
-    pub(super) config: Config,
-    pub(super) wanted: std::sync::Arc<Wanted>,
+    pub(super) config: Arc<Config>,
+    pub(super) wanted: Arc<Wanted>,
 }
 
 /// An event to deliver. `past` is true if the inbox received it before `listen` started.

@@ -1,6 +1,7 @@
 //! `replay apply`: applies a plan, or resumes it from its last checkpoint.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
@@ -11,12 +12,12 @@ use shared::inbox::ledger::{
 use super::confirm::confirmed;
 use super::document::document;
 use super::executor::{Engine, LEASE, Pace, Stop};
-use super::interrupt::Interrupt;
 use super::outcome::{signed, words};
 use super::progress::Watch;
 use super::{named, queue, record, short, untouched};
 use crate::audit::{Change, who};
 use crate::cli::{QueueAt, ReplayApplyArgs};
+use crate::interrupt::Interrupt;
 use crate::output::time::{clock, duration};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -35,6 +36,8 @@ impl ReplayApplyArgs {
             no_wait: false,
             dry_run: false,
             timeout: 15 * 60,
+            reason: None,
+            accept_proposed: false,
             queue_at: QueueAt::default(),
         }
     }
@@ -69,11 +72,18 @@ pub(super) async fn apply(
     inbox.may_write("replay")?;
     let queue = queue(inbox, &args.queue_at)?;
     let by = who(inbox).await?;
-    confirmed(&plan, args.confirm, &by, inbox, out)?;
+    confirmed(&plan, &args, &by, inbox, out)?;
     let pace = args.pace();
-    let lease = begin(&plan, &by, pace, inbox).await?;
-    let (interrupt, watch) = (Interrupt::listen(), Watch::new(out));
-    let parts = (&inbox.ledger, &queue, &inbox.config);
+    let why = args.reason.as_deref().unwrap_or(&plan.facts.reason);
+    let lease = begin(&plan, (&by, why), pace, inbox).await?;
+    let (interrupt, watch) = match &inbox.caller.run {
+        Some(run) => (
+            run.interrupt.clone(),
+            Watch::Told(Arc::clone(run), events.len()),
+        ),
+        None => (Interrupt::listen(), Watch::new(out)),
+    };
+    let parts = (&inbox.ledger, &queue, &*inbox.config);
     let mut engine = Engine::new(parts, lease, events, pace, interrupt, watch).await?;
     let stop = engine.run().await;
     engine.watch.end();
@@ -146,17 +156,23 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
 
 /// Writes the audit log entry, then takes the lease of the plan. The command does both before it
 /// changes any event.
-async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow::Result<PlanLease> {
+async fn begin(
+    plan: &Plan,
+    (by, why): (&str, &str),
+    pace: Pace,
+    inbox: &Deployment,
+) -> anyhow::Result<PlanLease> {
     let now = UnixMillis::now();
     let change = Change {
         what: "replay.apply",
-        why: &plan.facts.reason,
+        why,
         selection: format!("{} of {}", plan.id, plan.facts.words),
         count: plan.count,
     };
     change.record_as(by, inbox).await?;
     let run = PlanRun {
         by: by.to_owned(),
+        through: inbox.through(),
         from: now.0,
         rate: pace.rate,
         ..PlanRun::default()
@@ -259,6 +275,7 @@ async fn finish(
     let end = match stop {
         Stop::Finished => "finished".to_owned(),
         Stop::Failed { failed, of } => format!("stopped: {failed} of {of} failed again"),
+        Stop::Interrupted if inbox.caller.run.is_some() => "stopped from the console".to_owned(),
         Stop::Interrupted => "stopped with Ctrl-C".to_owned(),
         Stop::TimedOut => "stopped waiting for outcomes (--timeout)".to_owned(),
         Stop::Lost => "lost the lease, or the plan was cancelled".to_owned(),

@@ -1,8 +1,9 @@
 //! Asks the operator to confirm how many events are replayed.
 
-use shared::inbox::ledger::Plan;
+use shared::inbox::ledger::{Plan, Through};
 
 use super::short;
+use crate::cli::ReplayApplyArgs;
 use crate::confirm::Confirmation;
 use crate::output::count::plural;
 use crate::output::{CliError, Printer};
@@ -11,12 +12,16 @@ use crate::target::Deployment;
 /// Checks that the operator has given or typed the count of the plan.
 pub(super) fn confirmed(
     plan: &Plan,
-    confirm: Option<u64>,
+    args: &ReplayApplyArgs,
     who: &str,
     inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let count = plan.count as u64;
+    let confirm = args.confirm;
+    if confirm.is_some() && !args.accept_proposed && needs_a_person(plan, inbox) {
+        return Err(proposed(plan).into());
+    }
     if confirm.is_none() && plan.facts.committed > 0 {
         let message = format!(
             "plan {} runs {} whose side effect is committed; this requires --confirm {count}",
@@ -65,4 +70,23 @@ pub(super) fn confirmed(
         )),
     };
     Err(error.into())
+}
+
+/// Returns whether the count must be typed, because an agent proposed the plan. In the console, the
+/// operator has typed it.
+fn needs_a_person(plan: &Plan, inbox: &Deployment) -> bool {
+    plan.facts.through == Through::Mcp && inbox.through() != Through::Console
+}
+
+fn proposed(plan: &Plan) -> CliError {
+    let message = format!(
+        "an agent proposed plan {}; a person must apply it; nothing was replayed",
+        plan.id
+    );
+    CliError::refused("replay.proposed", message)
+        .note("--confirm alone could come from the agent")
+        .tip(format!(
+            "at a terminal: webhookctl replay apply {}; in a script, also pass --accept-proposed",
+            plan.id
+        ))
 }

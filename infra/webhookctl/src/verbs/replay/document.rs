@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Plan, PlanOutcome, PlanRun};
+use shared::inbox::ledger::{Plan, PlanOutcome, PlanRun, Through};
 
 use super::outcome::Failure;
 use super::record::Seen;
@@ -38,6 +38,7 @@ pub(super) struct Document {
 #[derive(Serialize)]
 struct PlannedBy {
     by: String,
+    through: Through,
     at: String,
     cli: String,
 }
@@ -54,6 +55,7 @@ struct Events {
 #[derive(Serialize)]
 struct Run {
     by: String,
+    through: Through,
     from: String,
     to: Option<String>,
     rate: u32,
@@ -73,6 +75,7 @@ impl Run {
     fn of(run: &PlanRun) -> Self {
         Self {
             by: run.by.clone(),
+            through: run.through,
             from: rfc3339(run.from),
             to: run.to.map(rfc3339),
             rate: run.rate,
@@ -97,6 +100,7 @@ pub(super) fn document(
         id: plan.id.clone(),
         planned: PlannedBy {
             by: facts.by,
+            through: facts.through,
             at: rfc3339(plan.made_at.0),
             cli: facts.cli,
         },

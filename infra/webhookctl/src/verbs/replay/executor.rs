@@ -17,9 +17,10 @@ use shared::inbox::queue::{Queue, QueueName, WorkMessage};
 use shared::sources::Config;
 use tokio::time::Instant;
 
-use super::interrupt::Interrupt;
 use super::outcome::{Became, Failure, count, failures, look};
 use super::progress::Watch;
+
+use crate::interrupt::Interrupt;
 
 /// The duration of the lease on a plan without a renewal.
 pub(super) const LEASE: Duration = Duration::from_secs(30);

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    BodyAt, EffectState, Plan, PlanEvent, PlanFacts, PlanLeftOut, PlanState, Row, State,
+    BodyAt, EffectState, Plan, PlanEvent, PlanFacts, PlanLeftOut, PlanState, Row, State, Through,
     plan_digest, plan_id,
 };
 use shared::sources::ordering::{Mode, Order};
@@ -138,7 +138,7 @@ pub(super) async fn made(
     }
     let (shown, empty_shown) = (asked.shown, asked.empty_shown);
     let by = who(inbox).await?;
-    let mut plan = planned(asked, &judged, committed, by, now)?;
+    let mut plan = planned(asked, &judged, committed, (by, inbox.through()), now)?;
     let kept = !judged.events.is_empty();
     if kept {
         keep(&mut plan, &judged, inbox).await?;
@@ -159,7 +159,7 @@ fn planned(
     asked: Asked,
     judged: &Judged,
     committed: u64,
-    by: String,
+    (by, through): (String, Through),
     now: UnixMillis,
 ) -> anyhow::Result<Plan> {
     let left = judged.left.iter();
@@ -167,6 +167,7 @@ fn planned(
         id: plan_id()?,
         facts: PlanFacts {
             by,
+            through,
             cli: env!("CARGO_PKG_VERSION").to_owned(),
             reason: asked.reason,
             selection: asked.selection.document(),

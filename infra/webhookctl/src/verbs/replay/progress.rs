@@ -1,5 +1,6 @@
 //! Shows the progress of `replay apply` on stderr: two bars, or a line every ten seconds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,11 +10,14 @@ use tokio::time::Instant;
 use super::outcome::{Became, count};
 use crate::output::progress::{EVERY, bar, line};
 use crate::output::{Printer, Talk};
+use crate::target::Run;
 
 /// The form of the progress display.
 pub(super) enum Watch {
     /// The display prints nothing.
     Quiet,
+    /// Another part of this process shows the progress. The number is that of all events.
+    Told(Arc<Run>, usize),
     Lines {
         told: Instant,
         total: usize,
@@ -50,6 +54,10 @@ impl Watch {
     pub(super) fn begin(&mut self, events: usize) {
         match self {
             Self::Quiet => {}
+            Self::Told(run, of) => {
+                *of = events;
+                run.tell(0, events);
+            }
             Self::Lines { total, .. } => *total = events,
             Self::Bars {
                 queued, outcome, ..
@@ -68,6 +76,7 @@ impl Watch {
         );
         match self {
             Self::Quiet => {}
+            Self::Told(run, of) => run.tell(next, *of),
             Self::Lines { told, total } => {
                 if *total > 0 && told.elapsed() >= EVERY {
                     *told = Instant::now();
@@ -106,7 +115,7 @@ impl Watch {
             took.as_secs()
         );
         match self {
-            Self::Quiet => {}
+            Self::Quiet | Self::Told(..) => {}
             Self::Lines { .. } => line(&text),
             Self::Bars { all, trying, .. } => {
                 if let Some(trying) = trying.take() {

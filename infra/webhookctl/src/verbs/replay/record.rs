@@ -14,7 +14,7 @@ use super::document::document;
 use super::outcome::{Became, Failure, count, failures, look, words};
 use super::{named, short};
 use crate::audit::Change;
-use crate::cli::ReplayShowArgs;
+use crate::cli::{ReplayCancelArgs, ReplayShowArgs};
 use crate::output::count::plural;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
@@ -80,18 +80,18 @@ pub(super) async fn show(
 }
 
 pub(super) async fn cancel(
-    wanted: &str,
+    args: &ReplayCancelArgs,
     inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     inbox.may_write("cancel a plan")?;
     let now = UnixMillis::now();
-    let plan = named(inbox, wanted, now).await?;
+    let plan = named(inbox, &args.plan, now).await?;
     // The audit log lists only what changes the plan.
     let plan = match plan.state {
         PlanState::Cancelled => plan,
         PlanState::Finished => return Err(nothing_to_cancel(&plan).into()),
-        _ => cancel_now(plan, inbox, now).await?,
+        _ => cancel_now(plan, args.reason.as_deref(), inbox, now).await?,
     };
     let text = format!(
         "{} is cancelled: {} of {} were handled; queued events still run\n",
@@ -108,10 +108,15 @@ pub(super) async fn cancel(
     Ok(Exit::Done)
 }
 
-async fn cancel_now(plan: Plan, inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Plan> {
+async fn cancel_now(
+    plan: Plan,
+    reason: Option<&str>,
+    inbox: &Deployment,
+    now: UnixMillis,
+) -> anyhow::Result<Plan> {
     let by = Change {
         what: "replay.cancel",
-        why: &plan.facts.reason,
+        why: reason.unwrap_or(&plan.facts.reason),
         selection: plan.id.clone(),
         count: plan.count,
     }

@@ -12,8 +12,8 @@ use crate::target::Deployment;
 /// The maximum time range in days. One read returns the counts of a few hundred hours.
 const MOST_DAYS: i64 = 90;
 
-pub(super) struct Chosen {
-    pub(super) sources: Vec<String>,
+pub(in crate::verbs) struct Chosen {
+    pub(in crate::verbs) sources: Vec<String>,
     kinds: Vec<String>,
     /// The start and the end of the time range, both inclusive.
     pub(super) from: UnixMillis,
@@ -21,7 +21,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn of(
+    pub(in crate::verbs) fn of(
         args: &SelectionArgs,
         inbox: &Deployment,
         now: UnixMillis,
@@ -67,7 +67,7 @@ impl Chosen {
         self.kinds.is_empty()
     }
 
-    pub(super) fn has_source(&self, source: &str) -> bool {
+    pub(in crate::verbs) fn has_source(&self, source: &str) -> bool {
         self.sources.iter().any(|name| name == source)
     }
 

@@ -48,7 +48,7 @@ const SAMPLE_HOURS: usize = 4;
 const AT_ONCE: usize = 8;
 
 /// The received events by source and hour.
-pub(super) type Arrivals = BTreeMap<(String, Hour), Arrived>;
+pub(in crate::verbs) type Arrivals = BTreeMap<(String, Hour), Arrived>;
 
 pub(super) struct Gathered {
     pub(super) arrived: Arrivals,
@@ -66,12 +66,12 @@ pub(super) struct Gathered {
 
 /// Events that wait for a worker or for an operator.
 #[derive(Default)]
-pub(super) struct Waits {
+pub(in crate::verbs) struct Waits {
     pub(super) by_source: BTreeMap<String, u64>,
     /// The events that were read.
-    pub(super) briefs: Vec<Brief>,
+    pub(in crate::verbs) briefs: Vec<Brief>,
     /// Whether more events exist.
-    pub(super) or_more: bool,
+    pub(in crate::verbs) or_more: bool,
 }
 
 /// One of the newest events of a source.
@@ -127,7 +127,10 @@ pub(super) async fn gather(
     })
 }
 
-async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arrivals, usize, Cost)> {
+pub(in crate::verbs) async fn arrivals(
+    inbox: &Deployment,
+    chosen: &Chosen,
+) -> anyhow::Result<(Arrivals, usize, Cost)> {
     let (first, last) = (Hour::of(chosen.from), Hour::of(chosen.to));
     let (counted, mut spent) = inbox.ledger.statistics().hour_counts(first, last).await?;
     let counted: BTreeMap<Hour, HourCount> = counted.into_iter().map(|c| (c.hour, c)).collect();
@@ -184,7 +187,7 @@ fn within(chosen: &Chosen, hour: Hour) -> (UnixMillis, UnixMillis) {
     (hour.begins().max(chosen.from), end.min(chosen.to))
 }
 
-async fn open(
+pub(in crate::verbs) async fn open(
     inbox: &Deployment,
     chosen: &Chosen,
     now: UnixMillis,

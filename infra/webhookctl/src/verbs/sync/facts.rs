@@ -73,7 +73,12 @@ impl Facts {
 impl Silence {
     /// Returns the silence at the time of the last check. Webhooks that arrived later were not
     /// checked yet.
-    fn of(source: &Source, rhythm: &ArrivalGaps, why: Option<Why>, now: UnixMillis) -> Self {
+    pub(in crate::verbs) fn of(
+        source: &Source,
+        rhythm: &ArrivalGaps,
+        why: Option<Why>,
+        now: UnixMillis,
+    ) -> Self {
         let looked = rhythm.looked.unwrap_or(now).min(now);
         let silent = match rhythm.judge(source.quiet_after, looked) {
             Quiet::Silent { silent, .. } => Some(silent.as_secs()),

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::write::{VERSION, month};
 use super::{KEEP_PLAN, Plan, PlanEvent, PlanLeftOut, PlanState, pk};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Item, item};
+use crate::inbox::ledger::{Cost, Item, item};
 use crate::webhook::event::EventKey;
 
 impl Plans<'_> {
@@ -15,6 +15,23 @@ impl Plans<'_> {
     pub async fn plan(self, id: &str) -> anyhow::Result<Option<Plan>> {
         let row = self.get(&pk(id), "M").await?;
         row.map(|row| plan(&row)).transpose()
+    }
+
+    /// Returns the plans with these full ids, in the order of the ids. The read is eventually
+    /// consistent. An id without a plan is left out.
+    pub async fn plans(self, ids: &[String]) -> anyhow::Result<(Vec<Plan>, Cost)> {
+        let key = |id: &String| {
+            Item::from([
+                ("pk".to_owned(), item::s(pk(id))),
+                ("sk".to_owned(), item::s("M")),
+            ])
+        };
+        let keys: Vec<Item> = ids.iter().map(key).collect();
+        let (rows, cost) = self.items(&keys, None).await?;
+        let plans = rows.iter().map(plan);
+        let mut plans = plans.collect::<anyhow::Result<Vec<Plan>>>()?;
+        plans.sort_by_key(|plan| ids.iter().position(|id| *id == plan.id));
+        Ok((plans, cost))
     }
 
     /// Returns at most `limit` ids of plans that were made from `since` to `now`, newest first.

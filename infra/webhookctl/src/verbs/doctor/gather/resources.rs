@@ -12,7 +12,7 @@ use crate::doctor::{Alarm, Function, Functions, Known, Mapping, Queue, Queues, R
 use crate::target::Deployment;
 use crate::verbs::doctor::probe::{asked, told};
 
-pub(super) async fn queues(inbox: &Deployment) -> Queues {
+pub(in crate::verbs) async fn queues(inbox: &Deployment) -> Queues {
     let names = inbox.names();
     let queue = |url: &Option<String>, what| queue(inbox, url.clone(), what);
     let (work_queue, backlog, long, work_dead_letters, spill, ops_dead_letters) = tokio::join!(

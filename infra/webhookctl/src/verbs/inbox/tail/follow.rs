@@ -1,6 +1,7 @@
 //! Polls the indexes and returns the changes of events.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use shared::inbox::ledger::Stored;
 use shared::webhook::event::EventKey;
@@ -34,7 +35,7 @@ const MOST_OPEN: i32 = 100;
 /// scans no longer reach back to them.
 const MOST_KNOWN: usize = 100_000;
 
-pub(super) struct Follow<'a> {
+pub(in crate::verbs) struct Follow<'a> {
     selection: &'a Selection,
     inbox: &'a Deployment,
     /// The start of the time range. An event that was received earlier is not reported as new.
@@ -49,7 +50,7 @@ pub(super) struct Follow<'a> {
 }
 
 impl<'a> Follow<'a> {
-    pub(super) fn new(selection: &'a Selection, inbox: &'a Deployment) -> Self {
+    pub(in crate::verbs) fn new(selection: &'a Selection, inbox: &'a Deployment) -> Self {
         Self {
             selection,
             inbox,
@@ -64,6 +65,15 @@ impl<'a> Follow<'a> {
 
     /// Returns the changes since the last scan.
     pub(super) async fn look(&mut self, now: i64) -> anyhow::Result<Vec<Line>> {
+        let seen = self.look_at_rows(now).await?;
+        Ok(seen.into_iter().map(|(line, _)| line).collect())
+    }
+
+    /// Returns the changes since the last scan, each with the row of its event.
+    pub(in crate::verbs) async fn look_at_rows(
+        &mut self,
+        now: i64,
+    ) -> anyhow::Result<Vec<(Line, Arc<Stored>)>> {
         let seldom = self.looks.is_multiple_of(SELDOM);
         let from = self.from(now);
         self.looks += 1;
@@ -85,7 +95,7 @@ impl<'a> Follow<'a> {
             .extend(rows.iter().map(|stored| stored.row.key.clone()));
         let mut lines = Vec::new();
         for stored in self.selection.by_body(self.inbox, rows).await? {
-            lines.extend(self.told(&stored, now));
+            lines.extend(self.told(stored, now));
         }
         let rows = self.selection.now(self.inbox, &open).await?;
         let (known, new): (Vec<Stored>, Vec<Stored>) = rows
@@ -94,10 +104,10 @@ impl<'a> Follow<'a> {
         self.others
             .extend(new.iter().map(|stored| stored.row.key.clone()));
         let new = self.selection.by_body(self.inbox, new).await?;
-        for stored in known.iter().chain(&new) {
+        for stored in known.into_iter().chain(new) {
             lines.extend(self.told(stored, now));
         }
-        lines.sort_by_key(|line| line.at);
+        lines.sort_by_key(|(line, _)| line.at);
         self.looked = Some(now);
         self.forget(now);
         Ok(lines)
@@ -123,7 +133,8 @@ impl<'a> Follow<'a> {
 
     /// Returns the lines to print for a row. Returns none for an older event that is read for the
     /// first time.
-    fn told(&mut self, stored: &Stored, now: i64) -> Vec<Line> {
+    fn told(&mut self, stored: Stored, now: i64) -> Vec<(Line, Arc<Stored>)> {
+        let stored = Arc::new(stored);
         let row = &stored.row;
         let view = view(row, &self.inbox.config);
         self.others.remove(&row.key);
@@ -132,7 +143,8 @@ impl<'a> Follow<'a> {
         if is_older && before.is_none() || !self.selection.follows(row, self.inbox) {
             return Vec::new();
         }
-        changes(before.as_ref(), row, &view, now)
+        let lines = changes(before.as_ref(), row, &view, now).into_iter();
+        lines.map(|line| (line, Arc::clone(&stored))).collect()
     }
 
     fn forget(&mut self, now: i64) {

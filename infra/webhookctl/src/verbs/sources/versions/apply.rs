@@ -109,6 +109,7 @@ async fn put_into_force(
         text: &wanted.text,
         seen: current.seen,
         audit: AuditAction {
+            through: inbox.through(),
             what: wanted.what,
             who: by.clone(),
             why: wanted.reason.to_owned(),

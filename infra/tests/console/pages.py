@@ -1,0 +1,187 @@
+"""What the pages promise: the address is the state, keys reach everything, nothing moves, errors are the CLI's."""
+
+import re
+
+TITLES = "overview inbox event dead plans quarantine sync drift sources flow log doctor".split()
+
+
+def heading(look):
+    return look.page.locator("h1").inner_text()
+
+
+def test_each_page_has_its_title_its_heading_and_its_command(tab, pages):
+    look = tab()
+    titles = set()
+    for name in TITLES:
+        look.open(pages[name])
+        assert look.page.title().endswith("· local")
+        titles.add(look.page.title())
+        assert look.page.evaluate("document.activeElement === document.querySelector('h1')"), name
+        assert look.page.locator("footer code.main").inner_text().startswith("webhookctl "), name
+    assert len(titles) == len(TITLES)
+    look.blameless()
+
+
+def test_the_first_page_names_the_dead_letter(tab):
+    look = tab()
+    look.open("")
+    first = look.page.locator(".items li").first
+    assert "dead letter" in first.inner_text()
+    assert "acme" in first.inner_text()
+    biggest = look.page.evaluate("Math.max(...[...document.querySelectorAll('main *')].map((n) => parseFloat(getComputedStyle(n).fontSize)))")
+    assert first.locator("a.go").evaluate("(n) => parseFloat(getComputedStyle(n).fontSize)") == biggest
+
+
+def test_the_foot_shows_a_command_that_answers_the_same(tab, cli):
+    look = tab()
+    look.open("inbox?status=dead_letter")
+    command = look.page.locator("footer code.main").inner_text()
+    shown = look.page.locator("tbody a.go").all_inner_texts()
+    items = cli.json(*command.split()[1:])["items"]
+    assert [item["id"][:15] for item in items] == shown
+
+
+def test_a_reload_shows_the_same(tab, pages):
+    look = tab()
+    for where in ["inbox?status=done&source=stripe-main", pages["event"], "sync?since=7d", "?since=7d"]:
+        look.open(where)
+        before = look.page.locator("main").inner_text()
+        look.open(where)
+        after = look.page.locator("main").inner_text()
+        assert changing(before) == changing(after), where
+
+
+def changing(text):
+    """The text without ages and times, which change between two reads."""
+    return re.sub(r"\d[\d:.,hmsd ]*(ago|behind)?|now", "#", text)
+
+
+def test_keys_lead_from_the_overview_to_an_event(tab):
+    look = tab()
+    look.open("")
+    keys = look.page.keyboard
+    keys.press("g")
+    keys.press("i")
+    look.settle()
+    assert heading(look) == "Inbox"
+    keys.press("j")
+    keys.press("j")
+    keys.press("k")
+    keys.press("Enter")
+    look.settle()
+    assert "/event/evt_" in look.page.url
+    assert "evt_" in heading(look)
+    assert look.page.evaluate("document.activeElement === document.querySelector('h1')")
+    keys.press("b")
+    look.page.wait_for_selector("pre.code")
+    keys.press("Escape")
+    look.settle()
+    assert heading(look) == "Inbox"
+    look.blameless()
+
+
+def test_tab_alone_reaches_the_worst_thing(tab):
+    look = tab()
+    look.open("")
+    for _ in range(60):
+        look.page.keyboard.press("Tab")
+        if look.page.evaluate("document.activeElement.matches('.items .go')"):
+            break
+    else:
+        raise AssertionError("Tab does not reach the first item")
+    look.page.keyboard.press("Enter")
+    look.settle()
+    assert "/dead" in look.page.url
+
+
+def test_single_keys_can_be_switched_off(tab):
+    look = tab()
+    look.open("")
+    look.page.keyboard.press("?")
+    look.page.locator("#keyson").uncheck()
+    look.page.keyboard.press("Escape")
+    look.page.keyboard.press("g")
+    look.page.keyboard.press("i")
+    look.page.wait_for_timeout(300)
+    assert heading(look) == "Overview"
+
+
+def test_a_wrong_word_shows_the_error_of_the_cli_and_keeps_the_list(tab, cli):
+    look = tab()
+    look.open("inbox")
+    rows = look.page.locator("tbody tr").count()
+    look.page.locator("#filter").fill("statsu:failed")
+    look.page.locator("#filter").press("Enter")
+    error = look.page.locator("#filtersays [role=alert]")
+    error.wait_for()
+    assert "usage.unknown_argument" in error.inner_text()
+    assert "--status" in error.inner_text()
+    assert look.page.locator("tbody tr").count() == rows
+
+
+def test_the_page_asks_before_it_reads_bodies(tab):
+    look = tab()
+    look.open("inbox?where=status%3Dcompleted")
+    assert not look.page.locator("tbody tr").count()
+    look.page.get_by_role("button", name="Read them").click()
+    look.settle()
+    assert look.page.locator("tbody tr, .empty").count()
+
+
+def test_live_events_wait_behind_a_button_and_move_no_row(tab, cli):
+    look = tab()
+    look.open("inbox")
+    look.page.wait_for_timeout(1500)
+    first = look.page.locator("tbody tr").first
+    look.page.locator("tbody a.go").first.focus()
+    before = first.inner_text(), first.bounding_box()
+    cli("send", "stripe")
+    look.page.locator(".news").wait_for(timeout=15000)
+    now = look.page.locator("tbody tr").first
+    assert (now.locator("a.go").inner_text(), now.bounding_box()) == (look.page.locator("tbody a.go").first.inner_text(), before[1])
+    assert look.page.evaluate("document.activeElement.matches('tbody a.go')")
+    count = look.page.locator("tbody tr").count()
+    look.page.keyboard.press(".")
+    look.page.locator(".news").wait_for(state="hidden")
+    look.settle()
+    assert look.page.locator("tbody tr").count() > count
+
+
+def test_charts_have_a_table_and_a_readout(tab):
+    look = tab()
+    look.open("")
+    look.page.get_by_role("button", name="Show as a table").click()
+    assert look.page.locator(".twin tbody tr").count() >= 24
+    look.page.locator(".chartfocus").focus()
+    look.page.keyboard.press("ArrowLeft")
+    assert "so far" in look.page.locator(".readout").inner_text()
+
+
+def test_the_body_is_shown_as_it_was_sent(tab, cli, pages):
+    look = tab()
+    look.open(pages["event"])
+    sent = cli("inbox", "body", pages["event"].split("/")[1]).stdout
+    look.page.get_by_role("button", name="Exact").click()
+    look.page.wait_for_selector("pre.exact")
+    assert look.page.locator("pre.exact").inner_text() == sent
+    look.page.get_by_role("button", name="Pretty").click()
+    look.page.wait_for_selector("pre.pretty")
+    assert re.sub(r"\s", "", look.page.locator("pre.pretty").inner_text()) == re.sub(r"\s", "", sent)
+
+
+def test_a_process_that_is_gone_is_said_and_the_answer_stays(tab):
+    look = tab()
+    look.open("")
+    text = look.page.locator(".items").inner_text()
+    look.page.context.set_offline(True)
+    look.page.get_by_text("webhookctl has stopped").wait_for(timeout=20000)
+    assert changing(look.page.locator(".items").inner_text()) == changing(text)
+    look.page.context.set_offline(False)
+    look.page.locator(".banner").wait_for(state="hidden", timeout=20000)
+
+
+def test_a_page_without_a_session_says_so(chromium, console):
+    page = chromium.new_page()
+    page.goto(console.split("/#")[0])
+    page.get_by_text("This page has no session").wait_for()
+    page.close()

@@ -1,0 +1,225 @@
+//! Reads the facts of `status`. Each part is read by itself: if one may not be read, the others are
+//! shown, and the result names the missing one.
+
+use std::collections::BTreeMap;
+
+use futures::future::try_join_all;
+use shared::base::clock::UnixMillis;
+use shared::delivery::breaker::{Breakers, Position};
+use shared::inbox::ledger::{
+    FlagKind, Listed, Lost, OperatorFlag, Plan, Row, State, Stored, Waiting,
+};
+use shared::inbox::rejected::RejectedRequest;
+use shared::monitoring::reconcile::Report;
+use shared::monitoring::source_records::SourceRecords;
+use shared::sources::Source;
+
+use crate::cli::SelectionArgs;
+use crate::doctor::{Known, Queues, Table};
+use crate::output::aws::{Place, rewrite};
+use crate::output::time::DAY_MS;
+use crate::selection::{Selection, Want, newest};
+use crate::target::Deployment;
+use crate::verbs::doctor::{queues, table, told};
+use crate::verbs::stats::{Arrivals, Chosen, Waits, arrivals, open};
+
+/// The maximum number of dead letters that are read, for each of the eight parts of the index.
+const DEAD: i32 = 125;
+
+/// The maximum number of plans that are read, and their age in days. These are the newest plans.
+const PLANS: usize = 20;
+const PLAN_DAYS: i64 = 7;
+
+/// The maximum number of sources whose rejected requests or quarantined events are read.
+const LOOKED_AT: usize = 10;
+
+/// The maximum number of quarantined events that are listed.
+const QUARANTINED: usize = 500;
+
+/// The facts, each read or missing.
+pub(super) struct Facts {
+    pub(super) sources: Known<BTreeMap<String, SourceRecords>>,
+    /// The dead letters, and whether there are more.
+    pub(super) dead: Known<(Vec<Row>, bool)>,
+    pub(super) open: Known<Waits>,
+    pub(super) arrived: Known<Arrivals>,
+    pub(super) newest: Known<Option<Listed>>,
+    pub(super) pauses: Known<BTreeMap<String, OperatorFlag>>,
+    pub(super) rotations: Known<BTreeMap<String, OperatorFlag>>,
+    pub(super) breakers: Known<BTreeMap<String, (Position, UnixMillis)>>,
+    pub(super) lost: Known<BTreeMap<String, Lost>>,
+    pub(super) drift: Known<Vec<Report>>,
+    pub(super) plans: Known<Vec<Plan>>,
+    /// The requests that wait in the quarantine, of the sources with the most of them.
+    pub(super) rejected: Known<BTreeMap<String, Vec<RejectedRequest>>>,
+    pub(super) quarantined: Known<Vec<Row>>,
+    pub(super) heartbeats: Known<BTreeMap<String, UnixMillis>>,
+    /// The table, if a heartbeat may be missing because the stack is new.
+    pub(super) table: Known<Table>,
+    pub(super) queues: Queues,
+}
+
+const QUERY: &str = "dynamodb:Query";
+const BATCH: &str = "dynamodb:BatchGetItem";
+
+/// Reads the facts of the chosen sources. Returns an error if the table cannot be read at all.
+pub(super) async fn facts(
+    inbox: &Deployment,
+    chosen: &Chosen,
+    now: UnixMillis,
+) -> anyhow::Result<Facts> {
+    let sources: Vec<&Source> = inbox
+        .config
+        .sources()
+        .filter(|source| chosen.has_source(&source.name))
+        .collect();
+    let records = records(inbox, &sources, now).await?;
+    let ledger = &inbox.ledger;
+    let operations = ledger.operations();
+    let (dead, open, arrived, newest, drift, plans) = tokio::join!(
+        Box::pin(dead(inbox, chosen)),
+        Box::pin(open(inbox, chosen, now)),
+        Box::pin(arrivals(inbox, chosen)),
+        Box::pin(newest(inbox, now)),
+        Box::pin(drift(inbox, &sources, now)),
+        Box::pin(plans(inbox, now)),
+    );
+    let (pauses, rotations, breakers, lost, heartbeats, table, queues) = tokio::join!(
+        operations.flags(FlagKind::Pause("")),
+        operations.flags(FlagKind::Rotation("")),
+        Breakers::positions(ledger, now),
+        ledger.sync().last_lost(now),
+        operations.heartbeats(),
+        Box::pin(table(inbox)),
+        Box::pin(queues(inbox)),
+    );
+    let (rejected, quarantined) = tokio::join!(
+        Box::pin(rejected(inbox, records.as_ref().ok(), now)),
+        Box::pin(quarantined(inbox, records.as_ref().ok(), now)),
+    );
+    Ok(Facts {
+        sources: records,
+        dead: told(BATCH, dead),
+        open: told(BATCH, open.map(|(open, _)| open)),
+        arrived: told(QUERY, arrived.map(|(arrived, ..)| arrived)),
+        newest: told(QUERY, newest),
+        pauses: told(QUERY, pauses.map(|(flags, _)| flags)),
+        rotations: told(QUERY, rotations.map(|(flags, _)| flags)),
+        breakers: told(QUERY, breakers),
+        lost: told(QUERY, lost.map(|(lost, _)| lost)),
+        drift: told(QUERY, drift),
+        plans: told(BATCH, plans),
+        rejected: told(QUERY, rejected),
+        quarantined: told(QUERY, quarantined),
+        heartbeats: told(QUERY, heartbeats),
+        table: table?,
+        queues,
+    })
+}
+
+/// Reads the records of the sources, first of all: without credentials or without a table, this is
+/// the error of the command.
+async fn records(
+    inbox: &Deployment,
+    sources: &[&Source],
+    now: UnixMillis,
+) -> anyhow::Result<Known<BTreeMap<String, SourceRecords>>> {
+    let records = inbox.ledger.statistics().source_records(sources, now).await;
+    match records {
+        Err(error) if rewrite(&error, &Place::default()).code != "auth.denied" => Err(error),
+        records => Ok(told(BATCH, records.map(|(records, _)| records))),
+    }
+}
+
+/// Reads the dead letters of all sources, the oldest first.
+async fn dead(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Vec<Row>, bool)> {
+    let pages = (0..Waiting::SHARDS).map(|shard| inbox.ledger.waiting(Waiting::Dead, shard, DEAD));
+    let (mut keys, mut more) = (Vec::new(), false);
+    for (found, or_more) in try_join_all(pages).await? {
+        keys.extend(found);
+        more |= or_more;
+    }
+    keys.retain(|key| chosen.has_source(key.source()));
+    let (rows, _) = inbox.ledger.rows(&keys).await?;
+    let rows = rows.into_iter().map(|stored: Stored| stored.row);
+    // An event that was replayed after the index was read is no dead letter.
+    let rows = rows.filter(|row| row.state == State::DeadLetter);
+    Ok((rows.collect(), more))
+}
+
+/// Returns the last report of each comparison.
+async fn drift(
+    inbox: &Deployment,
+    sources: &[&Source],
+    now: UnixMillis,
+) -> anyhow::Result<Vec<Report>> {
+    let reports = sources.iter().flat_map(|source| {
+        let names = source.reconcile.iter();
+        names.map(|reconcile| async {
+            let stored = inbox.ledger.provider_reports();
+            stored.reports(&source.name, &reconcile.name, 1, now).await
+        })
+    });
+    let reports = try_join_all(reports).await?;
+    Ok(reports.into_iter().flatten().collect())
+}
+
+async fn plans(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Vec<Plan>> {
+    let since = UnixMillis(now.0 - PLAN_DAYS * DAY_MS);
+    let plans = inbox.ledger.plans();
+    let ids = plans.plan_ids(since, now, PLANS).await?;
+    Ok(plans.plans(&ids).await?.0)
+}
+
+/// Reads the requests that wait in the quarantine since yesterday. The daily counters tell which
+/// sources have some, so a source without any costs nothing.
+async fn rejected(
+    inbox: &Deployment,
+    records: Option<&BTreeMap<String, SourceRecords>>,
+    now: UnixMillis,
+) -> anyhow::Result<BTreeMap<String, Vec<RejectedRequest>>> {
+    let of_sources = most(records, |record| record.rejected);
+    let since = UnixMillis(now.0 - DAY_MS);
+    let held = of_sources.iter().map(async |source| {
+        let held = inbox.quarantine.held(source, since, now, now).await?;
+        let waiting = held.into_iter().filter(|held| held.released.is_none());
+        anyhow::Ok((source.clone(), waiting.collect::<Vec<_>>()))
+    });
+    Ok(try_join_all(held).await?.into_iter().collect())
+}
+
+/// Reads the quarantined events since yesterday of the sources that have some.
+async fn quarantined(
+    inbox: &Deployment,
+    records: Option<&BTreeMap<String, SourceRecords>>,
+    now: UnixMillis,
+) -> anyhow::Result<Vec<Row>> {
+    let of_sources = most(records, |record| record.quarantined);
+    if of_sources.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args = SelectionArgs {
+        status: vec![State::Quarantined],
+        ..SelectionArgs::default()
+    };
+    args.received.source = of_sources;
+    let want = Want {
+        limit: QUARANTINED,
+        reverse: false,
+        after: None,
+    };
+    let selection = Selection::new(&args, inbox, now.0)?;
+    Ok(selection.find(inbox, want).await?.rows)
+}
+
+/// Returns the sources with the highest counts, without those that have none.
+fn most(
+    records: Option<&BTreeMap<String, SourceRecords>>,
+    count: fn(&SourceRecords) -> u64,
+) -> Vec<String> {
+    let records = records.into_iter().flatten();
+    let mut some: Vec<_> = records.filter(|(_, record)| count(record) > 0).collect();
+    some.sort_by_key(|(_, record)| std::cmp::Reverse(count(record)));
+    let names = some.into_iter().take(LOOKED_AT);
+    names.map(|(name, _)| name.clone()).collect()
+}
