@@ -24,7 +24,7 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
   const readout = h("p.readout", { "aria-live": "off" });
   const box = h("div", { class: `chart ${compact ? "compact" : ""} ${pick ? "picks" : ""}` });
   const sentence = h("span.vh");
-  const twin = h("div.tablebox.twin", { hidden: true });
+  const twin = h("div.tablebox.twin", { hidden: true, tabindex: 0, role: "region", "aria-label": `${name}, as a table` });
   const node = h("div.chartbox", h("div.legend", readout), box, twin, sentence);
   /** @type {Bar[]} */
   let data = [];
