@@ -26,7 +26,7 @@ function list(page) {
 }
 
 /** a destination with its circuit breaker */
-const breaker = (d) => h("tr", h("td", d.action), h("td.wrap", d.destination ?? "–"), h("td", state(String(d.breaker)), d.open_until ? h("div.dim", "probes at ", clock(d.open_until)) : null), h("td.n.p1", d.rate ? `${num(d.rate.per_s ?? d.rate)}/s` : "no limit"), h("td.p2", d.sign ?? "–"));
+const breaker = (d) => h("tr", h("td", d.action), h("td.wrap", d.destination ?? "–"), h("td", d.breaker ? state(d.breaker) : "–", d.open_until ? h("div.dim", "probes at ", clock(d.open_until)) : null), h("td.n.p1", d.rate ? `${num(d.rate.per_s ?? d.rate)}/s` : "no limit"), h("td.p2", d.sign ?? "–"));
 const secret = (s) => h("tr", h("td.mono", s.label), h("td", state(s.live ? "ok" : "paused", s.live ? "live" : "ended")), h("td.mono.p1", s.fingerprint), h("td.n", num(s.proved)), h("td.n", when(s.last_used_at)), h("td.p2", when(s.since)));
 const small = (label, heads, rows) => h("div.tablebox", h("table.auto", { "aria-label": label }, h("thead", h("tr", heads.map(([t, c]) => h("th", { scope: "col", class: c || null }, t)))), h("tbody", rows)));
 
