@@ -112,7 +112,7 @@ def cli(stack):
 @pytest.fixture(scope="session")
 def chromium():
     named = os.environ.get("CHROMIUM", "chromium")
-    path = shutil.which(named) or shutil.which("/usr/bin/chromium")
+    path = shutil.which(named)
     if not path:
         pytest.exit(f"{named} is missing. Install Debian's package `chromium`, or set CHROMIUM to another one.", returncode=1)
     from playwright.sync_api import sync_playwright

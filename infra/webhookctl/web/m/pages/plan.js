@@ -47,7 +47,7 @@ function one(page, id) {
     const again = () => box.load();
     const planned = doc.state === "planned";
     fill(body, doc.planned.through === "mcp" || doc.through === "mcp" ? h("p.failure.calm", h("strong", `Proposed by an agent, for: ${doc.reason}`)) : null,
-      h("section", { class: `next ${doc.state === "stopped" ? "bad" : active ? "info" : doc.state === "finished" ? "ok" : "dim"}`, "aria-label": "State" }, h("div", h("p.big", state(doc.state), ` ${plural(e.planned, "event")} of ${num(e.selected)} run again`), h("p.dim", "by ", h("b", doc.planned.by), ", ", ago(doc.planned.at, answer.at, " ago"), ": ", doc.reason, planned ? [" · may be applied until ", h("time", { datetime: doc.good_until }, clock(doc.good_until))] : null)),
+      h("section", { class: `next ${doc.state === "stopped" ? "bad" : o?.failed ? "warn" : active ? "info" : doc.state === "finished" ? "ok" : "dim"}`, "aria-label": "State" }, h("div", h("p.big", state(doc.state), ` ${plural(e.planned, "event")} of ${num(e.selected)} to run again`), h("p.dim", "by ", h("b", doc.planned.by), ", ", ago(doc.planned.at, answer.at, " ago"), ": ", doc.reason, planned ? [" · may be applied until ", h("time", { datetime: doc.good_until }, clock(doc.good_until))] : null)),
         h("div.do", page.session.write ? [planned || doc.state === "stopped" ? h("button", { class: "primary", on: { click: () => applyDialog(doc, again) } }, "Apply…") : null, active ? h("button", { on: { click: () => endDialog(doc, "stop", again) } }, "Stop…") : null, planned ? h("button", { on: { click: () => endDialog(doc, "cancel", again) } }, "Cancel…") : null] : null, command(planned ? `webhookctl replay apply ${doc.id}` : `webhookctl replay status ${doc.id}`))),
       doc.warning ? h("p.warn", doc.warning) : null,
       h("section.panel", h("h2", "What happens to the selection"), h("div", { class: "meters" },
@@ -55,7 +55,7 @@ function one(page, id) {
         o ? meter("Outcome", e.planned, [["done", o.done, "ok"], ["failed again", o.failed, "bad"], ["waiting", o.waiting, "info"], ["changed since the plan", o.changed, "hold"]]) : null)),
       h("div.split.even", h("section.panel", h("h2", "Plan"), facts([["Selection", h("div.chips", selection(doc))], ["Mode", doc.mode], ["Effects that happened", `${plural(e.committed, "event")} skip what is done`], ["New effects", doc.new_effects ? h("b.bad", "repeats effects that happened") : "none"], ["Left out", out.length ? out.map(([why, n]) => h("div", `${words(why)} `, h("b", num(Number(n))))) : null], ["Set", h("code.cut", { title: e.sha256 }, e.sha256.slice(0, 16))]])),
         h("section.panel", h("h2", "Runs"), doc.runs.length ? h("ol.history.runs", doc.runs.map((r) => h("li", h("span", when(r.from), "–", r.to ? when(r.to) : "now"), h("span", `${r.by}, ${r.rate}/s`, r.canary ? h("span.dim", ` · canary ${r.canary.done} of ${r.canary.tried} done`) : null, r.end ? ` · ${words(r.end)}` : "")))) : h("p.dim", "Not applied yet."),
-          doc.failures?.length ? [h("h3", "Failed again"), facts(doc.failures.map((f) => [num(f.count ?? f.events ?? 1), f.message ?? f.error ?? JSON.stringify(f)]))] : null)), left.node);
+          doc.failures?.length ? [h("h3", "Failed again"), facts(doc.failures.map((f) => [plural(f.events, "event"), [f.text, " ", h("a.mono", { href: to("dead", f.fingerprint) }, f.fingerprint)]]))] : null)), left.node);
     page.liveText(active ? "2s" : "");
   } });
   fill(page.root, box.node);
