@@ -195,7 +195,7 @@ fn a_body_is_a_download_with_a_name_of_ours() -> anyhow::Result<()> {
         body.header("content-type"),
         Some("application/octet-stream")
     );
-    let name = format!("attachment; filename=\"{}.bin\"", id);
+    let name = format!("attachment; filename=\"{id}.bin\"");
     assert_eq!(body.header("content-disposition"), Some(name.as_str()));
     assert_eq!(body.body, world.text(&["inbox", "body", id])?);
     assert_eq!(page.get("/api/body/-")?.code(), "console.flag");

@@ -10,7 +10,7 @@ export function setLive(on) {
 }
 const active = () => live.on && document.visibilityState === "visible";
 
-/** Calls `tick` every `seconds`, after the one before has ended. @param {number} seconds @param {AbortSignal} signal @param {() => any} tick */
+/** Calls `tick` every `seconds()`, after the one before has ended. @param {() => number} seconds @param {AbortSignal} signal @param {() => any} tick */
 export function every(seconds, signal, tick) {
   let timer = 0;
   let last = Date.now();
@@ -21,7 +21,7 @@ export function every(seconds, signal, tick) {
       last = Date.now();
       try { await tick(); } catch { /* the panel shows the error */ }
       plan();
-    }, Math.max(0, last + seconds * 1000 - Date.now()));
+    }, Math.max(0, last + seconds() * 1000 - Date.now()));
   };
   live.addEventListener("change", plan, { signal });
   document.addEventListener("visibilitychange", plan, { signal });

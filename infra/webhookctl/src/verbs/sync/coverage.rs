@@ -276,6 +276,7 @@ mod tests {
             items,
             next_cursor: None,
             truncated: false,
+            range: None,
             footer: None,
             empty: String::new(),
             tip: None,

@@ -1,5 +1,6 @@
 //! A running `console`, and the requests of its page.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
@@ -32,7 +33,8 @@ impl Page {
         let session = page.session(&page.code)?;
         ensure!(session.status == 200, "{}: {}", session.head, session.body);
         let session: Value = serde_json::from_str(&session.body)?;
-        page.token = session["token"].as_str().context("a token")?.to_owned();
+        let token = session["token"].as_str().context("a token")?;
+        token.clone_into(&mut page.token);
         Ok(page)
     }
 
@@ -94,7 +96,7 @@ impl Page {
             request.push_str("\r\n");
         }
         if !body.is_empty() {
-            request.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            let _ = write!(request, "Content-Length: {}\r\n", body.len());
         }
         // A server can answer and close the connection before it has read a large request.
         let _ = stream.write_all(format!("{request}\r\n{body}").as_bytes());
