@@ -134,7 +134,10 @@ fn compare(world: &World, page: &Page, path: &str) -> anyhow::Result<Option<(Str
 /// Leaves out the time and the cost of the read. The console reads the version of the sources only
 /// now and then, so a read of it has fewer calls.
 fn timeless(document: &str) -> String {
-    let lines = document.lines().filter(|line| !line.contains("\"as_of\""));
+    // The range of the document ends at the time of the read.
+    let times = ["  \"as_of\"", "  \"since\"", "  \"until\""];
+    let is_time = |line: &&str| times.iter().any(|time| line.starts_with(time));
+    let lines = document.lines().filter(|line| !is_time(line));
     let text = lines.collect::<Vec<_>>().join("\n");
     let cost = text.split_once(",\n  \"cost\": {");
     match cost.and_then(|(before, after)| Some((before, after.split_once('}')?.1))) {
