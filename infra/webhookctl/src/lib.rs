@@ -14,6 +14,7 @@ mod forward;
 mod glob;
 mod inspect;
 mod interrupt;
+mod meter;
 mod outage_tolerance;
 pub mod output;
 mod poll;

@@ -5,7 +5,6 @@ mod clients;
 mod credentials;
 mod file;
 mod managed;
-mod meter;
 mod names;
 mod opened;
 mod options;
@@ -26,14 +25,14 @@ use shared::inbox::rejected::RejectedRequests;
 use shared::inbox::source_versions::{Consistency, SourceVersions, VersionFacts};
 use shared::sources::{Config, EMBEDDED};
 
+use crate::meter;
+
 pub use caller::Caller;
 pub(crate) use caller::Run;
 pub use clients::aws;
 pub use credentials::Profile;
 pub use file::{Context, Contexts};
 pub use managed::{Labelled, ManagedSecret};
-pub use meter::metered;
-pub(crate) use meter::spent;
 pub use names::Names;
 pub use opened::Opened;
 pub(crate) use options::TargetFlags;

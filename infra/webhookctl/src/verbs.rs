@@ -31,8 +31,8 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
 use crate::cli::{Cli, Command, InboxCommand};
+use crate::meter::metered;
 use crate::output::{Exit, Printer};
-use crate::target::metered;
 
 pub use completions::answer_shell;
 

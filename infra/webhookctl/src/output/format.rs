@@ -81,7 +81,7 @@ pub(crate) struct Spent {
 impl Spent {
     /// Returns the cost of the current command until now. Returns `None` if it sent no request.
     pub(crate) fn now() -> Option<Self> {
-        let cost = crate::target::spent().filter(|cost| cost.calls > 0)?;
+        let cost = crate::meter::spent().filter(|cost| cost.calls > 0)?;
         Some(Self {
             calls: cost.calls,
             read_units: (cost.read_units * 10.0).round() / 10.0,

@@ -14,7 +14,8 @@ use shared::inbox::ledger::Ledger;
 use shared::inbox::queue::Queue;
 
 use super::file::{Context, Contexts};
-use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, meter, resolve};
+use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
+use crate::meter;
 use crate::output::CliError;
 
 /// Returns the AWS configuration for the inbox that the options select.

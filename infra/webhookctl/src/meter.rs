@@ -21,7 +21,7 @@ tokio::task_local! {
 
 /// Runs a command, and counts the cost of its requests. Two commands that run at the same time have
 /// separate counts. The requests of a spawned task are not counted.
-pub async fn metered<F: Future>(command: F) -> F::Output {
+pub(crate) async fn metered<F: Future>(command: F) -> F::Output {
     SPENT.scope(Arc::default(), command).await
 }
 
@@ -108,7 +108,7 @@ impl Intercept for Meter {
 macro_rules! metered_client {
     ($name:ident, $sdk:ident) => {
         /// Returns the client with a meter.
-        pub(super) fn $name(client: &$sdk::Client) -> $sdk::Client {
+        pub(crate) fn $name(client: &$sdk::Client) -> $sdk::Client {
             let config = client.config().to_builder().interceptor(Meter);
             $sdk::Client::from_conf(config.build())
         }
