@@ -188,7 +188,7 @@ fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
         "usage.missing_argument"
     );
     assert_eq!(
-        refused(&["webhookctl", "console"].join(" ")).code,
+        refused("webhookctl dashboard").code,
         "usage.unknown_command"
     );
 }
