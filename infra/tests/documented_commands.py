@@ -361,6 +361,8 @@ def aside(reader: Reader, table: dict[str, str], command: Command) -> None:
 
 
 def main(pages: list[str]) -> int:
+    # A shell starts its background jobs with an ignored SIGINT, and programs inherit this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     faults = ran = 0
     page = None
     began = time.monotonic()
