@@ -25,6 +25,8 @@ mod sync;
 mod trial;
 mod verify;
 
+use futures::future::LocalBoxFuture;
+
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 use crate::target::metered;
@@ -33,7 +35,9 @@ pub use completions::answer_shell;
 
 /// Runs a command, and counts the cost of its requests.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
-    Box::pin(metered(command(cli, out))).await
+    // Without the box, the type of the future is too deep for the compiler.
+    let command: LocalBoxFuture<'_, anyhow::Result<Exit>> = Box::pin(command(cli, out));
+    metered(command).await
 }
 
 async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {

@@ -97,9 +97,9 @@ pub use search::Stored;
 pub use settle::{REFUSED, Settled, Settlement};
 pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
 pub use sync_state::{Lost, SyncState};
-pub use time_index::{ActiveHours, FIRST, Reading, SourceEntries, crowded};
 pub(crate) use time_index::Counted;
 use time_index::TimeIndex;
+pub use time_index::{ActiveHours, FIRST, Reading, SourceEntries, crowded};
 use transition::Change;
 pub use trial::{
     MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,

@@ -27,7 +27,13 @@ impl Selection {
     ) -> anyhow::Result<Vec<EventKey>> {
         // The newest events of an hour tell whether it has more partitions, so this is the cheaper
         // direction.
-        let mut walk = Walk::new(&inbox.ledger, self.sources.clone(), (from, to), false, FIRST);
+        let mut walk = Walk::new(
+            &inbox.ledger,
+            self.sources.clone(),
+            (from, to),
+            false,
+            FIRST,
+        );
         let mut keys = Vec::new();
         loop {
             let listed = walk.next(1000, &mut |_| ()).await?;

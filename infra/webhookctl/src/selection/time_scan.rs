@@ -209,7 +209,10 @@ impl<'a> Walk<'a> {
                     (source, crowded(&found.found, part.has_more, &readings))
                 });
                 // The part of a day begins at an hour, to count its events.
-                let ended = found.found.last().is_some_and(|last| last.received_at < from);
+                let ended = found
+                    .found
+                    .last()
+                    .is_some_and(|last| last.received_at < from);
                 part.has_more &= forward || !ended;
                 let inside = found.found.into_iter();
                 part.ready

@@ -99,7 +99,11 @@ fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMil
             "received→done: p50 {half}, p95 {most} of the newest {count}"
         ));
     }
-    parts.extend(spark::line(&gathered.counts.arrived, chosen.from, chosen.to));
+    parts.extend(spark::line(
+        &gathered.counts.arrived,
+        chosen.from,
+        chosen.to,
+    ));
     if gathered.or_more {
         parts.push("some counts are minimums (+)".to_owned());
     }

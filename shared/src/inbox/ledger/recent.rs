@@ -134,10 +134,15 @@ impl SweepStore<'_> {
         let mut keys = Vec::new();
         for of_source in entries {
             fresh.or_more |= of_source.or_more;
-            let recent = of_source.found.iter().filter(|event| event.received_at >= from);
+            let recent = of_source
+                .found
+                .iter()
+                .filter(|event| event.received_at >= from);
             keys.extend(recent.map(|event| event.key.clone()));
         }
-        let read = keys.chunks(MOST_AT_ONCE).map(|keys| self.unindexed_keys(keys));
+        let read = keys
+            .chunks(MOST_AT_ONCE)
+            .map(|keys| self.unindexed_keys(keys));
         let read: Vec<_> = stream::iter(read)
             .buffer_unordered(AT_ONCE)
             .try_collect()

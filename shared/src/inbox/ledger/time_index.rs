@@ -76,7 +76,11 @@ impl TimeIndex {
         let puts = self.puts();
         if drained || now.since(received_at) > LATE {
             let noted = puts.noted.contains(&(source.to_owned(), hour));
-            return if noted { Partition::OfHour } else { Partition::Late };
+            return if noted {
+                Partition::OfHour
+            } else {
+                Partition::Late
+            };
         }
         match puts.of_day.get(source) {
             Some((known, count)) if *known == hour && *count >= FIRST => Partition::OfHour,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use anyhow::Context as _;
-use futures::future::try_join_all;
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures::future::try_join_all;
 
 use crate::base::calendar::Hour;
 use crate::base::clock::UnixMillis;

@@ -154,7 +154,9 @@ async fn see(
         let flag = rotations.get(&source.secret);
         let stored = Stored {
             pause: pauses.remove(&row.source).map(Pause::read),
-            rotation: flag.map(|flag| Rotation::read(&source.secret, flag)).transpose()?,
+            rotation: flag
+                .map(|flag| Rotation::read(&source.secret, flag))
+                .transpose()?,
             silence: facts
                 .remove(&row.source)
                 .and_then(|facts| facts.silence.note()),
@@ -202,7 +204,9 @@ async fn last_events(
         }
     }
     let hours = counts.arrived.keys();
-    let hours: BTreeMap<&str, Hour> = hours.map(|(source, hour)| (source.as_str(), *hour)).collect();
+    let hours: BTreeMap<&str, Hour> = hours
+        .map(|(source, hour)| (source.as_str(), *hour))
+        .collect();
     let mut asked = Vec::new();
     for (source, hour) in hours {
         if last.contains_key(source) {

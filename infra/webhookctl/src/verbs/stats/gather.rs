@@ -206,7 +206,9 @@ impl Live {
         let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
         let mut entries = Vec::new();
         for span in spans {
-            let read = inbox.ledger.entries_of_all(&active, &sources, span, MOST_ENTRIES);
+            let read = inbox
+                .ledger
+                .entries_of_all(&active, &sources, span, MOST_ENTRIES);
             entries.extend(read.await?);
         }
         Ok(Self {

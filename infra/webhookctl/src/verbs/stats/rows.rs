@@ -171,13 +171,7 @@ fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, b
     }
 }
 
-fn row(
-    about: About,
-    counted: Option<bool>,
-    sum: Sum,
-    limit: Duration,
-    now: UnixMillis,
-) -> StatRow {
+fn row(about: About, counted: Option<bool>, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
     let health = sum.health(limit, now);
     let lags = Lags::new(sum.lags);
     let (half, most) = (lags.within(50), lags.within(95));

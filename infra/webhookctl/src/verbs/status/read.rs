@@ -207,7 +207,11 @@ async fn newest(
     let Some(counts) = counts else {
         return Ok(None);
     };
-    let live = counts.live.entries.iter().flat_map(|of_source| &of_source.found);
+    let live = counts
+        .live
+        .entries
+        .iter()
+        .flat_map(|of_source| &of_source.found);
     if let Some(event) = live.max_by_key(|event| event.received_at) {
         return Ok(Some(event.clone()));
     }
@@ -223,7 +227,10 @@ async fn newest(
         .collect();
     let span = (hour.begins(), UnixMillis(hour.ends().0 - 1).min(now));
     let active = &counts.live.active;
-    let found = inbox.ledger.entries_of_all(active, &sources, span, 1).await?;
+    let found = inbox
+        .ledger
+        .entries_of_all(active, &sources, span, 1)
+        .await?;
     let found = found.into_iter().flat_map(|of_source| of_source.found);
     Ok(found.max_by_key(|event| event.received_at))
 }

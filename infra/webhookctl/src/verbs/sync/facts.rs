@@ -80,9 +80,7 @@ impl Facts {
             lately.merge(day.counts.clone());
         }
         let mut silence = Silence::of(source, &record.gaps, Some(Why::Unknown), now);
-        if let (Some(_), Some(last), Some(_)) =
-            (&source.sync, record.gaps.last, silence.silent_s)
-        {
+        if let (Some(_), Some(last), Some(_)) = (&source.sync, record.gaps.last, silence.silent_s) {
             // The counts since the last webhook show the reason for the silence. The counts of a week
             // are enough.
             let today = Day::of(now);

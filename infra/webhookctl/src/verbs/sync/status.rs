@@ -54,7 +54,9 @@ pub(super) async fn status(
     let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
     let sources = super::sources(&inbox, &args.source)?.into_iter();
-    let sources: Vec<&Source> = sources.filter_map(|name| inbox.config.source(name)).collect();
+    let sources: Vec<&Source> = sources
+        .filter_map(|name| inbox.config.source(name))
+        .collect();
     let mut facts = Facts::all(&inbox.ledger, &sources, now).await?;
     let items = sources.iter().filter_map(|source| {
         let facts = facts.remove(&source.name)?;

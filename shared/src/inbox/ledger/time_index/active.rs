@@ -188,7 +188,9 @@ impl Ledger {
         let readings: Vec<(Hour, Reading)> = readings
             .map(|hour| (hour, active.reading(source, hour)))
             .collect();
-        let mut asked = readings.iter().filter(|(_, reading)| *reading != Reading::Nothing);
+        let mut asked = readings
+            .iter()
+            .filter(|(_, reading)| *reading != Reading::Nothing);
         let Some((first, of_first)) = asked.next() else {
             return Ok(entries);
         };
@@ -206,7 +208,10 @@ impl Ledger {
         let inside = inside.filter(|event| (from..=to).contains(&event.received_at));
         entries.found.extend(inside);
         for hour in crowded {
-            let (from, to) = (hour.begins().max(from), UnixMillis(hour.ends().0 - 1).min(to));
+            let (from, to) = (
+                hour.begins().max(from),
+                UnixMillis(hour.ends().0 - 1).min(to),
+            );
             let parts = HourPart::of_hour(source, from, to);
             let parts = stream::iter(parts).map(|part| async move { self.part(&part, most).await });
             let read: Vec<SourceEntries> = parts.buffer_unordered(4).try_collect().await?;
@@ -232,9 +237,8 @@ impl Ledger {
         let asked = sources
             .iter()
             .flat_map(|source| days.iter().map(move |span| (*source, *span)));
-        let asked = stream::iter(asked).map(|(source, span)| async move {
-            self.entries(active, source, span, most).await
-        });
+        let asked = stream::iter(asked)
+            .map(|(source, span)| async move { self.entries(active, source, span, most).await });
         asked.buffer_unordered(AT_ONCE).try_collect().await
     }
 
@@ -369,13 +373,19 @@ mod tests {
         };
         let few = vec![event(NOW); FIRST - 1];
         let many = vec![event(NOW); FIRST];
-        let dynamic = [(hour.before(1), Reading::OfDayFirst), (hour, Reading::OfDayFirst)];
+        let dynamic = [
+            (hour.before(1), Reading::OfDayFirst),
+            (hour, Reading::OfDayFirst),
+        ];
         let of = |found: &[Listed], or_more| crowded(found, or_more, &dynamic).len();
         assert_eq!(of(&few, false), 0);
         assert_eq!(of(&many, false), 1);
         assert_eq!(of(&few, true), 2, "the hour before was not read at all");
         assert_eq!(of(&[], true), 2);
         let known = [(hour, Reading::OfDay), (hour.before(1), Reading::All)];
-        assert_eq!(crowded(&many, true, &known), BTreeSet::from([hour.before(1)]));
+        assert_eq!(
+            crowded(&many, true, &known),
+            BTreeSet::from([hour.before(1)])
+        );
     }
 }
