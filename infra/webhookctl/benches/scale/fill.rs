@@ -108,7 +108,12 @@ fn write(
             let between = DAYS * DAY_MS / i64::try_from(rows).unwrap();
             let of_source = between * i64::try_from(sources).unwrap();
             let before = (at.0 - Hour::of(at).begins().0) / of_source;
-            row(&key, at, &fate(*n), before < FIRST as i64)
+            row(
+                &key,
+                at,
+                &fate(*n),
+                usize::try_from(before).unwrap() < FIRST,
+            )
         });
         let imported = database.import_items(table, items.collect(), ImportOptions::default());
         assert_eq!(imported.unwrap().items_imported, numbers.len());

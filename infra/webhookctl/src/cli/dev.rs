@@ -17,9 +17,10 @@ pub struct DevArgs {
     /// Inject a fault, and show how events recover
     ///
     /// Prints the fault and what to watch, sends a webhook, and shows each change of each event. It
-    /// uses its own sources, whose retries last longer than the fault. On a terminal, c ends the
+    /// uses its own sources, whose retries last longer than the fault. With --demo, the demo runs
+    /// first, and its sources stay in use. On a terminal, c ends the
     /// fault and starts it again.
-    #[arg(long, value_name = "WHAT", conflicts_with_all = ["demo", "sources"])]
+    #[arg(long, value_name = "WHAT", conflicts_with = "sources")]
     pub chaos: Option<Chaos>,
     /// Keep the state in this folder for the next run [default: in memory]
     #[arg(long, value_name = "DIR")]

@@ -243,13 +243,12 @@ impl<'a> Walk<'a> {
         if self.hours.is_empty() {
             return Ok(false);
         }
-        let active = match self.active.take() {
-            Some(active) => active,
-            None => {
-                let active = self.ledger.active_hours(self.from, self.to).await?;
-                self.cost += active.cost;
-                active
-            }
+        let active = if let Some(active) = self.active.take() {
+            active
+        } else {
+            let active = self.ledger.active_hours(self.from, self.to).await?;
+            self.cost += active.cost;
+            active
         };
         let opened = self.take_hours(&active);
         for hour in &opened {

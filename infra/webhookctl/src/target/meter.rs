@@ -92,10 +92,9 @@ impl Intercept for Meter {
             query.consumed_capacity().map(units)
         } else if let Some(get) = output.downcast_ref::<GetItemOutput>() {
             get.consumed_capacity().map(units)
-        } else if let Some(batch) = output.downcast_ref::<BatchGetItemOutput>() {
-            Some(batch.consumed_capacity().iter().map(units).sum())
         } else {
-            None
+            let batch = output.downcast_ref::<BatchGetItemOutput>();
+            batch.map(|batch| batch.consumed_capacity().iter().map(units).sum())
         };
         add(Cost {
             calls: 0,

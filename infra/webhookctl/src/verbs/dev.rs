@@ -49,17 +49,16 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     if let (true, Some(folder)) = (args.reset, &args.state) {
         reset::reset(folder, out)?;
     }
-    let secrets = match &args.state {
-        Some(folder) => DemoSecrets::random()?.or_kept(kept_secrets(folder)?),
-        None => DemoSecrets::random()?,
-    };
+    let secrets = demo_secrets(&args)?;
     let stand_ins = match args.chaos {
-        Some(_) => StandIns::in_trouble(&secrets)?,
-        None => StandIns::start(&secrets, 0, 0)?,
+        Some(_) if !args.demo => StandIns::in_trouble(&secrets)?,
+        _ => StandIns::start(&secrets, 0, 0)?,
     };
     let downstream = &stand_ins.downstream;
     let broken = args.chaos.map(|what| Broken::new(what, downstream));
-    let broken = broken.transpose()?;
+    let mut broken = broken.transpose()?;
+    // The demo comes first, and its result must not depend on the fault.
+    turn_after_demo(&args, broken.as_mut());
     let files = Files::write(&args, &stand_ins, forward.as_ref())?;
     let stack = start(&args, &files, broken.as_ref()).await?;
     let config = config(&files.functions)?;
@@ -77,6 +76,7 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     if args.demo {
         let demo = demonstrate(&stack, &secrets, &stand_ins, &config, &mut told);
         exit = Box::pin(demo).await?;
+        turn_after_demo(&args, broken.as_mut());
     }
     if !args.once {
         if let Some(what) = args.chaos {
@@ -100,6 +100,21 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
     drop(announced);
     stack.stop().await;
     Ok(exit)
+}
+
+fn demo_secrets(args: &DevArgs) -> anyhow::Result<DemoSecrets> {
+    let secrets = DemoSecrets::random()?;
+    Ok(match &args.state {
+        Some(folder) => secrets.or_kept(kept_secrets(folder)?),
+        None => secrets,
+    })
+}
+
+/// Turns the fault off before the demo, and on after it.
+fn turn_after_demo(args: &DevArgs, broken: Option<&mut Broken>) {
+    if let Some(broken) = broken.filter(|_| args.demo) {
+        broken.turn();
+    }
 }
 
 /// Describes this `dev` to other commands, and to tools that run the functions. The files of both
@@ -255,7 +270,9 @@ impl Files {
             (Some(path), _) => path
                 .canonicalize()
                 .with_context(|| format!("find {}", path.display()))?,
-            (None, _) if args.chaos.is_some() => written("chaos-sources.toml", &stand_ins.sources)?,
+            (None, _) if args.chaos.is_some() && !args.demo => {
+                written("chaos-sources.toml", &stand_ins.sources)?
+            }
             (None, Some(_)) => {
                 let file = folder.join("sources.toml");
                 let text = kept::sources(&folder, &file, stand_ins, args.reset)?;

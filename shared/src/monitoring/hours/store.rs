@@ -12,7 +12,6 @@ use futures::future::try_join_all;
 use crate::base::calendar::Hour;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::pages::{Cost, HourPart};
-use crate::inbox::ledger::read::TIME_SHARDS;
 use crate::inbox::ledger::transition::{WORK_SHARDS, hours as change};
 use crate::inbox::ledger::{Counted, Item, Ledger, State, Waiting, Write, item};
 use crate::monitoring::hours::Arrived;
@@ -152,24 +151,6 @@ impl Statistics<'_> {
             }
         }
         Ok((arrived, spent))
-    }
-
-    /// Returns approximately the newest `most` events of a source within one hour of UTC. Reads an
-    /// equal share from each shard of the index.
-    pub async fn newest_of_hour(
-        self,
-        source: &str,
-        (from, to): (UnixMillis, UnixMillis),
-        most: usize,
-    ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
-        let (mut keys, mut spent) = (Vec::new(), Cost::default());
-        let limit = i32::try_from(most.div_ceil(usize::from(TIME_SHARDS)).max(1))?;
-        for part in HourPart::of(source, from, to) {
-            let page = self.of_hour(&part, false, Some(limit), None).await?;
-            spent += page.cost;
-            keys.extend(page.found.iter().filter_map(listed).map(|(.., key)| key));
-        }
-        Ok((keys, spent))
     }
 
     /// Returns the waiting events of all sources, at most `limit` from each shard of the index. The

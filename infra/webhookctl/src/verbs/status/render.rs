@@ -1,5 +1,7 @@
 //! Prints the result of `status`.
 
+use std::fmt::Write as _;
+
 use anstyle::{AnsiColor, Style};
 
 use super::Status;
@@ -8,7 +10,7 @@ use crate::output::Spent;
 use crate::output::count::{plural, thousands};
 use crate::output::table::{Align, Canvas, Head, Room, Weight, headless};
 use crate::output::time::{age, clock_seconds, short};
-use crate::output::{Format, Printer};
+use crate::output::{Format, Printer, safe};
 
 /// The columns of a line. In a narrow terminal, the text is shortened first, and the command last.
 const HEADS: [Head; 5] = [
@@ -60,12 +62,12 @@ fn text(status: &Status, out: &Printer) -> String {
     let mut text = headless(&HEADS, &rows, canvas, &styles.collect::<Vec<_>>());
     for missing in &status.not_read {
         let line = format!("? {}: not read, {}", missing.what, missing.reason);
-        text += &format!("{}\n", crate::output::safe(&line));
+        let _ = writeln!(text, "{}", safe(&line));
     }
     if rows.is_empty() && status.not_read.is_empty() {
-        text += &format!("nothing is wrong{}\n", newest(status));
+        let _ = writeln!(text, "nothing is wrong{}", newest(status));
     } else if rows.is_empty() {
-        text += &format!("nothing is wrong in what was read{}\n", newest(status));
+        let _ = writeln!(text, "nothing is wrong in what was read{}", newest(status));
     }
     text
 }
