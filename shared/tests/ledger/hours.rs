@@ -270,8 +270,8 @@ async fn an_event_that_enters_a_counted_hour_late_is_found() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
     let span = (hour().begins(), UnixMillis(hour().ends().0 - 1));
-    let none = [(SOURCE.to_owned(), Arrived::default())];
-    let counted = ledger.statistics().note_active(hour(), &none.into());
+    let none = BTreeMap::from([(SOURCE.to_owned(), Arrived::default())]);
+    let counted = ledger.statistics().note_active(hour(), &none);
     counted.await.unwrap();
     let found = async || {
         let active = ledger.active_hours(span.0, span.1).await.unwrap();

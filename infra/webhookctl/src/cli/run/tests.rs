@@ -161,7 +161,6 @@ fn a_wrong_value_is_refused_in_our_words() {
 #[test]
 fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
     for line in [
-        "webhookctl dev --chaos outage --demo",
         "webhookctl dev --chaos slow --sources a",
         "webhookctl dev --chaos rain",
         "webhookctl send stripe --event evt_01",

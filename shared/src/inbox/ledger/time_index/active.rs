@@ -117,11 +117,15 @@ impl ActiveHours {
         if let Some(reading) = known.and_then(|hours| hours.reading(hour)) {
             return reading;
         }
-        let follows = |from: UnixMillis| hour.begins() >= from;
-        let checkpoint = self.checkpoint.as_ref();
-        match checkpoint.and_then(|checkpoint| checkpoint.by_day_from) {
-            Some(from) if follows(from) => Reading::OfDayFirst,
-            _ => Reading::All,
+        // An inbox that was never swept is new, so no older release has put events into it.
+        let from = match &self.checkpoint {
+            Some(checkpoint) => checkpoint.by_day_from,
+            None => Some(UnixMillis(0)),
+        };
+        if from.is_some_and(|from| hour.begins() >= from) {
+            Reading::OfDayFirst
+        } else {
+            Reading::All
         }
     }
 
@@ -344,8 +348,15 @@ mod tests {
     #[test]
     fn an_hour_that_got_an_event_late_is_read_whole() {
         let hour = Hour::of(NOW);
-        let mut active = ActiveHours::default();
-        assert_eq!(active.reading("a", hour), Reading::All, "nothing is known");
+        let mut checkpoint = SweepCheckpoint::new(NOW);
+        checkpoint.by_day_from = None;
+        let mut active = ActiveHours {
+            checkpoint: Some(checkpoint),
+            ..ActiveHours::default()
+        };
+        assert_eq!(active.reading("a", hour), Reading::All, "an older release");
+        let new = ActiveHours::default();
+        assert_eq!(new.reading("a", hour), Reading::OfDayFirst);
         let mut hours = SourceHours::default();
         hours.count(&Counted {
             hour,
