@@ -69,7 +69,7 @@ pub(in crate::verbs) async fn list(
         footer: Some(footer),
         empty: format!("No events match ({}).", selection.asked()),
         tip: Some(tip),
-        range: None,
+        range: selection.range(),
         items,
     })?;
     Ok(Exit::Done)
