@@ -21,8 +21,11 @@ use shared::base::clock::UnixMillis;
 use webhookctl::cli::Cli;
 use webhookctl::target::Local;
 
-use fill::{Inbox, SOURCES};
+use fill::Inbox;
 use meter::{Cost, Meter};
+
+/// The numbers of sources.
+const SOURCES: [usize; 2] = [10, 100];
 
 /// The number of runs of each command. One run is too short to measure its processor time.
 const RUNS: u32 = 5;
@@ -37,8 +40,10 @@ const LARGE: usize = 100_000;
 
 /// The measured commands: a description, and the command line. `{event}` is the id of an existing
 /// event.
-const LINES: [(&str, &str); 9] = [
+const LINES: [(&str, &str); 11] = [
+    ("status", "status"),
     ("list", "inbox list"),
+    ("list of a month", "inbox list --since 30d -n 500"),
     ("list by source", "inbox list -s source-3"),
     ("inspect by id", "inbox inspect {event}"),
     ("inspect by key", "inbox inspect {key}"),
@@ -53,6 +58,7 @@ const LINES: [(&str, &str); 9] = [
 ];
 
 struct Measured {
+    sources: usize,
     rows: usize,
     name: &'static str,
     cost: Cost,
@@ -75,12 +81,14 @@ async fn main() {
     }
     sizes.sort_unstable();
     println!(
-        "{:>9}  {:<16}  {:>6}  {:>10}  {:>11}  {:>8}  {:>8}",
-        "rows", "command", "calls", "read units", "write units", "CPU", "time"
+        "{:>7}  {:>9}  {:<16}  {:>6}  {:>10}  {:>11}  {:>8}  {:>8}",
+        "sources", "rows", "command", "calls", "read units", "write units", "CPU", "time"
     );
     let mut all = Vec::new();
-    for rows in sizes {
-        all.extend(measure(rows).await);
+    for sources in SOURCES {
+        for rows in &sizes {
+            all.extend(measure(*rows, sources).await);
+        }
     }
     let grown = grown(&all);
     for line in &grown {
@@ -89,14 +97,14 @@ async fn main() {
     std::process::exit(i32::from(!grown.is_empty()));
 }
 
-async fn measure(rows: usize) -> Vec<Measured> {
+async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
     let folder = Folder::new(rows);
     let begun = Instant::now();
-    let inbox = Inbox::fill(&folder.0, rows, UnixMillis::now()).await;
+    let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
     let meter = Meter::stand_before(&inbox.url).await;
-    announce(&folder.0, &meter.url, &inbox.table);
+    announce(&folder.0, &meter.url, &inbox.table, sources);
     println!(
-        "{rows:>9}  filled in {:.1}s, {} MB on disk",
+        "{sources:>7}  {rows:>9}  filled in {:.1}s, {} MB on disk",
         begun.elapsed().as_secs_f64(),
         inbox.bytes() / 1_000_000
     );
@@ -107,7 +115,7 @@ async fn measure(rows: usize) -> Vec<Measured> {
             .replace("{key}", &inbox.a_key);
         let words: Vec<&str> = line.split_whitespace().collect();
         if !exists(&words) {
-            println!("{rows:>9}  {name:<16}  there is no such command");
+            println!("{sources:>7}  {rows:>9}  {name:<16}  there is no such command");
             continue;
         }
         let command = |_| {
@@ -115,11 +123,11 @@ async fn measure(rows: usize) -> Vec<Measured> {
             command.args(&words);
             command
         };
-        measured.extend(run(&folder.0, &meter, command, (rows, name)).await);
+        measured.extend(run(&folder.0, &meter, command, (sources, rows, name)).await);
     }
     for (name, step) in ledger::STEPS {
         let command = |round| ledger::command(step, &meter.url, &inbox.table, round);
-        measured.extend(run(&folder.0, &meter, command, (rows, name)).await);
+        measured.extend(run(&folder.0, &meter, command, (sources, rows, name)).await);
     }
     measured
 }
@@ -141,7 +149,7 @@ async fn run(
     folder: &Path,
     meter: &Meter,
     command: impl Fn(u32) -> Command,
-    (rows, name): (usize, &'static str),
+    (sources, rows, name): (usize, usize, &'static str),
 ) -> Option<Measured> {
     let (before, begun) = (children(), Instant::now());
     meter.take();
@@ -153,11 +161,12 @@ async fn run(
         // Exit code 5 is a negative result, not a failure.
         let code = done.await.unwrap().unwrap().code();
         if !matches!(code, Some(0 | 5)) {
-            println!("{rows:>9}  {name:<16}  failed");
+            println!("{sources:>7}  {rows:>9}  {name:<16}  failed");
             return None;
         }
     }
     let one = Measured {
+        sources,
         rows,
         name,
         cost: meter.take().each(RUNS),
@@ -165,7 +174,7 @@ async fn run(
         wall: begun.elapsed() / RUNS,
     };
     println!(
-        "{rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>11.1}  {:>6}ms  {:>6}ms",
+        "{sources:>7}  {rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>11.1}  {:>6}ms  {:>6}ms",
         one.cost.calls,
         one.cost.read_units,
         one.cost.write_units,
@@ -190,7 +199,8 @@ fn grown(all: &[Measured]) -> Vec<String> {
     let mut grown = Vec::new();
     let large = all.iter().filter(|one| one.rows >= LARGE);
     for one in large.clone() {
-        let least = large.clone().filter(|other| other.name == one.name);
+        let like = |other: &&Measured| other.name == one.name && other.sources == one.sources;
+        let least = large.clone().filter(like);
         let Some(least) = least.min_by_key(|other| other.rows) else {
             continue;
         };
@@ -211,10 +221,10 @@ fn grown(all: &[Measured]) -> Vec<String> {
 }
 
 /// Writes the file that tells commands the address of the table, as `dev` does.
-fn announce(folder: &Path, dynamodb: &str, table: &str) {
+fn announce(folder: &Path, dynamodb: &str, table: &str, count: usize) {
     let sources = folder.join("sources.toml");
     let mut text = "schema = 1\n".to_owned();
-    for n in 0..SOURCES {
+    for n in 0..count {
         let _ = write!(
             text,
             "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::body::StoredBody;
 use super::conflict::Why;
+use super::time_index::{self, Partition};
 use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
@@ -161,7 +162,8 @@ impl Ledger {
     ) -> anyhow::Result<Option<Refusal>> {
         let event = &event.under(key.clone());
         let write_id = write_id()?;
-        let mut row = state_row(event, placed.len, new, &write_id, now);
+        let partition = self.time_partition(event, now).await?;
+        let mut row = state_row(event, placed.len, new, &write_id, now, partition);
         let held = matches!(new, New::Conflicting(_));
         self.put_body(event, placed, &mut row, held, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
@@ -169,7 +171,12 @@ impl Ledger {
             .put("put an event into the ledger", row, Some(condition))
             .await?
         {
-            Write::Applied(_) => Ok(None),
+            Write::Applied(_) => {
+                if partition == Partition::OfDay {
+                    self.time.put(event.key.source(), event.received_at);
+                }
+                Ok(None)
+            }
             Write::Refused(old) => {
                 let old = old.unwrap_or_default();
                 let refusal = refusal(&old, event, &write_id, now);
@@ -182,6 +189,18 @@ impl Ledger {
                 Ok(Some(refusal))
             }
         }
+    }
+
+    /// Returns the partition of the `time` index for a new row. Notes the hour first if the event is
+    /// stored late.
+    async fn time_partition(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Partition> {
+        let (source, received) = (event.key.source(), event.received_at);
+        let drained = event.drained_at.is_some();
+        let partition = self.time.partition(source, received, now, drained);
+        if partition == Partition::Late {
+            Box::pin(self.note_late(source, received, now)).await?;
+        }
+        Ok(partition)
     }
 
     /// Writes a marker for the event. Returns `false` if the marker belongs to another event. The
@@ -262,7 +281,14 @@ pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis
     }
 }
 
-fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixMillis) -> Item {
+fn state_row(
+    event: &Event,
+    len: usize,
+    new: New<'_>,
+    write_id: &str,
+    now: UnixMillis,
+    partition: Partition,
+) -> Item {
     let pk = event.key.pk();
     let received = event.received_at;
     let mut row = Item::from([
@@ -289,7 +315,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
         ("h".to_owned(), AttributeValue::L(Vec::new())),
         (
             "tpk".to_owned(),
-            item::s(time_partition(&event.key, received)),
+            item::s(time_index::name(&event.key, received, partition)),
         ),
         (
             "tsk".to_owned(),
@@ -357,16 +383,6 @@ fn add_optional_attributes(row: &mut Item, event: &Event) {
     if let Some(account) = &event.account {
         row.insert("acc".into(), item::s(account.written()));
     }
-}
-
-/// Returns the partition of the `time` index for an event: source, hour and one of four shards.
-pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
-    format!(
-        "T#{}#{}#{}",
-        key.source(),
-        at.hour(),
-        super::transition::shard(&key.pk()) % super::read::TIME_SHARDS
-    )
 }
 
 /// Returns a random id for one put. Without this id, a put that the SDK retries after a lost

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Row;
+use shared::inbox::ledger::{FlagKind, Row};
 
-use super::{is_paused, view};
+use super::view;
 use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, account, columns};
 use crate::output::aws::SoFar;
@@ -100,14 +100,14 @@ async fn widen(inbox: &Deployment, now: i64) -> anyhow::Result<String> {
 /// Returns which of the sources with open events are paused.
 async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
     let open = rows.iter().filter(|row| row.is_open());
-    let sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
-    let mut paused = BTreeSet::new();
-    for source in sources {
-        if is_paused(inbox, source).await? {
-            paused.insert(source);
-        }
+    let mut sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
+    if sources.is_empty() {
+        return Ok(sources);
     }
-    Ok(paused)
+    let operations = inbox.ledger.operations();
+    let (paused, _) = operations.flags(FlagKind::Pause("")).await?;
+    sources.retain(|source| paused.contains_key(*source));
+    Ok(sources)
 }
 
 /// Returns the columns that `--columns` names, in that order. Without names, returns the default

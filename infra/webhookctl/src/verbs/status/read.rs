@@ -14,14 +14,12 @@ use shared::monitoring::reconcile::Report;
 use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
 
-use crate::cli::SelectionArgs;
 use crate::doctor::{Known, Queues, Table};
 use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
-use crate::selection::{Selection, Want, newest};
 use crate::target::Deployment;
 use crate::verbs::doctor::{queues, table, told};
-use crate::verbs::stats::{Arrivals, Chosen, Waits, arrivals, open};
+use crate::verbs::stats::{Chosen, Counts, Waits, arrivals, open};
 
 /// The maximum number of dead letters that are read, for each of the eight parts of the index.
 const DEAD: i32 = 125;
@@ -30,11 +28,11 @@ const DEAD: i32 = 125;
 const PLANS: usize = 20;
 const PLAN_DAYS: i64 = 7;
 
-/// The maximum number of sources whose rejected requests or quarantined events are read.
+/// The maximum number of sources whose rejected requests are read.
 const LOOKED_AT: usize = 10;
 
 /// The maximum number of quarantined events that are listed.
-const QUARANTINED: usize = 500;
+const QUARANTINED: i32 = 500;
 
 /// The facts, each read or missing.
 pub(super) struct Facts {
@@ -42,7 +40,7 @@ pub(super) struct Facts {
     /// The dead letters, and whether there are more.
     pub(super) dead: Known<(Vec<Row>, bool)>,
     pub(super) open: Known<Waits>,
-    pub(super) arrived: Known<Arrivals>,
+    pub(super) counts: Known<Counts>,
     pub(super) newest: Known<Option<Listed>>,
     pub(super) pauses: Known<BTreeMap<String, OperatorFlag>>,
     pub(super) rotations: Known<BTreeMap<String, OperatorFlag>>,
@@ -76,11 +74,12 @@ pub(super) async fn facts(
     let records = records(inbox, &sources, now).await?;
     let ledger = &inbox.ledger;
     let operations = ledger.operations();
-    let (dead, open, arrived, newest, drift, plans) = tokio::join!(
+    let counts = told(QUERY, Box::pin(arrivals(inbox, chosen, now)).await);
+    let live = counts.as_ref().ok().map(|counts| &counts.live);
+    let (dead, open, newest, drift, plans) = tokio::join!(
         Box::pin(dead(inbox, chosen)),
-        Box::pin(open(inbox, chosen, now)),
-        Box::pin(arrivals(inbox, chosen)),
-        Box::pin(newest(inbox, now)),
+        Box::pin(open(inbox, chosen, live, now)),
+        Box::pin(newest(inbox, chosen, counts.as_ref().ok(), now)),
         Box::pin(drift(inbox, &sources, now)),
         Box::pin(plans(inbox, now)),
     );
@@ -95,13 +94,13 @@ pub(super) async fn facts(
     );
     let (rejected, quarantined) = tokio::join!(
         Box::pin(rejected(inbox, records.as_ref().ok(), now)),
-        Box::pin(quarantined(inbox, records.as_ref().ok(), now)),
+        Box::pin(quarantined(inbox, chosen)),
     );
     Ok(Facts {
         sources: records,
         dead: told(BATCH, dead),
-        open: told(BATCH, open.map(|(open, _)| open)),
-        arrived: told(QUERY, arrived.map(|(arrived, ..)| arrived)),
+        open: told(BATCH, open),
+        counts,
         newest: told(QUERY, newest),
         pauses: told(QUERY, pauses.map(|(flags, _)| flags)),
         rotations: told(QUERY, rotations.map(|(flags, _)| flags)),
@@ -188,28 +187,52 @@ async fn rejected(
     Ok(try_join_all(held).await?.into_iter().collect())
 }
 
-/// Reads the quarantined events since yesterday of the sources that have some.
-async fn quarantined(
+/// Reads the quarantined events of any age, the oldest first.
+async fn quarantined(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<Vec<Row>> {
+    let what = Waiting::Quarantined;
+    let (mut keys, _) = inbox.ledger.waiting(what, 0, QUARANTINED).await?;
+    keys.retain(|key| chosen.has_source(key.source()));
+    let (rows, _) = inbox.ledger.rows(&keys).await?;
+    let rows = rows.into_iter().map(|stored| stored.row);
+    Ok(rows.filter(|row| row.state == State::Quarantined).collect())
+}
+
+/// Returns the newest event of the last day. The events of the current hour are already read.
+async fn newest(
     inbox: &Deployment,
-    records: Option<&BTreeMap<String, SourceRecords>>,
+    chosen: &Chosen,
+    counts: Option<&Counts>,
     now: UnixMillis,
-) -> anyhow::Result<Vec<Row>> {
-    let of_sources = most(records, |record| record.quarantined);
-    if of_sources.is_empty() {
-        return Ok(Vec::new());
+) -> anyhow::Result<Option<Listed>> {
+    let Some(counts) = counts else {
+        return Ok(None);
+    };
+    let live = counts
+        .live
+        .entries
+        .iter()
+        .flat_map(|of_source| &of_source.found);
+    if let Some(event) = live.max_by_key(|event| event.received_at) {
+        return Ok(Some(event.clone()));
     }
-    let mut args = SelectionArgs {
-        status: vec![State::Quarantined],
-        ..SelectionArgs::default()
+    let hours = counts.arrived.keys();
+    let Some(hour) = hours.map(|(_, hour)| *hour).max() else {
+        return Ok(None);
     };
-    args.received.source = of_sources;
-    let want = Want {
-        limit: QUARANTINED,
-        reverse: false,
-        after: None,
-    };
-    let selection = Selection::new(&args, inbox, now.0)?;
-    Ok(selection.find(inbox, want).await?.rows)
+    let sources: Vec<&str> = counts
+        .arrived
+        .keys()
+        .filter(|(source, of)| *of == hour && chosen.has_source(source))
+        .map(|(source, _)| source.as_str())
+        .collect();
+    let span = (hour.begins(), UnixMillis(hour.ends().0 - 1).min(now));
+    let active = &counts.live.active;
+    let found = inbox
+        .ledger
+        .entries_of_all(active, &sources, span, 1)
+        .await?;
+    let found = found.into_iter().flat_map(|of_source| of_source.found);
+    Ok(found.max_by_key(|event| event.received_at))
 }
 
 /// Returns the sources with the highest counts, without those that have none.

@@ -3,6 +3,7 @@
 
 use crate::inbox::ledger::SweepStore;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -16,6 +17,9 @@ use crate::webhook::event::EventKey;
 const PK: &str = "SYS";
 const SK: &str = "FRESH";
 
+/// The time within which an update of the stack has replaced all functions.
+const UPDATE: Duration = Duration::from_secs(900);
+
 /// The position of the sweep in the `time` index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepCheckpoint {
@@ -25,6 +29,9 @@ pub struct SweepCheckpoint {
     pub hour: Hour,
     /// The checksum of the events that the sweep has seen, for each hour that is not verified.
     seen: BTreeMap<Hour, Checksum>,
+    /// All catchers put events into the partitions of days from this time on, as `time_index.rs`
+    /// describes. A sweep of an older release removes it.
+    pub by_day_from: Option<UnixMillis>,
     /// The sources that the sweep scans.
     sources: BTreeSet<String>,
     /// The sources that are no longer configured, with the time at which the sweep noticed the
@@ -44,9 +51,19 @@ impl SweepCheckpoint {
             at: now - MARKS_FROM,
             hour: Hour::of(now - MARKS_FROM),
             seen: BTreeMap::new(),
+            // The inbox is new, so no older release has put events into it.
+            by_day_from: Some(UnixMillis(0)),
             sources: BTreeSet::new(),
             gone: BTreeMap::new(),
         }
+    }
+
+    /// Sets the time from which all catchers use the partitions of days, unless it is set. An update
+    /// of the stack replaces the functions one after the other, so this is the beginning of an hour
+    /// that begins later.
+    pub fn begin_by_day(&mut self, now: UnixMillis) {
+        let begins = Hour::of(now + UPDATE).ends();
+        self.by_day_from.get_or_insert(begins);
     }
 
     /// Updates the configured sources, and returns every source that the sweep must scan.
@@ -99,6 +116,7 @@ impl SweepCheckpoint {
             at: item::time(item, "at")?,
             hour: Hour::parse(item::text(item, "hour")?)?,
             seen: seen.collect(),
+            by_day_from: item::time(item, "tl"),
             sources: sources.collect(),
             gone: gone.collect(),
         })
@@ -112,6 +130,9 @@ impl SweepCheckpoint {
             ("at".to_owned(), item::ms(self.at)),
             ("hour".to_owned(), item::s(self.hour.name())),
         ]);
+        if let Some(from) = self.by_day_from {
+            item.insert("tl".to_owned(), item::ms(from));
+        }
         if !self.seen.is_empty() {
             let seen = self.seen.iter();
             let seen = seen.map(|(hour, sum)| (hour.name(), item::n(sum.0)));
@@ -180,8 +201,6 @@ impl SweepStore<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
@@ -193,6 +212,8 @@ mod tests {
         marks.sources(["a", "b"].into_iter(), NOW);
         marks.sources(["b"].into_iter(), NOW);
         marks.add_seen(Hour::of(NOW), Checksum(u64::MAX));
+        marks.by_day_from = None;
+        marks.begin_by_day(NOW);
         assert_eq!(SweepCheckpoint::read(&marks.write()), Some(marks));
         assert_eq!(SweepCheckpoint::read(&Item::new()), None);
     }
