@@ -109,8 +109,9 @@ test-pages: test-build # Run the commands of the pages, and compare the pictures
 	$(PYTHON) infra/tests/documented_commands.py
 	$(PYTHON) infra/pictures.py --check
 
+# The pictures are first: the other tests send events.
 test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
-	.venv/console/bin/python -m pytest -q $(CONSOLE)/pages.py $(CONSOLE)/access.py $(CONSOLE)/hostile.py $(CONSOLE)/screenshots.py
+	.venv/console/bin/python -m pytest -q $(CONSOLE)/screenshots.py $(CONSOLE)/pages.py $(CONSOLE)/access.py $(CONSOLE)/hostile.py
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose

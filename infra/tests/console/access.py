@@ -32,13 +32,12 @@ def judged(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(tab, pages, scheme, width):
     look = tab(scheme, width)
-    found = {}
+    found = []
     for name in PAGES:
         look.open(pages[name])
-        if violations := judged(look.page):
-            found[name] = violations
+        found += [f"{name}: {rule}: {node}" for rule, nodes in judged(look.page) for node in nodes]
         assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {width} px"
-    assert not found
+    assert not found, "\n".join(found)
     look.blameless()
 
 

@@ -24,7 +24,7 @@ export function bars({ series, height = 168, unit, stepS, name, compact = false,
   const readout = h("p.readout", { "aria-live": "off" });
   const box = h("div", { class: `chart ${compact ? "compact" : ""} ${pick ? "picks" : ""}` });
   const sentence = h("span.vh");
-  const twin = h("div.tablebox.twin", { hidden: true });
+  const twin = h("div.tablebox.twin", { hidden: true, tabindex: 0, role: "region", "aria-label": `${name}, as a table` });
   const node = h("div.chartbox", h("div.legend", readout), box, twin, sentence);
   /** @type {Bar[]} */
   let data = [];
@@ -156,13 +156,22 @@ export function twinButton(chart) {
   return button;
 }
 
-/** Bars of `inbox stats --by hour`: what is not failing, failing, and dead. @returns {Bar[]} */
-export function ofHours(doc) {
-  const now = new Date(doc.as_of).getTime();
-  return doc.items.map((i) => {
-    const failed = i.failed?.count ?? 0, dead = i.dead_letters?.count ?? 0;
-    return { at: i.hour, parts: [Math.max(0, i.received.count - failed - dead), failed, dead], counted: i.counted !== false, open: new Date(i.hour).getTime() + 36e5 > now };
-  });
+/**
+ * Bars of `inbox stats --by hour`: what is not failing, failing, and dead. An hour that the document leaves out had no event.
+ * @param {any} doc @param {number} hours how many hours to show at least @returns {Bar[]}
+ */
+export function ofHours(doc, hours = 24) {
+  const now = new Date(doc.as_of).getTime(), end = Math.min(now, new Date(doc.until ?? doc.as_of).getTime() - 1);
+  const known = new Map(doc.items.map((i) => [new Date(i.hour).getTime(), i]));
+  const last = Math.floor(end / 36e5) * 36e5;
+  const first = Math.min(last - (doc.since ? 0 : hours * 36e5), ...known.keys());
+  const bars = [];
+  for (let at = first; at <= last; at += 36e5) {
+    const i = known.get(at);
+    const failed = i?.failed?.count ?? 0, dead = i?.dead_letters?.count ?? 0;
+    bars.push({ at: new Date(at).toISOString(), parts: [Math.max(0, (i?.received.count ?? 0) - failed - dead), failed, dead], counted: i?.counted !== false, open: at + 36e5 > now });
+  }
+  return bars;
 }
 /** @type {Series[]} */
 export const OUTCOMES = [{ name: "Not failing", class: "good" }, { name: "Failing", class: "warn" }, { name: "Dead letters", class: "bad" }];

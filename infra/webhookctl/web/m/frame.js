@@ -185,7 +185,7 @@ function build(s) {
     h("a.skip", { href: "#main", on: { click: (e) => { e.preventDefault(); part.heading.focus(); } } }, "Skip to content"),
     h("header", { class: "top" },
       h("button", { class: "quiet menu", "aria-controls": "menu", "aria-label": "Menu", on: { click: () => document.body.classList.toggle("menuopen") } }, h("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, h("path", { d: "M2 4h12M2 8h12M2 12h12" }))),
-      h("a.brand", { href: "#/" }, h("svg", { viewBox: "0 0 32 32", "aria-hidden": "true" }, h("rect", { width: 32, height: 32, rx: 7 }), h("path", { d: "M7 13v9a2 2 0 0 0 2 2h14a2 2 0 0 0 2-2v-9M16 6v11m-4.6-4.4L16 17l4.6-4.4" })), h("span", "webhookctl")),
+      h("a.brand", { href: "#/", "aria-label": "webhookctl, Overview" }, h("svg", { viewBox: "0 0 32 32", "aria-hidden": "true" }, h("rect", { width: 32, height: 32, rx: 7 }), h("path", { d: "M7 13v9a2 2 0 0 0 2 2h14a2 2 0 0 0 2-2v-9M16 6v11m-4.6-4.4L16 17l4.6-4.4" })), h("span", "webhookctl")),
       h("span", { class: `where ${s.protected ? "protected" : s.local ? "local" : ""}` }, h("b", s.context)),
       h("span.facts2.dim", [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · ")),
       h("span.grow"), h("span.mode.dim", s.write ? "may write" : "read-only"), part.liveButton,

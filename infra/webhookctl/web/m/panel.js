@@ -51,7 +51,7 @@ export function panel(page, how) {
         if (!has) fill(body);
         has = true;
         box.doc = answer.doc;
-        how.draw(answer.doc, body, answer);
+        await how.draw(answer.doc, body, answer);
         node.classList.remove("stale");
         how.settled?.(null);
       } catch (error) {

@@ -125,7 +125,7 @@ export function open(page, route) {
       fill(left, h("section.panel", h("h2", "Side effects"), effectsOf(doc), answersOf(doc)));
       fill(right, h("section.panel", h("h2", "What was proven"), proof(doc, page)), h("section.panel", h("h2", "Facts"), about_(doc)));
       if (!body) { body = bodyOf(doc, page); root.append(body.section, h("section.panel", h("h2", "Request"), headersOf(doc))); }
-      if (FINAL.has(doc.status)) page.liveText("final");
+      if (FINAL.has(doc.status)) page.liveText(null);
     } });
   const heading = h("div.subhead");
   fill(page.root, heading, event.node);

@@ -13,7 +13,7 @@ export function open(page, route) {
   for (const input of [by, what]) input.addEventListener("change", apply);
   const values = () => { by.value = flag(flags, "by"); what.value = flag(flags, "what"); };
   const plan = (e) => e.plan ?? /\brpl_\w+/.exec(`${e.selection}`)?.[0];
-  const rows = table({ label: "What operators changed", key: (e) => e.id, columns: [["When", "w-time", (e) => when(e.at)], ["What", "w-fp", (e) => h("b", e.what)], ["Who", "w-source", (e) => e.by], ["Through", "w-n p3", (e) => ({ cli: "terminal", console: "console", mcp: "agent" })[/** @type {string} */ (e.through)] ?? "–"],
+  const rows = table({ label: "What operators changed", key: (e) => e.id, columns: [["When", "w-time", (e) => when(e.at)], ["What", "w-fp", (e) => h("b", e.what)], ["Who", "w-source p1", (e) => e.by], ["Through", "w-n p3", (e) => ({ cli: "terminal", console: "console", mcp: "agent" })[/** @type {string} */ (e.through)] ?? "–"],
     ["Events", "w-n n p1", (e) => num(e.events)], ["Selection", "w-next p2", (e) => plan(e) ? h("a.mono", { href: to("plan", plan(e)) }, e.selection) : e.selection], ["Reason", "w-type", (e) => e.reason]] });
   const box = panel(page, { slot: "main", wait: skeleton(8), read: () => ["log", flags], draw: (doc, body) => {
     if (!doc.items.length) return void fill(body, empty(flags.length ? "Nothing matches." : "Nobody changed anything in the last 90 days."));

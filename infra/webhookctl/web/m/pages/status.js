@@ -67,7 +67,7 @@ export function open(page, route) {
   const tabs = h("div.segments", { role: "group", "aria-label": "Time range" });
   const spans = () => fill(tabs, SPANS.map(([value, text]) => h("a", { href: to("overview", "", withFlag([], "since", value === "24h" ? "" : value)), "aria-current": value === span_ ? "true" : null }, text)));
   const hours = panel(page, { title: "Arrivals and outcomes", slot: "hours", class: "wide", actions: [twinButton(chart), tabs], wait: skeleton(1, "chart"), read: () => ["inbox.stats", [["by", "hour"], ["since", span_]]],
-    draw: (doc, body) => { if (!chart.node.isConnected) fill(body, chart.node); chart.show(ofHours(doc)); } });
+    draw: (doc, body) => { if (!chart.node.isConnected) fill(body, chart.node); chart.show(ofHours(doc, { "7d": 168, "30d": 720 }[span_] ?? 24)); } });
   const rows = table({ label: "Sources, last 24 hours", key: (s) => s.source, link: (s) => to("source", s.source), columns: [
     ["Source", "w-source", (s) => h("a.go", { href: to("source", s.source) }, s.source)], ["Health", "w-state", (s) => state(s.health)],
     ["Received", "n", (s) => count(s.received)], ["Failing", "n p2", (s) => s.failed.count ? h("b.warn", count(s.failed)) : h("span.dim", "0")],
