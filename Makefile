@@ -113,6 +113,9 @@ test-pages: test-build # Run the commands of the pages, and compare the pictures
 test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
 	.venv/console/bin/python -m pytest -q $(CONSOLE)/screenshots.py $(CONSOLE)/pages.py $(CONSOLE)/access.py $(CONSOLE)/hostile.py
 
+test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protocol, in both generations, read the demo and propose a replay
+	.venv/mcp/bin/python infra/tests/mcp_client.py
+
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose
 
@@ -215,6 +218,7 @@ clean: ## Remove all build output and installed tools
 $(CHECK)/stamp: infra/requirements.txt
 .venv/scanners/stamp: infra/requirements-scanners.txt
 .venv/ministack/stamp: infra/requirements-ministack.txt
+.venv/mcp/stamp: infra/requirements-mcp.txt
 .venv/foreign/stamp: $(SIGNERS)/requirements.txt
 .venv/receivers/stamp: $(RECEIVERS)/python/requirements.txt
 .venv/console/stamp: $(CONSOLE)/requirements.txt
