@@ -2,6 +2,7 @@
 //! thousand are dead letters.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
@@ -13,6 +14,7 @@ use shared::inbox::ledger::{FIRST, Ledger};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::HourCount;
 use shared::webhook::event::{EventId, EventKey};
+use webhookctl::target::Local;
 
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -236,4 +238,38 @@ async fn count(ledger: &Ledger, (rows, sources): (usize, usize), now: UnixMillis
         };
         assert!(ledger.statistics().keep_hour(&count).await.unwrap());
     }
+}
+
+/// Writes the file that tells commands the address of the table, as `dev` does.
+pub(crate) fn announce(folder: &Path, dynamodb: &str, table: &str, sources: usize) {
+    let file = folder.join("sources.toml");
+    let mut text = "schema = 1\n".to_owned();
+    for n in 0..sources {
+        let _ = write!(
+            text,
+            "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"
+        );
+    }
+    std::fs::write(&file, text).unwrap();
+    let nobody = "http://127.0.0.1:9".to_owned();
+    let local = Local {
+        pid: std::process::id(),
+        url: nobody.clone(),
+        dynamodb: dynamodb.to_owned(),
+        sqs: nobody.clone(),
+        s3: nobody.clone(),
+        ssm: nobody.clone(),
+        secrets_manager: nobody.clone(),
+        table: table.to_owned(),
+        bucket: "nobody".to_owned(),
+        queue_url: nobody,
+        secrets_path: "/nobody".to_owned(),
+        sources: file,
+        lambda: None,
+        backup_sync: None,
+        names: webhookctl::target::Names::default(),
+    };
+    std::fs::create_dir_all(folder.join(".mitt")).unwrap();
+    let text = serde_json::to_string(&local).unwrap();
+    std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
 }

@@ -11,7 +11,6 @@
 mod fill;
 mod ledger;
 mod meter;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,9 +18,8 @@ use std::time::{Duration, Instant};
 use clap::CommandFactory as _;
 use shared::base::clock::UnixMillis;
 use webhookctl::cli::Cli;
-use webhookctl::target::Local;
 
-use fill::Inbox;
+use fill::{Inbox, announce};
 use meter::{Cost, Meter};
 
 /// The numbers of sources.
@@ -218,40 +216,6 @@ fn grown(all: &[Measured]) -> Vec<String> {
         }
     }
     grown
-}
-
-/// Writes the file that tells commands the address of the table, as `dev` does.
-fn announce(folder: &Path, dynamodb: &str, table: &str, count: usize) {
-    let sources = folder.join("sources.toml");
-    let mut text = "schema = 1\n".to_owned();
-    for n in 0..count {
-        let _ = write!(
-            text,
-            "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"
-        );
-    }
-    std::fs::write(&sources, text).unwrap();
-    let nobody = "http://127.0.0.1:9".to_owned();
-    let local = Local {
-        pid: std::process::id(),
-        url: nobody.clone(),
-        dynamodb: dynamodb.to_owned(),
-        sqs: nobody.clone(),
-        s3: nobody.clone(),
-        ssm: nobody.clone(),
-        secrets_manager: nobody.clone(),
-        table: table.to_owned(),
-        bucket: "nobody".to_owned(),
-        queue_url: nobody,
-        secrets_path: "/nobody".to_owned(),
-        sources,
-        lambda: None,
-        backup_sync: None,
-        names: webhookctl::target::Names::default(),
-    };
-    std::fs::create_dir_all(folder.join(".mitt")).unwrap();
-    let text = serde_json::to_string(&local).unwrap();
-    std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
 }
 
 /// A folder that is deleted on drop.

@@ -125,6 +125,7 @@ fn timeline(row: &Row) -> Vec<Moment> {
     };
     let stages = row.history.iter().map(stage_moment);
     let mut timeline: Vec<Moment> = received.into_iter().chain(stages).collect();
+    quarantined(row, &mut timeline);
     for also in &row.also {
         let behind = timeline.iter().position(|moment| moment.at > also.at.0);
         let seen = Moment {
@@ -135,6 +136,28 @@ fn timeline(row: &Row) -> Vec<Moment> {
         timeline.insert(behind.unwrap_or(timeline.len()), seen);
     }
     timeline
+}
+
+/// Adds why the event is quarantined, and the other event. The history has the reason only after a
+/// decision.
+fn quarantined(row: &Row, timeline: &mut Vec<Moment>) {
+    if row.state == State::Quarantined && !timeline.iter().any(|it| it.what == "quarantined") {
+        let stored = timeline.iter().rposition(|it| it.what == "stored");
+        let at = row.drained_at.unwrap_or(row.received_at).0;
+        let moment = Moment {
+            at,
+            what: "quarantined".to_owned(),
+            detail: row.reason.clone().unwrap_or_default(),
+        };
+        timeline.insert(stored.map_or(0, |stored| stored + 1), moment);
+    }
+    let Some(other) = &row.conflicts_with else {
+        return;
+    };
+    let moments = timeline.iter_mut();
+    for moment in moments.filter(|it| it.what == "quarantined") {
+        moment.detail = format!("{}, of {other}", moment.detail);
+    }
 }
 
 /// Converts an entry of the history. Entries of workers show the attempt. Entries of operators show

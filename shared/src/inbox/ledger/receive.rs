@@ -55,7 +55,11 @@ impl Received {
 pub(super) enum New<'n> {
     Received(FoundBy),
     /// The event conflicts with another event, and is quarantined for this reason.
-    Conflicting(&'n str),
+    Conflicting {
+        reason: &'n str,
+        /// The event that it conflicts with, if it is known.
+        other: Option<&'n EventKey>,
+    },
     /// A trial records the event, and does not deliver it. The row expires at this time.
     Trial {
         expires: UnixMillis,
@@ -66,14 +70,14 @@ impl New<'_> {
     fn state(self) -> State {
         match self {
             Self::Received(_) => State::Received,
-            Self::Conflicting(_) => State::Quarantined,
+            Self::Conflicting { .. } => State::Quarantined,
             Self::Trial { .. } => State::Done,
         }
     }
 
     fn schema(self) -> u32 {
         match self {
-            Self::Received(_) | Self::Conflicting(_) => SCHEMA,
+            Self::Received(_) | Self::Conflicting { .. } => SCHEMA,
             Self::Trial { .. } => TRIAL_SCHEMA,
         }
     }
@@ -116,12 +120,12 @@ impl Ledger {
             return Ok(Received::Recorded(recorded));
         }
         if let Some(mark) = &event.once
-            && !self.is_first_with(mark, event, now).await?
+            && let Some(other) = self.earlier_with(mark, event, now).await?
         {
             let why = if *mark == event.content {
-                Why::KnownBody(*mark)
+                Why::KnownBody(*mark, other)
             } else {
-                Why::KnownSignature(*mark)
+                Why::KnownSignature(*mark, other)
             };
             // The future is boxed because this path is rare and the future is large.
             return Box::pin(self.quarantine(event, placed, why, now)).await;
@@ -164,7 +168,7 @@ impl Ledger {
         let write_id = write_id()?;
         let partition = self.time_partition(event, now).await?;
         let mut row = state_row(event, placed.len, new, &write_id, now, partition);
-        let held = matches!(new, New::Conflicting(_));
+        let held = matches!(new, New::Conflicting { .. });
         self.put_body(event, placed, &mut row, held, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         match self
@@ -203,15 +207,15 @@ impl Ledger {
         Ok(partition)
     }
 
-    /// Writes a marker for the event. Returns `false` if the marker belongs to another event. The
-    /// marker is written before the event, so that only one of two ids with the same marker is
+    /// Writes a marker for the event. If the marker belongs to another event, returns the key of that
+    /// event, which is `None` if the marker is damaged. The marker is written before the event, so that only one of two ids with the same marker is
     /// first. A second delivery of the first id is also accepted.
-    pub(super) async fn is_first_with(
+    pub(super) async fn earlier_with(
         &self,
         mark: &Sha,
         event: &Event,
         now: UnixMillis,
-    ) -> anyhow::Result<bool> {
+    ) -> anyhow::Result<Option<Option<EventKey>>> {
         let keep = self.retention(event.key.source()).rows;
         let marker = Item::from([
             (
@@ -232,7 +236,13 @@ impl Ledger {
                 Some(condition),
             )
             .await?;
-        Ok(matches!(answer, Write::Applied(_)))
+        Ok(match answer {
+            Write::Applied(_) => None,
+            Write::Refused(old) => Some(
+                old.as_ref()
+                    .and_then(|old| EventKey::from_pk(item::text(old, "ek")?)),
+            ),
+        })
     }
 }
 
@@ -337,8 +347,11 @@ fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis)
                 row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
             }
         }
-        New::Conflicting(reason) => {
+        New::Conflicting { reason, other } => {
             row.insert("reason".into(), item::s(reason));
+            if let Some(other) = other {
+                row.insert("oth".into(), item::s(other.pk()));
+            }
             row.insert("gpk".into(), item::s(QUARANTINED));
             row.insert("gsk".into(), item::ms(now));
         }

@@ -279,6 +279,7 @@ mod tests {
             footer: None,
             empty: String::new(),
             tip: None,
+            range: None,
         };
         list.data(Format::Table, None, false).unwrap()
     }
