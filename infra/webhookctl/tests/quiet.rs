@@ -37,7 +37,10 @@ impl Drop for Folder {
 async fn ask(folder: &Folder, line: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
     let words = line.split_whitespace();
-    command.args(words).args(["-o", "json"]).current_dir(&folder.0);
+    command
+        .args(words)
+        .args(["-o", "json"])
+        .current_dir(&folder.0);
     command.env_remove("MITT_TABLE");
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.unwrap().unwrap();
@@ -57,9 +60,18 @@ async fn reads_of_a_quiet_inbox_are_cheap_and_complete() {
             let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
             announce(&folder.0, &inbox.url, &inbox.table, sources);
             let inspect = format!("inbox inspect {}", &inbox.an_event[..15]);
-            for line in ["status", "inbox list", "sources list", "inbox stats", &inspect] {
+            for line in [
+                "status",
+                "inbox list",
+                "sources list",
+                "inbox stats",
+                &inspect,
+            ] {
                 let used = calls(&ask(&folder, line).await);
-                assert!(used <= most, "{line}: {used} calls, {sources} sources, {rows} rows");
+                assert!(
+                    used <= most,
+                    "{line}: {used} calls, {sources} sources, {rows} rows"
+                );
             }
             let listed = ask(&folder, "inbox list --since 30d -n 2000").await;
             assert_eq!(listed["items"].as_array().unwrap().len(), rows);

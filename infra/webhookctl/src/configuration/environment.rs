@@ -248,6 +248,26 @@ pub(super) const CLI: &[Variable] = &[
         "`unknown`",
         "The operator in the audit log of a local stack.",
     ),
+    variable(
+        "XDG_RUNTIME_DIR",
+        "without it, `console` prints its address",
+        "The folder for the file with which `console` opens a browser.",
+    ),
+    variable(
+        "DISPLAY",
+        "without a screen, `console` prints its address",
+        "The screen on which `console` opens a browser.",
+    ),
+    variable(
+        "WAYLAND_DISPLAY",
+        "`DISPLAY`",
+        "The screen on which `console` opens a browser.",
+    ),
+    variable(
+        "MITT_WEB",
+        "the files in the program",
+        "A folder with the files of the console. Only debug builds read it.",
+    ),
 ];
 
 #[cfg(test)]
