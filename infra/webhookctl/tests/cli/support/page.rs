@@ -32,7 +32,8 @@ impl Page {
         let session = page.session(&page.code)?;
         ensure!(session.status == 200, "{}: {}", session.head, session.body);
         let session: Value = serde_json::from_str(&session.body)?;
-        page.token = session["token"].as_str().context("a token")?.to_owned();
+        let token = session["token"].as_str().context("a token")?;
+        token.clone_into(&mut page.token);
         Ok(page)
     }
 
