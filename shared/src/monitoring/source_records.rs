@@ -23,9 +23,6 @@ pub struct SourceRecords {
     pub days: Vec<DayCount>,
     /// The requests that the catcher rejected yesterday and today. Later released requests count.
     pub rejected: u64,
-    /// The events that the catcher quarantined yesterday and today. Events that an operator decided
-    /// later count.
-    pub quarantined: u64,
 }
 
 impl Statistics<'_> {
@@ -72,7 +69,6 @@ impl SourceRecords {
             "CURSOR" => self.sync = Some(SyncState::read(item)),
             "ENDPOINT" => self.endpoint = Some(Status::read(item)?),
             "N" => self.rejected += count(),
-            "A" => self.quarantined += count(),
             day => {
                 let day = day.strip_prefix("DAY#").and_then(Day::parse);
                 self.days.extend(day.map(|day| read_day(day, item)));
@@ -97,7 +93,7 @@ fn keys(source: &Source, days: [Day; 2]) -> Vec<(String, String)> {
     let mut keys: Vec<_> = sorts.into_iter().map(|sk| (of_sync.clone(), sk)).collect();
     for day in days {
         let of_day = format!("Q#{}#{}", source.name, day.name());
-        keys.extend(["N", "A"].map(|sk| (of_day.clone(), sk.to_owned())));
+        keys.push((of_day, "N".to_owned()));
     }
     keys
 }

@@ -13,9 +13,6 @@ pub struct ConsoleArgs {
     /// them as made through the console.
     #[arg(long)]
     pub write: bool,
-    /// Mask bodies, headers and the providers' ids, for a shared screen
-    #[arg(long)]
-    pub private: bool,
     /// Print the address instead of opening a browser
     #[arg(long)]
     pub no_open: bool,

@@ -214,6 +214,7 @@ mod tests {
         for wrong in ["", "5", "0s", "25h", "99999999999999999999m", "1w", "-1m"] {
             assert_eq!(span(wrong).unwrap_err().code, "usage.span", "{wrong}");
         }
+        assert_eq!(span("48h").unwrap_err().message, "'48h' is longer than 24h");
         assert_eq!(
             [share("10%"), share("0"), share("100%")].map(Result::unwrap),
             [10, 0, 100]

@@ -238,6 +238,28 @@ mod tests {
     }
 
     #[test]
+    fn each_flag_with_a_pair_has_a_tip_of_its_own() {
+        let tip = |error: CliError| error.tip.unwrap_or_default();
+        assert!(tip(assignment("a").unwrap_err()).contains("--set"));
+        assert!(tip(condition("a").unwrap_err()).contains("--where"));
+        assert!(tip(header_condition("a").unwrap_err()).contains("--header"));
+    }
+
+    #[test]
+    fn an_unset_variable_and_a_missing_file_are_named() {
+        let code = |from: SecretFrom| {
+            let error = from.read("the secret").unwrap_err();
+            let error = error.downcast::<CliError>().unwrap();
+            (error.code, error.message.contains("none-of-this-name"))
+        };
+        let name = "none-of-this-name";
+        let unset = SecretFrom::Env(name.to_owned());
+        assert_eq!(code(unset), ("usage.env", true));
+        let missing = SecretFrom::File(name.into());
+        assert_eq!(code(missing), ("usage.file", true));
+    }
+
+    #[test]
     fn a_rate_is_the_time_between_two() {
         assert_eq!(rate("20/s").unwrap(), Rate(Duration::from_millis(50)));
         assert_eq!(rate("30 / m").unwrap(), Rate(Duration::from_secs(2)));

@@ -259,6 +259,19 @@ next_action    retry-safe, side effect not committed
     }
 
     #[test]
+    fn the_timeline_of_a_dead_letter_ends_with_its_error() {
+        let config = Config::parse(EMBEDDED).unwrap();
+        let ended = "1795169638000|dead_letter|3||processor/7f3c|attempts_exhausted";
+        let mut dead = row();
+        let ended = AttributeValue::L(vec![AttributeValue::S(ended.to_owned())]);
+        dead.insert("h".to_owned(), ended);
+        let event = view(&Row::read(&dead).unwrap(), &config);
+        let last = event.timeline.last().unwrap();
+        let expected = "attempts_exhausted: GitHub API 502 during issue creation";
+        assert!(last.detail.ends_with(expected), "{}", last.detail);
+    }
+
+    #[test]
     fn an_event_that_came_a_second_way_says_so_in_its_place() {
         let mut row = row();
         let received = 1_795_165_924_118_i64;

@@ -1,7 +1,7 @@
 //! The formats of stdout. A command describes its rows once; this module prints every format.
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
@@ -72,10 +72,10 @@ pub struct Range {
 }
 
 /// The cost of a command, as documents show it.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Spent {
-    calls: u64,
-    read_units: f64,
+    pub(crate) calls: u64,
+    pub(crate) read_units: f64,
 }
 
 impl Spent {
@@ -429,5 +429,12 @@ mod tests {
                 lines
             );
         }
+    }
+
+    #[test]
+    fn a_csv_cell_contains_no_json() {
+        let value = serde_json::json!({"safe": 1, "names": ["a", "b"]});
+        assert_eq!(csv_text(&value), "names=a, b safe=1");
+        assert_eq!(csv_text(&serde_json::json!(["=cmd", "b"])), "'=cmd, b");
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::Question;
 use crate::cli::{Cli, Global, parse};
-use crate::output::{CliError, Exit, Format, Printer, Talk, Terminal};
+use crate::output::{CliError, Exit, Format, Printer, Spent, Talk, Terminal};
 use crate::target::{Caller, Deployment, Opened, TargetFlags};
 
 /// Runs a command, as `verbs::run` does.
@@ -32,13 +32,6 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
     pub(crate) exit: Exit,
     pub(crate) error: Option<CliError>,
-}
-
-/// What a command read, as its document says.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) struct Cost {
-    pub(crate) calls: u64,
-    pub(crate) read_units: f64,
 }
 
 impl Reader {
@@ -136,10 +129,10 @@ impl Answer {
     }
 
     /// Returns the cost, if the document has one.
-    pub(crate) fn cost(&self) -> Option<Cost> {
+    pub(crate) fn cost(&self) -> Option<Spent> {
         #[derive(Deserialize)]
         struct Document {
-            cost: Option<Cost>,
+            cost: Option<Spent>,
         }
         let document: Document = serde_json::from_slice(&self.body).ok()?;
         document.cost

@@ -1,6 +1,6 @@
 //! `mcp`: lets an agent read the inbox, over the Model Context Protocol on stdin and stdout.
 //!
-//! Types, ids, error texts and bodies are the words of whoever sends a webhook, so they can contain
+//! Types, ids, error texts and bodies come from the sender of a webhook, so they can contain
 //! instructions for an agent. No tool here changes an event, sends a request or writes a file, and
 //! every text from outside is inside an object with the key `untrusted`.
 

@@ -49,6 +49,7 @@ async fn chosen(
     now: UnixMillis,
 ) -> anyhow::Result<Vec<RejectedRequest>> {
     let received = &selection.received;
+    received.checked(now.0)?;
     let from = received
         .since
         .map_or(now.0 - WEEK_MS, |when| when.millis(now.0));

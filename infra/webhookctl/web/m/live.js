@@ -1,5 +1,5 @@
 // @ts-check
-// Repeats reads while somebody looks: never in a hidden tab, never while live mode is paused.
+// Repeats reads while the page is visible and live mode is on.
 import { stream } from "./api.js";
 
 export const live = Object.assign(new EventTarget(), { on: true });
@@ -30,7 +30,7 @@ export function every(seconds, signal, tick) {
 }
 
 /**
- * Follows the inbox. A broken stream is opened again after some seconds; it is closed while nobody looks.
+ * Follows the inbox. A broken stream is opened again after some seconds; it is closed while the page is hidden.
  * @param {import("./api.js").Flags} flags @param {AbortSignal} signal @param {(change: any) => void} change
  */
 export function follow(flags, signal, change) {

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity};
 
 use super::read::{TIME_SHARDS, Waiting};
-use super::transition::WORK_SHARDS;
+use super::transition::{QUARANTINED, WORK_SHARDS};
 use super::{Item, Ledger, item};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
@@ -112,11 +112,11 @@ impl Ledger {
         limit: Option<i32>,
         start: Option<Next>,
     ) -> anyhow::Result<Page<EventKey>> {
-        let kind = match what {
-            Waiting::Open => "W",
-            Waiting::Dead => "D",
+        let name = match what {
+            Waiting::Open => format!("W#{}", shard % WORK_SHARDS),
+            Waiting::Dead => format!("D#{}", shard % WORK_SHARDS),
+            Waiting::Quarantined => QUARANTINED.to_owned(),
         };
-        let name = format!("{kind}#{}", shard % WORK_SHARDS);
         let query = self.table.query().index_name("work");
         let query = query
             .key_condition_expression("gpk = :part AND gsk >= :since")

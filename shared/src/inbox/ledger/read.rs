@@ -27,6 +27,8 @@ pub enum Waiting {
     Open,
     /// Dead letters.
     Dead,
+    /// Quarantined events. All of them are in one partition, whatever the shard.
+    Quarantined,
 }
 
 impl Waiting {

@@ -188,8 +188,54 @@ fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
         "usage.missing_argument"
     );
     assert_eq!(
-        refused("webhookctl dashboard").code,
+        refused(&["webhookctl", "dashboard"].join(" ")).code,
         "usage.unknown_command"
+    );
+}
+
+#[test]
+fn version_is_a_command_too() {
+    let text = match parse(&args(&["webhookctl", "version"].join(" "))) {
+        Err(Stop::Text(text)) => text.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(text.contains(env!("CARGO_PKG_VERSION")), "{text}");
+    let error = refused(&["webhookctl", "inbox", "version"].join(" "));
+    assert_eq!(error.code, "usage.unknown_command");
+}
+
+#[test]
+fn a_query_needs_json() {
+    for format in ["csv", "ids", "wide"] {
+        let error = refused(&format!("webhookctl inbox list -o {format} --query items"));
+        assert_eq!(error.code, "usage.output", "{format}");
+    }
+    for line in [
+        "webhookctl inbox list --query items",
+        "webhookctl inbox list -o jsonl --query id",
+    ] {
+        assert!(parsed(line).global.format().is_json(), "{line}");
+    }
+}
+
+#[test]
+fn a_time_range_must_not_be_empty() {
+    const NOW: i64 = 1_795_169_681_000;
+    let range = |line: &str| match parsed(line).command {
+        Command::Inbox(InboxCommand::List(args)) => args.selection.received.checked(NOW),
+        other => panic!("{other:?}"),
+    };
+    assert!(range("webhookctl inbox list --since 3h --until 2h").is_ok());
+    for line in [
+        "webhookctl inbox list --since 2h --until 3h",
+        "webhookctl inbox list --since 2h --until 2h",
+    ] {
+        assert_eq!(range(line).unwrap_err().code, "usage.range", "{line}");
+    }
+    // A negative duration is a wrong time, and not an unknown flag.
+    assert_eq!(
+        refused("webhookctl inbox list --since -5h").code,
+        "usage.time"
     );
 }
 

@@ -18,10 +18,6 @@ pub(super) struct Code {
 }
 
 #[derive(Serialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own that the page shows"
-)]
 struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
@@ -33,7 +29,6 @@ struct Facts {
     /// The AWS identity of the operator; `None` if AWS does not tell it.
     who: Option<String>,
     write: bool,
-    private: bool,
     protected: bool,
     local: bool,
     /// The version of the sources in force; `None` if they come from a file.
@@ -64,7 +59,6 @@ async fn facts(console: &Console, token: Option<String>) -> Result<Response, Ref
             .and_then(|it| it.account.clone())
             .or_else(|| of_arn().map(str::to_owned)),
         write: console.options.write,
-        private: console.options.private,
         protected: inbox.is_protected(),
         local: inbox.local.is_some(),
         sources_version: inbox.version,

@@ -188,10 +188,12 @@ impl Live {
         let (reader, shared) = (reader.clone(), Arc::clone(&self.0));
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
-            let ended = runtime.block_on(follow(&reader, &shared));
-            if let (Err(error), Some(follower)) = (ended, lock(&shared).follower.take()) {
-                let error = reader.global().explained(&error);
-                let _ = follower.send(News::Failed(error));
+            let Err(error) = runtime.block_on(follow(&reader, &shared)) else {
+                return;
+            };
+            let follower = lock(&shared).follower.take();
+            if let Some(follower) = follower {
+                let _ = follower.send(News::Failed(reader.global().explained(&error)));
             }
         });
         (news, recent)

@@ -95,10 +95,20 @@ impl Wanted {
         Ok(())
     }
 
+    /// Returns whether the command changes nothing. Other values of the flag do not count, because
+    /// only a dry run needs no reason and no number.
+    fn is_dry(&self) -> bool {
+        match self.flags.get("dry-run") {
+            Some(Value::Bool(is_dry)) => *is_dry,
+            Some(Value::String(text)) => text.is_empty() || text == "true",
+            _ => false,
+        }
+    }
+
     /// Returns the flags that this process adds.
     fn more(&self, name: &str) -> Vec<String> {
         let reason = self.reason.trim();
-        let is_dry = self.flags.contains_key("dry-run");
+        let is_dry = self.is_dry();
         let mut more = match name {
             "quarantine.reverify" if is_dry => Vec::new(),
             "quarantine.reverify" => vec![format!("--message={reason}")],
@@ -220,4 +230,27 @@ fn failed() -> Answer {
         "console.stopped",
         "the command was stopped",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dry_run_needs_no_reason_and_no_number() {
+        let more = |dry: Value| {
+            let wanted: Wanted = serde_json::from_value(json!({
+                "attempt": "12345678",
+                "reason": "why",
+                "confirm": 3,
+                "flags": {"dry-run": dry},
+            }))
+            .unwrap();
+            wanted.more("quarantine.reverify")
+        };
+        assert!(more(true.into()).is_empty() && more("".into()).is_empty());
+        for dry in [false.into(), "false".into(), Value::Null, json!(["false"])] {
+            assert_eq!(more(dry), ["--message=why", "--confirm=3"]);
+        }
+    }
 }

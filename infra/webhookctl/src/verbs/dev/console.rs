@@ -19,7 +19,6 @@ pub(super) fn start(args: &DevArgs, global: &Global) -> anyhow::Result<Option<Se
     let options = Options {
         port: (args.port == 0).then_some(0),
         write: env_var("WEBHOOKCTL_READ_ONLY").is_none_or(|it| it == "0"),
-        private: false,
         code_life: None,
     };
     Server::start(&global, options).map(Some)

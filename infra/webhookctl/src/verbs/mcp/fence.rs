@@ -1,7 +1,7 @@
-//! Marks every text that somebody else chose: a string becomes `{"untrusted": "…"}`.
+//! Marks every text from outside: a string becomes `{"untrusted": "…"}`.
 //!
 //! A string is our own only if its field is in [`OURS`] and its value has the form of the field. A
-//! new field is marked until somebody adds it.
+//! new field is marked until it is added there.
 
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ const LONG: &[&str] = &[
     "text", "message", "detail", "note", "tip", "found", "why", "fix",
 ];
 
-/// The fields whose names somebody else can choose.
+/// The fields with names from outside.
 const FOREIGN_NAMES: &[&str] = &["types", "reasons", "headers", "selection", "params"];
 
 /// The form of a field that is our own.

@@ -144,3 +144,42 @@ fn reason(status: u16) -> String {
     let reason = known.and_then(|status| status.canonical_reason());
     reason.map_or_else(String::new, |reason| format!(" {reason}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_counts_statuses_and_duplicates() {
+        let mut sum = Sum::default();
+        for (status, duplicate) in [(200, false), (200, true), (429, false)] {
+            sum.add(&Told {
+                status,
+                duplicate,
+                ..Told::default()
+            });
+        }
+        let text = "3 sent · 200 OK: 2 · 429 Too Many Requests: 1 · 1 duplicate";
+        assert_eq!(sum.text(), text);
+    }
+
+    #[test]
+    fn a_duplicate_is_named_and_many_webhooks_have_one_line_each() {
+        let words = Words::said("signed".to_owned());
+        let told = Told {
+            status: 200,
+            id: Some("evt_1".to_owned()),
+            outcome: Some("done".to_owned()),
+            attempts: Some(1),
+            duplicate: true,
+            ..Told::default()
+        };
+        let text = words.text(&told);
+        assert!(
+            text.contains("○ duplicate") && !text.contains("● done"),
+            "{text}"
+        );
+        let short = words.short(true).text(&told);
+        assert_eq!(short.lines().count(), 1, "{short}");
+    }
+}

@@ -14,11 +14,10 @@ use shared::monitoring::reconcile::Report;
 use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
 
-use crate::cli::SelectionArgs;
 use crate::doctor::{Known, Queues, Table};
 use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
-use crate::selection::{Selection, Want, newest};
+use crate::selection::newest;
 use crate::target::Deployment;
 use crate::verbs::doctor::{queues, table, told};
 use crate::verbs::stats::{Arrivals, Chosen, Waits, arrivals, open};
@@ -30,11 +29,11 @@ const DEAD: i32 = 125;
 const PLANS: usize = 20;
 const PLAN_DAYS: i64 = 7;
 
-/// The maximum number of sources whose rejected requests or quarantined events are read.
+/// The maximum number of sources whose rejected requests are read.
 const LOOKED_AT: usize = 10;
 
 /// The maximum number of quarantined events that are listed.
-const QUARANTINED: usize = 500;
+const QUARANTINED: i32 = 500;
 
 /// The facts, each read or missing.
 pub(super) struct Facts {
@@ -95,7 +94,7 @@ pub(super) async fn facts(
     );
     let (rejected, quarantined) = tokio::join!(
         Box::pin(rejected(inbox, records.as_ref().ok(), now)),
-        Box::pin(quarantined(inbox, records.as_ref().ok(), now)),
+        Box::pin(quarantined(inbox, chosen)),
     );
     Ok(Facts {
         sources: records,
@@ -110,7 +109,7 @@ pub(super) async fn facts(
         drift: told(QUERY, drift),
         plans: told(BATCH, plans),
         rejected: told(QUERY, rejected),
-        quarantined: told(QUERY, quarantined),
+        quarantined: told(BATCH, quarantined),
         heartbeats: told(QUERY, heartbeats),
         table: table?,
         queues,
@@ -178,9 +177,12 @@ async fn rejected(
     records: Option<&BTreeMap<String, SourceRecords>>,
     now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, Vec<RejectedRequest>>> {
-    let of_sources = most(records, |record| record.rejected);
+    let records = records.into_iter().flatten();
+    let mut some: Vec<_> = records.filter(|(_, record)| record.rejected > 0).collect();
+    some.sort_by_key(|(_, record)| std::cmp::Reverse(record.rejected));
+    let of_sources = some.into_iter().take(LOOKED_AT);
     let since = UnixMillis(now.0 - DAY_MS);
-    let held = of_sources.iter().map(async |source| {
+    let held = of_sources.map(async |(source, _)| {
         let held = inbox.quarantine.held(source, since, now, now).await?;
         let waiting = held.into_iter().filter(|held| held.released.is_none());
         anyhow::Ok((source.clone(), waiting.collect::<Vec<_>>()))
@@ -188,38 +190,12 @@ async fn rejected(
     Ok(try_join_all(held).await?.into_iter().collect())
 }
 
-/// Reads the quarantined events since yesterday of the sources that have some.
-async fn quarantined(
-    inbox: &Deployment,
-    records: Option<&BTreeMap<String, SourceRecords>>,
-    now: UnixMillis,
-) -> anyhow::Result<Vec<Row>> {
-    let of_sources = most(records, |record| record.quarantined);
-    if of_sources.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut args = SelectionArgs {
-        status: vec![State::Quarantined],
-        ..SelectionArgs::default()
-    };
-    args.received.source = of_sources;
-    let want = Want {
-        limit: QUARANTINED,
-        reverse: false,
-        after: None,
-    };
-    let selection = Selection::new(&args, inbox, now.0)?;
-    Ok(selection.find(inbox, want).await?.rows)
-}
-
-/// Returns the sources with the highest counts, without those that have none.
-fn most(
-    records: Option<&BTreeMap<String, SourceRecords>>,
-    count: fn(&SourceRecords) -> u64,
-) -> Vec<String> {
-    let records = records.into_iter().flatten();
-    let mut some: Vec<_> = records.filter(|(_, record)| count(record) > 0).collect();
-    some.sort_by_key(|(_, record)| std::cmp::Reverse(count(record)));
-    let names = some.into_iter().take(LOOKED_AT);
-    names.map(|(name, _)| name.clone()).collect()
+/// Reads the quarantined events of any age, the oldest first.
+async fn quarantined(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<Vec<Row>> {
+    let what = Waiting::Quarantined;
+    let (mut keys, _) = inbox.ledger.waiting(what, 0, QUARANTINED).await?;
+    keys.retain(|key| chosen.has_source(key.source()));
+    let (rows, _) = inbox.ledger.rows(&keys).await?;
+    let rows = rows.into_iter().map(|stored| stored.row);
+    Ok(rows.filter(|row| row.state == State::Quarantined).collect())
 }

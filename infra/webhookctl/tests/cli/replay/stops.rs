@@ -111,6 +111,10 @@ async fn a_second_operator_is_refused_and_can_watch_or_cancel() {
     refused(&world.webhookctl(&apply).await, 7, "replay.cancelled");
     let again = world.webhookctl(&["replay", "cancel", &plan]).await;
     assert!(again.status.success(), "{}", told(&again));
+    // The second one changed nothing, so it is not in the audit log.
+    let log = ["log", "--what", "replay.cancel", "-o", "jsonl"];
+    let log = world.webhookctl(&log).await.stdout;
+    assert_eq!(String::from_utf8(log).unwrap().lines().count(), 1);
     let shown = world.show(&plan).await;
     assert_eq!(
         (&shown["state"], &shown["cancelled_by"]),

@@ -12,7 +12,7 @@ import { planDialog } from "../write.js";
 
 const PROVEN = new Map(Object.entries({
   body: "The signature covers the whole body.", fields: "The signature covers some fields: the id and the amount, not the rest.", origin: "The sender is known; the body is not signed.",
-  token: "Only that the sender knows the address: whoever knows it could have sent this.", nothing: "Nothing: no signature was checked.",
+  token: "Only that the sender knows the address: any program that knows it could have sent this.", nothing: "Nothing: no signature was checked.",
 }));
 const FINAL = new Set(["done", "dead_letter", "quarantined"]);
 const TONE = new Map([["none", "dim"], ["wait", "dim"], ["auto_retry", "warn"], ["reclaim", "warn"], ["retry_safe", "bad"], ["replay", "bad"], ["retry_guarded", "bad"], ["check_downstream", "bad"], ["fix_secret", "hold"], ["decide", "hold"], ["paused", "hold"]]);

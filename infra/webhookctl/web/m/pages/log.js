@@ -16,7 +16,7 @@ export function open(page, route) {
   const rows = table({ label: "What operators changed", key: (e) => e.id, columns: [["When", "w-time", (e) => when(e.at)], ["What", "w-fp", (e) => h("b", e.what)], ["Who", "w-source p1", (e) => e.by], ["Through", "w-n p3", (e) => ({ cli: "terminal", console: "console", mcp: "agent" })[/** @type {string} */ (e.through)] ?? "–"],
     ["Events", "w-n n p1", (e) => num(e.events)], ["Selection", "w-next p2", (e) => plan(e) ? h("a.mono", { href: to("plan", plan(e)) }, e.selection) : e.selection], ["Reason", "w-type", (e) => e.reason]] });
   const box = panel(page, { slot: "main", wait: skeleton(8), read: () => ["log", flags], draw: (doc, body) => {
-    if (!doc.items.length) return void fill(body, empty(flags.length ? "Nothing matches." : "Nobody changed anything in the last 90 days."));
+    if (!doc.items.length) return void fill(body, empty(flags.length ? "Nothing matches." : "No change in the last 90 days."));
     if (!rows.node.isConnected) fill(body, rows.node);
     rows.show(doc.items);
   } });

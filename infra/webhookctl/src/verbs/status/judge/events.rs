@@ -202,12 +202,18 @@ fn quarantined(about: &About<'_>) -> Vec<Item> {
             Some(reason) => format!("{}: {reason}", plural(count, "event")),
             None => plural(count, "event"),
         };
+        // Without a time, the list has the events of the last day.
+        let days = oldest.map_or(0, |at| about.now.since(at).as_secs() / (24 * 3600));
+        let since = match days {
+            0 => String::new(),
+            days => format!(" --since {}d", days + 1),
+        };
         Item::new(Code::Quarantined, Severity::Warn, text)
             .of(source)
             .count(count)
             .since(oldest)
             .command(format!(
-                "webhookctl inbox list -s {source} --status quarantined"
+                "webhookctl inbox list -s {source} --status quarantined{since}"
             ))
     };
     by_source.into_iter().map(item).collect()

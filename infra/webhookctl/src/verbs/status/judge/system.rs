@@ -86,7 +86,7 @@ fn heartbeats(about: &About<'_>) -> Vec<Item> {
     items.collect()
 }
 
-/// Returns an item for each replay that began, did not end, and that nobody runs.
+/// Returns an item for each replay that began and did not end, and that no process runs.
 fn plans(about: &About<'_>) -> Vec<Item> {
     let plans = about.facts.plans.as_ref().ok();
     let stopped = plans
