@@ -87,16 +87,17 @@ function drawMenu() {
   }
 }
 
-const calls = () => [...answers.values()].reduce((n, a) => n + a.calls, 0);
+/** The read that answers the page, and that live mode repeats. */
+const main = () => answers.get("main") ?? [...answers.values()][0];
 
 function drawFoot() {
-  const first = answers.get("main") ?? [...answers.values()][0];
+  const first = main();
   if (!first) return fill(part.foot, h("span.dim", "…"));
-  const units = [...answers.values()].reduce((n, a) => n + a.units, 0);
+  const calls = [...answers.values()].reduce((n, a) => n + a.calls, 0), units = [...answers.values()].reduce((n, a) => n + a.units, 0);
   const open = part.foot.querySelector("details")?.open ?? false;
   fill(part.foot, h("span.dim.same", "same in a terminal:"), h("code.main", first.command),
     copy(() => first.command, "Copy", "Copy the command of this page"),
-    h("details.reads", { open }, h("summary", `${plural(answers.size, "read")} · ${plural(calls(), "call")} · ${num(units)} RU`),
+    h("details.reads", { open }, h("summary", `${plural(answers.size, "read")} · ${plural(calls, "call")} · ${num(units)} RU`),
       h("ul", [...answers.values()].map((a) => h("li", h("code", a.command), h("span.dim", `${a.calls} calls, ${num(a.units)} read units`))))));
 }
 
@@ -117,8 +118,8 @@ function context(s, abort) {
     note: (slot, answer) => { if (!abort.signal.aborted) { answers.set(slot, answer); drawFoot(); } },
     heading: (/** @type {any[]} */ ...children) => fill(part.heading, ...children),
     live: (seconds, tick) => {
-      // At most 50 calls in a second, however many calls the reads of the page need.
-      const slow = () => Math.max(seconds, Math.ceil(calls() / 50));
+      // At most 50 calls in a second, however many calls the read needs.
+      const slow = () => Math.max(seconds, Math.ceil((main()?.calls ?? 0) / 50));
       drawLive(`${slow()}s`);
       every(slow, abort.signal, async () => { await tick(); if (!abort.signal.aborted) drawLive(`${slow()}s`); });
     },
