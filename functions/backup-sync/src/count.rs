@@ -57,10 +57,13 @@ impl BackupSync {
                 report.left += 1;
                 continue;
             }
+            let mut sources = self.count_hour(hour).await?;
+            ledger.statistics().note_active(hour, &sources).await?;
+            sources.retain(|_, arrived| arrived.events > 0);
             let count = HourCount {
                 hour,
                 as_of: now,
-                sources: self.count_hour(hour).await?,
+                sources,
             };
             if ledger.statistics().keep_hour(&count).await? {
                 report.hours += 1;
@@ -91,11 +94,7 @@ impl BackupSync {
             anyhow::Ok((source.name.clone(), arrived))
         });
         let counted = stream::iter(counting).buffer_unordered(AT_ONCE);
-        let counted: Vec<(String, Arrived)> = counted.try_collect().await?;
-        let came = counted
-            .into_iter()
-            .filter(|(_, arrived)| arrived.events > 0);
-        Ok(came.collect())
+        counted.try_collect().await
     }
 }
 

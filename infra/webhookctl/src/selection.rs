@@ -23,8 +23,8 @@ use crate::cli::{Assignment, SelectionArgs};
 use crate::fingerprint::Fingerprint;
 use crate::glob;
 use crate::inspect::view;
-use crate::output::CliError;
 use crate::output::time::DAY_MS;
+use crate::output::{CliError, Range};
 use crate::target::Deployment;
 use crate::trial::has_finding;
 
@@ -133,6 +133,13 @@ impl Selection {
             }
         });
         (since.max(0), self.until.map_or(i64::MAX, |until| until - 1))
+    }
+
+    /// Returns the time range, if the selection has one.
+    pub(crate) fn range(&self) -> Option<Range> {
+        let (since, until) = self.span();
+        let until = UnixMillis(until.min(self.now));
+        (since > 0).then(|| Range::covered(UnixMillis(since), until))
     }
 
     /// Returns how many days the selection covers without a start time. A provider retries for

@@ -10,6 +10,7 @@ mod opened;
 mod options;
 mod resolve;
 mod running;
+mod seen;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ pub use opened::Opened;
 pub(crate) use options::TargetFlags;
 pub use options::TargetOptions;
 pub use resolve::{Chosen, Deployed};
+pub use seen::SeenEvents;
 pub(crate) use write::{with_context, with_default};
 
 /// The file in which `dev` describes itself to other commands. The path is relative to the working
@@ -95,6 +97,8 @@ pub struct Deployment {
     pub deployed: Option<Deployed>,
     /// The caller of the command that opened the inbox.
     pub caller: Caller,
+    /// The events that lists have shown.
+    pub seen: SeenEvents,
 }
 
 impl Local {
@@ -247,6 +251,7 @@ impl Deployment {
             local: Some(local),
             deployed: None,
             caller: Caller::default(),
+            seen: SeenEvents::default(),
         })
     }
 
@@ -274,6 +279,7 @@ impl Deployment {
             local: None,
             deployed: Some(deployed),
             caller: Caller::default(),
+            seen: SeenEvents::default(),
         })
     }
 

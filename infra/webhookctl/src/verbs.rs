@@ -43,7 +43,9 @@ fn run_boxed(cli: Cli, out: &mut Printer) -> LocalBoxFuture<'_, anyhow::Result<E
 
 /// Runs a command, and counts the cost of its requests.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
-    Box::pin(metered(command(cli, out))).await
+    // Without the box, the type of the future is too deep for the compiler.
+    let command: LocalBoxFuture<'_, anyhow::Result<Exit>> = Box::pin(command(cli, out));
+    metered(command).await
 }
 
 async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {

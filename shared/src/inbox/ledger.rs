@@ -24,6 +24,8 @@
 //! | heartbeat: when a task of backup-sync last ended | same | `HB#{task}` |
 //! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
 //! | number of events received in an hour | same | `STAT#{yyyymmddhh}` |
+//! | hours with events | same | `HOURS#{yyyymmdd}`, see `time_index.rs` |
+//! | last period of a source that the provider no longer lists | same | `LOST#{source}` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | coverage: events by arrival path | same | `DAY#{yyyymmdd}`; `TALLY` between two pages |
 //! | usual interval between webhooks | same | `RHYTHM` |
@@ -61,6 +63,7 @@ mod search;
 mod settle;
 mod sweep;
 mod sync_state;
+mod time_index;
 pub mod transition;
 mod trial;
 
@@ -85,7 +88,7 @@ pub use plan::{
 use policies::CurrentPolicies;
 pub use read::{Listed, Waiting};
 pub use receive::Received;
-pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint};
+pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint, recent_span};
 pub use replay::{Again, Planned, Replayed};
 pub use request::UnreadableRequest;
 pub(crate) use request::{InRow, pack_as_text, unpack as unpack_request};
@@ -94,6 +97,9 @@ pub use search::Stored;
 pub use settle::{REFUSED, Settled, Settlement};
 pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
 pub use sync_state::{Lost, SyncState};
+pub(crate) use time_index::Counted;
+use time_index::TimeIndex;
+pub use time_index::{ActiveHours, FIRST, Reading, SourceEntries, crowded};
 use transition::Change;
 pub use trial::{
     MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,
@@ -121,6 +127,7 @@ pub struct Ledger {
     pub(crate) table: Table,
     bodies: Option<(Lazy<aws_sdk_s3::Client>, String)>,
     policies: CurrentPolicies,
+    time: TimeIndex,
 }
 
 impl Ledger {
@@ -134,6 +141,7 @@ impl Ledger {
             table: Table::new(dynamodb, table),
             bodies: bodies.map(|(s3, bucket)| (s3.into(), bucket)),
             policies: CurrentPolicies::default(),
+            time: TimeIndex::default(),
         }
     }
 

@@ -25,6 +25,12 @@ pub struct Arrived {
     pub minutes: BTreeMap<i64, u64>,
     /// Whether there are more events than were counted.
     pub or_more: bool,
+    /// Whether there are events at all, also quarantined ones, which are not counted. Stored counts
+    /// do not contain this.
+    pub has_entries: bool,
+    /// Whether the partitions of the hour in the `time` index have events. Stored counts do not
+    /// contain this.
+    pub is_spread: bool,
 }
 
 impl Arrived {
@@ -37,6 +43,8 @@ impl Arrived {
     pub fn merge(&mut self, other: &Self) {
         self.events += other.events;
         self.or_more |= other.or_more;
+        self.has_entries |= other.has_entries;
+        self.is_spread |= other.is_spread;
         for (kind, count) in &other.kinds {
             *self.kinds.entry(kind.clone()).or_default() += count;
         }

@@ -11,7 +11,7 @@ use shared::inbox::ledger::{
 };
 use shared::webhook::event::EventKey;
 
-use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, number, retry_at, s, text};
+use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, ms, number, retry_at, s, text};
 
 impl Table {
     /// Stores an event as the catcher does.
@@ -195,4 +195,21 @@ async fn how_far_the_sweep_has_gone_is_kept() {
         table.ledger.sweep().sweep_checkpoint().await.unwrap(),
         Some(marks)
     );
+}
+
+#[tokio::test]
+async fn after_a_rollback_the_sweep_continues_where_it_last_saw_every_partition() {
+    let table = Table::fresh().await;
+    let sweep = table.ledger.sweep();
+    let marks = SweepCheckpoint::new(NOW);
+    sweep.store_sweep_checkpoint(&marks).await.unwrap();
+    // A sweep of an older release moves the checkpoint, and does not write the attribute.
+    let mut older = table.item("SYS", "FRESH").await.unwrap();
+    older.remove("tl").unwrap();
+    older.insert("at".into(), ms(NOW));
+    older.insert("hour".into(), s(Hour::of(NOW).name()));
+    table.put(older).await;
+    let found = sweep.sweep_checkpoint().await.unwrap().unwrap();
+    assert_eq!((found.at, found.hour), (marks.at, marks.hour));
+    assert_eq!(found.by_day_from, None);
 }

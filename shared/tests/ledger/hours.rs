@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Settlement, State, Waiting};
+use shared::inbox::ledger::{Reading, Settlement, State, Waiting};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::{Brief, HourCount};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
@@ -253,13 +253,60 @@ async fn more_events_than_fit_one_request_are_looked_at() {
     }
     let (briefs, spent) = table.ledger.statistics().briefs(&keys).await.unwrap();
     assert_eq!((briefs.len(), spent.calls), (130, 2));
+    // Most events are in the partitions of the hour, and the read says so.
+    let active = table.ledger.active_hours(hour().begins(), hour().ends());
+    let active = active.await.unwrap();
     let span = (hour().begins(), UnixMillis(hour().ends().0 - 1));
-    let newest = table
+    let all = table.ledger.entries(&active, SOURCE, span, 1000).await;
+    let all = all.unwrap();
+    assert_eq!((all.found.len(), all.or_more), (130, false));
+    assert!(all.is_spread);
+    let some = table.ledger.entries(&active, SOURCE, span, 20).await;
+    assert!(some.unwrap().or_more);
+}
+
+#[tokio::test]
+async fn an_event_that_enters_a_counted_hour_late_is_found() {
+    let table = Table::fresh().await;
+    let ledger = &table.ledger;
+    let span = (hour().begins(), UnixMillis(hour().ends().0 - 1));
+    let none = BTreeMap::from([(SOURCE.to_owned(), Arrived::default())]);
+    let counted = ledger.statistics().note_active(hour(), &none);
+    counted.await.unwrap();
+    let found = async || {
+        let active = ledger.active_hours(span.0, span.1).await.unwrap();
+        let entries = ledger.entries(&active, SOURCE, span, 100).await.unwrap();
+        (active.reading(SOURCE, hour()), entries.found.len())
+    };
+    assert_eq!(found().await, (Reading::Nothing, 0));
+    let late = hour().ends() + Duration::from_secs(7200);
+    let event = came("evt_late", "a", hour().begins());
+    ledger.receive(&event, late).await.unwrap();
+    assert_eq!(found().await, (Reading::All, 1));
+}
+
+#[tokio::test]
+async fn a_busy_hour_is_found_in_all_its_partitions() {
+    let table = Table::fresh().await;
+    for id in 0..200 {
+        let at = hour().begins() + Duration::from_secs(id);
+        let event = came(&format!("evt_{id}"), "a", at);
+        table.ledger.receive(&event, at).await.unwrap();
+    }
+    let now = hour().ends();
+    table
         .ledger
-        .statistics()
-        .newest_of_hour(SOURCE, span, 40)
-        .await;
-    let (keys, spent) = newest.unwrap();
-    assert!(keys.len() <= 40 && keys.len() > 30, "{}", keys.len());
-    assert_eq!(spent.calls, 4);
+        .sweep()
+        .begin_sweep_checkpoint(now)
+        .await
+        .unwrap();
+    let active = table.ledger.active_hours(hour().begins(), now).await;
+    let active = active.unwrap();
+    assert_eq!(active.reading(SOURCE, hour()), Reading::OfDayFirst);
+    for (last, expected) in [(9, 10), (63, 64), (64, 65), (199, 200)] {
+        let to = hour().begins() + Duration::from_secs(last);
+        let span = (hour().begins(), to);
+        let entries = table.ledger.entries(&active, SOURCE, span, 1000).await;
+        assert_eq!(entries.unwrap().found.len(), expected, "up to {last} s");
+    }
 }

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use shared::base::calendar::{self, Hour};
+use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, LAST_LOOK};
-use shared::inbox::ledger::{Checksum, HourPart, SweepCheckpoint};
+use shared::inbox::ledger::{Checksum, FIRST, HourPart, SweepCheckpoint};
 use shared::webhook::event::EventKey;
 use tokio::time::Instant;
 
@@ -50,6 +50,20 @@ struct Scanned {
     failed: u64,
     /// Whether no time was left before the end of the scan.
     was_cut: bool,
+    /// The number of entries that were read, also of those before the scanned time.
+    seen: usize,
+}
+
+/// A scan of a part of an hour.
+#[derive(Clone, Copy, Debug)]
+struct Scan {
+    what: ScanMode,
+    from: UnixMillis,
+    to: UnixMillis,
+    now: UnixMillis,
+    until: Instant,
+    /// Whether the partition of the day shows that the partitions of the hour have no events.
+    by_day: bool,
 }
 
 impl Scanned {
@@ -60,6 +74,7 @@ impl Scanned {
             open: self.open,
             failed: self.failed + other.failed,
             was_cut: self.was_cut || other.was_cut,
+            seen: self.seen + other.seen,
         }
     }
 }
@@ -102,6 +117,7 @@ impl BackupSync {
         let config = self.services.sources.config();
         let configured = config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
+        marks.begin_by_day(now);
         self.scan_new(&mut marks, &sources, now, until, gone)
             .await?;
         self.check_hours(&mut marks, &sources, now, until, gone)
@@ -125,9 +141,15 @@ impl BackupSync {
             let from = UnixMillis(at.0 + 1);
             let hour = Hour::of(from);
             let to = last.min(at + STEP).min(UnixMillis(hour.ends().0 - 1));
-            let mut step = self
-                .scan_hours(ScanMode::Index, (from, to), sources, now, until)
-                .await;
+            let scan = Scan {
+                what: ScanMode::Index,
+                from,
+                to,
+                now,
+                until,
+                by_day: marks.by_day_from.is_some_and(|at| at <= hour.begins()),
+            };
+            let mut step = self.scan_hour(scan, sources).await;
             // Events that are already indexed stay indexed. The next sweep only has to read them
             // again.
             if step.was_cut {
@@ -167,18 +189,24 @@ impl BackupSync {
             if to + LAST_LOOK >= now || to > marks.at {
                 return Ok(());
             }
-            let shown = self
-                .scan_hours(ScanMode::Checksum, (from, to), sources, now, until)
-                .await;
+            // The check reads all partitions of the hour.
+            let scan = Scan {
+                what: ScanMode::Checksum,
+                from,
+                to,
+                now,
+                until,
+                by_day: false,
+            };
+            let shown = self.scan_hour(scan, sources).await;
             if shown.was_cut {
                 return Ok(());
             }
             let mut failed = shown.failed;
             let was_all = marks.take_if_complete(hour, shown.sum);
             if failed == 0 && !was_all {
-                let again = self
-                    .scan_hours(ScanMode::Index, (from, to), sources, now, until)
-                    .await;
+                let what = ScanMode::Index;
+                let again = self.scan_hour(Scan { what, ..scan }, sources).await;
                 let was_cut = again.was_cut;
                 failed = again.failed;
                 *gone = std::mem::take(gone).and(again);
@@ -197,33 +225,41 @@ impl BackupSync {
         Ok(())
     }
 
-    async fn scan_hours(
-        &self,
-        what: ScanMode,
-        (from, to): (UnixMillis, UnixMillis),
-        sources: &[String],
-        now: UnixMillis,
-        until: Instant,
-    ) -> Scanned {
-        let parts = sources.iter().flat_map(|source| {
-            let hours = calendar::cut(from, to).into_iter();
-            hours.flat_map(move |(from, to)| HourPart::of(source, from, to))
-        });
-        let gone: Vec<Scanned> = stream::iter(parts)
-            .map(|part| self.scan_part(what, part, now, until))
+    async fn scan_hour(&self, scan: Scan, sources: &[String]) -> Scanned {
+        let gone: Vec<Scanned> = stream::iter(sources)
+            .map(|source| self.scan_source(scan, source))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
         gone.into_iter().fold(Scanned::default(), Scanned::and)
     }
 
-    async fn scan_part(
-        &self,
-        what: ScanMode,
-        part: HourPart,
-        now: UnixMillis,
-        until: Instant,
-    ) -> Scanned {
+    /// Scans the events of a source. If the partition of the day has few events of the hour, the
+    /// partitions of the hour have none.
+    async fn scan_source(&self, scan: Scan, source: &str) -> Scanned {
+        let begins = if scan.by_day {
+            Hour::of(scan.from).begins()
+        } else {
+            scan.from
+        };
+        let of_day = HourPart::of_day(source, begins, scan.to);
+        let gone = self.scan_part(scan, of_day).await;
+        if gone.was_cut || scan.by_day && gone.failed == 0 && gone.seen < FIRST {
+            return gone;
+        }
+        let parts = HourPart::of_hour(source, scan.from, scan.to);
+        let parts: Vec<Scanned> = stream::iter(parts)
+            .map(|part| self.scan_part(scan, part))
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        parts.into_iter().fold(gone, Scanned::and)
+    }
+
+    async fn scan_part(&self, scan: Scan, part: HourPart) -> Scanned {
+        let Scan {
+            what, now, until, ..
+        } = scan;
         let (mut gone, mut start) = (Scanned::default(), None);
         loop {
             if Instant::now() >= until {
@@ -235,7 +271,7 @@ impl BackupSync {
                 .inbox
                 .ledger
                 .sweep()
-                .keys_of_hour(&part, start)
+                .events_of_part(&part, start)
                 .await;
             let page = match page {
                 Ok(page) => page,
@@ -245,9 +281,13 @@ impl BackupSync {
                     return gone;
                 }
             };
-            gone.sum = gone.sum.and(Checksum::of(&page.found));
+            gone.seen += page.found.len();
+            let events = page.found.into_iter();
+            let events = events.filter(|event| event.received_at >= scan.from);
+            let keys: Vec<EventKey> = events.map(|event| event.key).collect();
+            gone.sum = gone.sum.and(Checksum::of(&keys));
             if what == ScanMode::Index {
-                for keys in page.found.chunks(A_BATCH) {
+                for keys in keys.chunks(A_BATCH) {
                     if Instant::now() >= until {
                         gone.was_cut = true;
                         return gone;

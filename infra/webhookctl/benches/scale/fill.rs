@@ -2,19 +2,19 @@
 //! thousand are dead letters.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
 use local::{Naming, Template, clients, create_table};
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Ledger;
 use shared::inbox::ledger::transition::{dead_partition, work_partition};
+use shared::inbox::ledger::{FIRST, Ledger};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::HourCount;
 use shared::webhook::event::{EventId, EventKey};
-
-pub(crate) const SOURCES: usize = 10;
+use webhookctl::target::Local;
 
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -42,7 +42,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) async fn fill(folder: &Path, rows: usize, now: UnixMillis) -> Self {
+    pub(crate) async fn fill(
+        folder: &Path,
+        (rows, sources): (usize, usize),
+        now: UnixMillis,
+    ) -> Self {
         let file = folder.join("table.sqlite");
         let database = Database::new(file.to_str().unwrap()).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -62,10 +66,10 @@ impl Inbox {
             .unwrap();
         let writing = table.clone();
         let (a_key, at) =
-            tokio::task::spawn_blocking(move || write(&database, &writing, rows, now))
+            tokio::task::spawn_blocking(move || write(&database, &writing, (rows, sources), now))
                 .await
                 .unwrap();
-        count(&Ledger::new(client, &table, None), rows, now).await;
+        count(&Ledger::new(client, &table, None), (rows, sources), now).await;
         Self {
             an_event: EventId::new(at, &a_key).to_string(),
             a_key: format!("{}:{}", a_key.source(), a_key.id()),
@@ -83,7 +87,12 @@ impl Inbox {
 }
 
 /// Writes the events, and returns the key and the time of receipt of the event in the middle.
-fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
+fn write(
+    database: &Database,
+    table: &str,
+    (rows, sources): (usize, usize),
+    now: UnixMillis,
+) -> (EventKey, UnixMillis) {
     database.enable_bulk_loading().unwrap();
     let (open, dead) = (OPEN.min(rows / 10), DEAD.min(rows / 10));
     // The newest events are open; dead letters have any age.
@@ -95,20 +104,28 @@ fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (Eve
     let numbers: Vec<usize> = (0..rows).collect();
     for numbers in numbers.chunks(AT_ONCE) {
         let items = numbers.iter().map(|n| {
-            let (key, at) = place(*n, rows, now);
-            row(&key, at, &fate(*n))
+            let (key, at) = place(*n, (rows, sources), now);
+            let between = DAYS * DAY_MS / i64::try_from(rows).unwrap();
+            let of_source = between * i64::try_from(sources).unwrap();
+            let before = (at.0 - Hour::of(at).begins().0) / of_source;
+            row(
+                &key,
+                at,
+                &fate(*n),
+                usize::try_from(before).unwrap() < FIRST,
+            )
         });
         let imported = database.import_items(table, items.collect(), ImportOptions::default());
         assert_eq!(imported.unwrap().items_imported, numbers.len());
     }
     database.disable_bulk_loading().unwrap();
-    place(rows / 2, rows, now)
+    place(rows / 2, (rows, sources), now)
 }
 
 /// Returns the key and the time of receipt of an event.
-fn place(n: usize, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
+fn place(n: usize, (rows, sources): (usize, usize), now: UnixMillis) -> (EventKey, UnixMillis) {
     let step = DAYS * DAY_MS / i64::try_from(rows).unwrap();
-    let key = EventKey::new(&format!("source-{}", n % SOURCES), &format!("evt_{n:08}"));
+    let key = EventKey::new(&format!("source-{}", n % sources), &format!("evt_{n:08}"));
     let back = i64::try_from(n).unwrap() * step + 1_000;
     (key, UnixMillis(now.0 - back))
 }
@@ -120,11 +137,16 @@ enum Fate {
 }
 
 /// A state row with a small body.
-fn row(key: &EventKey, at: UnixMillis, fate: &Fate) -> Item {
+fn row(key: &EventKey, at: UnixMillis, fate: &Fate, of_day: bool) -> Item {
     let pk = key.pk();
     let s = |text: &str| AttributeValue::S(text.to_owned());
     let n = |number: i64| AttributeValue::N(number.to_string());
-    let time = format!("T#{}#{}#{}", key.source(), at.hour(), time_shard(&pk));
+    // The first events of a source and hour are in the partition of the day.
+    let time = if of_day {
+        format!("T#{}#{}", key.source(), &at.hour()[..8])
+    } else {
+        format!("T#{}#{}#{}", key.source(), at.hour(), time_shard(&pk))
+    };
     let mut row = Item::from([
         ("pk".to_owned(), s(&pk)),
         ("sk".to_owned(), s("M")),
@@ -185,25 +207,74 @@ fn time_shard(pk: &str) -> u8 {
     part.trim_start_matches("W#").parse::<u8>().unwrap() % 4
 }
 
-/// Stores the counts of past hours, computed from the written events.
-async fn count(ledger: &Ledger, rows: usize, now: UnixMillis) {
+/// Stores the counts of past hours, computed from the written events, and the checkpoint of the sweep.
+async fn count(ledger: &Ledger, (rows, sources): (usize, usize), now: UnixMillis) {
+    let mut checkpoint = ledger.sweep().begin_sweep_checkpoint(now).await.unwrap();
+    checkpoint.at = UnixMillis(now.0 - 5 * 60_000);
+    let stored = ledger.sweep().store_sweep_checkpoint(&checkpoint).await;
+    stored.unwrap();
     let last = Hour::of(now).before(1);
     let hours = last.before(COUNTED - 1).up_to(last);
     let mut counts: BTreeMap<Hour, BTreeMap<String, Arrived>> =
         hours.map(|hour| (hour, BTreeMap::new())).collect();
     for n in 0..rows {
-        let (key, at) = place(n, rows, now);
+        let (key, at) = place(n, (rows, sources), now);
         if let Some(sources) = counts.get_mut(&Hour::of(at)) {
             let arrived = sources.entry(key.source().to_owned()).or_default();
             arrived.add(at, KIND);
+            arrived.has_entries = true;
+            arrived.is_spread |= arrived.events > FIRST as u64;
         }
     }
-    for (hour, sources) in counts {
+    for (hour, mut arrived) in counts {
+        for n in 0..sources {
+            arrived.entry(format!("source-{n}")).or_default();
+        }
+        ledger
+            .statistics()
+            .note_active(hour, &arrived)
+            .await
+            .unwrap();
+        arrived.retain(|_, arrived| arrived.events > 0);
         let count = HourCount {
             hour,
             as_of: now,
-            sources,
+            sources: arrived,
         };
         assert!(ledger.statistics().keep_hour(&count).await.unwrap());
     }
+}
+
+/// Writes the file that tells commands the address of the table, as `dev` does.
+pub(crate) fn announce(folder: &Path, dynamodb: &str, table: &str, sources: usize) {
+    let file = folder.join("sources.toml");
+    let mut text = "schema = 1\n".to_owned();
+    for n in 0..sources {
+        let _ = write!(
+            text,
+            "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"
+        );
+    }
+    std::fs::write(&file, text).unwrap();
+    let nobody = "http://127.0.0.1:9".to_owned();
+    let local = Local {
+        pid: std::process::id(),
+        url: nobody.clone(),
+        dynamodb: dynamodb.to_owned(),
+        sqs: nobody.clone(),
+        s3: nobody.clone(),
+        ssm: nobody.clone(),
+        secrets_manager: nobody.clone(),
+        table: table.to_owned(),
+        bucket: "nobody".to_owned(),
+        queue_url: nobody,
+        secrets_path: "/nobody".to_owned(),
+        sources: file,
+        lambda: None,
+        backup_sync: None,
+        names: webhookctl::target::Names::default(),
+    };
+    std::fs::create_dir_all(folder.join(".mitt")).unwrap();
+    let text = serde_json::to_string(&local).unwrap();
+    std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
 }

@@ -11,7 +11,6 @@
 mod fill;
 mod ledger;
 mod meter;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,10 +18,12 @@ use std::time::{Duration, Instant};
 use clap::CommandFactory as _;
 use shared::base::clock::UnixMillis;
 use webhookctl::cli::Cli;
-use webhookctl::target::Local;
 
-use fill::{Inbox, SOURCES};
+use fill::{Inbox, announce};
 use meter::{Cost, Meter};
+
+/// The numbers of sources.
+const SOURCES: [usize; 2] = [10, 100];
 
 /// The number of runs of each command. One run is too short to measure its processor time.
 const RUNS: u32 = 5;
@@ -37,8 +38,10 @@ const LARGE: usize = 100_000;
 
 /// The measured commands: a description, and the command line. `{event}` is the id of an existing
 /// event.
-const LINES: [(&str, &str); 9] = [
+const LINES: [(&str, &str); 11] = [
+    ("status", "status"),
     ("list", "inbox list"),
+    ("list of a month", "inbox list --since 30d -n 500"),
     ("list by source", "inbox list -s source-3"),
     ("inspect by id", "inbox inspect {event}"),
     ("inspect by key", "inbox inspect {key}"),
@@ -53,6 +56,7 @@ const LINES: [(&str, &str); 9] = [
 ];
 
 struct Measured {
+    sources: usize,
     rows: usize,
     name: &'static str,
     cost: Cost,
@@ -75,12 +79,14 @@ async fn main() {
     }
     sizes.sort_unstable();
     println!(
-        "{:>9}  {:<16}  {:>6}  {:>10}  {:>11}  {:>8}  {:>8}",
-        "rows", "command", "calls", "read units", "write units", "CPU", "time"
+        "{:>7}  {:>9}  {:<16}  {:>6}  {:>10}  {:>11}  {:>8}  {:>8}",
+        "sources", "rows", "command", "calls", "read units", "write units", "CPU", "time"
     );
     let mut all = Vec::new();
-    for rows in sizes {
-        all.extend(measure(rows).await);
+    for sources in SOURCES {
+        for rows in &sizes {
+            all.extend(measure(*rows, sources).await);
+        }
     }
     let grown = grown(&all);
     for line in &grown {
@@ -89,14 +95,14 @@ async fn main() {
     std::process::exit(i32::from(!grown.is_empty()));
 }
 
-async fn measure(rows: usize) -> Vec<Measured> {
+async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
     let folder = Folder::new(rows);
     let begun = Instant::now();
-    let inbox = Inbox::fill(&folder.0, rows, UnixMillis::now()).await;
+    let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
     let meter = Meter::stand_before(&inbox.url).await;
-    announce(&folder.0, &meter.url, &inbox.table);
+    announce(&folder.0, &meter.url, &inbox.table, sources);
     println!(
-        "{rows:>9}  filled in {:.1}s, {} MB on disk",
+        "{sources:>7}  {rows:>9}  filled in {:.1}s, {} MB on disk",
         begun.elapsed().as_secs_f64(),
         inbox.bytes() / 1_000_000
     );
@@ -107,7 +113,7 @@ async fn measure(rows: usize) -> Vec<Measured> {
             .replace("{key}", &inbox.a_key);
         let words: Vec<&str> = line.split_whitespace().collect();
         if !exists(&words) {
-            println!("{rows:>9}  {name:<16}  there is no such command");
+            println!("{sources:>7}  {rows:>9}  {name:<16}  there is no such command");
             continue;
         }
         let command = |_| {
@@ -115,11 +121,11 @@ async fn measure(rows: usize) -> Vec<Measured> {
             command.args(&words);
             command
         };
-        measured.extend(run(&folder.0, &meter, command, (rows, name)).await);
+        measured.extend(run(&folder.0, &meter, command, (sources, rows, name)).await);
     }
     for (name, step) in ledger::STEPS {
         let command = |round| ledger::command(step, &meter.url, &inbox.table, round);
-        measured.extend(run(&folder.0, &meter, command, (rows, name)).await);
+        measured.extend(run(&folder.0, &meter, command, (sources, rows, name)).await);
     }
     measured
 }
@@ -141,7 +147,7 @@ async fn run(
     folder: &Path,
     meter: &Meter,
     command: impl Fn(u32) -> Command,
-    (rows, name): (usize, &'static str),
+    (sources, rows, name): (usize, usize, &'static str),
 ) -> Option<Measured> {
     let (before, begun) = (children(), Instant::now());
     meter.take();
@@ -153,11 +159,12 @@ async fn run(
         // Exit code 5 is a negative result, not a failure.
         let code = done.await.unwrap().unwrap().code();
         if !matches!(code, Some(0 | 5)) {
-            println!("{rows:>9}  {name:<16}  failed");
+            println!("{sources:>7}  {rows:>9}  {name:<16}  failed");
             return None;
         }
     }
     let one = Measured {
+        sources,
         rows,
         name,
         cost: meter.take().each(RUNS),
@@ -165,7 +172,7 @@ async fn run(
         wall: begun.elapsed() / RUNS,
     };
     println!(
-        "{rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>11.1}  {:>6}ms  {:>6}ms",
+        "{sources:>7}  {rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>11.1}  {:>6}ms  {:>6}ms",
         one.cost.calls,
         one.cost.read_units,
         one.cost.write_units,
@@ -190,7 +197,8 @@ fn grown(all: &[Measured]) -> Vec<String> {
     let mut grown = Vec::new();
     let large = all.iter().filter(|one| one.rows >= LARGE);
     for one in large.clone() {
-        let least = large.clone().filter(|other| other.name == one.name);
+        let like = |other: &&Measured| other.name == one.name && other.sources == one.sources;
+        let least = large.clone().filter(like);
         let Some(least) = least.min_by_key(|other| other.rows) else {
             continue;
         };
@@ -208,40 +216,6 @@ fn grown(all: &[Measured]) -> Vec<String> {
         }
     }
     grown
-}
-
-/// Writes the file that tells commands the address of the table, as `dev` does.
-fn announce(folder: &Path, dynamodb: &str, table: &str) {
-    let sources = folder.join("sources.toml");
-    let mut text = "schema = 1\n".to_owned();
-    for n in 0..SOURCES {
-        let _ = write!(
-            text,
-            "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"
-        );
-    }
-    std::fs::write(&sources, text).unwrap();
-    let nobody = "http://127.0.0.1:9".to_owned();
-    let local = Local {
-        pid: std::process::id(),
-        url: nobody.clone(),
-        dynamodb: dynamodb.to_owned(),
-        sqs: nobody.clone(),
-        s3: nobody.clone(),
-        ssm: nobody.clone(),
-        secrets_manager: nobody.clone(),
-        table: table.to_owned(),
-        bucket: "nobody".to_owned(),
-        queue_url: nobody,
-        secrets_path: "/nobody".to_owned(),
-        sources,
-        lambda: None,
-        backup_sync: None,
-        names: webhookctl::target::Names::default(),
-    };
-    std::fs::create_dir_all(folder.join(".mitt")).unwrap();
-    let text = serde_json::to_string(&local).unwrap();
-    std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
 }
 
 /// A folder that is deleted on drop.

@@ -18,6 +18,7 @@ pub(super) use groups::in_groups;
 const START_HERE: &str = "\
 Start here:
   webhookctl dev --demo                     run the whole system on this machine
+  webhookctl status                         show what is wrong, worst first
   webhookctl inbox list --status failed     list the events that failed
   webhookctl inbox inspect <ID>             explain one event
   webhookctl replay plan --status failed    preview a replay; runs nothing
@@ -55,8 +56,8 @@ Exit codes
     3  not found, nothing to redrive, or more than one match
     4  no credentials, expired credentials, or access denied (the message names the IAM action)
     5  negative result: a request is not verified, a sources file is invalid, a test failed, objects
-       differ, `doctor` found a fault, an event waits longer than --max-lag, or the demo had an
-       unexpected result
+       differ, `doctor` found a fault, `status` found something wrong, an event waits longer than
+       --max-lag, or the demo had an unexpected result
     6  partial success: some events failed again, or the final status is not `done`
     7  refused: confirmation missing or wrong, plan expired or changed, every dead letter excluded by
        the mode, secret in use, sources applied by another operator, or read-only context

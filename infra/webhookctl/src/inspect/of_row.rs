@@ -133,6 +133,7 @@ fn timeline(row: &Row) -> Vec<Moment> {
     if let (true, Some(last)) = (is_dead, timeline.last_mut()) {
         last.detail = with_error(&last.detail, row);
     }
+    quarantined(row, &mut timeline);
     for also in &row.also {
         let behind = timeline.iter().position(|moment| moment.at > also.at.0);
         let seen = Moment {
@@ -150,6 +151,28 @@ pub(crate) fn with_error(reason: &str, row: &Row) -> String {
     match row.error.as_deref().filter(|error| !reason.contains(error)) {
         Some(error) => format!("{reason}: {error}"),
         None => reason.to_owned(),
+    }
+}
+
+/// Adds why the event is quarantined, and the other event. The history has the reason only after a
+/// decision.
+fn quarantined(row: &Row, timeline: &mut Vec<Moment>) {
+    if row.state == State::Quarantined && !timeline.iter().any(|it| it.what == "quarantined") {
+        let stored = timeline.iter().rposition(|it| it.what == "stored");
+        let at = row.drained_at.unwrap_or(row.received_at).0;
+        let moment = Moment {
+            at,
+            what: "quarantined".to_owned(),
+            detail: row.reason.clone().unwrap_or_default(),
+        };
+        timeline.insert(stored.map_or(0, |stored| stored + 1), moment);
+    }
+    let Some(other) = &row.conflicts_with else {
+        return;
+    };
+    let moments = timeline.iter_mut();
+    for moment in moments.filter(|it| it.what == "quarantined") {
+        moment.detail = format!("{}, of {other}", moment.detail);
     }
 }
 

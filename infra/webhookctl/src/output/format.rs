@@ -71,6 +71,17 @@ pub struct Range {
     pub uncounted_hours: usize,
 }
 
+impl Range {
+    /// Creates a range that the list covers, both ends inclusive.
+    pub fn covered(since: UnixMillis, until: UnixMillis) -> Self {
+        Self {
+            since,
+            until,
+            uncounted_hours: 0,
+        }
+    }
+}
+
 /// The cost of a command, as documents show it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Spent {

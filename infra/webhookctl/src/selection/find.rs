@@ -204,7 +204,7 @@ impl Selection {
         if self.needs_bodies() {
             let (most, mut keys) = (self.most_bodies(), Vec::new());
             while keys.len() <= most {
-                let listed = walk.next(1000).await?;
+                let listed = walk.next(1000, say).await?;
                 if listed.is_empty() {
                     break;
                 }
@@ -219,7 +219,7 @@ impl Selection {
         while kept.len() <= want.limit {
             let missing = want.limit.saturating_add(1) - kept.len();
             let chunk = if filters { A_BATCH * AT_ONCE } else { missing };
-            let listed = walk.next(chunk.min(A_BATCH * AT_ONCE)).await;
+            let listed = walk.next(chunk.min(A_BATCH * AT_ONCE), say).await;
             let listed = listed.map_err(|error| seen.told(error, kept.len()))?;
             if listed.is_empty() {
                 break;
@@ -335,7 +335,7 @@ pub(crate) async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
     let sources = inbox.sources().into_iter().map(str::to_owned).collect();
     let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
     let mut walk = Walk::new(&inbox.ledger, sources, span, false, 1);
-    Ok(walk.next(1).await?.into_iter().next())
+    Ok(walk.next(1, &mut |_| ()).await?.into_iter().next())
 }
 
 impl Want {

@@ -8,6 +8,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cost, Row};
 use shared::webhook::event::{EventId, EventKey};
 
+use super::find::read_rows;
 use super::time_scan::Walk;
 use super::{DAY_MS, Selection};
 use crate::output::CliError;
@@ -31,6 +32,11 @@ const AT_ONCE: usize = 16;
 pub(crate) async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
+    if let Some(key) = inbox.seen.key(wanted)
+        && let Some(row) = inbox.ledger.event(&key).await?
+    {
+        return Ok(row);
+    }
     if let Some((source, id)) = wanted.split_once(':') {
         // The text can be the provider's id, or the id in the table. The id in the table has a
         // suffix if the event is quarantined.
@@ -47,15 +53,16 @@ pub(crate) async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row
     if let Some((from, to)) = EventId::times(wanted)
         && to.0 - from.0 <= WIDEST_PREFIX_MS
     {
-        for listed in inbox.ledger.with_id_prefix(&sources, wanted, 10).await? {
-            found.extend(inbox.ledger.event(&listed.key).await?);
-        }
+        let listed = inbox.ledger.with_id_prefix(&sources, wanted, 10).await?;
+        let keys: Vec<EventKey> = listed.into_iter().map(|event| event.key).collect();
+        let rows = try_join_all(keys.iter().map(|key| inbox.ledger.event(key))).await?;
+        found.extend(rows.into_iter().flatten());
     }
     if found.is_empty() {
         let asked = sources.iter().map(|source| EventKey::new(source, wanted));
         let keys: Vec<EventKey> = asked.collect();
-        let rows = try_join_all(keys.iter().map(|key| inbox.ledger.event(key))).await?;
-        found.extend(rows.into_iter().flatten());
+        let rows = read_rows(inbox, &keys, &mut Cost::default()).await?;
+        found.extend(rows.into_iter().map(|stored| stored.row));
     }
     match found.len() {
         0 => Err(missing(inbox, wanted).into()),
@@ -144,7 +151,7 @@ impl Selection {
             let sources = inbox.sources().into_iter().map(str::to_owned).collect();
             let mut walk = Walk::new(&inbox.ledger, sources, span, true, 1000);
             loop {
-                let listed = walk.next(1000).await?;
+                let listed = walk.next(1000, &mut |_| ()).await?;
                 if listed.is_empty() {
                     break;
                 }

@@ -25,7 +25,7 @@ impl Selection {
         let mut walk = Walk::new(&inbox.ledger, self.sources.clone(), span, true, 1000);
         let mut visited = 0;
         loop {
-            let listed = walk.next(A_BATCH * AT_ONCE).await?;
+            let listed = walk.next(A_BATCH * AT_ONCE, &mut |_| ()).await?;
             if listed.is_empty() {
                 return Ok(walk.cost);
             }

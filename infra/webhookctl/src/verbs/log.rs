@@ -6,7 +6,7 @@ use shared::inbox::ledger::{AuditEntry, Through};
 
 use crate::cli::{Global, LogArgs};
 use crate::output::time::{DAY_MS, rfc3339};
-use crate::output::{Column, Exit, List, Printer};
+use crate::output::{Column, Exit, List, Printer, Range};
 use crate::target::Deployment;
 
 /// The default time range: 90 days.
@@ -62,6 +62,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
         truncated: deeds.more,
         footer: Some(footer),
         empty: format!("The audit log has no matching entries since {since}."),
+        range: Some(Range::covered(UnixMillis(from), UnixMillis(to))),
         ..List::new("log", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)

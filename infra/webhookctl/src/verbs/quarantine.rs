@@ -17,7 +17,7 @@ use shared::inbox::rejected::RejectedRequest;
 
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
 use crate::output::time::{DAY_MS, rfc3339};
-use crate::output::{Exit, Printer};
+use crate::output::{Exit, Printer, Range};
 use crate::selection::{named, sources};
 use crate::target::Deployment;
 pub(super) use list::tallies;
@@ -50,16 +50,11 @@ async fn chosen(
 ) -> anyhow::Result<Vec<RejectedRequest>> {
     let received = &selection.received;
     received.checked(now.0)?;
-    let from = received
-        .since
-        .map_or(now.0 - WEEK_MS, |when| when.millis(now.0));
-    let to = received.until.map_or(now.0, |when| when.millis(now.0) - 1);
+    let range = range(selection, now);
     let sources = sources(inbox, &received.source)?;
-    let read = sources.iter().map(|source| {
-        inbox
-            .quarantine
-            .held(source, UnixMillis(from), UnixMillis(to), now)
-    });
+    let read = sources
+        .iter()
+        .map(|source| inbox.quarantine.held(source, range.since, range.until, now));
     let mut held: Vec<RejectedRequest> = try_join_all(read).await?.into_iter().flatten().collect();
     if !selection.reason.is_empty() {
         held.retain(|held| {
@@ -75,6 +70,16 @@ async fn chosen(
     }
     held.sort_by(|a, b| b.id.cmp(&a.id));
     Ok(held)
+}
+
+/// Returns the time range of the selection.
+fn range(selection: &HeldSelection, now: UnixMillis) -> Range {
+    let received = &selection.received;
+    let from = received
+        .since
+        .map_or(now.0 - WEEK_MS, |when| when.millis(now.0));
+    let to = received.until.map_or(now.0, |when| when.millis(now.0) - 1);
+    Range::covered(UnixMillis(from), UnixMillis(to))
 }
 
 /// Returns the id prefixes of the selection, in the stored spelling.

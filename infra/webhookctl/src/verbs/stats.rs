@@ -13,12 +13,12 @@ use shared::base::clock::UnixMillis;
 
 use crate::cli::{By, Global, StatsArgs};
 use crate::output::time::duration;
-use crate::output::{CliError, Exit, List, Printer};
+use crate::output::{CliError, Exit, List, Printer, Range, Spent};
 use crate::target::Deployment;
 pub(super) use chosen::Chosen;
 use figures::{Lags, seconds};
 use gather::Gathered;
-pub(super) use gather::{Arrivals, Waits, arrivals, open};
+pub(super) use gather::{Counts, Waits, arrivals, open};
 use rows::StatRow;
 
 /// The default limit for a waiting event. If an event has waited for longer, its source is late.
@@ -69,6 +69,11 @@ fn print(
             By::Hour => "hour",
         },
         footer: Some(footer(inbox, chosen, gathered, now)),
+        range: Some(Range {
+            since: chosen.from,
+            until: chosen.to,
+            uncounted_hours: gathered.counts.uncounted.len(),
+        }),
         empty: format!("No events match ({}).", chosen.said(now)),
         tip: Some(tip),
         ..List::new(
@@ -94,19 +99,20 @@ fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMil
             "received→done: p50 {half}, p95 {most} of the newest {count}"
         ));
     }
-    parts.extend(spark::line(&gathered.arrived, chosen.from, chosen.to));
+    parts.extend(spark::line(
+        &gathered.counts.arrived,
+        chosen.from,
+        chosen.to,
+    ));
     if gathered.or_more {
         parts.push("some counts are minimums (+)".to_owned());
     }
-    if gathered.uncounted > 0 {
-        parts.push(format!("{} hours are not counted", gathered.uncounted));
+    let uncounted = gathered.counts.uncounted.len();
+    if uncounted > 0 {
+        parts.push(format!("{uncounted} hours are not counted"));
     }
     parts.push(inbox.name.clone());
-    let spent = gathered.spent;
-    parts.push(format!(
-        "{} calls, {:.1} read units",
-        spent.calls, spent.read_units
-    ));
+    parts.extend(Spent::now().map(Spent::text));
     parts.join(" · ")
 }
 

@@ -38,37 +38,45 @@ pub const MOST_OF_DAY: u32 = 500;
 const KEEP_TALLY: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// Why an event is quarantined.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Why {
     /// An earlier event has the same id and another content.
     OtherBody,
-    /// The body with this hash was received before under another id.
-    KnownBody(Sha),
-    /// The signature with this hash was received before with other bytes.
-    KnownSignature(Sha),
+    /// The body with this hash was received before under another id: that of this event.
+    KnownBody(Sha, Option<EventKey>),
+    /// The signature with this hash was received before with other bytes: those of this event.
+    KnownSignature(Sha, Option<EventKey>),
 }
 
 impl Why {
-    fn reason(self) -> &'static str {
+    fn reason(&self) -> &'static str {
         match self {
             Self::OtherBody => "another body under a known id",
-            Self::KnownBody(_) => "a known body under another id",
-            Self::KnownSignature(_) => "other bytes under a known signature",
+            Self::KnownBody(..) => "a known body under another id",
+            Self::KnownSignature(..) => "other bytes under a known signature",
         }
     }
 
     /// Returns the hash of the id, body or signature that the event conflicts with.
-    fn of(self, event: &Event) -> Sha {
+    fn of(&self, event: &Event) -> Sha {
         match self {
             Self::OtherBody => Sha::of(event.key.id().as_bytes()),
-            Self::KnownBody(known) | Self::KnownSignature(known) => known,
+            Self::KnownBody(known, _) | Self::KnownSignature(known, _) => *known,
+        }
+    }
+
+    /// Returns the event that was stored before.
+    fn other<'e>(&'e self, event: &'e Event) -> Option<&'e EventKey> {
+        match self {
+            Self::OtherBody => Some(&event.key),
+            Self::KnownBody(_, other) | Self::KnownSignature(_, other) => other.as_ref(),
         }
     }
 
     /// Returns the identity of the conflict. All copies of a conflict have the same identity, and
     /// two different conflicts have different identities. An unsigned id is not part of the
     /// identity. If the id is signed, the same content under two ids counts as two conflicts.
-    fn conflict(self, event: &Event) -> Sha {
+    fn conflict(&self, event: &Event) -> Sha {
         let of = self.of(event);
         Sha::of(&[of.0.as_slice(), &event.content.0].concat())
     }
@@ -147,9 +155,9 @@ impl Ledger {
         }
         // A spilled event was already acknowledged, so the provider cannot be asked to retry.
         if event.via == Via::Webhook && event.drained_at.is_none() {
-            self.count_conflict(event, why, now).await?;
+            self.count_conflict(event, &why, now).await?;
         }
-        let (key, known) = self.put_conflict(event, placed, why, now).await?;
+        let (key, known) = self.put_conflict(event, placed, &why, now).await?;
         let change = transition::conflict::expect_copies(&key.pk(), expires);
         if let Err(error) = self.change_item(&copies, "C", change).await {
             // Without the counter, the put of the next copy still finds the existing row.
@@ -164,7 +172,12 @@ impl Ledger {
 
     /// Checks the limit of the conflicting id, body or signature first. So the variants of one
     /// captured request can use at most `MOST_OF_ONE` of the source's limit.
-    async fn count_conflict(&self, event: &Event, why: Why, now: UnixMillis) -> anyhow::Result<()> {
+    async fn count_conflict(
+        &self,
+        event: &Event,
+        why: &Why,
+        now: UnixMillis,
+    ) -> anyhow::Result<()> {
         let pk = format!("Q#{}#{}", event.key.source(), &now.hour()[..8]);
         let of_one = format!("A#{}", &why.of(event).hex()[..32]);
         for (sk, most) in [(of_one.as_str(), MOST_OF_ONE), ("A", MOST_OF_DAY)] {
@@ -182,7 +195,7 @@ impl Ledger {
         &self,
         event: &Event,
         placed: &StoredBody,
-        why: Why,
+        why: &Why,
         now: UnixMillis,
     ) -> anyhow::Result<(EventKey, bool)> {
         let keys = [
@@ -198,7 +211,10 @@ impl Ledger {
                 None
             };
             let at = own.as_ref().unwrap_or(placed);
-            let new = New::Conflicting(why.reason());
+            let new = New::Conflicting {
+                reason: why.reason(),
+                other: why.other(event),
+            };
             let refusal = self.put_event(event, &key, at, new, now).await?;
             let known = match refusal {
                 None | Some(Refusal::Own) => false,

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{ConsumedCapacity, KeysAndAttributes, ReturnConsume
 
 use super::read::{TIME_SHARDS, Waiting};
 use super::transition::{QUARANTINED, WORK_SHARDS};
-use super::{Item, Ledger, item};
+use super::{Item, Ledger, item, time_index};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
@@ -34,7 +34,14 @@ pub struct HourPart {
     source: String,
     from: UnixMillis,
     to: UnixMillis,
-    shard: u8,
+    place: Place,
+}
+
+/// The partition of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Day,
+    Hour { shard: u8 },
 }
 
 /// The result of one request, and the place where the next request starts.
@@ -53,12 +60,40 @@ impl HourPart {
     /// Returns the parts that contain the events of a source from one time to another. Both times
     /// are inclusive and within one UTC hour.
     pub fn of(source: &str, from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = Self> {
+        std::iter::once(Self::of_day(source, from, to)).chain(Self::of_hour(source, from, to))
+    }
+
+    /// Returns the part in the partition of the day. Both times must be within one UTC day.
+    pub fn of_day(source: &str, from: UnixMillis, to: UnixMillis) -> Self {
+        Self {
+            source: source.to_owned(),
+            from,
+            to,
+            place: Place::Day,
+        }
+    }
+
+    /// Returns the parts in the partitions of the hour. Both times must be within one UTC hour.
+    pub fn of_hour(source: &str, from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = Self> {
         (0..TIME_SHARDS).map(move |shard| Self {
             source: source.to_owned(),
             from,
             to,
-            shard,
+            place: Place::Hour { shard },
         })
+    }
+
+    /// Returns whether the part is in a partition of its hour.
+    pub fn is_of_hour(&self) -> bool {
+        self.place != Place::Day
+    }
+
+    /// Returns the name of the partition.
+    fn partition(&self) -> String {
+        match self.place {
+            Place::Day => time_index::of_day(&self.source, self.from),
+            Place::Hour { shard } => time_index::of_hour(&self.source, self.from, shard),
+        }
     }
 }
 
@@ -83,14 +118,13 @@ impl Ledger {
         limit: Option<i32>,
         start: Option<Next>,
     ) -> anyhow::Result<Page<Item>> {
-        let name = format!("T#{}#{}#{}", part.source, part.from.hour(), part.shard);
         let from = format!("{:013}", part.from.0.max(0));
         let to = format!("{:013}#\u{10FFFF}", part.to.0.max(0));
         let query = self.table.query().index_name("time");
         let query = query
             .key_condition_expression("tpk = :part AND tsk BETWEEN :from AND :to")
             .projection_expression("pk, tsk")
-            .expression_attribute_values(":part", item::s(name))
+            .expression_attribute_values(":part", item::s(part.partition()))
             .expression_attribute_values(":from", item::s(from))
             .expression_attribute_values(":to", item::s(to))
             .scan_index_forward(forward)

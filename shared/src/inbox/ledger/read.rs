@@ -2,14 +2,16 @@
 
 use super::pages::HourPart;
 use super::transition::WORK_SHARDS;
-use super::{Body, Item, Ledger, MissingBody, Row, item};
+use super::{Body, FIRST, Item, Ledger, MissingBody, Row, item};
+use crate::base::calendar;
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::{EventId, EventKey};
 
 /// The number of partitions for each source and hour in the `time` index.
 pub(crate) const TIME_SHARDS: u8 = 4;
 
-const HOUR_MS: i64 = 3_600_000;
+/// A time range that can have only a few events of a source.
+const NARROW_MS: i64 = 1000;
 
 /// An event as listed in the `time` index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub enum Waiting {
     Open,
     /// Dead letters.
     Dead,
-    /// Quarantined events. All of them are in one partition, whatever the shard.
+    /// Quarantined events. All of them are in the first partition.
     Quarantined,
 }
 
@@ -122,21 +124,19 @@ impl Ledger {
             .strip_prefix("evt_")
             .unwrap_or(prefix)
             .to_ascii_uppercase();
+        let active = self.active_hours(from, to).await?;
+        let most = if to.0 - from.0 < NARROW_MS {
+            FIRST
+        } else {
+            1000
+        };
         let mut found = Vec::new();
-        for source in sources {
-            let mut at = from;
-            while at <= to {
-                let end = UnixMillis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
-                let listed = self.received_in_hour(source, at, end, 1000).await?;
-                found.extend(
-                    listed
-                        .into_iter()
-                        .filter(|e| e.id.as_str()[4..].starts_with(&text)),
-                );
-                at = UnixMillis(end.0 + 1);
-                if found.len() >= limit {
-                    break;
-                }
+        for span in calendar::cut(from, to) {
+            let entries = self.entries_of_all(&active, sources, span, most).await?;
+            let entries = entries.into_iter().flat_map(|of_source| of_source.found);
+            found.extend(entries.filter(|event| event.id.as_str()[4..].starts_with(&text)));
+            if found.len() >= limit {
+                break;
             }
         }
         found.truncate(limit);
@@ -144,7 +144,7 @@ impl Ledger {
     }
 }
 
-pub(super) fn listed(keys: &Item) -> Option<Listed> {
+pub(crate) fn listed(keys: &Item) -> Option<Listed> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
     let received_at = UnixMillis(time.parse().ok()?);

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::body::StoredBody;
 use super::conflict::Why;
+use super::time_index::{self, Partition};
 use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
@@ -54,7 +55,11 @@ impl Received {
 pub(super) enum New<'n> {
     Received(FoundBy),
     /// The event conflicts with another event, and is quarantined for this reason.
-    Conflicting(&'n str),
+    Conflicting {
+        reason: &'n str,
+        /// The event that it conflicts with, if it is known.
+        other: Option<&'n EventKey>,
+    },
     /// A trial records the event, and does not deliver it. The row expires at this time.
     Trial {
         expires: UnixMillis,
@@ -65,14 +70,14 @@ impl New<'_> {
     fn state(self) -> State {
         match self {
             Self::Received(_) => State::Received,
-            Self::Conflicting(_) => State::Quarantined,
+            Self::Conflicting { .. } => State::Quarantined,
             Self::Trial { .. } => State::Done,
         }
     }
 
     fn schema(self) -> u32 {
         match self {
-            Self::Received(_) | Self::Conflicting(_) => SCHEMA,
+            Self::Received(_) | Self::Conflicting { .. } => SCHEMA,
             Self::Trial { .. } => TRIAL_SCHEMA,
         }
     }
@@ -115,12 +120,12 @@ impl Ledger {
             return Ok(Received::Recorded(recorded));
         }
         if let Some(mark) = &event.once
-            && !self.is_first_with(mark, event, now).await?
+            && let Some(other) = self.earlier_with(mark, event, now).await?
         {
             let why = if *mark == event.content {
-                Why::KnownBody(*mark)
+                Why::KnownBody(*mark, other)
             } else {
-                Why::KnownSignature(*mark)
+                Why::KnownSignature(*mark, other)
             };
             // The future is boxed because this path is rare and the future is large.
             return Box::pin(self.quarantine(event, placed, why, now)).await;
@@ -161,15 +166,21 @@ impl Ledger {
     ) -> anyhow::Result<Option<Refusal>> {
         let event = &event.under(key.clone());
         let write_id = write_id()?;
-        let mut row = state_row(event, placed.len, new, &write_id, now);
-        let held = matches!(new, New::Conflicting(_));
+        let partition = self.time_partition(event, now).await?;
+        let mut row = state_row(event, placed.len, new, &write_id, now, partition);
+        let held = matches!(new, New::Conflicting { .. });
         self.put_body(event, placed, &mut row, held, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         match self
             .put("put an event into the ledger", row, Some(condition))
             .await?
         {
-            Write::Applied(_) => Ok(None),
+            Write::Applied(_) => {
+                if partition == Partition::OfDay {
+                    self.time.put(event.key.source(), event.received_at);
+                }
+                Ok(None)
+            }
             Write::Refused(old) => {
                 let old = old.unwrap_or_default();
                 let refusal = refusal(&old, event, &write_id, now);
@@ -184,15 +195,28 @@ impl Ledger {
         }
     }
 
-    /// Writes a marker for the event. Returns `false` if the marker belongs to another event. The
-    /// marker is written before the event, so that only one of two ids with the same marker is
-    /// first. A second delivery of the first id is also accepted.
-    pub(super) async fn is_first_with(
+    /// Returns the partition of the `time` index for a new row. Notes the hour first if the event is
+    /// stored late.
+    async fn time_partition(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Partition> {
+        let (source, received) = (event.key.source(), event.received_at);
+        let drained = event.drained_at.is_some();
+        let partition = self.time.partition(source, received, now, drained);
+        if partition == Partition::Late {
+            Box::pin(self.note_late(source, received, now)).await?;
+        }
+        Ok(partition)
+    }
+
+    /// Writes a marker for the event. If the marker belongs to another event, returns the key of that
+    /// event, which is `None` if the marker is damaged. The marker is written before the event, so
+    /// that only one of two ids with the same marker is first. A second delivery of the first id is
+    /// also accepted.
+    pub(super) async fn earlier_with(
         &self,
         mark: &Sha,
         event: &Event,
         now: UnixMillis,
-    ) -> anyhow::Result<bool> {
+    ) -> anyhow::Result<Option<Option<EventKey>>> {
         let keep = self.retention(event.key.source()).rows;
         let marker = Item::from([
             (
@@ -213,7 +237,13 @@ impl Ledger {
                 Some(condition),
             )
             .await?;
-        Ok(matches!(answer, Write::Applied(_)))
+        Ok(match answer {
+            Write::Applied(_) => None,
+            Write::Refused(old) => Some(
+                old.as_ref()
+                    .and_then(|old| EventKey::from_pk(item::text(old, "ek")?)),
+            ),
+        })
     }
 }
 
@@ -262,7 +292,14 @@ pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis
     }
 }
 
-fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixMillis) -> Item {
+fn state_row(
+    event: &Event,
+    len: usize,
+    new: New<'_>,
+    write_id: &str,
+    now: UnixMillis,
+    partition: Partition,
+) -> Item {
     let pk = event.key.pk();
     let received = event.received_at;
     let mut row = Item::from([
@@ -289,7 +326,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixM
         ("h".to_owned(), AttributeValue::L(Vec::new())),
         (
             "tpk".to_owned(),
-            item::s(time_partition(&event.key, received)),
+            item::s(time_index::name(&event.key, received, partition)),
         ),
         (
             "tsk".to_owned(),
@@ -311,8 +348,11 @@ fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis)
                 row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
             }
         }
-        New::Conflicting(reason) => {
+        New::Conflicting { reason, other } => {
             row.insert("reason".into(), item::s(reason));
+            if let Some(other) = other {
+                row.insert("oth".into(), item::s(other.pk()));
+            }
             row.insert("gpk".into(), item::s(QUARANTINED));
             row.insert("gsk".into(), item::ms(now));
         }
@@ -357,16 +397,6 @@ fn add_optional_attributes(row: &mut Item, event: &Event) {
     if let Some(account) = &event.account {
         row.insert("acc".into(), item::s(account.written()));
     }
-}
-
-/// Returns the partition of the `time` index for an event: source, hour and one of four shards.
-pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
-    format!(
-        "T#{}#{}#{}",
-        key.source(),
-        at.hour(),
-        super::transition::shard(&key.pk()) % super::read::TIME_SHARDS
-    )
 }
 
 /// Returns a random id for one put. Without this id, a put that the SDK retries after a lost

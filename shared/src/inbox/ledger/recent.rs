@@ -16,14 +16,17 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::pages::{Cost, HourPart, MOST_AT_ONCE, Next, Page, key_of};
-use super::{Item, State, Write, item, transition};
-use crate::base::calendar;
+use super::read::listed;
+use super::{Item, Listed, SourceEntries, State, Write, item, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 pub use checkpoint::{Checksum, SweepCheckpoint};
 
 /// The clock of another function may be ahead by this much.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
+
+/// The time before now whose notes are read. The checkpoint of the sweep is usually minutes old.
+const HOURS: Duration = Duration::from_secs(24 * 3600);
 
 /// The number of index partitions that are read in parallel.
 const AT_ONCE: usize = 16;
@@ -58,6 +61,16 @@ impl SweepStore<'_> {
     ) -> anyhow::Result<Page<EventKey>> {
         let page = self.of_hour(part, false, None, start).await?;
         Ok(page.read(key_of))
+    }
+
+    /// Like [`keys_of_hour`](Self::keys_of_hour), with the times of receipt.
+    pub async fn events_of_part(
+        self,
+        part: &HourPart,
+        start: Option<Next>,
+    ) -> anyhow::Result<Page<Listed>> {
+        let page = self.of_hour(part, false, None, start).await?;
+        Ok(page.read(listed))
     }
 
     /// Returns the given events that are open and not in the `work` index, each with its time of
@@ -97,56 +110,58 @@ impl SweepStore<'_> {
         now: UnixMillis,
         most: usize,
     ) -> anyhow::Result<RecentEvents> {
-        let marks = self
-            .sweep_checkpoint()
-            .await?
-            .unwrap_or_else(|| SweepCheckpoint::new(now));
-        let spans = calendar::cut(UnixMillis(marks.at.0 + 1), now + CLOCKS_APART);
-        let parts = sources.iter().flat_map(|source| {
-            let spans = spans.iter();
-            spans.flat_map(move |(from, to)| HourPart::of(source, *from, *to))
-        });
-        let found: Vec<RecentEvents> = stream::iter(parts)
-            .map(|part| self.recent_events_of(part, most))
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await?;
-        let mut fresh = RecentEvents {
-            cost: Cost {
-                calls: 1,
-                read_units: 1.0,
-            },
-            ..RecentEvents::default()
-        };
-        for part in found {
-            fresh.open.extend(part.open);
-            fresh.or_more |= part.or_more;
-            fresh.cost += part.cost;
+        // The hours before are in the checkpoint of the sweep, unless it is late.
+        let active = self.active_hours(now - HOURS, now + CLOCKS_APART).await?;
+        let (from, to) = recent_span(active.checkpoint(), now);
+        let entries = self.entries_of_all(&active, sources, (from, to), most);
+        let entries = entries.await?;
+        let mut fresh = self.open_of(&entries, from).await?;
+        fresh.cost += active.cost;
+        for of_source in &entries {
+            fresh.cost += of_source.cost;
         }
         Ok(fresh)
     }
 
-    async fn recent_events_of(self, part: HourPart, most: usize) -> anyhow::Result<RecentEvents> {
-        let (mut fresh, mut seen, mut start) = (RecentEvents::default(), 0, None);
-        loop {
-            let page = self.keys_of_hour(&part, start).await?;
-            fresh.cost += page.cost;
-            for keys in page.found.chunks(MOST_AT_ONCE) {
-                if seen >= most {
-                    fresh.or_more = true;
-                    return Ok(fresh);
-                }
-                seen += keys.len();
-                let (open, cost) = self.unindexed_keys(keys).await?;
-                fresh.open.extend(open.into_iter().map(|(key, _)| key));
-                fresh.cost += cost;
-            }
-            start = page.next;
-            if start.is_none() {
-                return Ok(fresh);
-            }
+    /// Returns those of these events that were received at `from` or later, are open and not in the
+    /// `work` index.
+    pub async fn open_of(
+        self,
+        entries: &[SourceEntries],
+        from: UnixMillis,
+    ) -> anyhow::Result<RecentEvents> {
+        let mut fresh = RecentEvents::default();
+        let mut keys = Vec::new();
+        for of_source in entries {
+            fresh.or_more |= of_source.or_more;
+            let recent = of_source
+                .found
+                .iter()
+                .filter(|event| event.received_at >= from);
+            keys.extend(recent.map(|event| event.key.clone()));
         }
+        let read = keys
+            .chunks(MOST_AT_ONCE)
+            .map(|keys| self.unindexed_keys(keys));
+        let read: Vec<_> = stream::iter(read)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        for (open, cost) in read {
+            fresh.open.extend(open.into_iter().map(|(key, _)| key));
+            fresh.cost += cost;
+        }
+        Ok(fresh)
     }
+}
+
+/// Returns the times of the events that the sweep has not scanned yet, both inclusive.
+pub fn recent_span(
+    checkpoint: Option<&SweepCheckpoint>,
+    now: UnixMillis,
+) -> (UnixMillis, UnixMillis) {
+    let at = checkpoint.map_or_else(|| SweepCheckpoint::new(now).at, |checkpoint| checkpoint.at);
+    (UnixMillis(at.0 + 1), now + CLOCKS_APART)
 }
 
 fn is_unindexed(row: &Item) -> bool {

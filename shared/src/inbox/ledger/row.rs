@@ -105,6 +105,8 @@ pub struct Row {
     pub trial: TrialAnswers,
     pub error: Option<String>,
     pub reason: Option<String>,
+    /// The event with which a quarantined event conflicts.
+    pub conflicts_with: Option<EventKey>,
     pub done_at: Option<UnixMillis>,
     pub done_by: Option<String>,
     pub dead_at: Option<UnixMillis>,
@@ -215,6 +217,7 @@ impl Row {
             trial: super::trial::read(row),
             error: text("err"),
             reason: text("reason"),
+            conflicts_with: item::text(row, "oth").and_then(EventKey::from_pk),
             done_at: item::time(row, "done_at"),
             done_by: text("done_by"),
             dead_at: item::time(row, "dead_at"),

@@ -124,7 +124,7 @@ impl Ledger {
         now: UnixMillis,
     ) -> anyhow::Result<TrialRecord> {
         if let Some(mark) = &event.once
-            && !self.is_first_with(mark, event, now).await?
+            && self.earlier_with(mark, event, now).await?.is_some()
         {
             return Ok(TrialRecord::Conflict);
         }

@@ -7,13 +7,13 @@ use std::ops::Deref;
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures::future::try_join_all;
 
 use crate::base::calendar::Hour;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::pages::{Cost, HourPart};
-use crate::inbox::ledger::read::TIME_SHARDS;
 use crate::inbox::ledger::transition::{WORK_SHARDS, hours as change};
-use crate::inbox::ledger::{Item, Ledger, State, Waiting, Write, item};
+use crate::inbox::ledger::{Counted, Item, Ledger, State, Waiting, Write, item};
 use crate::monitoring::hours::Arrived;
 use crate::webhook::event::EventKey;
 
@@ -101,6 +101,24 @@ impl Statistics<'_> {
         })
     }
 
+    /// Notes which sources have events in a counted hour, so that readers skip the others. `counted`
+    /// has every source that was counted.
+    pub async fn note_active(
+        self,
+        hour: Hour,
+        counted: &BTreeMap<String, Arrived>,
+    ) -> anyhow::Result<()> {
+        let notes = counted.iter().map(|(source, arrived)| {
+            let counted = Counted {
+                hour,
+                has_events: arrived.has_entries,
+                is_spread: arrived.is_spread,
+            };
+            (source.clone(), counted)
+        });
+        self.note_hour(&notes.collect::<Vec<_>>(), hour).await
+    }
+
     /// Counts the events of a source that were received from `from` to `to`. Both times are
     /// inclusive, and must be within one hour of UTC. Reads the newest events first, with at most
     /// `pages` reads of each shard of the index. Does not count quarantined events that conflict
@@ -117,6 +135,8 @@ impl Statistics<'_> {
             for page in 1.. {
                 let came = self.of_hour(&part, false, None, start).await?;
                 spent += came.cost;
+                arrived.has_entries |= !came.found.is_empty();
+                arrived.is_spread |= part.is_of_hour() && !came.found.is_empty();
                 for (at, kind, _) in came.found.iter().filter_map(listed) {
                     arrived.add(at, kind);
                 }
@@ -133,24 +153,6 @@ impl Statistics<'_> {
         Ok((arrived, spent))
     }
 
-    /// Returns approximately the newest `most` events of a source within one hour of UTC. Reads an
-    /// equal share from each shard of the index.
-    pub async fn newest_of_hour(
-        self,
-        source: &str,
-        (from, to): (UnixMillis, UnixMillis),
-        most: usize,
-    ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
-        let (mut keys, mut spent) = (Vec::new(), Cost::default());
-        let limit = i32::try_from(most.div_ceil(usize::from(TIME_SHARDS)).max(1))?;
-        for part in HourPart::of(source, from, to) {
-            let page = self.of_hour(&part, false, Some(limit), None).await?;
-            spent += page.cost;
-            keys.extend(page.found.iter().filter_map(listed).map(|(.., key)| key));
-        }
-        Ok((keys, spent))
-    }
-
     /// Returns the waiting events of all sources, at most `limit` from each shard of the index. The
     /// events of each shard are ordered by their next time. Also returns whether there are more
     /// events.
@@ -160,9 +162,9 @@ impl Statistics<'_> {
         limit: i32,
     ) -> anyhow::Result<(Vec<EventKey>, bool, Cost)> {
         let (mut keys, mut more, mut spent) = (Vec::new(), false, Cost::default());
-        for shard in 0..WORK_SHARDS {
-            let page = self.waiting_page(what, shard, UnixMillis(0), Some(limit), None);
-            let page = page.await?;
+        let pages = (0..WORK_SHARDS)
+            .map(|shard| self.waiting_page(what, shard, UnixMillis(0), Some(limit), None));
+        for page in try_join_all(pages).await? {
             spent += page.cost;
             more |= page.next.is_some();
             keys.extend(page.found);

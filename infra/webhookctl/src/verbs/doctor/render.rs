@@ -112,7 +112,7 @@ fn end(checked: &[Checked], colour: bool) -> String {
         let sign = sign(it.result, colour);
         let _ = writeln!(text, "  {sign} {:width$}  {}", it.check, safe(fix));
     }
-    text
+    text + "\nwebhookctl status shows which events and sources need attention now.\n"
 }
 
 /// Returns a symbol for each verdict, so that the verdicts differ in more than the colour.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Row;
+use shared::inbox::ledger::{FlagKind, Row};
 
-use super::{is_paused, view};
+use super::view;
 use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, account, columns};
 use crate::output::aws::SoFar;
@@ -38,6 +38,7 @@ pub(in crate::verbs) async fn list(
     let items = found.rows.iter().map(|row| {
         let mut event = view(row, &inbox.config);
         event.source_paused = paused.contains(row.key.source());
+        inbox.seen.add(row.received_at, &row.key);
         EventRow::new(&event, now)
     });
     let items: Vec<EventRow> = items.collect();
@@ -69,7 +70,7 @@ pub(in crate::verbs) async fn list(
         footer: Some(footer),
         empty: format!("No events match ({}).", selection.asked()),
         tip: Some(tip),
-        range: None,
+        range: selection.range(),
         items,
     })?;
     Ok(Exit::Done)
@@ -100,14 +101,14 @@ async fn widen(inbox: &Deployment, now: i64) -> anyhow::Result<String> {
 /// Returns which of the sources with open events are paused.
 async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
     let open = rows.iter().filter(|row| row.is_open());
-    let sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
-    let mut paused = BTreeSet::new();
-    for source in sources {
-        if is_paused(inbox, source).await? {
-            paused.insert(source);
-        }
+    let mut sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
+    if sources.is_empty() {
+        return Ok(sources);
     }
-    Ok(paused)
+    let operations = inbox.ledger.operations();
+    let (paused, _) = operations.flags(FlagKind::Pause("")).await?;
+    sources.retain(|source| paused.contains_key(*source));
+    Ok(sources)
 }
 
 /// Returns the columns that `--columns` names, in that order. Without names, returns the default

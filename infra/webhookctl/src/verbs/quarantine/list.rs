@@ -7,7 +7,7 @@ use shared::inbox::rejected::{DailyQuota, RejectedRequest};
 use super::finding::Found;
 use super::group::{self, Group};
 use super::reach::Keys;
-use super::{asked, chosen, sources};
+use super::{asked, chosen, range, sources};
 use crate::cli::{Global, HeldListArgs};
 use crate::output::count::thousands;
 use crate::output::time::{DAY_MS, rfc3339};
@@ -72,6 +72,7 @@ fn grouped(
     out.list(&List {
         empty: empty(args),
         tip,
+        range: Some(range(&args.selection, now)),
         ..List::new(
             "quarantine.list",
             &inbox.name,
@@ -107,6 +108,7 @@ fn flat(
         footer,
         empty: empty(args),
         tip,
+        range: Some(range(&args.selection, now)),
         ..List::new(
             "quarantine.requests",
             &inbox.name,

@@ -33,6 +33,14 @@ pub(super) struct Checked {
     pub(super) note: Option<String>,
 }
 
+/// What is stored about a source.
+pub(super) struct Stored {
+    pub(super) pause: Option<Pause>,
+    pub(super) rotation: Option<Rotation>,
+    /// A text such as `silent 36m20s, usually every 4m`, if the source is silent.
+    pub(super) silence: Option<String>,
+}
+
 impl Health {
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -55,10 +63,28 @@ impl Checked {
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let ledger = &inbox.ledger;
-        let pause = Pause::of(inbox, &source.name).await?;
         let rotation = Rotation::under_way(ledger, &source.secret).await?;
-        let rotation = rotation.map(|(rotation, _)| rotation);
-        let silence = Facts::read(ledger, source, now).await?.silence.note();
+        let stored = Stored {
+            pause: Pause::of(inbox, &source.name).await?,
+            rotation: rotation.map(|(rotation, _)| rotation),
+            silence: Facts::read(ledger, source, now).await?.silence.note(),
+        };
+        Ok(Self::of(source, stored, secrets, dead, now))
+    }
+
+    /// Decides the health from what is stored.
+    pub(super) fn of(
+        source: &Source,
+        stored: Stored,
+        secrets: Option<usize>,
+        dead: u64,
+        now: UnixMillis,
+    ) -> Self {
+        let Stored {
+            pause,
+            rotation,
+            silence,
+        } = stored;
         let lacks = secrets == Some(0) && needs_secret(source);
         let health = match (&pause, &silence) {
             (Some(_), _) => Health::Paused,
@@ -82,12 +108,12 @@ impl Checked {
                 "{count} secrets are live: `sources show` shows which are in use"
             ));
         }
-        Ok(Self {
+        Self {
             health,
             pause,
             rotation,
             note: Some(notes.join("; ")).filter(|note| !note.is_empty()),
-        })
+        }
     }
 }
 

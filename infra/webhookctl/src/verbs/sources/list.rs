@@ -3,21 +3,28 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
+use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::Waiting;
+use shared::inbox::ledger::{FlagKind, Waiting};
 use shared::sources::{Config, Source};
 
-use super::health::{Checked, Health};
+use super::health::{Checked, Health, Stored};
 use super::pause::Pause;
 use super::rotation::{Rotation, Told};
-use super::traffic::{self, MOST};
+use super::traffic;
 use super::{Known, secrets};
-use crate::cli::{Global, SourcesListArgs};
+use crate::cli::{Global, SelectionArgs, SourcesListArgs};
 use crate::output::count::Count;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
+use crate::verbs::stats::{self, Chosen, Counts, arrivals};
+use crate::verbs::sync::facts::Facts;
+
+/// The number of concurrent reads.
+const AT_ONCE: usize = 32;
 
 #[derive(Serialize)]
 struct SourceRow {
@@ -117,30 +124,60 @@ pub(super) fn by(source: &Source) -> &'static str {
     }
 }
 
+/// Reads the facts of all sources at once. The numbers of events come from the counts of past hours,
+/// as in `inbox stats`.
 async fn see(
     inbox: &Deployment,
     rows: &mut [SourceRow],
     live: Option<&BTreeMap<String, secrets::Live>>,
     now: UnixMillis,
 ) -> anyhow::Result<()> {
-    let open = traffic::waiting(inbox, Waiting::Open, now).await?;
-    let dead = traffic::waiting(inbox, Waiting::Dead, now).await?;
+    let chosen = Chosen::of(&SelectionArgs::default(), inbox, now)?;
+    let sources: Vec<&Source> = inbox.config.sources().collect();
+    let ledger = &inbox.ledger;
+    let operations = ledger.operations();
+    let (counts, dead, facts, pauses, rotations) = tokio::join!(
+        Box::pin(arrivals(inbox, &chosen, now)),
+        traffic::waiting(inbox, Waiting::Dead, now),
+        Box::pin(Facts::all(ledger, &sources, now)),
+        operations.flags(FlagKind::Pause("")),
+        operations.flags(FlagKind::Rotation("")),
+    );
+    let (counts, dead, mut facts) = (counts?, dead?, facts?);
+    let ((mut pauses, _), (rotations, _)) = (pauses?, rotations?);
+    let open = stats::open(inbox, &chosen, Some(&counts.live), now).await?;
+    let last = last_events(inbox, &counts, &facts, now).await?;
     for row in rows {
-        let (events, more) = traffic::last_day(&inbox.ledger, &row.source, now, MOST).await?;
-        let last = events.first().map(|event| event.received_at.0);
+        let Some(source) = inbox.config.source(&row.source) else {
+            continue;
+        };
+        let flag = rotations.get(&source.secret);
+        let stored = Stored {
+            pause: pauses.remove(&row.source).map(Pause::read),
+            rotation: flag
+                .map(|flag| Rotation::read(&source.secret, flag))
+                .transpose()?,
+            silence: facts
+                .remove(&row.source)
+                .and_then(|facts| facts.silence.note()),
+        };
         let count = live.map(|live| live.get(&row.source).map_or(0, Vec::len));
         let dead = traffic::of(&dead, &row.source);
-        let checked = match inbox.config.source(&row.source) {
-            Some(source) => Checked::read(inbox, source, count, dead.count, now).await?,
-            None => continue,
-        };
+        let checked = Checked::of(source, stored, count, dead.count, now);
+        let of_source = counts.arrived.iter();
+        let of_source = of_source.filter(|((of, _), _)| *of == row.source);
+        let mut last_24h = Count::default();
+        for (_, arrived) in of_source {
+            last_24h.count += arrived.events;
+            last_24h.or_more |= arrived.or_more;
+        }
         row.seen = Some(Seen {
-            last_event_at: last.map(rfc3339),
-            last_24h: Count {
-                count: events.len() as u64,
-                or_more: more,
+            last_event_at: last.get(&row.source).map(|at| rfc3339(at.0)),
+            last_24h,
+            open: Count {
+                count: open.by_source.get(&row.source).copied().unwrap_or(0),
+                or_more: open.or_more,
             },
-            open: traffic::of(&open, &row.source),
             dead_letters: dead,
             live_secrets: count,
             health: checked.health,
@@ -150,6 +187,57 @@ async fn see(
         });
     }
     Ok(())
+}
+
+/// Returns when the last event of each source arrived, within the last day.
+async fn last_events(
+    inbox: &Deployment,
+    counts: &Counts,
+    facts: &BTreeMap<String, Facts>,
+    now: UnixMillis,
+) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
+    let mut last: BTreeMap<String, UnixMillis> = BTreeMap::new();
+    for of_source in &counts.live.entries {
+        for event in &of_source.found {
+            let at = last.entry(of_source.source.clone()).or_default();
+            *at = (*at).max(event.received_at);
+        }
+    }
+    let hours = counts.arrived.keys();
+    let hours: BTreeMap<&str, Hour> = hours
+        .map(|(source, hour)| (source.as_str(), *hour))
+        .collect();
+    let mut asked = Vec::new();
+    for (source, hour) in hours {
+        if last.contains_key(source) {
+            continue;
+        }
+        // backup-sync stores when the last webhook arrived. Only an event that another way brought
+        // must be searched.
+        let webhook = facts.get(source).and_then(|facts| facts.last_webhook);
+        match webhook.filter(|at| Hour::of(*at) == hour) {
+            Some(at) => {
+                last.insert(source.to_owned(), at);
+            }
+            None => asked.push((source, hour)),
+        }
+    }
+    let active = &counts.live.active;
+    let read = asked.into_iter().map(async |(source, hour)| {
+        let span = (hour.begins(), UnixMillis(hour.ends().0 - 1).min(now));
+        inbox.ledger.entries(active, source, span, 1).await
+    });
+    let read: Vec<_> = stream::iter(read)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await?;
+    for of_source in read {
+        let times = of_source.found.iter().map(|event| event.received_at);
+        if let Some(at) = times.max() {
+            last.insert(of_source.source, at);
+        }
+    }
+    Ok(last)
 }
 
 fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {

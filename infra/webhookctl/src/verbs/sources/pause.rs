@@ -44,12 +44,16 @@ impl Pause {
             .operations()
             .flag(FlagKind::Pause(source))
             .await?;
-        Ok(notice.map(|notice| Self {
-            by: notice.who,
-            reason: notice.why,
-            since: rfc3339(notice.at.0),
-            at: notice.at.0,
-        }))
+        Ok(notice.map(Self::read))
+    }
+
+    pub(super) fn read(flag: OperatorFlag) -> Self {
+        Self {
+            by: flag.who,
+            reason: flag.why,
+            since: rfc3339(flag.at.0),
+            at: flag.at.0,
+        }
     }
 
     /// Describes the pause, such as `paused 3m ago by alice: a bad release`.

@@ -55,9 +55,11 @@ impl Rotation {
         let Some(notice) = ledger.operations().flag(FlagKind::Rotation(secret)).await? else {
             return Ok(None);
         };
-        let rotation = serde_json::from_str(&notice.doc)
-            .with_context(|| format!("read the rotation of {secret}"))?;
-        Ok(Some((rotation, notice)))
+        Ok(Some((Self::read(secret, &notice)?, notice)))
+    }
+
+    pub(super) fn read(secret: &str, flag: &OperatorFlag) -> anyhow::Result<Self> {
+        serde_json::from_str(&flag.doc).with_context(|| format!("read the rotation of {secret}"))
     }
 
     /// Returns whether the time has come to end the rotation.

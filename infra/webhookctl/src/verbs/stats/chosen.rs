@@ -1,5 +1,6 @@
 //! Parses the selection of `inbox stats`: sources, types and a time range.
 
+use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
 
 use crate::cli::SelectionArgs;
@@ -27,10 +28,11 @@ impl Chosen {
         now: UnixMillis,
     ) -> Result<Self, CliError> {
         can_be_counted(args)?;
+        // backup-sync counts whole hours, so the default begins with one.
         let from = args
             .received
             .since
-            .map_or(now.0 - DAY_MS, |when| when.millis(now.0));
+            .map_or(a_day(now).0, |when| when.millis(now.0));
         let to = args
             .received
             .until
@@ -73,8 +75,11 @@ impl Chosen {
 
     /// Describes the time range: `last 24h`, or its start and end.
     pub(super) fn said(&self, now: UnixMillis) -> String {
-        let mut said = if self.to == now {
-            format!("last {}", span((now.0 - self.from.0) / 1000))
+        let seconds = (now.0 - self.from.0) / 1000;
+        let mut said = if self.to == now && self.from == a_day(now) {
+            "last 24h".to_owned()
+        } else if self.to == now {
+            format!("last {}", span(seconds))
         } else {
             let to = rfc3339(self.to.0 + 1);
             format!("{} to {to}", rfc3339(self.from.0))
@@ -84,6 +89,11 @@ impl Chosen {
         }
         said
     }
+}
+
+/// Returns the start of the hour a day ago.
+fn a_day(now: UnixMillis) -> UnixMillis {
+    Hour::of(UnixMillis(now.0 - DAY_MS)).begins()
 }
 
 /// A day is written as `24h`, as in the argument.

@@ -4,29 +4,30 @@
 //! stored count. The `work` index has open events and dead letters. Processing times come from a
 //! sample of the newest events.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+mod samples;
 
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use std::collections::{BTreeMap, BTreeSet};
+
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Cost, State, Waiting};
+use shared::inbox::ledger::{ActiveHours, SourceEntries, State, Waiting, recent_span};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::{Brief, HourCount};
 use shared::monitoring::silence::Quiet;
+use shared::sources::Source;
 
 use super::chosen::Chosen;
 use super::is_finer;
 use crate::cli::By;
 use crate::target::Deployment;
+pub(super) use samples::Sample;
 
 /// The maximum number of hours of a source that this module counts. It is enough for a day, if the
 /// inbox has no stored counts.
 const MOST_LIVE: usize = 26;
 
-/// The number of reads for each of the four parts of a counted hour. One read covers about six
-/// thousand events.
-const PAGES: usize = 2;
+/// The maximum number of events that are read from each partition to count the events of an hour.
+const MOST_ENTRIES: usize = 12_000;
 
 /// The maximum number of open events that are read from each of the eight parts of the index.
 const OPEN: i32 = 250;
@@ -40,18 +41,11 @@ const FRESH: usize = 1000;
 const DEAD: i32 = 1000;
 const DEAD_READ: usize = 1000;
 
-/// The number of sampled events of a source, and the number of hours in which they are searched.
-const SAMPLE: usize = 100;
-const SAMPLE_HOURS: usize = 4;
-
-/// The number of concurrent reads.
-const AT_ONCE: usize = 8;
-
 /// The received events by source and hour.
 pub(in crate::verbs) type Arrivals = BTreeMap<(String, Hour), Arrived>;
 
 pub(super) struct Gathered {
-    pub(super) arrived: Arrivals,
+    pub(super) counts: Counts,
     pub(super) open: Waits,
     pub(super) dead: Waits,
     pub(super) samples: Vec<Sample>,
@@ -59,28 +53,16 @@ pub(super) struct Gathered {
     pub(super) silent: BTreeSet<String>,
     /// Whether one of the counts is only a minimum.
     pub(super) or_more: bool,
-    /// The number of hours without a count.
-    pub(super) uncounted: usize,
-    pub(super) spent: Cost,
 }
 
 /// Events that wait for a worker or for an operator.
 #[derive(Default)]
 pub(in crate::verbs) struct Waits {
-    pub(super) by_source: BTreeMap<String, u64>,
+    pub(in crate::verbs) by_source: BTreeMap<String, u64>,
     /// The events that were read.
     pub(in crate::verbs) briefs: Vec<Brief>,
     /// Whether more events exist.
     pub(in crate::verbs) or_more: bool,
-}
-
-/// One of the newest events of a source.
-pub(super) struct Sample {
-    pub(super) source: String,
-    pub(super) kind: String,
-    pub(super) received_at: UnixMillis,
-    /// The time from receipt to done, if the event is done.
-    pub(super) lag: Option<Duration>,
 }
 
 impl Gathered {
@@ -102,45 +84,75 @@ pub(super) async fn gather(
     by: By,
     now: UnixMillis,
 ) -> anyhow::Result<Gathered> {
-    let (arrived, uncounted, mut spent) = arrivals(inbox, chosen).await?;
-    let (open, cost) = open(inbox, chosen, now).await?;
-    spent += cost;
     let each = is_finer(by) || !chosen.all_kinds();
-    let (dead, cost) = dead(inbox, chosen, each).await?;
-    spent += cost;
-    let (samples, cost) = samples(inbox, chosen, &arrived).await?;
-    spent += cost;
+    let counts = Box::pin(arrivals(inbox, chosen, now));
+    let (counts, dead) = tokio::join!(counts, Box::pin(dead(inbox, chosen, each)));
+    let (counts, dead) = (counts?, dead?);
+    let (open, samples) = tokio::join!(
+        Box::pin(open(inbox, chosen, Some(&counts.live), now)),
+        Box::pin(samples::samples(inbox, chosen, &counts)),
+    );
+    let (open, samples) = (open?, samples?);
     let mut silent = BTreeSet::new();
     if !is_finer(by) {
-        silent = self::silent(inbox, chosen, now, &mut spent).await?;
+        silent = self::silent(inbox, chosen, now).await?;
     }
+    let arrived = &counts.arrived;
     let or_more = open.or_more || dead.or_more || arrived.values().any(|arrived| arrived.or_more);
     Ok(Gathered {
-        arrived,
+        counts,
         open,
         dead,
         samples,
         silent,
         or_more,
-        uncounted,
-        spent,
     })
 }
 
+/// The received events by source and hour, and how they were counted.
+pub(in crate::verbs) struct Counts {
+    pub(in crate::verbs) arrived: Arrivals,
+    /// The hours without a count.
+    pub(in crate::verbs) uncounted: BTreeSet<Hour>,
+    pub(in crate::verbs) live: Live,
+}
+
+/// The events of the hours without a stored count.
+#[derive(Default)]
+pub(in crate::verbs) struct Live {
+    pub(in crate::verbs) active: ActiveHours,
+    pub(in crate::verbs) entries: Vec<SourceEntries>,
+    /// From this time until now, `entries` has every event.
+    since: Option<UnixMillis>,
+}
+
+/// Counts the received events. backup-sync has counted the past hours; this function reads the events
+/// of the other hours.
 pub(in crate::verbs) async fn arrivals(
     inbox: &Deployment,
     chosen: &Chosen,
-) -> anyhow::Result<(Arrivals, usize, Cost)> {
+    now: UnixMillis,
+) -> anyhow::Result<Counts> {
     let (first, last) = (Hour::of(chosen.from), Hour::of(chosen.to));
-    let (counted, mut spent) = inbox.ledger.statistics().hour_counts(first, last).await?;
+    let statistics = inbox.ledger.statistics();
+    let (counted, active) = tokio::join!(
+        statistics.hour_counts(first, last),
+        inbox.ledger.active_hours(chosen.from, chosen.to),
+    );
+    let (counted, active) = (counted?.0, active?);
     let counted: BTreeMap<Hour, HourCount> = counted.into_iter().map(|c| (c.hour, c)).collect();
     let mut arrived = Arrivals::new();
-    let mut live = Vec::new();
+    let (mut live, mut uncounted) = (BTreeSet::new(), BTreeSet::new());
     for hour in first.up_to(last).rev() {
         let span = within(chosen, hour);
         let whole = span == (hour.begins(), UnixMillis(hour.ends().0 - 1));
         match counted.get(&hour).filter(|_| whole) {
-            None => live.push((hour, span)),
+            None if live.len() < MOST_LIVE => {
+                live.insert(hour);
+            }
+            None => {
+                uncounted.insert(hour);
+            }
             Some(count) => arrived.extend(
                 chosen
                     .sources
@@ -150,26 +162,8 @@ pub(in crate::verbs) async fn arrivals(
             ),
         }
     }
-    let uncounted = live.len().saturating_sub(MOST_LIVE);
-    live.truncate(MOST_LIVE);
-    let mut wanted = Vec::new();
-    for (hour, span) in live {
-        wanted.extend(chosen.sources.iter().map(|source| (source, hour, span)));
-    }
-    let counting = wanted.into_iter().map(async |(source, hour, span)| {
-        let (came, cost) = inbox
-            .ledger
-            .statistics()
-            .arrived(source, span, PAGES)
-            .await?;
-        anyhow::Ok(((source.clone(), hour), came, cost))
-    });
-    let counting = stream::iter(counting).buffer_unordered(AT_ONCE);
-    let read: Vec<_> = counting.try_collect().await?;
-    for (at, came, cost) in read {
-        spent += cost;
-        arrived.insert(at, came);
-    }
+    let live = Live::read(inbox, chosen, active, &live, now).await?;
+    live.count(chosen, &mut arrived);
     for came in arrived.values_mut().filter(|_| !chosen.all_kinds()) {
         came.kinds.retain(|kind, _| chosen.has_kind(kind));
         came.events = came.kinds.values().sum();
@@ -178,7 +172,70 @@ pub(in crate::verbs) async fn arrivals(
     }
     // An hour without events has no row.
     arrived.retain(|_, came| came.events > 0);
-    Ok((arrived, uncounted, spent))
+    Ok(Counts {
+        arrived,
+        uncounted,
+        live,
+    })
+}
+
+impl Live {
+    /// Reads the events of these hours. If the time range ends now, the read also has the events that
+    /// the sweep has not scanned yet.
+    async fn read(
+        inbox: &Deployment,
+        chosen: &Chosen,
+        active: ActiveHours,
+        hours: &BTreeSet<Hour>,
+        now: UnixMillis,
+    ) -> anyhow::Result<Self> {
+        let mut spans: Vec<(UnixMillis, UnixMillis)> = Vec::new();
+        for hour in hours {
+            let (from, to) = within(chosen, *hour);
+            match spans.last_mut() {
+                Some(last) if last.1.0 + 1 == from.0 => last.1 = to,
+                _ => spans.push((from, to)),
+            }
+        }
+        let (recent, end) = recent_span(active.checkpoint(), now);
+        let mut since = None;
+        if let Some(last) = spans.last_mut().filter(|last| last.1 >= now) {
+            *last = (last.0.min(recent), end);
+            since = Some(last.0);
+        }
+        let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
+        let mut entries = Vec::new();
+        for span in spans {
+            let read = inbox
+                .ledger
+                .entries_of_all(&active, &sources, span, MOST_ENTRIES);
+            entries.extend(read.await?);
+        }
+        Ok(Self {
+            active,
+            entries,
+            since,
+        })
+    }
+
+    /// Adds the events of the time range to the counts. Hours with a stored count are complete.
+    fn count(&self, chosen: &Chosen, arrived: &mut Arrivals) {
+        let mut counted = Arrivals::new();
+        for of_source in &self.entries {
+            for event in &of_source.found {
+                let inside = (chosen.from..=chosen.to).contains(&event.received_at);
+                let at = (of_source.source.clone(), Hour::of(event.received_at));
+                // Quarantined events have the key of another event, and do not count.
+                if !inside || event.key.id().contains('~') || arrived.contains_key(&at) {
+                    continue;
+                }
+                let came = counted.entry(at).or_default();
+                came.add(event.received_at, &event.kind);
+                came.or_more |= of_source.or_more;
+            }
+        }
+        arrived.extend(counted);
+    }
 }
 
 /// Returns the part of an hour that is inside the time range.
@@ -187,47 +244,58 @@ fn within(chosen: &Chosen, hour: Hour) -> (UnixMillis, UnixMillis) {
     (hour.begins().max(chosen.from), end.min(chosen.to))
 }
 
+/// Returns the open events of the chosen sources.
 pub(in crate::verbs) async fn open(
     inbox: &Deployment,
     chosen: &Chosen,
+    live: Option<&Live>,
     now: UnixMillis,
-) -> anyhow::Result<(Waits, Cost)> {
+) -> anyhow::Result<Waits> {
     let ledger = &inbox.ledger;
-    let (mut keys, more, mut spent) = ledger.statistics().all_waiting(Waiting::Open, OPEN).await?;
-    keys.retain(|key| chosen.has_source(key.source()));
     let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
-    let fresh = ledger.sweep().recent_events(&sources, now, FRESH).await?;
-    spent += fresh.cost;
+    let read = async {
+        let recent = live.map(|live| recent_span(live.active.checkpoint(), now).0);
+        match (live, recent) {
+            (Some(live), Some(from)) if live.since.is_some_and(|since| since <= from) => {
+                ledger.sweep().open_of(&live.entries, from).await
+            }
+            _ => ledger.sweep().recent_events(&sources, now, FRESH).await,
+        }
+    };
+    let (waiting, fresh) = tokio::join!(
+        ledger.statistics().all_waiting(Waiting::Open, OPEN),
+        Box::pin(read),
+    );
+    let ((mut keys, more, _), fresh) = (waiting?, fresh?);
     keys.extend(fresh.open);
+    keys.retain(|key| chosen.has_source(key.source()));
     // The `work` index can get an event between the two reads, so both reads can return it.
     keys.sort_unstable();
     keys.dedup();
-    let more = more || fresh.or_more;
-    let (mut briefs, cost) = ledger.statistics().briefs(&keys).await?;
-    spent += cost;
+    let (mut briefs, _) = ledger.statistics().briefs(&keys).await?;
     // An event that was settled after the index was read is not open.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
-    Ok((Waits::new(briefs, more), spent))
+    Ok(Waits::new(briefs, more || fresh.or_more))
 }
 
-async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<(Waits, Cost)> {
+async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<Waits> {
     let ledger = &inbox.ledger;
-    let (mut keys, more, mut spent) = ledger.statistics().all_waiting(Waiting::Dead, DEAD).await?;
+    let waiting = ledger.statistics().all_waiting(Waiting::Dead, DEAD).await?;
+    let (mut keys, more, _) = waiting;
     keys.retain(|key| chosen.has_source(key.source()));
     if !each {
         let mut waits = Waits::new(Vec::new(), more);
         for key in keys {
             *waits.by_source.entry(key.source().to_owned()).or_default() += 1;
         }
-        return Ok((waits, spent));
+        return Ok(waits);
     }
     let cut = keys.len() > DEAD_READ;
     keys.truncate(DEAD_READ);
-    let (mut briefs, cost) = ledger.statistics().briefs(&keys).await?;
-    spent += cost;
+    let (mut briefs, _) = ledger.statistics().briefs(&keys).await?;
     briefs.retain(|brief| brief.state == State::DeadLetter && chosen.has_kind(&brief.kind));
-    Ok((Waits::new(briefs, more || cut), spent))
+    Ok(Waits::new(briefs, more || cut))
 }
 
 impl Waits {
@@ -244,78 +312,21 @@ impl Waits {
     }
 }
 
-async fn samples(
-    inbox: &Deployment,
-    chosen: &Chosen,
-    arrived: &Arrivals,
-) -> anyhow::Result<(Vec<Sample>, Cost)> {
-    let ledger = &inbox.ledger;
-    let sampling = chosen.sources.iter().map(async |source| {
-        let (mut keys, mut spent) = (Vec::new(), Cost::default());
-        let came = arrived.iter().rev();
-        let came = came.filter(|((of, _), came)| of == source && came.events > 0);
-        for ((_, hour), _) in came.take(SAMPLE_HOURS) {
-            if keys.len() >= SAMPLE {
-                break;
-            }
-            let span = within(chosen, *hour);
-            let (newest, cost) = ledger
-                .statistics()
-                .newest_of_hour(source, span, SAMPLE - keys.len())
-                .await?;
-            spent += cost;
-            keys.extend(newest);
-        }
-        keys.truncate(SAMPLE);
-        let (briefs, cost) = ledger.statistics().briefs(&keys).await?;
-        spent += cost;
-        let briefs = briefs.into_iter().filter(|b| chosen.has_kind(&b.kind));
-        anyhow::Ok((briefs.map(Sample::of).collect::<Vec<_>>(), spent))
-    });
-    let sampling = stream::iter(sampling).buffer_unordered(AT_ONCE);
-    let read: Vec<(Vec<Sample>, Cost)> = sampling.try_collect().await?;
-    let mut spent = Cost::default();
-    let mut samples = Vec::new();
-    for (some, cost) in read {
-        spent += cost;
-        samples.extend(some);
-    }
-    Ok((samples, spent))
-}
-
-impl Sample {
-    fn of(brief: Brief) -> Self {
-        let done = brief.done_at.filter(|_| brief.state == State::Done);
-        Self {
-            source: brief.key.source().to_owned(),
-            lag: done.map(|done| done.since(brief.received_at)),
-            received_at: brief.received_at,
-            kind: brief.kind,
-        }
-    }
-}
-
 async fn silent(
     inbox: &Deployment,
     chosen: &Chosen,
     now: UnixMillis,
-    spent: &mut Cost,
 ) -> anyhow::Result<BTreeSet<String>> {
-    let mut silent = BTreeSet::new();
-    for source in inbox.config.sources() {
-        if !chosen.has_source(&source.name) {
-            continue;
-        }
-        let rhythm = inbox.ledger.statistics().rhythm(&source.name).await?;
-        // The read is strongly consistent, and the item is smaller than 4 KB.
-        *spent += Cost {
-            calls: 1,
-            read_units: 1.0,
-        };
-        let looked = rhythm.looked.unwrap_or(now).min(now);
-        if let Quiet::Silent { .. } = rhythm.judge(source.quiet_after, looked) {
-            silent.insert(source.name.clone());
-        }
-    }
-    Ok(silent)
+    let sources = inbox.config.sources();
+    let sources: Vec<&Source> = sources.filter(|one| chosen.has_source(&one.name)).collect();
+    let statistics = inbox.ledger.statistics();
+    let (records, _) = statistics.source_records(&sources, now).await?;
+    let silent = sources.iter().filter(|source| {
+        let gaps = records.get(&source.name).map(|record| &record.gaps);
+        gaps.is_some_and(|gaps| {
+            let looked = gaps.looked.unwrap_or(now).min(now);
+            matches!(gaps.judge(source.quiet_after, looked), Quiet::Silent { .. })
+        })
+    });
+    Ok(silent.map(|source| source.name.clone()).collect())
 }

@@ -28,6 +28,9 @@ pub(super) struct StatRow {
     kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<String>,
+    /// Whether the events of the hour were counted. Only rows of hours have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted: Option<bool>,
     /// The events that were received in the time range.
     received: Count,
     /// The events that have failed and wait for a retry. This field and `dead_letters` ignore the
@@ -89,6 +92,11 @@ pub(super) fn rows(
             sum.dead.count = dead.copied().unwrap_or(0);
         }
     }
+    if by == By::Hour {
+        for hour in Hour::of(chosen.from).up_to(Hour::of(chosen.to)) {
+            sums.entry(About::Hour(hour)).or_default();
+        }
+    }
     receive(&mut sums, gathered, by);
     wait(&mut sums, gathered, chosen, by);
     for sample in &gathered.samples {
@@ -101,7 +109,11 @@ pub(super) fn rows(
     for (about, mut sum) in sums {
         sum.failed.or_more = gathered.open.or_more;
         sum.dead.or_more = gathered.dead.or_more;
-        rows.push(row(about, sum, limit, now));
+        let counted = match about {
+            About::Hour(hour) => Some(!gathered.counts.uncounted.contains(&hour)),
+            _ => None,
+        };
+        rows.push(row(about, counted, sum, limit, now));
     }
     match by {
         By::Source => {}
@@ -115,7 +127,7 @@ pub(super) fn rows(
 }
 
 fn receive(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, by: By) {
-    for ((source, hour), arrived) in &gathered.arrived {
+    for ((source, hour), arrived) in &gathered.counts.arrived {
         let mut add = |kind: &str, count: u64| {
             let sum = sums.entry(About::of(by, source, kind, *hour)).or_default();
             sum.received.count += count;
@@ -159,7 +171,7 @@ fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, b
     }
 }
 
-fn row(about: About, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
+fn row(about: About, counted: Option<bool>, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
     let health = sum.health(limit, now);
     let lags = Lags::new(sum.lags);
     let (half, most) = (lags.within(50), lags.within(95));
@@ -172,6 +184,7 @@ fn row(about: About, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
         source,
         kind,
         hour,
+        counted,
         received: sum.received,
         failed: sum.failed,
         dead_letters: sum.dead,
@@ -213,7 +226,10 @@ pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
     };
     let number = |name, field| Column::whole(name, field).right();
     columns.extend([
-        number("RECEIVED", "received.count").shown(|row: &StatRow| row.received.to_string()),
+        number("RECEIVED", "received.count").shown(|row: &StatRow| match row.counted {
+            Some(false) => "not counted".to_owned(),
+            _ => row.received.to_string(),
+        }),
         number("FAILED", "failed.count").shown(|row: &StatRow| row.failed.to_string()),
         number("DEAD", "dead_letters.count").shown(|row: &StatRow| row.dead_letters.to_string()),
         number("P50", "p50_s").shown(move |row: &StatRow| lag(row.p50_s)),

@@ -53,7 +53,7 @@ fn missing(about: &About<'_>) -> Vec<NotRead> {
         ("sources", of(&facts.sources)),
         ("dead letters", of(&facts.dead)),
         ("open events", of(&facts.open)),
-        ("counts of events", of(&facts.arrived)),
+        ("counts of events", of(&facts.counts)),
         ("newest event", of(&facts.newest)),
         ("pauses", of(&facts.pauses)),
         ("rotations", of(&facts.rotations)),

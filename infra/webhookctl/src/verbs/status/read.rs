@@ -17,10 +17,9 @@ use shared::sources::Source;
 use crate::doctor::{Known, Queues, Table};
 use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
-use crate::selection::newest;
 use crate::target::Deployment;
 use crate::verbs::doctor::{queues, table, told};
-use crate::verbs::stats::{Arrivals, Chosen, Waits, arrivals, open};
+use crate::verbs::stats::{Chosen, Counts, Waits, arrivals, open};
 
 /// The maximum number of dead letters that are read, for each of the eight parts of the index.
 const DEAD: i32 = 125;
@@ -41,7 +40,7 @@ pub(super) struct Facts {
     /// The dead letters, and whether there are more.
     pub(super) dead: Known<(Vec<Row>, bool)>,
     pub(super) open: Known<Waits>,
-    pub(super) arrived: Known<Arrivals>,
+    pub(super) counts: Known<Counts>,
     pub(super) newest: Known<Option<Listed>>,
     pub(super) pauses: Known<BTreeMap<String, OperatorFlag>>,
     pub(super) rotations: Known<BTreeMap<String, OperatorFlag>>,
@@ -75,11 +74,12 @@ pub(super) async fn facts(
     let records = records(inbox, &sources, now).await?;
     let ledger = &inbox.ledger;
     let operations = ledger.operations();
-    let (dead, open, arrived, newest, drift, plans) = tokio::join!(
+    let counts = told(QUERY, Box::pin(arrivals(inbox, chosen, now)).await);
+    let live = counts.as_ref().ok().map(|counts| &counts.live);
+    let (dead, open, newest, drift, plans) = tokio::join!(
         Box::pin(dead(inbox, chosen)),
-        Box::pin(open(inbox, chosen, now)),
-        Box::pin(arrivals(inbox, chosen)),
-        Box::pin(newest(inbox, now)),
+        Box::pin(open(inbox, chosen, live, now)),
+        Box::pin(newest(inbox, chosen, counts.as_ref().ok(), now)),
         Box::pin(drift(inbox, &sources, now)),
         Box::pin(plans(inbox, now)),
     );
@@ -99,8 +99,8 @@ pub(super) async fn facts(
     Ok(Facts {
         sources: records,
         dead: told(BATCH, dead),
-        open: told(BATCH, open.map(|(open, _)| open)),
-        arrived: told(QUERY, arrived.map(|(arrived, ..)| arrived)),
+        open: told(BATCH, open),
+        counts,
         newest: told(QUERY, newest),
         pauses: told(QUERY, pauses.map(|(flags, _)| flags)),
         rotations: told(QUERY, rotations.map(|(flags, _)| flags)),
@@ -109,7 +109,7 @@ pub(super) async fn facts(
         drift: told(QUERY, drift),
         plans: told(BATCH, plans),
         rejected: told(QUERY, rejected),
-        quarantined: told(BATCH, quarantined),
+        quarantined: told(QUERY, quarantined),
         heartbeats: told(QUERY, heartbeats),
         table: table?,
         queues,
@@ -177,12 +177,9 @@ async fn rejected(
     records: Option<&BTreeMap<String, SourceRecords>>,
     now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, Vec<RejectedRequest>>> {
-    let records = records.into_iter().flatten();
-    let mut some: Vec<_> = records.filter(|(_, record)| record.rejected > 0).collect();
-    some.sort_by_key(|(_, record)| std::cmp::Reverse(record.rejected));
-    let of_sources = some.into_iter().take(LOOKED_AT);
+    let of_sources = most(records, |record| record.rejected);
     let since = UnixMillis(now.0 - DAY_MS);
-    let held = of_sources.map(async |(source, _)| {
+    let held = of_sources.iter().map(async |source| {
         let held = inbox.quarantine.held(source, since, now, now).await?;
         let waiting = held.into_iter().filter(|held| held.released.is_none());
         anyhow::Ok((source.clone(), waiting.collect::<Vec<_>>()))
@@ -198,4 +195,54 @@ async fn quarantined(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<Vec<
     let (rows, _) = inbox.ledger.rows(&keys).await?;
     let rows = rows.into_iter().map(|stored| stored.row);
     Ok(rows.filter(|row| row.state == State::Quarantined).collect())
+}
+
+/// Returns the newest event of the last day. The events of the current hour are already read.
+async fn newest(
+    inbox: &Deployment,
+    chosen: &Chosen,
+    counts: Option<&Counts>,
+    now: UnixMillis,
+) -> anyhow::Result<Option<Listed>> {
+    let Some(counts) = counts else {
+        return Ok(None);
+    };
+    let live = counts
+        .live
+        .entries
+        .iter()
+        .flat_map(|of_source| &of_source.found);
+    if let Some(event) = live.max_by_key(|event| event.received_at) {
+        return Ok(Some(event.clone()));
+    }
+    let hours = counts.arrived.keys();
+    let Some(hour) = hours.map(|(_, hour)| *hour).max() else {
+        return Ok(None);
+    };
+    let sources: Vec<&str> = counts
+        .arrived
+        .keys()
+        .filter(|(source, of)| *of == hour && chosen.has_source(source))
+        .map(|(source, _)| source.as_str())
+        .collect();
+    let span = (hour.begins(), UnixMillis(hour.ends().0 - 1).min(now));
+    let active = &counts.live.active;
+    let found = inbox
+        .ledger
+        .entries_of_all(active, &sources, span, 1)
+        .await?;
+    let found = found.into_iter().flat_map(|of_source| of_source.found);
+    Ok(found.max_by_key(|event| event.received_at))
+}
+
+/// Returns the sources with the highest counts, without those that have none.
+fn most(
+    records: Option<&BTreeMap<String, SourceRecords>>,
+    count: fn(&SourceRecords) -> u64,
+) -> Vec<String> {
+    let records = records.into_iter().flatten();
+    let mut some: Vec<_> = records.filter(|(_, record)| count(record) > 0).collect();
+    some.sort_by_key(|(_, record)| std::cmp::Reverse(count(record)));
+    let names = some.into_iter().take(LOOKED_AT);
+    names.map(|(name, _)| name.clone()).collect()
 }

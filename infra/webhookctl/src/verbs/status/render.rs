@@ -10,7 +10,7 @@ use crate::output::Spent;
 use crate::output::count::{plural, thousands};
 use crate::output::table::{Align, Canvas, Head, Room, Weight, headless};
 use crate::output::time::{age, clock_seconds, short};
-use crate::output::{Format, Printer};
+use crate::output::{Format, Printer, safe};
 
 /// The columns of a line. In a narrow terminal, the text is shortened first, and the command last.
 const HEADS: [Head; 5] = [
@@ -62,7 +62,7 @@ fn text(status: &Status, out: &Printer) -> String {
     let mut text = headless(&HEADS, &rows, canvas, &styles.collect::<Vec<_>>());
     for missing in &status.not_read {
         let line = format!("? {}: not read, {}", missing.what, missing.reason);
-        let _ = writeln!(text, "{}", crate::output::safe(&line));
+        let _ = writeln!(text, "{}", safe(&line));
     }
     if rows.is_empty() && status.not_read.is_empty() {
         let _ = writeln!(text, "nothing is wrong{}", newest(status));

@@ -276,10 +276,10 @@ mod tests {
             items,
             next_cursor: None,
             truncated: false,
-            range: None,
             footer: None,
             empty: String::new(),
             tip: None,
+            range: None,
         };
         list.data(Format::Table, None, false).unwrap()
     }

@@ -1,7 +1,9 @@
 //! Reads the sync state of a source, and whether the source is silent.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
@@ -9,6 +11,7 @@ use shared::base::timing::SYNC_EVERY;
 use shared::inbox::ledger::{Ledger, SyncState};
 use shared::monitoring::coverage::Counts;
 use shared::monitoring::silence::{ArrivalGaps, Quiet, Why};
+use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
 
 use crate::output::time::{duration, rfc3339};
@@ -19,6 +22,8 @@ pub(in crate::verbs) struct Facts {
     /// The counts since the beginning of yesterday.
     pub(in crate::verbs) lately: Counts,
     pub(in crate::verbs) silence: Silence,
+    /// When the last webhook arrived, at the time of the last check.
+    pub(in crate::verbs) last_webhook: Option<UnixMillis>,
 }
 
 /// How often webhooks of a source usually arrive, and whether they still arrive.
@@ -42,30 +47,53 @@ impl Facts {
         source: &Source,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
-        let name = &source.name;
-        let state = match &source.sync {
-            Some(_) => ledger.sync().sync_state(name).await?,
-            None => None,
-        };
-        let rhythm = ledger.statistics().rhythm(name).await?;
-        let today = Day::of(now);
-        let last = rhythm.last.map_or(today, Day::of);
-        // The counts since the last webhook show the reason for the silence. The counts of a week
-        // are enough.
-        let from = last.min(today.before(1)).max(today.before(7));
-        let days = ledger.statistics().day_counts(name, from, today).await?;
+        let mut all = Self::all(ledger, &[source], now).await?;
+        all.remove(&source.name)
+            .context("the records of the source were not read")
+    }
+
+    /// Reads the facts of several sources by name, with few requests for all of them.
+    pub(in crate::verbs) async fn all(
+        ledger: &Ledger,
+        sources: &[&Source],
+        now: UnixMillis,
+    ) -> anyhow::Result<BTreeMap<String, Self>> {
+        let statistics = ledger.statistics();
+        let (mut records, _) = statistics.source_records(sources, now).await?;
+        let mut all = BTreeMap::new();
+        for source in sources {
+            let record = records.remove(&source.name).unwrap_or_default();
+            let facts = Self::of(ledger, source, record, now).await?;
+            all.insert(source.name.clone(), facts);
+        }
+        Ok(all)
+    }
+
+    async fn of(
+        ledger: &Ledger,
+        source: &Source,
+        record: SourceRecords,
+        now: UnixMillis,
+    ) -> anyhow::Result<Self> {
         let mut lately = Counts::default();
-        for day in days.iter().filter(|day| day.day >= today.before(1)) {
+        for day in &record.days {
             lately.merge(day.counts.clone());
         }
-        let why = rhythm.last.map(|last| match &source.sync {
-            Some(_) => Why::of(&days, last),
-            None => Why::Unknown,
-        });
+        let mut silence = Silence::of(source, &record.gaps, Some(Why::Unknown), now);
+        if let (Some(_), Some(last), Some(_)) = (&source.sync, record.gaps.last, silence.silent_s) {
+            // The counts since the last webhook show the reason for the silence. The counts of a week
+            // are enough.
+            let today = Day::of(now);
+            let from = Day::of(last).min(today.before(1)).max(today.before(7));
+            let statistics = ledger.statistics();
+            let days = statistics.day_counts(&source.name, from, today).await?;
+            silence.why = Some(Why::of(&days, last));
+        }
         Ok(Self {
-            state,
+            state: record.sync.filter(|_| source.sync.is_some()),
             lately,
-            silence: Silence::of(source, &rhythm, why, now),
+            silence,
+            last_webhook: record.gaps.last,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::{Global, SyncSpanArgs};
 use crate::inspect::later;
 use crate::output::count::thousands;
 use crate::output::time::{duration, rfc3339};
-use crate::output::{Column, Exit, List, Printer};
+use crate::output::{Column, Exit, List, Printer, Range};
 use crate::target::Deployment;
 
 /// An event that only the sync found, or a time span that the sync cannot list.
@@ -100,6 +100,7 @@ pub(super) async fn gaps(
             was checked."
         ),
         tip: Some("webhookctl inbox inspect SOURCE:EVENT-ID --full".to_owned()),
+        range: Some(Range::covered(span.from, UnixMillis(span.to.0 - 1))),
         ..List::new("sync.gaps", &inbox.name, now, columns(), items)
     })?;
     Ok(Exit::Done)

@@ -53,14 +53,16 @@ pub(super) async fn status(
 ) -> anyhow::Result<Exit> {
     let inbox = Deployment::open(&global.target).await?;
     let now = UnixMillis::now();
-    let mut items = Vec::new();
-    for name in super::sources(&inbox, &args.source)? {
-        let Some(source) = inbox.config.source(name) else {
-            continue;
-        };
-        let facts = Facts::read(&inbox.ledger, source, now).await?;
-        items.push(StatusRow::new(source, facts, now));
-    }
+    let sources = super::sources(&inbox, &args.source)?.into_iter();
+    let sources: Vec<&Source> = sources
+        .filter_map(|name| inbox.config.source(name))
+        .collect();
+    let mut facts = Facts::all(&inbox.ledger, &sources, now).await?;
+    let items = sources.iter().filter_map(|source| {
+        let facts = facts.remove(&source.name)?;
+        Some(StatusRow::new(source, facts, now))
+    });
+    let items: Vec<StatusRow> = items.collect();
     let synced = items.iter().filter(|row| row.state != "no sync").count();
     out.list(&List {
         id: "source",

@@ -21,7 +21,7 @@ fn event(body: &'static [u8], via: Via) -> Event {
 
 fn row(event: &Event, state: State) -> Item {
     let new = New::Received(FoundBy::WorkIndex);
-    let mut row = state_row(event, 0, new, "first", event.received_at);
+    let mut row = state_row(event, 0, new, "first", event.received_at, Partition::OfDay);
     row.insert("st".into(), item::s(state.as_str()));
     row.insert("bref".into(), item::s("i"));
     row

@@ -3,6 +3,7 @@
 
 use crate::inbox::ledger::SweepStore;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -16,6 +17,13 @@ use crate::webhook::event::EventKey;
 const PK: &str = "SYS";
 const SK: &str = "FRESH";
 
+/// The position of the last sweep that read the partitions of days. It outlives a rollback, whose
+/// sweeps write only the checkpoint.
+const SK_BY_DAY: &str = "FRESH#DAY";
+
+/// The time within which an update of the stack has replaced all functions.
+const UPDATE: Duration = Duration::from_secs(900);
+
 /// The position of the sweep in the `time` index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepCheckpoint {
@@ -25,6 +33,9 @@ pub struct SweepCheckpoint {
     pub hour: Hour,
     /// The checksum of the events that the sweep has seen, for each hour that is not verified.
     seen: BTreeMap<Hour, Checksum>,
+    /// All catchers put events into the partitions of days from this time on, as `time_index.rs`
+    /// describes. A sweep of an older release removes it.
+    pub by_day_from: Option<UnixMillis>,
     /// The sources that the sweep scans.
     sources: BTreeSet<String>,
     /// The sources that are no longer configured, with the time at which the sweep noticed the
@@ -44,8 +55,34 @@ impl SweepCheckpoint {
             at: now - MARKS_FROM,
             hour: Hour::of(now - MARKS_FROM),
             seen: BTreeMap::new(),
+            // The inbox is new, so no older release has put events into it.
+            by_day_from: Some(UnixMillis(0)),
             sources: BTreeSet::new(),
             gone: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the time from which all catchers use the partitions of days, unless it is set. An update
+    /// of the stack replaces the functions one after the other, so this is the beginning of an hour
+    /// that begins later.
+    pub fn begin_by_day(&mut self, now: UnixMillis) {
+        let begins = Hour::of(now + UPDATE).ends();
+        self.by_day_from.get_or_insert(begins);
+    }
+
+    /// Moves the checkpoint back to the position of the last sweep that read the partitions of days.
+    /// Sweeps of an older release have moved it over events that they could not see.
+    fn move_back(&mut self, by_day: &Item) {
+        let at = item::time(by_day, "at");
+        let hour = item::text(by_day, "hour").and_then(Hour::parse);
+        let (Some(at), Some(hour)) = (at, hour) else {
+            return;
+        };
+        self.at = self.at.min(at);
+        if hour < self.hour {
+            self.hour = hour;
+            // The sums of the hours since then lack the events that were not seen.
+            self.seen.clear();
         }
     }
 
@@ -99,6 +136,7 @@ impl SweepCheckpoint {
             at: item::time(item, "at")?,
             hour: Hour::parse(item::text(item, "hour")?)?,
             seen: seen.collect(),
+            by_day_from: item::time(item, "tl"),
             sources: sources.collect(),
             gone: gone.collect(),
         })
@@ -112,6 +150,9 @@ impl SweepCheckpoint {
             ("at".to_owned(), item::ms(self.at)),
             ("hour".to_owned(), item::s(self.hour.name())),
         ]);
+        if let Some(from) = self.by_day_from {
+            item.insert("tl".to_owned(), item::ms(from));
+        }
         if !self.seen.is_empty() {
             let seen = self.seen.iter();
             let seen = seen.map(|(hour, sum)| (hour.name(), item::n(sum.0)));
@@ -152,7 +193,16 @@ impl SweepStore<'_> {
     /// Returns the checkpoint, or `None` before the first sweep.
     pub async fn sweep_checkpoint(self) -> anyhow::Result<Option<SweepCheckpoint>> {
         let item = self.get(PK, SK).await?;
-        Ok(item.as_ref().and_then(SweepCheckpoint::read))
+        let Some(mut marks) = item.as_ref().and_then(SweepCheckpoint::read) else {
+            return Ok(None);
+        };
+        // A sweep of an older release stored it.
+        if marks.by_day_from.is_none()
+            && let Some(by_day) = self.get(PK, SK_BY_DAY).await?
+        {
+            marks.move_back(&by_day);
+        }
+        Ok(Some(marks))
     }
 
     /// Stores a first checkpoint, unless another sweep has already stored one. Returns the new
@@ -174,14 +224,17 @@ impl SweepStore<'_> {
     pub async fn store_sweep_checkpoint(self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
         self.put("store the checkpoint of the sweep", marks.write(), None)
             .await?;
+        let mut by_day = marks.write();
+        by_day.insert("sk".to_owned(), item::s(SK_BY_DAY));
+        by_day.retain(|name, _| ["pk", "sk", "sv", "at", "hour"].contains(&name.as_str()));
+        self.put("store the position of the sweep", by_day, None)
+            .await?;
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
@@ -193,8 +246,26 @@ mod tests {
         marks.sources(["a", "b"].into_iter(), NOW);
         marks.sources(["b"].into_iter(), NOW);
         marks.add_seen(Hour::of(NOW), Checksum(u64::MAX));
+        marks.by_day_from = None;
+        marks.begin_by_day(NOW);
         assert_eq!(SweepCheckpoint::read(&marks.write()), Some(marks));
         assert_eq!(SweepCheckpoint::read(&Item::new()), None);
+    }
+
+    #[test]
+    fn a_checkpoint_of_an_older_release_moves_back_to_what_was_seen() {
+        let mut newer = SweepCheckpoint::new(NOW);
+        let seen = newer.write();
+        newer.at = NOW;
+        newer.hour = Hour::of(NOW);
+        newer.add_seen(newer.hour, Checksum(7));
+        newer.move_back(&seen);
+        assert_eq!(newer, SweepCheckpoint::new(NOW));
+        newer.move_back(&Item::new());
+        assert_eq!(newer, SweepCheckpoint::new(NOW));
+        let later = SweepCheckpoint::new(NOW + Duration::from_secs(7200)).write();
+        newer.move_back(&later);
+        assert_eq!(newer, SweepCheckpoint::new(NOW));
     }
 
     #[test]

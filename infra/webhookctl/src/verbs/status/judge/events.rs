@@ -97,9 +97,9 @@ fn open(about: &About<'_>) -> Vec<Item> {
 fn failing(about: &About<'_>, source: &str, open: &Open<'_>) -> Option<Item> {
     let oldest = open.failed.iter().min_by_key(|brief| brief.received_at)?;
     let count = open.failed.len() as u64;
-    let arrived = about.facts.arrived.as_ref().ok();
-    let received: u64 = arrived.map_or(0, |arrived| {
-        let of_source = arrived.iter().filter(|((of, _), _)| of == source);
+    let counts = about.facts.counts.as_ref().ok();
+    let received: u64 = counts.map_or(0, |counts| {
+        let of_source = counts.arrived.iter().filter(|((of, _), _)| of == source);
         of_source.map(|(_, arrived)| arrived.events).sum()
     });
     let severity = if count * 100 > received {
