@@ -144,6 +144,13 @@ pub struct ReplayCancelArgs {
 pub struct ReplayShowArgs {
     /// Plan id, or a unique prefix of it
     pub plan: String,
+    /// List the events of the plan: what the replay does to each, and its outcome
+    #[arg(long, conflicts_with = "left_out")]
+    pub events: bool,
+    /// Maximum number of events that --events lists
+    #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 200,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
     /// List the selected events that are left out, and why
     #[arg(long)]
     pub left_out: bool,

@@ -216,7 +216,7 @@ pub(crate) const READS: &[Read] = &[
     Read {
         name: "replay.show",
         words: &["replay", "show"],
-        flags: &[&["left-out"]],
+        flags: &[&["events", "limit", "left-out"]],
         withheld: &[],
         positional: &["plan"],
     },

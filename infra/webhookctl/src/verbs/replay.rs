@@ -7,6 +7,7 @@ mod apply;
 mod confirm;
 mod decision;
 mod document;
+mod events;
 mod executor;
 mod list;
 mod nothing;

@@ -4,20 +4,18 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Plan, PlanOutcome, PlanState};
-use shared::webhook::event::EventId;
 
-use super::decision::LeftOut;
 use super::document::document;
+use super::events::{events, left_out};
 use super::outcome::{Became, Failure, count, failures, look, words};
 use super::{named, short};
 use crate::audit::Change;
 use crate::cli::{ReplayCancelArgs, ReplayShowArgs};
 use crate::output::count::plural;
 use crate::output::time::rfc3339;
-use crate::output::{CliError, Column, Exit, List, Printer};
+use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
 /// The outcomes of a plan's events.
@@ -71,6 +69,9 @@ pub(super) async fn show(
     let plan = named(inbox, &args.plan, now).await?;
     if args.left_out {
         return left_out(&plan, inbox, now, out).await;
+    }
+    if args.events {
+        return events(&plan, inbox, args.limit as usize, now, out).await;
     }
     let seen = seen(inbox, &plan).await?;
     let text = page(&plan, &seen, now);
@@ -137,57 +138,6 @@ fn nothing_to_cancel(plan: &Plan) -> CliError {
         plan.id, plan.state
     );
     CliError::refused("replay.ended", message)
-}
-
-/// An event that the selection matched but the plan leaves out.
-#[derive(Serialize)]
-struct Line {
-    id: String,
-    source: String,
-    key: String,
-    received_at: String,
-    why: String,
-    #[serde(skip)]
-    said: String,
-}
-
-async fn left_out(
-    plan: &Plan,
-    inbox: &Deployment,
-    now: UnixMillis,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
-    let left = inbox.ledger.plans().plan_left_out(&plan.id).await?;
-    let items = left.iter().map(|left| {
-        let why = LeftOut::parse(&left.why);
-        Line {
-            id: EventId::new(left.received_at, &left.key).to_string(),
-            source: left.key.source().to_owned(),
-            key: left.key.id().to_owned(),
-            received_at: rfc3339(left.received_at.0),
-            why: left.why.clone(),
-            said: why.map_or(left.why.clone(), |why| why.text().to_owned()),
-        }
-    });
-    out.list(&List {
-        empty: format!("{} leaves out no events.", plan.id),
-        ..List::new(
-            "replay.left_out",
-            &inbox.name,
-            now,
-            vec![
-                Column::id("id"),
-                Column::whole("SOURCE", "source"),
-                Column::whole("RECEIVED", "received_at").lesser(),
-                Column::text("WHY", "why", 20)
-                    .essential()
-                    .shown(|line: &Line| line.said.clone()),
-                Column::whole("KEY", "key").extra(),
-            ],
-            items.collect(),
-        )
-    })?;
-    Ok(Exit::Done)
 }
 
 fn head(plan: &Plan, now: UnixMillis) -> String {

@@ -87,9 +87,15 @@ async fn what_is_done_runs_again_by_force_and_under_a_new_key_if_that_is_said() 
     let world = World::start().await;
     let keys = world.dead(0..2).await;
     let plan = id(&world.plan(&["-s", "orders"]).await);
+    let of_each = |outcome: &str, actions: &[&str]| {
+        let actions: Vec<String> = actions.iter().map(|&action| action.to_owned()).collect();
+        vec![(outcome.to_owned(), actions); 2]
+    };
+    assert_eq!(world.events(&plan).await, of_each("planned", &["runs"]));
     let apply = replay_apply(&plan, "--confirm 2");
     assert!(world.webhookctl(&apply).await.status.success());
     assert_eq!(world.downstream.heard(), (2, 2));
+    assert_eq!(world.events(&plan).await, of_each("done", &["skipped"]));
 
     let force = ["-s", "orders", "--mode", "force"];
     let plan = world.plan(&force).await;
@@ -106,6 +112,8 @@ async fn what_is_done_runs_again_by_force_and_under_a_new_key_if_that_is_said() 
     );
 
     let plan = world.plan(&[&force[..], &["--new-effect"]].concat()).await;
+    let planned = world.events(&id(&plan)).await;
+    assert_eq!(planned, of_each("planned", &["runs"]));
     let apply = ["replay", "apply", &id(&plan), "--confirm", "2"];
     let applied = world.webhookctl(&apply).await;
     assert!(applied.status.success(), "{}", told(&applied));

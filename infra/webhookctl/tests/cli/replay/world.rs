@@ -240,6 +240,20 @@ impl World {
         document(&self.webhookctl(&line).await, 0)
     }
 
+    /// Returns the outcome of each event of a plan, and what the plan does about its effects.
+    pub(crate) async fn events(&self, plan: &str) -> Vec<(String, Vec<String>)> {
+        let line = ["replay", "show", plan, "--events", "-o", "json"];
+        let shown = document(&self.webhookctl(&line).await, 0);
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let of_event = |event: &Value| {
+            let effects = event["effects"].as_array().unwrap().iter();
+            let actions = effects.map(|effect| text(&effect["action"]));
+            (text(&event["outcome"]), actions.collect())
+        };
+        let items = shown["items"].as_array().unwrap();
+        items.iter().map(of_event).collect()
+    }
+
     /// Returns the audit log of this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
         let table = self.stack.table().unwrap();
