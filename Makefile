@@ -115,6 +115,7 @@ test-console: test-build .venv/console/stamp # Look at the console with Debian's
 
 test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protocol, in both generations, read the demo and propose a replay
 	.venv/mcp/bin/python infra/tests/mcp_client.py
+	MITT_MCP_CALLS=10000 $(TEST) --test cli -- without_the_flag_no_input
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose

@@ -241,11 +241,24 @@ fn without_the_flag_no_input_makes_a_plan() -> anyhow::Result<()> {
     ] {
         tools.push(more.to_owned());
     }
-    for (number, tool) in tools.iter().cycle().take(300).enumerate() {
-        let name = names[number % names.len()];
-        let value = &values[number % values.len()];
-        agent.call(tool, &json!({name: value, "reason": "because"}))?;
-        agent.call(tool, &json!({name: value}))?;
+    // `make test-mcp` sends 10,000.
+    let calls = shared::base::env::env_var("MITT_MCP_CALLS");
+    let calls = calls.map_or(Ok(600), |calls| calls.parse())?;
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut one_of = |count: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        usize::try_from(random % count as u64).unwrap_or_default()
+    };
+    for _ in 0..calls {
+        let tool = &tools[one_of(tools.len())];
+        let mut arguments = serde_json::Map::new();
+        for _ in 0..=one_of(3) {
+            let value = values[one_of(values.len())].clone();
+            arguments.insert(names[one_of(names.len())].to_owned(), value);
+        }
+        agent.call(tool, &Value::Object(arguments))?;
     }
     let plans = world.json(&["replay", "log"])?;
     assert_eq!(plans["items"], json!([]));
