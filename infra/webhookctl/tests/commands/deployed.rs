@@ -94,6 +94,7 @@ fn context(world: &World) -> String {
         processor: function("Processor"),
         long_processor: function("LongProcessor"),
         backup_sync: function("BackupSync"),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
     };
     let mut text = format!(
         "[context.{CONTEXT}]\nstack = \"{STACK_NAME}\"\nregion = \"{REGION}\"\nsources = \"sources.toml\"\n"

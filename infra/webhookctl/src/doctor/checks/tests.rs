@@ -31,7 +31,7 @@ fn queue(name: &str, days: u64, dead: Option<&str>) -> Known<Queue> {
     Ok(Queue {
         url: url(name),
         arn: arn(name),
-        visibility_s: 360,
+        visibility_s: 365,
         retention_s: days * DAY.as_secs(),
         redrive: dead.map(|dead| Redrive {
             target_arn: arn(dead),
@@ -60,6 +60,7 @@ fn names() -> Names {
         processor: some("mitt-processor"),
         long_processor: some("mitt-long-processor"),
         backup_sync: some("mitt-backup-sync"),
+        version: some("0.1.0"),
     }
 }
 
@@ -77,6 +78,7 @@ fn function(timeout_s: u64, kind: &str) -> Known<Function> {
         timeout_s,
         state: Some("Active".to_owned()),
         last_update: Some("Successful".to_owned()),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         environment: environment
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
@@ -156,6 +158,9 @@ fn healthy() -> Facts {
             alarm(visible, "dead"),
             alarm(visible, "spill"),
             alarm(visible, "ops"),
+            alarm("ViolatedChecks", ""),
+            alarm("OpenBreakers", ""),
+            alarm("SilentSources", ""),
             alarm("ServerErrors", ""),
         ]),
         secrets: Ok(vec![Stored {
@@ -434,6 +439,15 @@ const FAULTS: &[Fault] = &[
     ("source.in_force", Verdict::Fail, |f| apply(f, |_| {})),
     ("event.dead_letters", Verdict::Warn, |f| {
         of(&mut f.dead_letters).count = 1;
+    }),
+    ("alarm.present", Verdict::Fail, |f| {
+        of(&mut f.alarms).retain(|alarm| alarm.metric != "ViolatedChecks");
+    }),
+    ("alarm.present", Verdict::Fail, |f| {
+        of(&mut f.alarms).retain(|alarm| alarm.metric != "OpenBreakers");
+    }),
+    ("function.version", Verdict::Warn, |f| {
+        of(&mut f.functions.processor).version = Some("0.2.0".to_owned());
     }),
     ("iam.read", Verdict::Fail, |f| {
         f.alarms = Err(Unknown::Denied("cloudwatch:DescribeAlarms".to_owned()));
