@@ -40,6 +40,7 @@ PATIENCE = 180
 NOT_HERE = {
     r"sam |cargo lambda |gh ": "it needs an AWS account, Docker or a released version",
     r"aws ": "it needs an AWS account; a test checks its options",
+    r"git checkout v": "it needs a released version",
     r"sha256sum |for zip |chmod 644 |envsubst ": "it needs the files of a released version or of a stack",
     r"tar -xzf |curl -fsSLO |sh install.sh|pip install |uvx |npm install |npx ": "test_package_cli.py runs it with built packages",
     r"cargo (binstall|build) ": "it needs a released version, or builds for minutes",
