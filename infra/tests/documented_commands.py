@@ -91,7 +91,7 @@ FOLLOWED_FOR = 2
 
 # Text of the pages that the script replaces: what needs a deployment, and what takes long.
 SHORTER = [
-    (r" (-c prod|--table NAME)\b", ""),
+    (r" (-c (prod|old)|--table NAME)\b", ""),
     (r"-n 500 --rate 20/s", "-n 20"),
     (r"(webhookctl erase --(?:where|account) .*)", r"\1 --since 1d"),
     (r"^make ", f"make -n -C {ROOT} "),

@@ -48,7 +48,7 @@ schema = 1
 [[source]]
 name = \"github-main\"
 preset = \"github\"
-action = [{ kind = \"http\", url = \"https://erp.example.com/hook\", destination = \"erp\" }]
+action = [{ kind = \"http\", url = \"https://erp.example.com/hook\", secret = \"hook\", destination = \"erp\" }]
 
 [forward]
 allow_hosts = [\"erp.example.com\"]

@@ -64,7 +64,7 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
     (
         "Security",
         &[
-            ("DeletionProtection", "false"),
+            ("DeletionProtection", "true"),
             ("TableName", "mitt-restored"),
             (
                 "KmsKeyArn",

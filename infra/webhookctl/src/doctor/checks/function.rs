@@ -32,10 +32,10 @@ pub(super) static ENDPOINTS: Check = Check {
 
 pub(super) static VERSION: Check = Check {
     name: "function.version",
-    title: "The functions and webhookctl are of one version",
-    why: "The description of each function ends with the version of its template. An older webhookctl \
+    title: "The functions and the CLI are of one version",
+    why: "The description of each function ends with the version of its template. An older CLI \
           cannot read rows that newer functions write.",
-    fix: "deploy the template of this version, or install webhookctl of the version of the stack; \
+    fix: "deploy the template of this version, or install the CLI of the version of the stack; \
           infra/docs/upgrade.md says which versions work together",
     judge: version,
 };
@@ -54,8 +54,7 @@ fn version(facts: &Facts) -> Result<Finding, Unknown> {
         return Err(Unknown::Skipped("the functions do not state their version"));
     }
     let others = stated.iter().filter(|(_, version)| *version != OWN);
-    let lines =
-        others.map(|(what, version)| format!("{what} is of {version}, webhookctl of {OWN}"));
+    let lines = others.map(|(what, version)| format!("{what} is of {version}, the CLI of {OWN}"));
     Ok(Finding::of_each(Verdict::Warn, lines.collect(), OWN))
 }
 

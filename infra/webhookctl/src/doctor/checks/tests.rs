@@ -239,7 +239,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.queues.work_queue).visibility_s = 359;
     }),
     ("timing.window", Verdict::Fail, |f| {
-        of(&mut f.mappings)[0].window_s = 1;
+        of(&mut f.mappings)[0].window_s = 6;
     }),
     ("timing.window", Verdict::Fail, |f| {
         of(&mut f.mappings)[1].window_s = 61;
