@@ -65,6 +65,8 @@ ENDS_WITH = {
     "webhookctl replay apply rpl_7KQ2M4": (6, "the demo's destination fails each time"),
     "webhookctl dlq redrive --error f45942 -m \"GitHub is back\"": (6, "the demo's destination fails each time"),
     "webhookctl inbox diff <id> <other>": (1, "the bodies differ"),
+    "webhookctl status": (5, "events of the demo need an operator"),
+    'webhookctl sources rollback 1 -m "the new filter was wrong"': (7, "the local stack has Sources=embedded"),
     "webhookctl sources diff infra/sources.toml": (2, "the file differs from the sources of the demo"),
 }
 
