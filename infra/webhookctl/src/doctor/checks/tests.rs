@@ -112,9 +112,23 @@ fn alarm(metric: &str, about: &str) -> Alarm {
     }
 }
 
+fn alarms() -> Vec<Alarm> {
+    let visible = "ApproximateNumberOfMessagesVisible";
+    vec![
+        alarm("ApproximateAgeOfOldestMessage", "work"),
+        alarm("ApproximateAgeOfOldestMessage", "long"),
+        alarm(visible, "dead"),
+        alarm(visible, "spill"),
+        alarm(visible, "ops"),
+        alarm("ViolatedChecks", ""),
+        alarm("OpenBreakers", ""),
+        alarm("SilentSources", ""),
+        alarm("ServerErrors", ""),
+    ]
+}
+
 fn healthy() -> Facts {
     let tasks = ["sweep", "drain", "sync", "endpoints", "reconcile"];
-    let visible = "ApproximateNumberOfMessagesVisible";
     let active = |name: &str| (name.to_owned(), "ACTIVE".to_owned());
     Facts {
         now: NOW,
@@ -152,17 +166,7 @@ fn healthy() -> Facts {
         }),
         ttl: Ok(Some("ttl".to_owned())),
         recovery: Ok(true),
-        alarms: Ok(vec![
-            alarm("ApproximateAgeOfOldestMessage", "work"),
-            alarm("ApproximateAgeOfOldestMessage", "long"),
-            alarm(visible, "dead"),
-            alarm(visible, "spill"),
-            alarm(visible, "ops"),
-            alarm("ViolatedChecks", ""),
-            alarm("OpenBreakers", ""),
-            alarm("SilentSources", ""),
-            alarm("ServerErrors", ""),
-        ]),
+        alarms: Ok(alarms()),
         secrets: Ok(vec![Stored {
             kind: "ingress".to_owned(),
             name: "stripe-main".to_owned(),
