@@ -176,5 +176,5 @@ FAULTS = [
     ("cfn-lint", "      Handler: bootstrap\n", "      Handler: bootstrap\n      Tags: { integration: !Ref CatcherIntegration }\n"),
     ("cfn-lint", "      ApiId: !Ref Api\n      StageName", "      ApiId: !Ref Apis\n      StageName"),
     ("cfn-lint", "ExpiredObjectDeleteMarker: true", "ExpireObjectDeleteMarker: true"),
-    ("cfn-lint", "\nParameters:\n", "\nParameters:\n  Spare:\n    Type: String\n    Default: x\n    AllowedValues: [x]\n    ConstraintDescription: It is x.\n    Description: It is x.\n"),
+    ("test_each_parameter_is_in_one_group_and_those_that_people_change_come_first", "\nParameters:\n", "\nParameters:\n  Spare:\n    Type: String\n    Default: x\n    AllowedValues: [x]\n    ConstraintDescription: It is x.\n    Description: It is x.\n"),
 ]  # fmt: skip
