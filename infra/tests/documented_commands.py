@@ -40,6 +40,7 @@ PATIENCE = 180
 NOT_HERE = {
     r"sam |cargo lambda |gh ": "it needs an AWS account, Docker or a released version",
     r"aws ": "it needs an AWS account; a test checks its options",
+    r"git checkout v": "it needs a released version",
     r"sha256sum |for zip |chmod 644 |envsubst ": "it needs the files of a released version or of a stack",
     r"tar -xzf |curl -fsSLO |sh install.sh|pip install |uvx |npm install |npx ": "test_package_cli.py runs it with built packages",
     r"cargo (binstall|build) ": "it needs a released version, or builds for minutes",
@@ -64,6 +65,8 @@ ENDS_WITH = {
     "webhookctl replay apply rpl_7KQ2M4": (6, "the demo's destination fails each time"),
     "webhookctl dlq redrive --error f45942 -m \"GitHub is back\"": (6, "the demo's destination fails each time"),
     "webhookctl inbox diff <id> <other>": (1, "the bodies differ"),
+    "webhookctl status": (5, "events of the demo need an operator"),
+    'webhookctl sources rollback 1 -m "the new filter was wrong"': (7, "the local stack has Sources=embedded"),
     "webhookctl sources diff infra/sources.toml": (2, "the file differs from the sources of the demo"),
 }
 
@@ -90,7 +93,7 @@ FOLLOWED_FOR = 2
 
 # Text of the pages that the script replaces: what needs a deployment, and what takes long.
 SHORTER = [
-    (r" (-c prod|--table NAME)\b", ""),
+    (r" (-c (prod|old)|--table NAME)\b", ""),
     (r"-n 500 --rate 20/s", "-n 20"),
     (r"(webhookctl erase --(?:where|account) .*)", r"\1 --since 1d"),
     (r"^make ", f"make -n -C {ROOT} "),

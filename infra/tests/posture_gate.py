@@ -1,4 +1,4 @@
-"""Rejects resources of template.yaml that are open, unencrypted or unlogged without a reason.
+"""Rejects resources of template.yaml, edge.yaml and deploy-role.yaml that are open, unencrypted or unlogged without a reason.
 
     python infra/tests/posture_gate.py [FILE]
 
@@ -15,9 +15,22 @@ import tempfile
 from pathlib import Path
 
 from accepted import Finding, unaccepted
-from template_gate import TEMPLATE, deployed
+from render import render
+from template_gate import ACCOUNT, TEMPLATE, deployed, expand
 
 CHECKOV = Path(__file__).parents[2] / ".venv/scanners/bin/checkov"
+
+
+# The templates beside the main one, with example values for the parameters that have no default.
+BESIDE = {
+    "edge.yaml": {
+        "CertificateArn": f"arn:aws:acm:us-east-1:{ACCOUNT}:certificate/0a1b2c3d",
+        "DomainName": "hooks.example.com",
+        "Mode": "Block",
+        "OriginDomain": "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com",
+    },
+    "deploy-role.yaml": {"Repository": "owner/repository"},
+}
 
 
 def complaints(path: Path) -> list[str]:
@@ -26,9 +39,18 @@ def complaints(path: Path) -> list[str]:
 
 
 def findings(path: Path) -> list[Finding]:
+    beside = {name: rendered(TEMPLATE.parent / "infra" / name, values) for name, values in BESIDE.items()}
+    return scan_all(deployed(path) | beside)
+
+
+def rendered(path: Path, values: dict[str, str]) -> dict:
+    return render(expand(path, values), values)
+
+
+def scan_all(templates: dict[str, dict]) -> list[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for name, template in deployed(path).items():
+        for name, template in templates.items():
             file = Path(folder) / f"{name}.json"
             file.write_text(json.dumps(template, indent=1))
             files += ["--file", str(file)]

@@ -26,7 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from second_opinion import CHECK, HOME, REGION, ROOT, architecture, clients, describe
+import jmespath
+from botocore import xform_name
+from botocore.model import Shape
+from second_opinion import CHECK, HOME, REGION, ROOT, STACK, architecture, clients, describe
 
 sys.path.insert(0, str(ROOT / "infra"))
 import package
@@ -40,6 +43,12 @@ EXAMPLE_REGION = "eu-west-1"
 EXAMPLE_API = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 EXAMPLE_PORT = ":3000"
 EXAMPLE_TEMPLATE = "template-arm64.yaml"
+# Names of resources, which the script replaces by the outputs of the first deployment.
+EXAMPLE_NAMES = {
+    "mitt-Inbox-1ABC": "TableName",
+    "mitt-bodies-1abc": "BodyBucket",
+    "https://sqs.eu-west-1.amazonaws.com/111122223333/mitt-SpillQueue-1ABC": "SpillQueueUrl",
+}
 
 ARCHITECTURE = architecture()
 
@@ -50,6 +59,9 @@ class Journey:
 
     page: Path
     section: str | None = None
+    stack: str = STACK
+    # Commands that the script runs before those of the page.
+    before: tuple[str, ...] = ()
     # Commands that the script skips, with the reason.
     skipped: dict[str, str] = field(default_factory=dict)
     # Text that the script adds to a command.
@@ -74,6 +86,7 @@ class Journey:
 DEPLOY = Journey(
     ROOT / "infra/docs/deploy.md",
     "## Deploy to your account",
+    stack="mitt-dev",
     skipped={
         'export PATH="$PWD/target/first:$PATH"': "this script has the CLI on its PATH",
         "make venv": "the tools are installed, because they run this script",
@@ -81,14 +94,12 @@ DEPLOY = Journey(
         "webhookctl doctor --end-to-end": "it posts to the public URL, which has no DNS entry and no TLS here",
         "make cost": "it runs for minutes, and deploys nothing",
     },
-    answers={
-        "Stack Name": "mitt",
-        "AWS Region": REGION,
-        "Parameter Architecture": ARCHITECTURE,
-        # The file that the earlier commands have edited. On AWS, the functions contain this file.
-        "Parameter SourcesFile": str(FOLDER / "infra/sources.toml"),
-        "Save arguments to configuration file": "n",
+    # SourcesFile is the file that the earlier commands have edited. On AWS, the functions contain this file.
+    added={
+        "sam deploy --config-file infra/samconfig.toml": f" --parameter-overrides Architecture={ARCHITECTURE}"
+        f" SourcesFile={FOLDER / 'infra/sources.toml'} AlarmProfile=minimal"
     },
+    answers={"Deploy this changeset?": "y"},
     shows={
         "webhookctl inbox list": "github-org",
         "webhookctl doctor": "You may read everything that doctor checks",
@@ -135,7 +146,78 @@ def first_source(released: bool) -> Journey:
     )
 
 
-JOURNEYS = {"deploy": DEPLOY, "first-source": first_source(released=False), "release": first_source(released=True)}
+# A stack with one event, as a reader of the pages about the life of a stack has it.
+RUNNING = (
+    "webhookctl sources add github-org --preset github --no-secret",
+    f"sam deploy --stack-name mitt --capabilities CAPABILITY_IAM --resolve-s3 --parameter-overrides"
+    f" Architecture={ARCHITECTURE} SourcesFile={FOLDER / 'infra/sources.toml'} DeletionProtection=true",
+    "aws ssm put-parameter --type SecureString --name /mitt/ingress/github-org/current --value file://secret",
+    "webhookctl context add prod --stack mitt --region eu-west-1 --sources infra/sources.toml",
+    f"webhookctl send github --to {EXAMPLE_API}/in/github-org --secret-from file:secret",
+)
+UPGRADE = Journey(
+    ROOT / "infra/docs/upgrade.md",
+    before=RUNNING,
+    skipped={
+        "make evolution": "it runs for minutes, with the functions of two versions",
+        "sam build": "second_opinion.py has just built this version; there is no other one",
+        "sam deploy --config-file infra/samconfig.toml --config-env prod": "ministack has no CodeDeploy",
+        f"sam deploy --template-file {EXAMPLE_TEMPLATE} --stack-name mitt --capabilities CAPABILITY_IAM --resolve-s3": "the"
+        " journey `release` deploys a release",
+        "git checkout v0.1.0": "there is no release",
+        "webhookctl doctor --end-to-end": "it posts to the public URL, which has no DNS entry and no TLS here",
+        "webhookctl sources history": "the stack has Sources=embedded",
+        'webhookctl sources rollback 1 -m "the new filter was wrong"': "the stack has Sources=embedded",
+    },
+    shows={
+        "aws ssm get-parameter --name /mitt/names --query Parameter.Value": '"version":"0.1.0"',
+        "webhookctl doctor --only function": "0.1.0",
+    },
+    ends_with={"webhookctl doctor": 5},
+)
+
+SWITCHED = "sam deploy --stack-name mitt --capabilities CAPABILITY_IAM --resolve-s3 --parameter-overrides TableName=mitt-restored"
+RECOVER = Journey(
+    ROOT / "infra/docs/recover.md",
+    before=RUNNING,
+    skipped={
+        "aws dynamodb restore-table-from-backup --target-table-name mitt-restored --backup-arn"
+        " arn:aws:dynamodb:eu-west-1:111122223333:table/mitt-Inbox-1ABC/backup/01234567890123-abcdefab": "the other command"
+        " restores the table",
+        "sam deploy --stack-name mitt --capabilities CAPABILITY_IAM --resolve-s3 --parameter-overrides"
+        " TableName=mitt-Inbox-1ABC": "it is for a stack that was deleted",
+        "webhookctl sync run --lookback 24h": "no provider answers here",
+    },
+    shows={
+        "webhookctl context add prod --refresh": "mitt-restored",
+        "aws dynamodb describe-table --table-name mitt-restored --query Table.TableStatus": "ACTIVE",
+        # The event of the old table.
+        "webhookctl inbox list --since 1d -c old": "github-org",
+        "webhookctl doctor --only table": "4 passed",
+    },
+)
+
+REMOVE = Journey(
+    ROOT / "infra/docs/remove.md",
+    before=RUNNING,
+    skipped={
+        "aws cloudformation describe-stack-events --stack-name mitt --query"
+        " \"StackEvents[?ResourceStatus=='CREATE_FAILED'].[LogicalResourceId,ResourceStatusReason]\"": "no deployment failed",
+    },
+    answers={
+        f"Are you sure you want to delete the stack mitt in the region {REGION} ?": "y",
+        "Are you sure you want to delete the folder mitt in S3 which contains the artifacts?": "y",
+    },
+)
+
+JOURNEYS = {
+    "deploy": DEPLOY,
+    "first-source": first_source(released=False),
+    "release": first_source(released=True),
+    "upgrade": UPGRADE,
+    "recover": RECOVER,
+    "remove": REMOVE,
+}
 
 # Matches a question at the end of the current output, such as `<tab>Stack Name [sam-app]: `.
 QUESTION = re.compile(r"[\t\n]([^\t\n\[]+) \[[^\t\n]*\]: \Z")
@@ -198,6 +280,8 @@ class Reader:
         self.shell = FOLDER / "shell"
         # The variables of AWS are set from the first deployment on: `dev` needs no account.
         self.deployed = False
+        # The outputs of the first deployment. A later one can have another table.
+        self.names: dict[str, str] = {}
         self.dev: subprocess.Popen | None = None
 
     def follow(self) -> None:
@@ -208,7 +292,7 @@ class Reader:
         LOG.write_text("")
         with receiver() as (port, received):
             try:
-                for command in found:
+                for command in [*journey.before, *found]:
                     self.step(command, port)
             finally:
                 self.stop_dev()
@@ -224,7 +308,7 @@ class Reader:
         if command.startswith("sam deploy"):
             self.stop_dev()
             self.deployed = True
-            if not journey.section:
+            if not journey.section and not journey.before:
                 self.enter(FOLDER / "release" if journey.released else FOLDER)
         changed = self.here(command, port) + journey.added.get(command, "")
         if command.startswith("webhookctl dev"):
@@ -234,7 +318,9 @@ class Reader:
             raise Astray(f"{command!r} ends with {code}\n{said[-3000:]}")
         if journey.shows.get(command, "") not in said:
             raise Astray(f"{command!r} does not show {journey.shows[command]}\n{said[-3000:]}")
-        if command.startswith("sam deploy") and not journey.section:
+        if command.startswith("sam deploy") and not self.names:
+            self.names = json.loads(describe(os.environ["AWS_ENDPOINT_URL"], os.environ, journey.stack).read_text())
+        if command.startswith("sam deploy") and not journey.section and not journey.before:
             self.enter(FOLDER.parent / "inbox")
 
     def settle_in(self) -> None:
@@ -246,7 +332,10 @@ class Reader:
         (FOLDER / ".aws-sam").mkdir()
         (FOLDER / ".aws-sam/build").symlink_to(HOME / "build")
         (FOLDER / "template.yaml").symlink_to(ROOT / "template.yaml")
-        shutil.copy(ROOT / "infra/sources.toml", FOLDER / "infra")
+        for name in ("sources.toml", "samconfig.toml"):
+            shutil.copy(ROOT / "infra" / name, FOLDER / "infra")
+        for name, text in re.findall(r"`(\w+\.json)` is:\n\n```json\n(.*?)^```", self.journey.page.read_text(), re.M | re.S):
+            (FOLDER / name).write_text(text)
         for name in ("secret", "api-key"):
             (FOLDER / name).write_text(secrets.token_hex(20))
         if self.journey.released:
@@ -265,9 +354,13 @@ class Reader:
     def here(self, command: str, port: int) -> str:
         """Returns a command with the Region, the URL and the architecture of this deployment."""
         if EXAMPLE_API in command:
-            outputs = json.loads(describe(os.environ["AWS_ENDPOINT_URL"], os.environ).read_text())
             path = "/in/" + command.split(f"{EXAMPLE_API}/in/")[1].split()[0]
-            command = command.replace(EXAMPLE_API + path, shlex.quote(outputs["ApiUrl"] + path))
+            command = command.replace(EXAMPLE_API + path, shlex.quote(self.names["ApiUrl"] + path))
+        for example, output in EXAMPLE_NAMES.items():
+            if example in command:
+                command = command.replace(example, self.names[output])
+        # The time of the example is before the table.
+        command = re.sub(r"--restore-date-time \S+", "--use-latest-restorable-time", command)
         command = command.replace(EXAMPLE_TEMPLATE, f"template-{ARCHITECTURE}.yaml")
         return command.replace(EXAMPLE_REGION, REGION).replace(EXAMPLE_PORT, f":{port}")
 
@@ -366,14 +459,42 @@ def receiver() -> Iterator[tuple[int, list[str]]]:
 def aws(words: list[str]) -> tuple[int, str]:
     """Makes the call of the AWS CLI with boto3, because the AWS CLI is not installed."""
     service, operation, *options = words
-    given = {}
-    for name, value in zip(options[::2], options[1::2], strict=True):
-        if value.startswith("file://"):
-            value = (FOLDER / value.removeprefix("file://")).read_text()
-        given["".join(word.capitalize() for word in name.removeprefix("--").split("-"))] = value
     with clients(os.environ) as client:
-        getattr(client(service), operation.replace("-", "_"))(**given)
-    return 0, ""
+        api = client("s3" if service == "s3api" else service)
+        method = operation.replace("-", "_")
+        shape = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[method]).input_shape
+        members = {xform_name(name, "-"): (name, member) for name, member in shape.members.items()}
+        given, wanted = {}, None
+        while options:
+            option, values = options.pop(0).removeprefix("--"), []
+            while options and not options[0].startswith("--"):
+                values.append(options.pop(0))
+            if option == "query":
+                wanted = values[0]
+            elif option not in members and option.startswith("no-"):
+                given[members[option.removeprefix("no-")][0]] = False
+            else:
+                name, member = members[option]
+                given[name] = value_of(member, values)
+        answer = getattr(api, method)(**given)
+    answer.pop("ResponseMetadata", None)
+    return 0, json.dumps(jmespath.search(wanted, answer) if wanted else answer, default=str).replace("\\", "")
+
+
+def value_of(shape: Shape, values: list[str]) -> object:
+    """Returns the value of an option: text, a file, a number, true, a list, or the shorthand `Name=value,Name=value`."""
+    if not values:
+        return True
+    if shape.type_name == "list":
+        return values
+    [text] = values
+    if text.startswith("file://"):
+        text = (FOLDER / text.removeprefix("file://")).read_text()
+        return json.loads(text) if shape.type_name == "structure" else text.strip()
+    if shape.type_name == "structure":
+        parts = dict(part.split("=", 1) for part in text.split(","))
+        return {name: value_of(shape.members[name], [value]) for name, value in parts.items()}
+    return {"boolean": lambda: text == "true", "integer": lambda: int(text), "long": lambda: int(text)}.get(shape.type_name, lambda: text)()
 
 
 if __name__ == "__main__":

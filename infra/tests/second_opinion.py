@@ -240,16 +240,16 @@ def deploy(options: argparse.Namespace, aws: dict[str, str]) -> None:
     step("sam deploy", command, aws, timeout=300)
 
 
-def describe(endpoint: str, aws: dict[str, str]) -> Path:
+def describe(endpoint: str, aws: dict[str, str], name: str = STACK) -> Path:
     """Writes the outputs of the stack to a file."""
     with clients(aws) as client:
-        (stack,) = client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+        (stack,) = client("cloudformation").describe_stacks(StackName=name)["Stacks"]
     if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         raise Trouble(f"the stack is {stack['StackStatus']}\n{tail(HOME / 'ministack.log')}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
     # The output ApiUrl needs a DNS entry; this URL does not.
     outputs["ApiUrl"] = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/$default"
-    outputs["StackName"] = STACK
+    outputs["StackName"] = name
     path = HOME / "outputs.json"
     path.write_text(json.dumps(outputs, indent=2) + "\n")
     return path

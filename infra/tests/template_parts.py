@@ -31,6 +31,10 @@ def constant(name: str) -> int:
     return int(found[1])
 
 
+# The table that the functions use: the own one, unless the parameter TableName names another.
+TABLE = {"Fn::If": ["UsesOtherTable", {"Ref": "TableName"}, {"Ref": "Inbox"}]}
+
+
 def properties(template, name):
     return template["Resources"][name]["Properties"]
 
@@ -64,7 +68,20 @@ def targets(statement):
     return {target(resource) for resource in listed(statement["Resource"])}
 
 
+def resources(statement):
+    """Returns the resources of a statement, for both values of each condition."""
+    found = listed(statement["Resource"])
+    return [part for one in found for part in (one["Fn::If"][1:] if "Fn::If" in one else [one])]
+
+
 def target(resource):
+    if "Fn::If" in resource:
+        condition, other, own = resource["Fn::If"]
+        name = target(own)
+        # The parts of another table are the same as those of the own one.
+        place = other["Fn::Sub"].removeprefix("arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/")
+        assert condition == "UsesOtherTable" and place == name.replace("Inbox", "${TableName}"), resource
+        return name
     if resource == "*" or "Ref" in resource:
         return resource if resource == "*" else resource["Ref"]
     if "Fn::GetAtt" in resource:

@@ -87,12 +87,14 @@ def wrong_calls(text):
     for service, operation, options in aws(text):
         if f"{service} {operation}" in NO_OPERATIONS:
             continue
-        model = session.get_service_model(service)
+        model = session.get_service_model("s3" if service == "s3api" else service)
         known = {cli(name): name for name in model.operation_names}
         if operation not in known:
             wrong.append(f"{service} {operation}")
             continue
         members = {cli(name) for name in model.operation_model(known[operation]).input_shape.members}
+        # A member that is true or false has a second option.
+        members |= {f"no-{name}" for name in members}
         wrong += [f"{service} {operation} --{option}" for option in sorted(options - members - OF_CLI)]
     return wrong
 

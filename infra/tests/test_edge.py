@@ -5,7 +5,7 @@ import json
 import pytest
 
 import template_gate
-from template_parts import ROOT, of_type, parse, properties
+from template_parts import ROOT, TEXT, of_type, parse, properties
 
 EDGE = ROOT / "infra/edge.yaml"
 
@@ -30,8 +30,9 @@ def test_a_delivery_arrives_as_it_was_sent(edge):
     (origin,) = front["Origins"]
     assert origin["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
     assert origin["ConnectionAttempts"] == 1, "a second attempt would be a second delivery"
-    # The timeout of the catcher is 10 s.
-    assert 10 < origin["CustomOriginConfig"]["OriginReadTimeout"] <= 60
+    # The timeout of the catcher in a stack with Trial.
+    trial = properties(parse(TEXT), "Catcher")["Timeout"]["Fn::If"][1]
+    assert trial < origin["CustomOriginConfig"]["OriginReadTimeout"] <= 60
     assert front["ViewerCertificate"]["MinimumProtocolVersion"] == "TLSv1.2_2021"
 
 
@@ -50,6 +51,40 @@ def test_nothing_but_deliveries_is_let_in_and_no_body_is_judged(edge):
     assert properties(edge, "Front")["DistributionConfig"]["WebACLId"] == {"Fn::GetAtt": ["Filter", "Arn"]}
 
 
+def test_an_address_may_send_as_much_as_the_inbox_accepts(edge):
+    accepted = parse(TEXT)["Parameters"]["IngressRateLimit"]["Default"]
+    assert edge["Parameters"]["RequestsPerAddress"]["Default"] >= 300 * accepted
+
+
+def test_suspicious_addresses_are_only_counted_until_someone_decides(edge):
+    mode = edge["Parameters"]["Mode"]
+    assert (mode["Default"], mode["AllowedValues"]) == ("Count", ["Count", "Block"])
+    assert edge["Conditions"]["Blocks"] == {"Fn::Equals": [{"Ref": "Mode"}, "Block"]}
+    rules = {rule["Name"]: rule for rule in properties(edge, "Filter")["Rules"]}
+    decided = {"floods": ("Action", {"Block": {}}), "known-bad-addresses": ("OverrideAction", {"None": {}})}
+    for name, (action, blocks) in decided.items():
+        assert rules[name][action] == {"Fn::If": ["Blocks", blocks, {"Count": {}}]}, name
+    assert all(rule["VisibilityConfig"]["SampledRequestsEnabled"] is True for rule in rules.values())
+
+
+def test_what_is_counted_or_blocked_raises_an_alarm(edge):
+    filter = properties(edge, "Filter")
+    acl = filter["VisibilityConfig"]["MetricName"]
+    metrics = {rule["Name"]: rule["VisibilityConfig"]["MetricName"] for rule in filter["Rules"]}
+    watched = {}
+    for name, alarm in of_type(edge, "AWS::CloudWatch::Alarm"):
+        assert alarm["Namespace"] == "AWS/WAFV2", name
+        assert alarm["MetricName"] == {"Fn::If": ["Blocks", "BlockedRequests", "CountedRequests"]}, name
+        # Web ACLs of CloudFront have no dimension for the Region.
+        # https://docs.aws.amazon.com/waf/latest/developerguide/waf-metrics.html
+        given = {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]}
+        assert given.keys() == {"WebACL", "Rule"} and given["WebACL"] == acl, name
+        assert alarm["TreatMissingData"] == "notBreaching" and alarm["AlarmActions"] == alarm["OKActions"], name
+        watched[name] = given["Rule"]
+    rules = {"FloodsAlarm": "floods", "KnownBadAddressesAlarm": "known-bad-addresses"}
+    assert watched == {alarm: metrics[rule] for alarm, rule in rules.items()}
+
+
 def test_two_of_them_fit_into_an_account_and_no_secret_is_given(edge):
     for name, acl in of_type(edge, "AWS::WAFv2::WebACL"):
         assert "AWS::StackName" in json.dumps(acl["Name"]), name
@@ -58,6 +93,12 @@ def test_two_of_them_fit_into_an_account_and_no_secret_is_given(edge):
 
 
 BROKEN = [
+    (test_a_delivery_arrives_as_it_was_sent, "OriginReadTimeout: 35", "OriginReadTimeout: 15"),
+    (test_an_address_may_send_as_much_as_the_inbox_accepts, "Default: 15000", "Default: 2000"),
+    (test_suspicious_addresses_are_only_counted_until_someone_decides, "Default: Count", "Default: Block"),
+    (test_suspicious_addresses_are_only_counted_until_someone_decides, "Action: !If [Blocks, { Block: {} }, { Count: {} }]", "Action: { Block: {} }"),
+    (test_what_is_counted_or_blocked_raises_an_alarm, "Value: !Sub '${AWS::StackName}-floods'", "Value: ALL"),
+    (test_what_is_counted_or_blocked_raises_an_alarm, "!If [Blocks, BlockedRequests, CountedRequests]", "AllowedRequests"),
     (test_a_delivery_arrives_as_it_was_sent, "Compress: false", "Compress: true"),
     (test_a_delivery_arrives_as_it_was_sent, "ConnectionAttempts: 1", "ConnectionAttempts: 3"),
     (test_a_delivery_arrives_as_it_was_sent, "b689b0a8-53d0-40ab-baf2-68738e2966ac", "216adef6-5c7f-47e4-b989-5492eafa07d3"),

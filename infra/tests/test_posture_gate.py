@@ -11,7 +11,7 @@ FAULTS = [
     ("an open bucket", "BlockPublicPolicy: true", "BlockPublicPolicy: false", "CKV_AWS_54"),
     ("a bucket without versions", "VersioningConfiguration: { Status: Enabled }", "Tags: []", "CKV_AWS_21"),
     ("logs without an end", "/backup-sync\n      RetentionInDays: !Ref LogRetentionDays", "/backup-sync", "CKV_AWS_66"),
-    ("a secret in the environment", "MITT_TABLE: !Ref Inbox", "MITT_TABLE: AKIAIOSFODNN7EXAMPL3", "CKV_AWS_45"),
+    ("a secret in the environment", "MITT_TABLE: !If [UsesOtherTable, !Ref TableName, !Ref Inbox]", "MITT_TABLE: AKIAIOSFODNN7EXAMPL3", "CKV_AWS_45"),
     ("no point-in-time recovery", "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false", "CKV_AWS_165"),
 ]
 
@@ -32,6 +32,21 @@ def test_the_gate_refuses_each_fault(tmp_path):
     found = " ".join(posture_gate.complaints(path))
 
     assert [name for name, *_, rule in FAULTS if rule not in found] == [], found
+
+
+def test_the_gate_also_reads_the_templates_beside(tmp_path):
+    for name, text, fault, rule in [
+        ("edge.yaml", "MinimumProtocolVersion: TLSv1.2_2021", "MinimumProtocolVersion: TLSv1", "CKV_AWS_174"),
+        ("deploy-role.yaml", "BlockPublicPolicy: true", "BlockPublicPolicy: false", "CKV_AWS_54"),
+    ]:
+        sound = (posture_gate.TEMPLATE.parent / "infra" / name).read_text()
+        assert text in sound, f"{name} no longer contains this text"
+        path = tmp_path / name
+        path.write_text(sound.replace(text, fault, 1))
+
+        found = posture_gate.scan_all({name: posture_gate.rendered(path, posture_gate.BESIDE[name])})
+
+        assert rule in {finding.rule for finding in found}, found
 
 
 # -------------------------------------------------------------------- accepted findings

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from template_parts import DAY, FUNCTIONS, ROOT, TEXT, all_statements, arn_of, constant, keys, of_type, parse, properties, statements
+from template_parts import DAY, FUNCTIONS, ROOT, TABLE, TEXT, all_statements, arn_of, constant, keys, of_type, parse, properties, statements
 
 RETENTION = (ROOT / "shared/src/sources/policy.rs").read_text()
 
@@ -26,10 +26,12 @@ def test_timeouts_fit_each_other(template):
     effect, lease = constant("EFFECT_TIMEOUT"), constant("LEASE")
     timeout = properties(template, "Processor")["Timeout"]
     visibility = properties(template, "WorkQueue")["VisibilityTimeout"]
-    window = properties(template, "WorkQueueMapping").get("MaximumBatchingWindowInSeconds", 0)
+    assert properties(template, "WorkQueueMapping")["MaximumBatchingWindowInSeconds"] == {"Ref": "BatchWindowSeconds"}
+    window = template["Parameters"]["BatchWindowSeconds"]
+    assert (window["MinValue"], window["Default"]) == (0, 0)
     assert effect + 10 <= lease <= timeout < visibility
     # Lambda recommends this: it retries throttled batches within one visibility timeout.
-    assert visibility >= 6 * timeout + window
+    assert visibility >= 6 * timeout + window["MaxValue"]
     assert effect == constant("ACTION_TIMEOUT") + constant("AFTER_ACTION")
     # The drain moves a backlog message in much less time.
     assert properties(template, "BacklogQueue")["VisibilityTimeout"] >= 60
@@ -166,7 +168,8 @@ def test_the_stack_says_its_names_in_one_parameter(template):
     # A stack without long actions lacks two resources, and `${...}` cannot name a resource that does not exist.
     of_long = {"LongQueueUrl": "LongQueue", "LongProcessorName": "LongProcessor"}
     long = {name: {"Fn::If": ["RunsLongActions", {"Ref": resource}, ""]} for name, resource in of_long.items()}
-    assert given == {"Url": template["Outputs"]["ApiUrl"]["Value"]} | long
+    url, table = (template["Outputs"][output]["Value"] for output in ("ApiUrl", "TableName"))
+    assert given == {"Url": url, "Table": table} | long and table == TABLE
     said = json.loads(text)
     # The limit of a free SSM parameter, with 100 bytes for each name of the stack.
     assert len(text) + 100 * len(said) < 4096
@@ -205,7 +208,10 @@ def test_one_bad_record_does_not_take_its_batch_along(template):
     mapping = properties(template, "WorkQueueMapping")
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["BatchSize"] == 10
-    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "ProcessorConcurrency"}}
+    concurrency = template["Parameters"]["ProcessorConcurrency"]
+    # Lambda accepts no less. With the smallest value, an account with ten executions has some for the catcher.
+    assert (concurrency["MinValue"], concurrency["Default"]) == (2, 5)
     assert mapping["EventSourceArn"] == arn_of("WorkQueue")
     assert mapping["FunctionName"] == {"Ref": "Processor"}
 
@@ -269,7 +275,8 @@ def test_the_table_forgets_in_time_and_never_by_accident(template):
     recovery = replica["PointInTimeRecoverySpecification"]
     assert recovery == {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": 35}
     assert replica["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
-    assert template["Parameters"]["DeletionProtection"]["Default"] == "true"
+    # If the first deployment fails, CloudFormation deletes the table. DynamoDB would reject it.
+    assert template["Parameters"]["DeletionProtection"]["Default"] == "false"
 
 
 def test_the_table_has_a_ceiling_for_what_it_costs(template):
@@ -278,12 +285,14 @@ def test_the_table_has_a_ceiling_for_what_it_costs(template):
     (replica,) = table["Replicas"]
     assert replica["ReadOnDemandThroughputSettings"] == {"MaxReadRequestUnits": {"Ref": "MaxReadUnits"}}
     rate = template["Parameters"]["IngressRateLimit"]["Default"]
-    # The table has enough write units for the rate limit of the API, at 7 units for each event.
+    # The table has enough write units for the rate limit of the API, at 5 units for each event, and more
+    # for large bodies.
     assert 7 * rate <= template["Parameters"]["MaxWriteUnits"]["Default"] <= 100 * rate
 
 
 def test_what_is_stored_outlives_the_stack(template):
-    for name in ("Inbox", "Bodies"):
+    # The spill queue contains acknowledged events that exist nowhere else.
+    for name in ("Inbox", "Bodies", "SpillQueue"):
         resource = template["Resources"][name]
         assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
         assert resource["UpdateReplacePolicy"] == "Retain"
@@ -334,7 +343,7 @@ def test_each_function_has_its_own_role_and_secrets(template):
         assert function["Role"] == arn_of(role)
         variables = function["Environment"]["Variables"]
         assert variables == {
-            "MITT_TABLE": {"Ref": "Inbox"},
+            "MITT_TABLE": TABLE,
             "MITT_QUEUE_URL": {"Ref": "LongQueue" if name == "LongProcessor" else "WorkQueue"},
             "MITT_SPILL_QUEUE_URL": {"Ref": "SpillQueue"},
             "MITT_BODY_BUCKET": {"Ref": "Bodies"},
@@ -345,6 +354,9 @@ def test_each_function_has_its_own_role_and_secrets(template):
             # A deployed function calls AWS.
             "MITT_ENDPOINTS": "",
         } | (
+            # Backup-sync writes each line from INFO on, and reports the events that wait too long.
+            {"MITT_WAITING_MINUTES": {"Ref": "WaitingMinutes"}} if name == "BackupSync" else {"RUST_LOG": {"Ref": "LogLevel"}}
+        ) | (
             # Requests that waited for a certificate are verified here.
             {"MITT_INGRESS_PATH": {"Fn::Sub": "/${AWS::StackName}/ingress"}} if name == "BackupSync" else {}
         ) | (

@@ -45,19 +45,44 @@ ABOUT = {
 OURS = {"Fn::Sub": "Mitt/${AWS::StackName}"}
 
 PROFILES = {
-    "HasMinimalAlarms": "Unhealthy",
+    "HasMinimalAlarms": "Heartbeat Unhealthy RefusedDeliveries",
     # With a gradual deployment, these two are in every profile.
-    "WatchesAnswers": "RefusedDeliveries",
+    "IsGradual": "NewVersionErrors",
     "WatchesCatcher": "CatcherErrors",
-    "HasCoreAlarms": "WorkDeadLetters OpsDeadLetters WaitingWork SpilledEvents HiddenSpilledEvents"
-    " RejectedRequests MissRate Drift Endpoint ConflictingEvents",
-    "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog Takeovers MissedEvents SyncFailures"
-    " SilentSources SlowAnswers Flood RefusedRequests CatcherThrottles ProcessorErrors BackupSyncErrors Loop"
-    " TableThrottles",
+    "HasCoreAlarms": "WorkDeadLetters OpsDeadLetters WaitingWork WaitingBacklog SpilledEvents HiddenSpilledEvents"
+    " RejectedRequests MissRate Drift Endpoint ConflictingEvents OpenBreakers SilentSources",
+    "HasFullAlarms": "DeadLetters Takeovers MissedEvents SyncFailures CatcherThrottles ProcessorErrors"
+    " BackupSyncErrors Loop TableThrottles",
+    # With an HTTP API, the first belongs to the profile core, and the others to the profile full.
+    "WatchesThrottling": "ThrottledRequests",
+    "WatchesApi": "SlowAnswers Flood RefusedRequests",
     # With long actions, these belong to the profiles core and full.
     "WatchesLongActions": "WaitingLongActions",
     "WatchesLongProcessor": "LongProcessorErrors LongLoop",
 }
+
+# What can fail, and the alarm of the default profile that tells of it.
+FAILURES = {
+    "the catcher crashes, times out or cannot start": "CatcherErrors",
+    "the catcher cannot verify or store events": "RefusedDeliveries",
+    "the table is unavailable for long": "SpilledEvents",
+    "spilled events cannot be stored": "HiddenSpilledEvents",
+    "a secret is rotated on one side": "RejectedRequests",
+    "the API throttles genuine senders": "ThrottledRequests",
+    "the mapping is disabled, or the processor cannot start": "WaitingWork",
+    "messages cannot be processed": "WorkDeadLetters",
+    "old events stay in the backlog queue": "WaitingBacklog",
+    "a destination is down": "OpenBreakers",
+    "events wait too long, fail for good, or need a decision": "Unhealthy",
+    "the sweep stops": "Heartbeat",
+    "a run of backup-sync fails, such as the sync": "OpsDeadLetters",
+    "the provider disables the endpoint": "Endpoint",
+    "a source sends nothing": "SilentSources",
+    "events are missed": "MissRate",
+    "objects differ": "Drift",
+    "an event has the id of another one": "ConflictingEvents",
+}
+DEFAULT = "HasMinimalAlarms HasCoreAlarms WatchesCatcher WatchesThrottling".split()
 
 
 @pytest.fixture
@@ -104,10 +129,11 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
 
 def test_no_stranger_raises_an_alarm_that_rolls_a_deployment_back(template):
     alarms = [ref["Ref"] for ref in properties(template, "Catcher")["DeploymentPreference"]["Alarms"]]
-    assert alarms == ["CatcherErrorsAlarm", "RefusedDeliveriesAlarm"]
-    refused = properties(template, "RefusedDeliveriesAlarm")
-    # The gateway's own metric counts each 503, and a request that names an unknown key gets a 503.
-    assert (refused["Namespace"], refused["MetricName"]) == (OURS, "ServerErrors") and "Dimensions" not in refused
+    assert alarms == ["CatcherErrorsAlarm", "NewVersionErrorsAlarm"]
+    for name in ("RefusedDeliveriesAlarm", "NewVersionErrorsAlarm"):
+        refused = properties(template, name)
+        # The gateway's own metric counts each 503, and a request that names an unknown key gets a 503.
+        assert (refused["Namespace"], refused["MetricName"]) == (OURS, "ServerErrors") and "Dimensions" not in refused
     assert all(alarm["MetricName"] != "5xx" for _, alarm in of_type(template, "AWS::CloudWatch::Alarm"))
     waits = re.findall(r"permit\(Kind::Waits\b.*?try_again_later\(\)", code("CatcherLogs"), re.S)
     assert waits and not any("server_errors" in wait for wait in waits)
@@ -153,13 +179,30 @@ def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
 
 
 def test_silence_of_the_sweep_is_an_alarm(template):
-    alarm = properties(template, "UnhealthyAlarm")
     every = constant("ROUND_EVERY")
-    assert (alarm["Namespace"], alarm["MetricName"]) == (OURS, "ViolatedChecks")
-    assert (alarm["TreatMissingData"], alarm["Statistic"]) == ("breaching", "Maximum")
-    assert alarm["Threshold"] == 0 and alarm["ComparisonOperator"] == "GreaterThanThreshold"
-    # Three periods without a line raise the alarm. If one line falls into the next period, the alarm is not raised.
-    assert alarm["Period"] == every and alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 3
+    for name in ("HeartbeatAlarm", "UnhealthyAlarm"):
+        alarm = properties(template, name)
+        assert (alarm["Namespace"], alarm["MetricName"]) == (OURS, "ViolatedChecks"), name
+        # Three periods without a line. If one line falls into the next period, the alarm is not raised.
+        assert alarm["Period"] == every and alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 3, name
+    # A dead letter keeps the first alarm raised for days, and must not hide that the sweep has stopped.
+    heartbeat, unhealthy = properties(template, "HeartbeatAlarm"), properties(template, "UnhealthyAlarm")
+    assert (unhealthy["Statistic"], unhealthy["TreatMissingData"]) == ("Maximum", "ignore")
+    assert unhealthy["Threshold"] == 0 and unhealthy["ComparisonOperator"] == "GreaterThanThreshold"
+    assert (heartbeat["Statistic"], heartbeat["TreatMissingData"]) == ("SampleCount", "missing")
+    assert heartbeat["Threshold"] == 1 and heartbeat["ComparisonOperator"] == "LessThanThreshold"
+    # Without data, the alarm changes to INSUFFICIENT_DATA. A new stack begins in this state, without a change.
+    assert heartbeat["InsufficientDataActions"] == heartbeat["AlarmActions"]
+
+
+def test_senders_that_are_throttled_for_long_are_an_alarm(template):
+    alarm, filter = properties(template, "ThrottledRequestsAlarm"), properties(template, "ThrottledRequestsMetric")
+    [metric] = filter["MetricTransformations"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
+    logged = json.loads(properties(template, "Stage")["AccessLogSettings"]["Format"])
+    assert filter["LogGroupName"] == {"Ref": "ApiLogs"} and logged["status"] == "$context.status"
+    assert filter["FilterPattern"] == '{ $.status = "429" }'
+    assert alarm["Threshold"] == 0 and 300 <= alarm["Period"] * alarm["EvaluationPeriods"] <= 900
 
 
 def test_an_open_breaker_stays_an_alarm_as_long_as_it_is_open(template):
@@ -181,7 +224,7 @@ def test_each_alarm_is_about_a_metric_that_there_is(template):
         dimension, metrics = KNOWN[alarm["Namespace"]]
         assert alarm["MetricName"] in metrics.split(), name
         (given,) = alarm["Dimensions"]
-        value = given["Value"]
+        value = given["Value"]["Fn::If"][2] if "Fn::If" in given["Value"] else given["Value"]
         about = value["Ref"] if "Ref" in value else value["Fn::GetAtt"][0]
         assert given["Name"] == dimension and template["Resources"][about]["Type"] == ABOUT[dimension], name
 
@@ -198,12 +241,48 @@ def test_each_alarm_is_of_one_profile(template):
     assert template["Parameters"]["AlarmProfile"]["AllowedValues"] == ["none", "minimal", "core", "full"]
 
 
+def test_each_failure_has_an_alarm_in_the_default_profile(template):
+    assert template["Parameters"]["AlarmProfile"]["Default"] == "core"
+    conditions = {name.removesuffix("Alarm"): template["Resources"][name]["Condition"] for name, _ in of_type(template, "AWS::CloudWatch::Alarm")}
+    default = {name for name, condition in conditions.items() if condition in DEFAULT}
+    assert set(FAILURES.values()) == default
+
+
+def test_a_new_stack_without_events_raises_no_alarm(template):
+    for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
+        # Without data, `breaching` raises an alarm.
+        assert alarm["TreatMissingData"] in ("notBreaching", "ignore", "missing"), name
+
+
+def test_an_email_address_gets_a_topic_that_only_alarms_of_the_stack_use(template):
+    assert template["Parameters"]["AlarmEmail"]["Default"] == ""
+    for name in ("AlarmTopic", "AlarmTopicPolicy"):
+        assert template["Resources"][name]["Condition"] == "HasAlarmEmail"
+    assert template["Conditions"]["HasAlarmEmail"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "AlarmEmail"}, ""]}]}
+    [subscription] = properties(template, "AlarmTopic")["Subscription"]
+    assert subscription == {"Protocol": "email", "Endpoint": {"Ref": "AlarmEmail"}}
+    policy = properties(template, "AlarmTopicPolicy")
+    assert policy["Topics"] == [{"Ref": "AlarmTopic"}]
+    allow, deny = policy["PolicyDocument"]["Statement"]
+    assert (allow["Effect"], allow["Action"]) == ("Allow", "sns:Publish")
+    assert allow["Principal"] == {"Service": "cloudwatch.amazonaws.com"} and allow["Resource"] == {"Ref": "AlarmTopic"}
+    assert allow["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+    assert allow["Condition"]["ArnLike"]["aws:SourceArn"]["Fn::Sub"].endswith(":alarm:${AWS::StackName}-*")
+    assert deny["Effect"] == "Deny" and deny["Condition"] == {"Bool": {"aws:SecureTransport": False}}
+
+
 def test_each_alarm_tells_somebody_and_ends_by_itself(template):
-    told = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+    nothing = {"Ref": "AWS::NoValue"}
+    told = [
+        {"Fn::If": ["HasAlarmEmail", {"Ref": "AlarmTopic"}, nothing]},
+        {"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, nothing]},
+    ]
+    missing = {"UnhealthyAlarm": "ignore", "HeartbeatAlarm": "missing"}
     for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
         assert alarm["AlarmActions"] == alarm["OKActions"] == told, name
-        assert alarm["TreatMissingData"] == ("breaching" if name == "UnhealthyAlarm" else "notBreaching"), name
-        assert alarm["ComparisonOperator"] == "GreaterThanThreshold", name
+        assert alarm["TreatMissingData"] == missing.get(name, "notBreaching"), name
+        below = name == "HeartbeatAlarm"
+        assert alarm["ComparisonOperator"] == ("LessThanThreshold" if below else "GreaterThanThreshold"), name
         assert ("Statistic" in alarm) != ("ExtendedStatistic" in alarm), name
         assert alarm["Period"] % 60 == 0 and alarm["Period"] * alarm["EvaluationPeriods"] <= 7 * DAY, name
         # CloudWatch rejects more than a day of periods that are shorter than an hour.
@@ -247,9 +326,11 @@ def test_the_runbook_has_a_paragraph_for_each_alarm(template):
         assert "\nThe problem is over when " in text, name
 
 
-def test_the_commands_that_alarms_name_are_there(template):
+def test_each_alarm_names_the_first_command_to_run(template):
     for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
-        for command in re.findall(r"`webhookctl ([^`]+)`", alarm["AlarmDescription"]):
+        commands = re.findall(r"Run `webhookctl ([^`]+)`", alarm["AlarmDescription"])
+        assert commands, name
+        for command in commands:
             assert is_verb(command.split(" --")[0]), f"{name}: unknown command {command!r} of webhookctl"
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from template_parts import TEXT, all_statements, listed, of_type, parse, properties, statements, targets
+from template_parts import TEXT, all_statements, listed, of_type, parse, properties, resources, statements, targets
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
             # DescribeAlarms supports only `*`.
             if statement["Sid"] == "SeeAlarms":
                 continue
-            for resource in listed(statement["Resource"]):
+            for resource in resources(statement):
                 # `*` is allowed only below one resource of this stack.
                 text = resource if isinstance(resource, str) else resource.get("Fn::Sub", "${}")
                 assert "*" not in re.sub(r"/\*(/handshake)?$", "", text), f"{role}: {text}"

@@ -24,6 +24,9 @@ const SENDERS: &str = "/ingress";
 /// The default time limit of the catcher, in seconds.
 const ANSWER_TIMEOUT: u64 = 10;
 
+/// The default time after which an open event counts as waiting too long, in minutes.
+const WAITING_MINUTES: u64 = 30;
+
 /// The settings of a function, from environment variables that `template.yaml` sets.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -50,6 +53,9 @@ pub struct Settings {
     pub egress_path: Option<String>,
     /// `MITT_ANSWER_TIMEOUT`: the time limit of the catcher in seconds, 10 by default.
     pub answer_timeout: Duration,
+    /// `MITT_WAITING_MINUTES`: the health report of backup-sync names events that have been open for
+    /// longer, 30 minutes by default.
+    pub longest_wait: Duration,
     /// `MITT_INGRESS_PATH`: the path of the webhook secrets, if it differs from `secrets_path`.
     /// backup-sync reads these secrets to verify requests that waited for a certificate.
     pub ingress_path: Option<String>,
@@ -80,6 +86,7 @@ impl Settings {
             secrets_path: required("MITT_SECRETS_PATH")?,
             egress_path: env_var("MITT_EGRESS_PATH").filter(|path| !path.is_empty()),
             answer_timeout: answer_timeout(env_var("MITT_ANSWER_TIMEOUT").as_deref())?,
+            longest_wait: longest_wait(env_var("MITT_WAITING_MINUTES").as_deref())?,
             ingress_path: env_var("MITT_INGRESS_PATH"),
             secrets_manager_prefix: env_var("MITT_SECRETS_MANAGER_PREFIX"),
             sources_file: env_var("MITT_SOURCES_FILE"),
@@ -132,6 +139,12 @@ fn answer_timeout(seconds: Option<&str>) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(seconds))
 }
 
+fn longest_wait(minutes: Option<&str>) -> anyhow::Result<Duration> {
+    let minutes = minutes.map_or(Ok(WAITING_MINUTES), str::parse);
+    let minutes = minutes.context("invalid MITT_WAITING_MINUTES; use a number of minutes")?;
+    Ok(Duration::from_secs(minutes.saturating_mul(60)))
+}
+
 /// The clients and modules that every function uses.
 pub struct Services {
     pub sources: CurrentSources,
@@ -146,6 +159,8 @@ pub struct Services {
     pub egress: Option<Secrets>,
     /// The time limit of the catcher.
     pub answer_timeout: Duration,
+    /// The age from which an open event counts as waiting too long.
+    pub longest_wait: Duration,
     pub keyring: Keyring,
     pub fetch_back: FetchBack,
     pub inbox: Inbox,
@@ -180,6 +195,7 @@ impl Services {
             secrets: secrets(&settings.secrets_path),
             egress: settings.egress_path.as_ref().map(secrets),
             answer_timeout: settings.answer_timeout,
+            longest_wait: settings.longest_wait,
             ingress: settings.ingress_path.as_ref().map(secrets),
             sources: settings.sources(config, &dynamodb, &ledger, managed.clone(), aws.is_local()),
             keyring: Keyring::new(dynamodb.clone(), &settings.table),

@@ -1,7 +1,7 @@
 //! Reports the health metric of the inbox every five minutes: the number of checks that fail.
 //!
-//! An alarm fires if the metric is above zero. The alarm also fires if the metric is missing,
-//! because then no sweep runs.
+//! An alarm fires if the metric is above zero. Another alarm fires if the metric is missing, because
+//! then no sweep runs. The first alarm can be raised for days, and must not hide the second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Health {
 
 impl BackupSync {
     /// Runs the checks and reports the result. If the table does not answer, the report is missing
-    /// and the alarm fires. `began` is the start of the sweep: the times of the reports do not
+    /// and the alarm for a missing report fires. `began` is the start of the sweep: the times of the reports do not
     /// depend on how long a sweep takes, so no report is skipped.
     pub(crate) async fn report_health(&self, sweep: &SweepReport, began: UnixMillis) {
         if !self.health.is_due(began) {
@@ -75,6 +75,12 @@ impl BackupSync {
         }
         if sweep.failed > 0 {
             violated.push("failed_rows".to_owned());
+        }
+        let down = self.failing_destinations(now).await?;
+        violated.extend(down.iter().map(|name| format!("down.{name}")));
+        let limit = self.services.longest_wait;
+        if self.has_waiting_events(limit, now).await? {
+            violated.push("waiting".to_owned());
         }
         if self.services.sources.report().failed {
             violated.push("sources".to_owned());

@@ -30,6 +30,7 @@ mod retry;
 mod silence;
 mod sweep;
 mod sync;
+mod waiting;
 
 use futures::FutureExt as _;
 use futures::future::{LocalBoxFuture, join};

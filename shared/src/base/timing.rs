@@ -2,7 +2,7 @@
 //! checks these rules:
 //!
 //! - `EFFECT_TIMEOUT = ACTION_TIMEOUT + AFTER_ACTION`
-//! - `EFFECT_TIMEOUT + 10 s ≤ LEASE ≤ function timeout 60 s < visibility timeout 360 s`
+//! - `EFFECT_TIMEOUT + 10 s ≤ LEASE ≤ function timeout 60 s < visibility timeout 365 s`
 //! - `LONGEST_ACTION + AFTER_ACTION + CLOCK_MARGIN ≤ function timeout 900 s < visibility timeout
 //!   960 s` for long actions
 //! - `RENEW_EVERY + GIVE_UP < LONG_LEASE`

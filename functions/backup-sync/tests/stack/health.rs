@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Ledger, Through};
+use shared::inbox::ledger::{AuditAction, FlagKind, Ledger, OperatorFlag, Through};
 use shared::inbox::source_versions::{NewVersion, SourceVersions};
 
 use super::support::{Inbox, options, unique};
@@ -39,6 +39,98 @@ async fn a_sweep_names_sources_that_cannot_be_used() {
     };
     versions.apply(&new, UnixMillis::now()).await.unwrap();
     assert_eq!(health(&inbox).await, (1, "sources".to_owned()));
+}
+
+/// A source with the destination `erp`.
+const DESTINATIONS: &str = "\
+schema = 1
+
+[[source]]
+name = \"github-main\"
+preset = \"github\"
+action = [{ kind = \"http\", url = \"https://erp.example.com/hook\", secret = \"hook\", destination = \"erp\" }]
+
+[forward]
+allow_hosts = [\"erp.example.com\"]
+";
+
+/// An open breaker uses no attempts, so no dead letter tells an operator of it.
+#[tokio::test]
+async fn a_sweep_names_a_destination_that_is_down() {
+    let folder = std::env::temp_dir().join(format!("mitt-health-{}", unique()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sources.toml");
+    std::fs::write(&file, DESTINATIONS).unwrap();
+    let inbox = Inbox::start(Options {
+        sources_file: Some(file),
+        ..options()
+    })
+    .await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+
+    let now = UnixMillis::now();
+    let breaker = async |name: &str, until: UnixMillis, written: UnixMillis| {
+        let number = |at: UnixMillis| AttributeValue::N(at.0.to_string());
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let item = [
+            ("pk", text("SYS")),
+            ("sk", text(&format!("BRK#{name}"))),
+            ("rev", AttributeValue::N("1".to_owned())),
+            ("n", AttributeValue::N("1".to_owned())),
+            ("til", number(until)),
+            ("wat", number(written)),
+        ];
+        let item = item.map(|(name, value)| (name.to_owned(), value));
+        inbox.put(item.into()).await;
+    };
+    breaker("removed.example.com", now + MINUTE, now).await;
+    assert_eq!(health(&inbox).await, (0, String::new()), "not configured");
+    breaker("erp", now + MINUTE, now).await;
+    assert_eq!(health(&inbox).await, (1, "down.erp".to_owned()));
+    // Between two probes, the breaker stays open.
+    breaker("erp", now - MINUTE, now - MINUTE).await;
+    assert_eq!(health(&inbox).await, (1, "down.erp".to_owned()));
+    // No event waits for the destination.
+    breaker("erp", now - MINUTE, now - MINUTE * 16).await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+    inbox.is_unharmed();
+}
+
+/// A destination can answer each call with a status that asks for another try.
+#[tokio::test]
+async fn a_sweep_names_events_that_wait_too_long() {
+    let inbox = Inbox::start(options()).await;
+    let key = inbox.new_event().await;
+    let now = UnixMillis::now();
+    let open = async |received: UnixMillis, run: &str, look: UnixMillis| {
+        let number = |at: UnixMillis| AttributeValue::N(at.0.to_string());
+        let mut row = inbox.row(&key).await;
+        row.insert("st".into(), AttributeValue::S("failed".into()));
+        row.insert("gpk".into(), AttributeValue::S("W#0".into()));
+        row.insert("gsk".into(), number(look));
+        row.insert("due".into(), number(look));
+        row.insert("rcv".into(), number(received));
+        row.insert("run".into(), AttributeValue::N(run.to_owned()));
+        inbox.put(row).await;
+    };
+    let waiting = (1, "waiting".to_owned());
+    let later = now + MINUTE * 60;
+    open(now - MINUTE * 29, "0", later).await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+    open(now - MINUTE * 31, "0", later).await;
+    assert_eq!(health(&inbox).await, waiting);
+    // An old event that an operator has just replayed does not wait.
+    open(now - MINUTE * 31, "1", later).await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+
+    open(now - MINUTE * 31, "0", later).await;
+    let clients = inbox.stack.clients();
+    let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
+    let flag = OperatorFlag::new("alice", "a bad release", String::new(), now).unwrap();
+    let pause = FlagKind::Pause("github-main");
+    ledger.operations().set_flag(pause, &flag).await.unwrap();
+    assert_eq!(health(&inbox).await, (0, String::new()), "it is paused");
+    inbox.is_unharmed();
 }
 
 /// Returns how many checks fail, and which. A new process reports them with its first sweep.

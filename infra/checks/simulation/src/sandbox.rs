@@ -133,6 +133,7 @@ impl Sandboxes {
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
             egress: None,
             answer_timeout: std::time::Duration::from_secs(10),
+            longest_wait: std::time::Duration::from_secs(30 * 60),
             ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),
             keyring: Keyring::new(aws.dynamodb(), TABLE),
             fetch_back: FetchBack::new(aws.dynamodb(), TABLE),

@@ -40,7 +40,7 @@ fn the_queues_and_what_hangs_on_them() {
         work_message.url,
         "http://127.0.0.1:9/000000000000/mitt-WorkQueue"
     );
-    assert_eq!(work_message.attributes["VisibilityTimeout"], "360");
+    assert_eq!(work_message.attributes["VisibilityTimeout"], "365");
     let redrive: Value = serde_json::from_str(&work_message.attributes["RedrivePolicy"]).unwrap();
     assert_eq!(
         redrive["deadLetterTargetArn"],

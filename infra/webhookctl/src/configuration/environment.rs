@@ -67,6 +67,12 @@ pub(super) const FUNCTIONS: &[Variable] = &[
         "The time limit of the catcher, in seconds.",
     ),
     variable(
+        "MITT_WAITING_MINUTES",
+        "`30`",
+        "The age in minutes from which the health report of backup-sync counts an open event as waiting \
+         too long.",
+    ),
+    variable(
         "MITT_SECRETS_MANAGER_PREFIX",
         "no secrets in Secrets Manager",
         "The prefix of the webhook secrets in Secrets Manager.",

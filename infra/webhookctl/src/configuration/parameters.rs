@@ -32,6 +32,9 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
             ("IngressBurstLimit", "400"),
             ("MaxWriteUnits", "4000"),
             ("MaxReadUnits", "4000"),
+            ("ProcessorConcurrency", "2"),
+            ("CatcherConcurrency", "20"),
+            ("BatchWindowSeconds", "1"),
         ],
     ),
     (
@@ -44,6 +47,7 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
     (
         "Alarms and logs",
         &[
+            ("AlarmEmail", "on-call@example.com"),
             (
                 "AlarmTopicArn",
                 "arn:aws:sns:eu-central-1:111122223333:on-call",
@@ -51,6 +55,7 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
             ("AlarmProfile", "full"),
             ("FloodAlarmRequests", "9600"),
             ("MissRatePercent", "1"),
+            ("WaitingMinutes", "120"),
             ("Dashboard", "true"),
             ("LogLevel", "WARN"),
             ("LogRetentionDays", "90"),
@@ -59,7 +64,8 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
     (
         "Security",
         &[
-            ("DeletionProtection", "false"),
+            ("DeletionProtection", "true"),
+            ("TableName", "mitt-restored"),
             (
                 "KmsKeyArn",
                 "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
@@ -72,8 +78,9 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
         ],
     ),
     (
-        "Domain name",
+        "Entry point",
         &[
+            ("FrontDoor", "FunctionUrl"),
             ("DomainName", "hooks.example.com"),
             (
                 "CertificateArn",

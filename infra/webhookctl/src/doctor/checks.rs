@@ -37,6 +37,7 @@ pub(crate) static ALL: &[&Check] = &[
     &function::ACTIVE,
     &function::SETTINGS,
     &function::ENDPOINTS,
+    &function::VERSION,
     &table::ACTIVE,
     &table::TTL,
     &table::RECOVERY,

@@ -77,6 +77,8 @@ pub(crate) struct Function {
     pub timeout_s: u64,
     pub state: Option<String>,
     pub last_update: Option<String>,
+    /// The version of Mitt that the function was deployed from.
+    pub version: Option<String>,
     pub environment: BTreeMap<String, String>,
 }
 

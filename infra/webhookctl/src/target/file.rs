@@ -80,6 +80,7 @@ struct FileContext {
     processor: Option<String>,
     long_processor: Option<String>,
     backup_sync: Option<String>,
+    version: Option<String>,
 }
 
 impl Contexts {
@@ -204,6 +205,7 @@ impl FileContext {
                 processor: self.processor,
                 long_processor: self.long_processor,
                 backup_sync: self.backup_sync,
+                version: self.version,
             }
             .without_empty(),
             stack: self.stack,

@@ -32,6 +32,8 @@ pub struct Names {
     /// The function for long actions, if the stack has one.
     pub long_processor: Option<String>,
     pub backup_sync: Option<String>,
+    /// The version of Mitt that the stack was deployed from.
+    pub version: Option<String>,
 }
 
 impl Names {
@@ -42,7 +44,7 @@ impl Names {
     }
 
     /// Returns each name with its key in context files and its output of the stack.
-    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 15] {
+    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 16] {
         [
             ("url", "ApiUrl", &mut self.url),
             ("table", "TableName", &mut self.table),
@@ -83,6 +85,7 @@ impl Names {
                 &mut self.long_processor,
             ),
             ("backup_sync", "BackupSyncFunction", &mut self.backup_sync),
+            ("version", "Version", &mut self.version),
         ]
     }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use aws_sdk_ssm::types::ParameterType;
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
 use tokio::process::Command;
 use webhookctl::target::{Local, Names};
@@ -39,7 +40,9 @@ impl Deployed {
             ("STS", recorder.stand_in_for(Service::Sts).await),
         ];
         let config = world.folder.join("contexts.toml");
-        std::fs::write(&config, context(world)).unwrap();
+        let names = names(world);
+        publish(world, &names).await;
+        std::fs::write(&config, context(names)).unwrap();
         Self {
             config,
             endpoints,
@@ -73,12 +76,22 @@ impl Deployed {
 
 const CONTEXT: &str = "deployed";
 
-/// Writes the context file, as `context add` writes it.
-fn context(world: &World) -> String {
+/// Creates the parameter of a stack, which `context add` reads.
+async fn publish(world: &World, names: &Names) {
+    let put = world.stack.clients().ssm.put_parameter();
+    put.name(Names::parameter(STACK_NAME))
+        .value(serde_json::to_string(names).unwrap())
+        .r#type(ParameterType::String)
+        .send()
+        .await
+        .unwrap();
+}
+
+fn names(world: &World) -> Names {
     let stack = &world.stack;
     let queue = |id| Some(stack.queue_url(id).unwrap().to_owned());
     let function = |id| Some(stack.template().function(id).unwrap().name.clone());
-    let mut names = Names {
+    Names {
         url: Some(stack.front_url()),
         table: Some(world.table().to_owned()),
         bucket: Some(stack.bucket("Bodies").unwrap().to_owned()),
@@ -94,7 +107,12 @@ fn context(world: &World) -> String {
         processor: function("Processor"),
         long_processor: function("LongProcessor"),
         backup_sync: function("BackupSync"),
-    };
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+/// Writes the context file, as `context add` writes it.
+fn context(mut names: Names) -> String {
     let mut text = format!(
         "[context.{CONTEXT}]\nstack = \"{STACK_NAME}\"\nregion = \"{REGION}\"\nsources = \"sources.toml\"\n"
     );

@@ -24,7 +24,7 @@ const PROCESSES: usize = 8;
 
 /// The visibility timeout of all queues. A message of a dead worker becomes visible when its lease
 /// ends, and not minutes later.
-const VISIBILITY: (&str, &str) = ("VisibilityTimeout: 360", "VisibilityTimeout: 44");
+const VISIBILITY: (&str, &str) = ("VisibilityTimeout: 365", "VisibilityTimeout: 44");
 
 pub(crate) struct Inbox {
     pub(crate) stack: Arc<Stack>,

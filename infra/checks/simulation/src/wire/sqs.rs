@@ -11,7 +11,7 @@ use crate::rng::Dice;
 const MOST_RECEIVES: u32 = 10;
 
 /// The visibility timeout in `template.yaml`.
-pub const VISIBILITY_MS: i64 = 360_000;
+pub const VISIBILITY_MS: i64 = 365_000;
 
 /// The queues of the stack, by the last part of their URL.
 #[derive(Debug)]

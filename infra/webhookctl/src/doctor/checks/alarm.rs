@@ -6,8 +6,8 @@ use crate::doctor::{Alarm, Check, Facts, Finding, Unknown, Verdict};
 pub(super) static PRESENT: Check = Check {
     name: "alarm.present",
     title: "The alarms that notify operators exist",
-    why: "Without these alarms, no operator is notified of waiting events, dead letters, failed \
-          runs and failed answers.",
+    why: "Without these alarms, no operator is notified of a stopped sweep, waiting events, dead \
+          letters, failing destinations, silent sources, failed runs and failed answers.",
     fix: "deploy the template with AlarmProfile core or full; both contain all of these alarms",
     judge: present,
 };
@@ -16,14 +16,15 @@ pub(super) static ACTIONS: Check = Check {
     name: "alarm.actions",
     title: "Each alarm notifies an operator",
     why: "An alarm without an action only changes its state.",
-    fix: "deploy with AlarmTopicArn, the ARN of an SNS topic with subscribers",
+    fix: "deploy with AlarmEmail, or with AlarmTopicArn, the ARN of an SNS topic with subscribers",
     judge: actions,
 };
 
 pub(super) static RINGING: Check = Check {
     name: "alarm.ringing",
     title: "No alarm is raised",
-    why: "The condition of a raised alarm still exists.",
+    why: "The condition of a raised alarm still exists. The alarm of the sweep's heartbeat is also \
+          raised if it has no data.",
     fix: "run the command that the description of the alarm names",
     judge: ringing,
 };
@@ -51,6 +52,9 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
             of_queue(&names.ops_dead_letters_url),
         ),
         ("5xx responses", "ServerErrors", None),
+        ("the health of the inbox", "ViolatedChecks", None),
+        ("failing destinations", "OpenBreakers", None),
+        ("silent sources", "SilentSources", None),
     ];
     let long = of_queue(&names.long_queue_url);
     let long = long.map(|queue| ("the oldest message for a long action", age, Some(queue)));

@@ -33,8 +33,13 @@ fn account(facts: &Facts) -> Result<Finding, Unknown> {
 }
 
 /// The names that a context can lack. Only stacks with the parameter `SecretsManagerPrefix` have the
-/// first, and only stacks with long actions the others.
-const OPTIONAL: [&str; 3] = ["secrets_manager_prefix", "long_queue_url", "long_processor"];
+/// first, only stacks with long actions the next two, and no local stack the last.
+const OPTIONAL: [&str; 4] = [
+    "secrets_manager_prefix",
+    "long_queue_url",
+    "long_processor",
+    "version",
+];
 
 fn names(facts: &Facts) -> Finding {
     let mut names = facts.names.clone();

@@ -30,6 +30,34 @@ pub(super) static ENDPOINTS: Check = Check {
     judge: endpoints,
 };
 
+pub(super) static VERSION: Check = Check {
+    name: "function.version",
+    title: "The functions and the CLI are of one version",
+    why: "The description of each function ends with the version of its template. An older CLI \
+          cannot read rows that newer functions write.",
+    fix: "deploy the template of this version, or install the CLI of the version of the stack; \
+          infra/docs/upgrade.md says which versions work together",
+    judge: version,
+};
+
+/// The version of this program.
+const OWN: &str = env!("CARGO_PKG_VERSION");
+
+fn version(facts: &Facts) -> Result<Finding, Unknown> {
+    let all = each(facts)?;
+    let stated = all.iter().filter_map(|(what, function)| {
+        let version = function.version.as_deref()?;
+        Some((*what, version))
+    });
+    let stated: Vec<_> = stated.collect();
+    if stated.is_empty() {
+        return Err(Unknown::Skipped("the functions do not state their version"));
+    }
+    let others = stated.iter().filter(|(_, version)| *version != OWN);
+    let lines = others.map(|(what, version)| format!("{what} is of {version}, the CLI of {OWN}"));
+    Ok(Finding::of_each(Verdict::Warn, lines.collect(), OWN))
+}
+
 fn endpoints(facts: &Facts) -> Result<Finding, Unknown> {
     let all = each(facts)?;
     let set = all.iter().filter(|(_, function)| {

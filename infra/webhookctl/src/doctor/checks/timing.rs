@@ -18,7 +18,7 @@ pub(super) static CHAIN: Check = Check {
           second worker. If a function ends before its lease, its events wait until the lease \
           expires.",
     fix: "set Timeout of the processor and VisibilityTimeout of both queues to the values in \
-          template.yaml, 60 and 360 seconds",
+          template.yaml, 60 and 365 seconds",
     judge: chain,
 };
 

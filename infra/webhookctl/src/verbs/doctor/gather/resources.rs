@@ -101,14 +101,19 @@ pub(super) async fn alarms(inbox: &Deployment) -> Known<Vec<Alarm>> {
         let dimensions = alarm.dimensions.unwrap_or_default();
         let actions = alarm.alarm_actions.unwrap_or_default();
         let on = alarm.actions_enabled.unwrap_or(true);
+        let notifies_without_data = !alarm
+            .insufficient_data_actions
+            .unwrap_or_default()
+            .is_empty();
         Alarm {
             name: alarm.alarm_name.unwrap_or_default(),
             metric: alarm.metric_name.unwrap_or_default(),
             about: dimensions.into_iter().filter_map(|it| it.value).collect(),
             actions: if on { actions.len() } else { 0 },
-            ringing: alarm
-                .state_value
-                .is_some_and(|state| state.as_str() == "ALARM"),
+            ringing: alarm.state_value.is_some_and(|state| match state.as_str() {
+                "INSUFFICIENT_DATA" => notifies_without_data,
+                state => state == "ALARM",
+            }),
         }
     });
     Ok(alarms.collect())
@@ -170,13 +175,27 @@ async fn function(inbox: &Deployment, name: Option<String>, what: &'static str) 
         timeout_s: u64::try_from(answer.timeout.unwrap_or_default()).unwrap_or_default(),
         state: answer.state.map(|state| state.to_string()),
         last_update: answer.last_update_status.map(|status| status.to_string()),
+        version: answer.description.as_deref().and_then(stated_version),
         environment: variables.unwrap_or_default().into_iter().collect(),
     })
+}
+
+/// Returns the version of Mitt at the end of a function's description, which the template sets.
+fn stated_version(description: &str) -> Option<String> {
+    let (_, version) = description.trim_end_matches('.').rsplit_once(" Mitt ")?;
+    Some(version.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_description_of_a_function_states_the_version() {
+        let stated = stated_version("Verifies webhooks. Mitt 0.1.0.");
+        assert_eq!(stated.as_deref(), Some("0.1.0"));
+        assert_eq!(stated_version("Verifies webhooks."), None);
+    }
 
     #[test]
     fn the_attributes_of_a_queue_are_read() {
