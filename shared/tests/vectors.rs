@@ -66,6 +66,9 @@ fn every_vector_meets_its_verdict() {
     for line in &wrong {
         println!("{line}");
     }
+    if !missing.is_empty() {
+        println!("no preset for {missing:?}");
+    }
     // Another file can contain unsupported providers.
     assert!(
         path().is_some() || missing.is_empty(),

@@ -196,6 +196,12 @@ fn with_signature(
     {
         place::set(&mut envelope, from, &time)?;
     }
+    if let (Some(kid), With::Pair(pair)) = (
+        scheme.key_set.as_ref().and_then(|set| set.kid.as_ref()),
+        with,
+    ) {
+        place::set(&mut envelope, kid, &pair.kid())?;
+    }
     let named = scheme.require_signed.join(",");
     for part in &scheme.message.0 {
         if let Part::SignedHeadersKv(header) = part {

@@ -121,7 +121,7 @@ impl Verifier {
     /// Returns the provider's id and its location. An id of the whole request does not identify an
     /// item.
     fn id(&self, place: Place<'_>) -> Option<(&Location, String)> {
-        let of_item = |at: &&Location| matches!(at, Location::Item(_));
+        let of_item = |at: &&Location| matches!(at, Location::Item(_) | Location::ItemSha256);
         let locations = self.preset.event.id.0.iter();
         let mut locations = locations.filter(|at| place.item.is_none() || of_item(at));
         locations.find_map(|at| {
@@ -210,6 +210,8 @@ impl Verifier {
             .filter(|_| scheme.is_signature())
             .chain(scheme.ts.as_ref().map(|ts| &ts.from))
             .chain(in_message)
+            .chain(scheme.key_set.iter().filter_map(|set| set.kid.as_ref()))
+            .chain(scheme.require_value.iter().map(|required| &required.from))
             .chain(&at.id.0)
             .chain(&at.composite)
             .chain(&at.kind.0)
@@ -250,18 +252,23 @@ impl Verifier {
             _ => false,
         };
         let covered = match location {
-            Location::Json(_) | Location::BodySha256 => scheme.covers_body(),
-            Location::Form(field) | Location::FormXml(field, _) => {
+            Location::Json(_)
+            | Location::Body
+            | Location::BodySha256
+            | Location::MultipartJson(..) => scheme.covers_body(),
+            Location::Form(field)
+            | Location::FormXml(field, _)
+            | Location::FormJson(field, _) => {
                 scheme.covers_body() || scheme.covers_field(field)
             }
-            Location::Item(_) => {
+            Location::Item(_) | Location::ItemSha256 => {
                 let field = self.preset.event.batch_field.as_deref();
                 scheme.covers_body() || field.is_some_and(|field| scheme.covers_field(field))
             }
             Location::Header(names) => names
                 .iter()
                 .all(|name| scheme.require_signed.contains(name)),
-            Location::Jwt(_) | Location::Const(_) => true,
+            Location::Jwt(_) | Location::JwtJson(..) | Location::Const(_) => true,
             Location::HeaderNumbered(_) | Location::Sig(_) | Location::Query(_) => false,
         };
         covered || scheme.message.any(&named)

@@ -12,7 +12,7 @@ use super::key::key;
 use super::prove::Key;
 use super::{Arrival, Reason, Rejected, Verifier, jwt, token};
 use crate::webhook::envelope::Envelope;
-use crate::webhook::preset::{KeySource, Kind, Location, Scheme};
+use crate::webhook::preset::{Kind, Location, Scheme};
 use crate::webhook::secret::Secret;
 
 pub use message::{Message, Piece, Show};
@@ -177,7 +177,7 @@ impl Verifier {
                         ))
                     )
                 };
-                let by_secret = jwt.key == KeySource::Secret;
+                let by_secret = jwt.key.is_stored();
                 let secrets = if by_secret { secrets } else { &[] };
                 shown(scheme, jwt.from.clone(), envelope, secrets, proves)
             }

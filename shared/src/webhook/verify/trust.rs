@@ -14,7 +14,7 @@ use webpki::anchor_from_trusted_cert;
 
 use super::decode::BASE64;
 use super::jwks::Jwks;
-use crate::webhook::preset::{Code, Jwt, KeySource, Kind, Scheme};
+use crate::webhook::preset::{Code, Jwt, KeySource, Kind, RequiredValue, Scheme};
 
 /// The public keys, certificates and settings that verification uses in addition to secrets.
 /// Verification never fetches a document. backup-sync fetches missing documents, and
@@ -182,6 +182,12 @@ impl Trust {
     /// Returns the reason why a source with these settings cannot use the scheme, or `None` if it
     /// can.
     pub fn unusable(&self, scheme: &Scheme) -> Option<String> {
+        let unset = |required: &RequiredValue| required.is.is_empty();
+        if scheme.require_value.iter().any(unset) {
+            return Some(
+                "the parameter for a required value is not set; set it in params".to_owned(),
+            );
+        }
         match &scheme.kind {
             Kind::Code(Code::Missing(name)) => Some(format!(
                 "the signature needs code ({name}) that is not implemented"
@@ -200,7 +206,7 @@ impl Trust {
             Kind::Jwt => {
                 let jwt = scheme.jwt.as_ref()?;
                 let empty = |claim: &Option<String>| claim.as_deref() == Some("");
-                if empty(&jwt.aud) || empty(&jwt.email) {
+                if empty(&jwt.aud) || empty(&jwt.email) || empty(&jwt.iss) {
                     return Some(
                         "the parameter for a required claim of the token is not set; set it in \
                          params"
@@ -233,10 +239,10 @@ impl Trust {
             Kind::Code(Code::PayPal | Code::Sns) => true,
             Kind::Code(Code::Ebay) => self.keys.is_empty(),
             Kind::Jwt => {
-                let public = |jwt: &Jwt| jwt.key != KeySource::Secret;
+                let public = |jwt: &Jwt| !jwt.key.is_stored();
                 !self.has_jwks() && scheme.jwt.as_ref().is_some_and(public)
             }
-            _ => false,
+            _ => scheme.key_set.is_some() && !self.has_jwks(),
         }
     }
 
