@@ -64,6 +64,9 @@ pub fn means(scheme: &Scheme) -> Means {
             "the event is fetched from the provider's API, so only a notice about a real object \
              becomes an event",
         ),
+        Kind::Code(Code::Adobe) => {
+            Means::No("Adobe signs with its own keys, and only their public keys can be fetched")
+        }
         Kind::Code(Code::PayPal) => {
             Means::No("PayPal signs with its own certificate, and only PayPal has the private key")
         }

@@ -230,6 +230,7 @@ impl Verifier {
             Kind::Code(Code::PayPal) => code::paypal::wanted(envelope),
             Kind::Code(Code::Sns) => code::sns::wanted(envelope),
             Kind::Code(Code::Ebay) => code::ebay::wanted(envelope),
+            Kind::Code(Code::Adobe) => code::adobe::wanted(&self.trust, envelope),
             Kind::Jwt => jwt::wanted(scheme.jwt.as_ref()?, &self.trust, envelope),
             _ => self.wanted_always(),
         }

@@ -258,6 +258,10 @@ pub(crate) fn bare(at: &Location) -> String {
             format!("claim {claim}, {}", paths.join(", "))
         }
         Location::Body => "the body".to_owned(),
+        Location::First(parts) => {
+            let parts: Vec<String> = parts.iter().map(bare).collect();
+            parts.join(" or ")
+        }
         Location::BodySha256 => "hash of the body".to_owned(),
         Location::Sig(_) | Location::Const(_) => at.to_string(),
     }

@@ -209,12 +209,8 @@ fn timestamp(ts: Option<&Timestamp>) -> Reach {
         Unit::Ms => Some(13),
         _ => None,
     });
-    let dated = ts.is_some_and(|ts| {
-        matches!(
-            ts.unit,
-            Unit::Rfc3339 | Unit::HttpDate | Unit::Iso8601Utc
-        )
-    });
+    let dated =
+        ts.is_some_and(|ts| matches!(ts.unit, Unit::Rfc3339 | Unit::HttpDate | Unit::Iso8601Utc));
     Reach {
         bytes: if dated {
             Bytes::ALL.without(Bytes::of("\r\n\0"))
@@ -257,9 +253,15 @@ mod tests {
             ("{body}{ts}", ts.to_owned()),
             ("{body}{ts}", date.to_owned()),
             ("{ts}{body}", format!("{loose}\njson_body = true")),
-            ("{header:x-id}{ts}{body}", format!("{}\njson_body = true", id("^[0-9a-z-]+$"))),
+            (
+                "{header:x-id}{ts}{body}",
+                format!("{}\njson_body = true", id("^[0-9a-z-]+$")),
+            ),
             ("{body}.{header:x-id}.{ts}", id("^[0-9a-z]+$")),
-            ("{body}{header:x-id}", format!("{}\njson_body = true", id("^[0-9a-z]+$"))),
+            (
+                "{body}{header:x-id}",
+                format!("{}\njson_body = true", id("^[0-9a-z]+$")),
+            ),
             ("v1:{ts}:{body}", iso.to_owned()),
             ("{url}{body}", String::new()),
             ("{body}{url}", String::new()),
@@ -284,7 +286,11 @@ mod tests {
             ("{header:x-id}.{body}", "", "{header:x-id}"),
             ("{header:x-id}{ts}{body}", ts, "{header:x-id}"),
             ("{ts}{body}", loose, "{ts}"),
-            ("{ts}{body}", "ts = { from = \"header:x-time\", unit = \"iso8601-utc\" }", "{ts}"),
+            (
+                "{ts}{body}",
+                "ts = { from = \"header:x-time\", unit = \"iso8601-utc\" }",
+                "{ts}",
+            ),
             // White space could move between the body and the id.
             ("{body}{header:x-id}", "json_body = true", "{body}"),
             ("{body}{header:x-time}", "", "{body}"),

@@ -80,7 +80,10 @@ impl Jwt {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.algs.is_empty(), "jwt.algs must not be empty");
         ensure!(
-            matches!(self.from, Location::Header(_) | Location::Body | Location::Query(_)),
+            matches!(
+                self.from,
+                Location::Header(_) | Location::Body | Location::Query(_)
+            ),
             "jwt.from must be a header, a parameter of the query, or body"
         );
         let shared = self.key == KeySource::Secret;

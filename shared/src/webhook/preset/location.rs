@@ -54,6 +54,9 @@ pub enum Location {
     BodySha256,
     /// `const:VALUE`: a fixed value.
     Const(String),
+    /// `first:LOCATION|LOCATION`: the first of these locations that has a value, for a provider that
+    /// sends a value in different places.
+    First(Vec<Location>),
 }
 
 /// The data in which Mitt looks up a location. `item` is set for an item of a request, and `claims`
@@ -124,10 +127,20 @@ impl Location {
             }
             "body" if name == "sha256" => Self::BodySha256,
             "const" => Self::Const(name.to_owned()),
+            "first" => {
+                let parts = name.split('|').map(Self::parse);
+                let parts: Vec<Self> = parts.collect::<anyhow::Result<_>>()?;
+                let nested = parts.iter().any(|part| matches!(part, Self::First(_)));
+                ensure!(
+                    parts.len() > 1 && !nested,
+                    "invalid location {text:?}; use first:LOCATION|LOCATION"
+                );
+                Self::First(parts)
+            }
             _ => bail!(
                 "invalid location {text:?}: unknown kind {place:?}; use header, header-numbered, \
                  sig, json, item, form, form-xml, form-json, multipart-json, query, jwt, jwt-json, \
-                 body, body:sha256 or const"
+                 body, body:sha256, const or first"
             ),
         })
     }
@@ -186,6 +199,15 @@ impl Location {
             },
             Self::BodySha256 => Ok(Some(Sha::of(&envelope.body).hex())),
             Self::Const(value) => Ok(Some(value.clone())),
+            Self::First(parts) => {
+                for part in parts {
+                    let value = part.find(place)?.filter(|value| !value.is_empty());
+                    if value.is_some() {
+                        return Ok(value);
+                    }
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -223,6 +245,10 @@ impl fmt::Display for Location {
             Self::Body => f.write_str("body"),
             Self::BodySha256 => f.write_str("body:sha256"),
             Self::Const(value) => write!(f, "const:{value}"),
+            Self::First(parts) => {
+                let parts: Vec<String> = parts.iter().map(Self::to_string).collect();
+                write!(f, "first:{}", parts.join("|"))
+            }
         }
     }
 }
@@ -333,85 +359,4 @@ impl Locations {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_element_below_the_root_is_found_and_no_other() {
-        let found = |document: &str| xml(&format!("{}\n", STANDARD.encode(document)), "kind");
-        let document = "<?xml version=\"1.0\"?>\n<notification>\n <timestamp type=\"datetime\">1\
-             </timestamp><a/><subject><kind>no</kind></subject> <kind> check </kind></notification>";
-        assert_eq!(found(document), Some("check".into()));
-        for none in [
-            "",
-            "<a",
-            "<kind>no</kind>",
-            "</a></a>",
-            "<a><b><kind>no</kind></b></a>",
-        ] {
-            assert_eq!(found(none), None, "{none}");
-        }
-        assert_eq!(xml("no base64!", "kind"), None);
-    }
-
-    #[test]
-    fn a_location_is_written_as_it_was_read() {
-        for text in [
-            "header:a|b",
-            "item:sha256",
-            "item:a.sha256",
-            "form-json:payload/team.id",
-            "multipart-json:json/event.'a.b'",
-            "jwt:a.b",
-            "jwt-json:data/data/id",
-            "body",
-            "body:sha256",
-        ] {
-            assert_eq!(Location::parse(text).unwrap().to_string(), text);
-        }
-        for wrong in [
-            "body:",
-            "jwt-json:data",
-            "jwt-json:/a",
-            "jwt-json:a/b..c",
-            "form-json:a",
-            "form-json:/a",
-            "multipart-json:a/",
-        ] {
-            let error = format!("{:#}", Location::parse(wrong).unwrap_err());
-            assert!(error.contains(wrong), "{error}");
-        }
-    }
-
-    #[test]
-    fn values_inside_claims_are_found() {
-        let claims = serde_json::json!({
-            "a.b": "whole", "a": { "b": "inner", "c": { "d": 7 } }, "x": null,
-            "data": r#"{"data":"{\"id\":\"e1\",\"n\":2}","kind":"k","o":{}}"#, "bad": "{",
-        });
-        let envelope = Envelope {
-            method: "POST".into(),
-            url: String::new(),
-            headers: [("a", "b")].into_iter().collect(),
-            body: bytes::Bytes::new(),
-            received_at: crate::base::clock::UnixMillis(0),
-        };
-        let place = Place {
-            claims: claims.as_object(),
-            ..Place::from(&envelope)
-        };
-        let find = |text: &str| Location::parse(text).unwrap().find(place);
-        let is = |text: &str| Ok(Some(text.to_owned()));
-        assert_eq!(find("jwt:a.b"), is("whole"));
-        assert_eq!(find("jwt:a.c.d"), is("7"));
-        assert_eq!(find("jwt-json:data/data/id"), is("e1"));
-        assert_eq!(find("jwt-json:data/kind"), is("k"));
-        for none in ["jwt:x", "jwt:a.z", "jwt:a.c.d.e", "jwt:z.a", "jwt-json:z/a", "jwt-json:data/z/a"] {
-            assert_eq!(find(none), Ok(None), "{none}");
-        }
-        assert_eq!(find("jwt:a"), Err(Unreadable::NoScalar));
-        assert_eq!(find("jwt-json:data/o"), Err(Unreadable::NoScalar));
-        assert_eq!(find("jwt-json:bad/a"), Err(Unreadable::NoJson));
-        assert_eq!(find("jwt-json:data/kind/a"), Err(Unreadable::NoJson));
-    }
-}
+mod tests;

@@ -102,7 +102,10 @@ impl Scheme {
         self.check_key_set()?;
         for required in &self.require_value {
             ensure!(
-                !matches!(required.from, Location::Const(_) | Location::Sig(_) | Location::Item(_)),
+                !matches!(
+                    required.from,
+                    Location::Const(_) | Location::Sig(_) | Location::Item(_)
+                ),
                 "require_value cannot read {}; use a value of the whole request",
                 required.from
             );
@@ -196,7 +199,7 @@ impl Scheme {
     /// Returns whether the signature covers every byte of the body.
     pub(crate) fn covers_body(&self) -> bool {
         match &self.kind {
-            Kind::Code(code) => matches!(code, Code::Ebay | Code::Keygen(_)),
+            Kind::Code(code) => matches!(code, Code::Adobe | Code::Ebay | Code::Keygen(_)),
             Kind::Jwt => {
                 let claim =
                     |jwt: &Jwt| jwt.body_sha256_claim.is_some() || jwt.from == Location::Body;
@@ -248,11 +251,8 @@ impl Scheme {
     /// Returns whether verification needs a secret.
     pub fn needs_secret(&self) -> bool {
         match &self.kind {
-            Kind::FetchBack | Kind::None | Kind::Code(Code::Ebay) => false,
-            Kind::Jwt => self
-                .jwt
-                .as_ref()
-                .is_some_and(|jwt| jwt.key.is_stored()),
+            Kind::FetchBack | Kind::None | Kind::Code(Code::Adobe | Code::Ebay) => false,
+            Kind::Jwt => self.jwt.as_ref().is_some_and(|jwt| jwt.key.is_stored()),
             _ => self.key_set.is_none(),
         }
     }

@@ -74,6 +74,7 @@ impl Signature {
                         | Location::Body
                         | Location::BodySha256
                         | Location::ItemSha256
+                        | Location::First(_)
                 ),
                 "sig.from must be a header, or a field of the body or the query"
             );

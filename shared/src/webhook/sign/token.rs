@@ -64,10 +64,7 @@ fn claims(jwt: &Jwt, envelope: &Envelope, at: UnixMillis) -> anyhow::Result<Valu
         claims["email_verified"] = json!(true);
     }
     if let Some(name) = &jwt.body_sha256_claim {
-        claims[name] = json!(encode(
-            jwt.body_sha256_enc,
-            &Sha256::digest(&envelope.body)
-        ));
+        claims[name] = json!(encode(jwt.body_sha256_enc, &Sha256::digest(&envelope.body)));
     }
     if let Some(name) = &jwt.url_sha256_claim {
         claims[name] = json!(hex::encode(Sha256::digest(&envelope.url)));
@@ -91,7 +88,10 @@ fn event(jwt: &Jwt, envelope: &Envelope, now: i64) -> anyhow::Result<Value> {
     };
     let claims = decoded.as_deref().unwrap_or(body);
     let claims: Value = serde_json::from_slice(claims).context("the body contains no claims")?;
-    ensure!(claims.is_object(), "the claims in the body are not an object");
+    ensure!(
+        claims.is_object(),
+        "the claims in the body are not an object"
+    );
     let mut claims = claims;
     for (name, is_required, value) in [
         ("iat", jwt.iat_max_age.is_some(), now),

@@ -144,6 +144,11 @@ impl Verifier {
             return Steps::nothing(&[]);
         }
         match &scheme.kind {
+            // The keys of a published set are not secrets of the source.
+            _ if scheme.key_set.is_some() => Steps {
+                place: Some(scheme.sig.from.clone()),
+                ..Steps::nothing(&[])
+            },
             Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
                 signature::steps(scheme, envelope, secrets)
             }

@@ -140,8 +140,7 @@ pub(super) fn event_fields(at: &EventAt, envelope: &Envelope) -> Result<(), Reje
                 | Location::FormJson(..)
                 | Location::MultipartJson(..)
         );
-        if in_field && location.find(envelope) == Err(Unreadable::RepeatedField)
-        {
+        if in_field && location.find(envelope) == Err(Unreadable::RepeatedField) {
             return Err(unreadable(Unreadable::RepeatedField));
         }
     }

@@ -117,9 +117,12 @@ fn spki(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
 fn integer(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|b| **b == 0).count();
     let bytes = bytes.get(zeros..).unwrap_or_default();
-    der(0x02, &[&[0][..], bytes].concat().split_off(usize::from(
-        bytes.first().is_some_and(|b| b & 0x80 == 0),
-    )))
+    der(
+        0x02,
+        &[&[0][..], bytes]
+            .concat()
+            .split_off(usize::from(bytes.first().is_some_and(|b| b & 0x80 == 0))),
+    )
 }
 
 /// Encodes a DER element. <https://www.itu.int/rec/T-REC-X.690>
@@ -177,8 +180,14 @@ mod tests {
     fn a_published_key_verifies_a_signature() {
         let rsa = KeyPair::from_pem(PEM).unwrap();
         for (kind, pair) in [
-            (Kind::Ed25519, KeyPair::generate(Algorithm::Ed25519).unwrap()),
-            (Kind::EcdsaP256, KeyPair::generate(Algorithm::EcdsaP256).unwrap()),
+            (
+                Kind::Ed25519,
+                KeyPair::generate(Algorithm::Ed25519).unwrap(),
+            ),
+            (
+                Kind::EcdsaP256,
+                KeyPair::generate(Algorithm::EcdsaP256).unwrap(),
+            ),
             (Kind::RsaSha256, rsa),
         ] {
             let set = Jwks::parse(&pair.jwks().unwrap()).unwrap();

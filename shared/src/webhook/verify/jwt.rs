@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::code::qsh;
 use super::decode::{BASE64_URL, decode};
-use super::prove::{Key, Proof};
 use super::key::signed_by;
+use super::prove::{Key, Proof};
 use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Kind, Location, Scheme};
@@ -185,7 +185,7 @@ fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<
             Some(hash) if decode(jwt.body_sha256_enc, hash).is_some_and(|h| h == *digest) => {}
             Some(_) => return Err(Rejected(Reason::BadBodyHash)),
             None if jwt.empty_body_unhashed && envelope.body.is_empty() => {}
-            None => return Err(Rejected(Reason::MissingField)),
+            None => return Err(Rejected(Reason::BadBodyHash)),
         }
     }
     if let Some(name) = &jwt.url_sha256_claim {
@@ -193,7 +193,7 @@ fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<
         match text(name) {
             Some(hash) if hash.eq_ignore_ascii_case(&digest) => {}
             Some(_) => return Err(Rejected(Reason::BadUrlHash)),
-            None => return Err(Rejected(Reason::MissingField)),
+            None => return Err(Rejected(Reason::BadUrlHash)),
         }
     }
     let Some(name) = &jwt.qsh_claim else {

@@ -85,7 +85,13 @@ pub(super) fn prove(
         Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
         Kind::Jwt => {
             let proof = jwt::token(scheme, trust, envelope, &keys)?;
-            require_values(scheme, Place { claims: proof.claims.as_ref(), ..Place::from(envelope) })?;
+            require_values(
+                scheme,
+                Place {
+                    claims: proof.claims.as_ref(),
+                    ..Place::from(envelope)
+                },
+            )?;
             return Ok(proof);
         }
         // A notice proves nothing. Mitt must fetch the object that the notice names. This object
@@ -98,6 +104,11 @@ pub(super) fn prove(
         Kind::Code(Code::PayPal) => vec![code::paypal::prove(scheme, trust, envelope, &keys)?],
         Kind::Code(Code::Sns) => vec![code::sns::prove(scheme, trust, envelope, &keys)?],
         Kind::Code(Code::Ebay) => return code::ebay::prove(trust, envelope),
+        Kind::Code(Code::Adobe) => {
+            let proof = code::adobe::prove(trust, envelope)?;
+            require_values(scheme, Place::from(envelope))?;
+            return Ok(proof);
+        }
         Kind::Code(Code::Plivo) => vec![code::plivo::prove(scheme, envelope, &keys)?],
         Kind::Code(Code::Keygen(kind)) => {
             vec![Owner::plain(code::keygen::prove(kind, envelope, &keys)?)]
@@ -297,7 +308,9 @@ fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected>
         let value = envelope.headers.one(name);
         let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
         let value = value.ok_or(Rejected(Reason::MissingHeader))?;
-        if expected.is_empty() || value != expected && !value.split(',').any(|part| part.trim() == expected) {
+        if expected.is_empty()
+            || value != expected && !value.split(',').any(|part| part.trim() == expected)
+        {
             return Err(Rejected(Reason::AlgNotAllowed));
         }
     }

@@ -69,6 +69,8 @@ pub enum Wanted {
     Certificate(String),
     /// A JSON Web Key Set, at this URL.
     KeySet(String),
+    /// A public key in PEM, at this URL.
+    PublicKey(String),
     /// The key with this `kid`. A `kid` consists of letters, digits, `-` and `_`. For tokens, the
     /// document is a key set with one key. For signatures, the document is a key in PEM.
     Key(String),
@@ -78,7 +80,7 @@ impl Wanted {
     /// The name under which the document is stored.
     pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::Certificate(url) | Self::KeySet(url) => url.into(),
+            Self::Certificate(url) | Self::KeySet(url) | Self::PublicKey(url) => url.into(),
             Self::Key(kid) => format!("kid:{kid}").into(),
         }
     }
@@ -94,6 +96,12 @@ impl Wanted {
                 ensure!(
                     !Jwks::parse(text)?.is_empty(),
                     "the document contains no usable key"
+                );
+            }
+            Self::PublicKey(_) => {
+                ensure!(
+                    spki(text).is_some(),
+                    "the document is not a public key in PEM"
                 );
             }
             Self::Key(_) => {
@@ -236,7 +244,7 @@ impl Trust {
     /// backup-sync must fetch them.
     pub(crate) fn fetches(&self, scheme: &Scheme) -> bool {
         match &scheme.kind {
-            Kind::Code(Code::PayPal | Code::Sns) => true,
+            Kind::Code(Code::Adobe | Code::PayPal | Code::Sns) => true,
             Kind::Code(Code::Ebay) => self.keys.is_empty(),
             Kind::Jwt => {
                 let public = |jwt: &Jwt| !jwt.key.is_stored();
@@ -260,6 +268,13 @@ impl Trust {
             let name = Wanted::Key(kid.to_owned());
             known.keys.get(name.name().as_ref()).cloned()
         })
+    }
+
+    /// Returns the `SubjectPublicKeyInfo` of the key that was fetched from this URL.
+    pub(super) fn public_key(&self, url: &str) -> Option<Arc<[u8]>> {
+        let known = self.published.0.read();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        known.keys.get(url).cloned()
     }
 
     /// Returns the configured key set. If no key set is configured, returns the key set that was

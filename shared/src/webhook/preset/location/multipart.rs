@@ -35,7 +35,9 @@ pub(crate) fn field(envelope: &Envelope, name: &str) -> Result<Option<Range<usiz
 /// Returns the parameters of the media type.
 fn form_data(content_type: &str) -> Option<&str> {
     let (media_type, parameters) = content_type.split_once(';')?;
-    let is_form = media_type.trim().eq_ignore_ascii_case("multipart/form-data");
+    let is_form = media_type
+        .trim()
+        .eq_ignore_ascii_case("multipart/form-data");
     is_form.then_some(parameters)
 }
 
@@ -168,9 +170,15 @@ mod tests {
             format!("{json}--b1--{json}--b1--"),
             format!("{}--b1--", json.replace("\"json\"", "json")),
             format!("{}--b1--", json.replace("name=", "name*=")),
-            format!("{}--b1--", json.replace("name=\"json\"", "name=\"a\"; name=\"json\"")),
+            format!(
+                "{}--b1--",
+                json.replace("name=\"json\"", "name=\"a\"; name=\"json\"")
+            ),
             format!("{}--b1--", json.replace("form-data", "attachment")),
-            format!("{}--b1--", json.replace("\r\n\r\n", "\r\nContent-Transfer-Encoding: base64\r\n\r\n")),
+            format!(
+                "{}--b1--",
+                json.replace("\r\n\r\n", "\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+            ),
             format!("{}--b1--", json.replace("\r\n", "\n")),
             "--b1\r\n\r\n1\r\n--b1--".to_owned(),
         ] {
@@ -184,7 +192,11 @@ mod tests {
             "multipart/form-data; boundary=b 1",
         ] {
             let body = format!("{json}--b1--");
-            assert_eq!(value(content_type, &body), Err(Unreadable::NoJson), "{content_type}");
+            assert_eq!(
+                value(content_type, &body),
+                Err(Unreadable::NoJson),
+                "{content_type}"
+            );
         }
     }
 }
