@@ -155,7 +155,7 @@ trial: test-build # Run a trial with DELIVERIES webhooks before a route that los
 long-actions: test-build # Run handlers of eight minutes, and kill the function that waits for one
 	$(TEST) --test stack -- --ignored --nocapture long::
 
-vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
+vectors: # Verify signed requests of all presets; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(TEST) --test vectors -- --nocapture
 
 foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # Test signatures with the providers' SDKs: they sign for the catcher and verify our signatures; needs Node 20

@@ -245,7 +245,7 @@ impl BackupSync {
     ) -> anyhow::Result<String> {
         let trust = &source.verifier.trust;
         let text = match wanted {
-            Wanted::Certificate(url) | Wanted::KeySet(url) => text(
+            Wanted::Certificate(url) | Wanted::KeySet(url) | Wanted::PublicKey(url) => text(
                 self.outbound
                     .get(&trust.fetch_url(url), &[], &[], now)
                     .await,

@@ -9,6 +9,7 @@ mod build;
 mod draft;
 mod fill;
 mod request_builder;
+mod values;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -57,6 +58,7 @@ pub(crate) static SAMPLES: &[Sample] = &[
     sample!("slack", "url_verification", "slack.url_verification.json", "{hex24}", ["content-type": JSON, "user-agent": "Slackbot 1.0 (+https://api.slack.com/robots)"]),
     sample!("slack", "/weather", "slack.command.txt", "{digits}.{hex24}", ["content-type": FORM, "user-agent": "Slackbot 1.0 (+https://api.slack.com/robots)"]),
     sample!("fireflies", "Transcription completed", "fireflies.transcription-completed.json", "{hex24}", ["content-type": JSON]),
+    sample!("fireflies", "meeting.transcribed", "fireflies.meeting.transcribed.json", "{hex24}", ["content-type": JSON]),
     sample!("standard-webhooks", "contact.created", "standard-webhooks.contact.created.json", "msg_{hex24}", ["content-type": JSON, "webhook-id": "{id}"]),
     sample!("generic-hmac", "job.completed", "generic-hmac.job.completed.json", "job-{hex24}", ["content-type": JSON, "x-event-id": "{id}", "x-event-type": "job.completed"]),
 ];

@@ -41,12 +41,13 @@ pub(crate) use handshake::Json;
 pub use handshake::{Handshake, Reply};
 pub use jwt::{Alg, Jwt, KeySource};
 pub use kind::{Code, Hash, KeyForm, Kind};
+pub(crate) use location::multipart_field;
 pub use location::{Location, Locations, Place, Unreadable};
 pub use objects::{Objects, Pages};
 pub use order::{Compare, OrderAt};
 pub use pattern::Pattern;
 pub use receiver::Receiver;
-pub use scheme::{BodyHash, Scheme, Shape, Timestamp, Unit, UrlForm};
+pub use scheme::{BodyHash, PublishedKeys, RequiredValue, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{
     Auth, Field, Mark, Method, Next, Page, Put, Request, Since, Sorted, Sync, SyncKind, TimeAt,
@@ -67,6 +68,8 @@ pub struct Preset {
     pub docs: String,
     /// The month of the last comparison of the preset with `docs`, as `yyyy-mm`.
     pub checked: String,
+    /// A sentence that lists the facts of the file that `docs` does not confirm.
+    pub unconfirmed: Option<String>,
     /// Other names of the preset. Each name belongs to a provider with the same scheme.
     #[serde(default)]
     pub aliases: Vec<String>,
@@ -164,9 +167,11 @@ impl Preset {
             preset.syncs.is_empty() || preset.no_sync.is_none(),
             "the preset has both no_sync and [[sync]]; remove one of them"
         );
-        let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
+        let many = |at: &Location| matches!(at, Location::Item(_) | Location::ItemSha256);
+        let at = &preset.event;
+        let named = at.id.0.iter().chain(&at.kind.0).chain(&at.composite);
         ensure!(
-            preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
+            preset.event.batch.is_some() || !named.into_iter().any(many),
             "an item: location needs event.batch; set event.batch to the path of the items"
         );
         for scheme in &preset.schemes {
@@ -227,6 +232,10 @@ pub struct EventAt {
     /// Mitt only displays `id`, because `id` can be the id of an entity with many events.
     #[serde(default)]
     pub composite: Vec<Location>,
+    /// Values of the composite that are replaced in the key, because the provider has another name
+    /// for the same value.
+    #[serde(default)]
+    pub key_values: BTreeMap<String, String>,
     #[serde(default, rename = "type")]
     pub kind: Locations,
     /// The id of this delivery, if the provider has separate ids for deliveries and events.
@@ -348,7 +357,7 @@ mod tests {
         };
         let wrong: Vec<String> = Preset::ids().filter_map(read).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
-        assert!(Preset::ids().count() > 90);
+        assert_eq!(Preset::ids().count(), 190);
     }
 
     #[test]

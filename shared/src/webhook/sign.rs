@@ -64,6 +64,9 @@ pub fn means(scheme: &Scheme) -> Means {
             "the event is fetched from the provider's API, so only a notice about a real object \
              becomes an event",
         ),
+        Kind::Code(Code::Adobe) => {
+            Means::No("Adobe signs with its own keys, and only their public keys can be fetched")
+        }
         Kind::Code(Code::PayPal) => {
             Means::No("PayPal signs with its own certificate, and only PayPal has the private key")
         }
@@ -195,6 +198,12 @@ fn with_signature(
         && !matches!(from, Location::Sig(_))
     {
         place::set(&mut envelope, from, &time)?;
+    }
+    if let (Some(kid), With::Pair(pair)) = (
+        scheme.key_set.as_ref().and_then(|set| set.kid.as_ref()),
+        with,
+    ) {
+        place::set(&mut envelope, kid, &pair.kid())?;
     }
     let named = scheme.require_signed.join(",");
     for part in &scheme.message.0 {

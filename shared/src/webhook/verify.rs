@@ -230,15 +230,19 @@ impl Verifier {
             Kind::Code(Code::PayPal) => code::paypal::wanted(envelope),
             Kind::Code(Code::Sns) => code::sns::wanted(envelope),
             Kind::Code(Code::Ebay) => code::ebay::wanted(envelope),
+            Kind::Code(Code::Adobe) => code::adobe::wanted(&self.trust, envelope),
             Kind::Jwt => jwt::wanted(scheme.jwt.as_ref()?, &self.trust, envelope),
-            _ => None,
+            _ => self.wanted_always(),
         }
     }
 
     /// Returns the document that the verification of every request needs.
     pub fn wanted_always(&self) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
-        jwt::wanted_always(scheme.jwt.as_ref()?, &self.trust)
+        match &scheme.key_set {
+            Some(set) => (!self.trust.has_jwks()).then(|| Wanted::KeySet(set.url.clone())),
+            None => jwt::wanted_always(scheme.jwt.as_ref()?, &self.trust),
+        }
     }
 
     /// Returns the URL that confirms the request in a verified body, such as an Amazon SNS

@@ -165,6 +165,8 @@ fn genuine(verifier: &Verifier, secret: &Secret, text: &str, word: &str) -> Enve
     if reads_form && scheme.only_fields.is_empty() {
         let body = std::str::from_utf8(&envelope.body).unwrap_or_default();
         envelope.body = format!("{body}&{}", field("Note")).into();
+    } else if matches!(scheme.sig.from, Location::MultipartJson(..)) {
+        return signed(scheme, secret, envelope, NOW).unwrap();
     } else if !reads_form {
         let mut json: serde_json::Value =
             serde_json::from_slice(&envelope.body).unwrap_or_default();

@@ -48,12 +48,17 @@ fn cases_in_all() -> u32 {
 }
 
 pub(crate) fn verifiers(which: impl Fn(&Scheme) -> bool) -> Vec<Verifier> {
-    let params = BTreeMap::from([("public_key".to_owned(), "public".to_owned())]);
+    let params = BTreeMap::from([
+        ("public_key".to_owned(), "public".to_owned()),
+        ("api_key".to_owned(), "api-key".to_owned()),
+        ("user_id".to_owned(), "user".to_owned()),
+    ]);
     let mut verifiers = Vec::new();
     for id in Preset::ids() {
-        let preset =
-            Preset::embedded(id, &params).or_else(|_| Preset::embedded(id, &BTreeMap::new()));
-        let preset = preset.unwrap();
+        let plain = Preset::embedded(id, &BTreeMap::new()).unwrap();
+        let known = |name: &String| plain.params.contains_key(name);
+        let given = params.clone().into_iter().filter(|(name, _)| known(name));
+        let preset = Preset::embedded(id, &given.collect()).unwrap();
         for scheme in preset.schemes.iter().filter(|scheme| which(scheme)) {
             verifiers.push(Verifier {
                 source: "source".into(),
@@ -71,7 +76,7 @@ pub(crate) fn covers_body(scheme: &Scheme) -> bool {
     let claim = scheme
         .jwt
         .as_ref()
-        .and_then(|jwt| jwt.body_sha256_claim.as_ref());
+        .filter(|jwt| jwt.body_sha256_claim.is_some() || jwt.from == Location::Body);
     scheme.message.0.contains(&Part::Body) && matches!(scheme.kind, Kind::Hmac | Kind::Hash)
         || scheme.body_hash.is_some()
         || claim.is_some()
@@ -154,12 +159,44 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     if let Some(ts) = &scheme.ts {
         headers.retain(|(name, _)| !names(&ts.from).contains(name));
     }
+    for shape in &scheme.shapes {
+        for name in names(&shape.from) {
+            let fits = |text: &str| shape.allow.is_match(text);
+            if let Some((_, value)) = headers.iter_mut().find(|(known, _)| *known == name)
+                && !fits(value)
+            {
+                let uuid = format!("00000000-0000-4000-8000-{:012x}", crc(word));
+                *value = if fits(&uuid) { uuid } else { value.clone() };
+            }
+        }
+    }
     let hex = hex::encode(bytes);
+    let mut parts = false;
+    if let Location::MultipartJson(..) = scheme.sig.from {
+        let multipart = "multipart/form-data; boundary=b1";
+        headers.push(("content-type".to_owned(), multipart.to_owned()));
+        parts = true;
+    }
+    let claims = scheme
+        .jwt
+        .as_ref()
+        .is_some_and(|jwt| jwt.from == Location::Body);
     let json = wants(scheme, |at| matches!(at, Location::Json(_))) || scheme.for_each.is_some();
     let form = wants(scheme, |at| matches!(at, Location::Form(_)));
     let joined = scheme.message.0.contains(&Part::Url) && scheme.message.0.contains(&Part::Body);
     let sorted = scheme.message.0.contains(&Part::FormSorted);
-    let body = if json {
+    let body = if parts {
+        let kind: String = word.bytes().map(|b| char::from(b'a' + b % 26)).collect();
+        format!(
+            "--b1\r\nContent-Disposition: form-data; name=\"json\"\r\n\r\n{{\"event\":{{\
+             \"event_time\":\"{:010}\",\"event_type\":\"{kind}\",\"event_hash\":\"\"}},\
+             \"more\":\"{hex}\"}}\r\n--b1--",
+            crc(word)
+        )
+        .into_bytes()
+    } else if claims || scheme.json_body {
+        format!(r#"{{"id":"{word}","more":"{hex}"}}"#).into_bytes()
+    } else if json {
         let item = format!(
             r#"{{"id":"{word}","pspReference":"{hex}","amount":{{"value":1}},"clientState":null}}"#
         );
@@ -186,6 +223,12 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
         body: body.into(),
         received_at: NOW,
     }
+}
+
+/// Returns a number with at most ten digits that depends on the text.
+fn crc(text: &str) -> u32 {
+    text.bytes()
+        .fold(7, |sum: u32, b| sum.wrapping_mul(31).wrapping_add(b.into()))
 }
 
 /// Returns a request that differs from the draft.

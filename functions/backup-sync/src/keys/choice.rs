@@ -176,7 +176,7 @@ fn in_turn<'n>(all: BTreeMap<Wanted, Candidate<'n>>, named: &[Named]) -> Vec<Cho
 fn has(fetched: &Fetched, document: &Wanted, last: UnixMillis, now: UnixMillis) -> bool {
     let at = fetched.fetched_at(document);
     at.is_some_and(|at| match document {
-        Wanted::Certificate(_) | Wanted::Key(_) => true,
+        Wanted::Certificate(_) | Wanted::PublicKey(_) | Wanted::Key(_) => true,
         Wanted::KeySet(_) => at > last || now.since(at) < NEWEST,
     })
 }

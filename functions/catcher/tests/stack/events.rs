@@ -115,7 +115,7 @@ const STORED: [[&str; 3]; 5] = [
     ],
     [
         "fireflies-main",
-        "ASxwZxCstx/Transcription completed",
+        "ASxwZxCstx/meeting.transcribed",
         "catcher-fireflies.json",
     ],
     [

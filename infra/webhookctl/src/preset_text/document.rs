@@ -17,6 +17,9 @@ pub(crate) struct Description {
     pub(super) aliases: Vec<String>,
     pub(super) docs: String,
     pub(super) checked: String,
+    /// The facts that the provider's documentation does not confirm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unconfirmed: Option<String>,
     pub(super) params: Vec<String>,
     pub(super) variants: Vec<Variant>,
     pub(super) dedupe_key: String,
@@ -66,6 +69,7 @@ impl Description {
             aliases: preset.aliases.clone(),
             docs: preset.docs.clone(),
             checked: preset.checked.clone(),
+            unconfirmed: preset.unconfirmed.clone(),
             params: preset
                 .params
                 .iter()

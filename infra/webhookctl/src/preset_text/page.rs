@@ -15,7 +15,8 @@ the same facts in a terminal.
 The column *proves* shows which part of a request a valid signature proves. `body`: the whole body.
 `fields`: some fields of the body. `origin`: only the sender. `token`: the sender knew a secret.
 `nothing`: no part. The column *checked* shows the month in which the file was last compared with
-the provider's documentation.
+the provider's documentation. If the documentation does not confirm a fact, the section of the preset
+names the fact.
 
 The column *sync* shows how a source with `[source.sync]` finds missed events. `event log`: the
 provider lists its events, and Mitt stores them under the ids of the webhooks. `delivery log`: the
@@ -72,6 +73,9 @@ fn section(text: &mut String, shown: &Description) {
     );
     if !shown.aliases.is_empty() {
         let _ = writeln!(text, "Also for: {}.", shown.aliases.join(", "));
+    }
+    if let Some(facts) = &shown.unconfirmed {
+        let _ = writeln!(text, "Not confirmed by this documentation: {facts}.");
     }
     text.push('\n');
     for variant in &shown.variants {

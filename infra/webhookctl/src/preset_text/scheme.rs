@@ -137,6 +137,7 @@ pub(crate) fn dedupe(preset: &Preset) -> String {
 pub(crate) fn secret(scheme: &Scheme) -> &'static str {
     if !scheme.needs_secret() {
         return match scheme.kind {
+            _ if scheme.key_set.is_some() => "none; Mitt fetches the key set of the provider",
             Kind::Jwt => "none; `trust.jwks` holds the key set of the provider",
             Kind::FetchBack => "none; `trust.api_secret` names the key of the provider's API",
             _ => "none",
@@ -164,6 +165,9 @@ pub(crate) fn secret(scheme: &Scheme) -> &'static str {
 
 /// Returns the URL of the key set for signed tokens, if the preset has one.
 pub(crate) fn key_set(scheme: &Scheme) -> Option<&str> {
+    if let Some(set) = &scheme.key_set {
+        return Some(&set.url);
+    }
     match &scheme.jwt.as_ref()?.key {
         KeySource::Jwks(url) if !url.is_empty() => Some(url),
         _ => None,
@@ -242,10 +246,22 @@ pub(crate) fn bare(at: &Location) -> String {
         Location::HeaderNumbered(prefix) => format!("{prefix}1, 2, …"),
         Location::Json(path) => format!("body {path}"),
         Location::Item(path) => format!("item {path}"),
+        Location::ItemSha256 => "hash of the item".to_owned(),
         Location::Form(name) => format!("form {name}"),
         Location::FormXml(name, tag) => format!("form {name}, element {tag}"),
+        Location::FormJson(name, path) => format!("form {name}, {path}"),
+        Location::MultipartJson(name, path) => format!("field {name}, {path}"),
         Location::Query(name) => format!("query {name}"),
         Location::Jwt(claim) => format!("claim {claim}"),
+        Location::JwtJson(claim, paths) => {
+            let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+            format!("claim {claim}, {}", paths.join(", "))
+        }
+        Location::Body => "the body".to_owned(),
+        Location::First(parts) => {
+            let parts: Vec<String> = parts.iter().map(bare).collect();
+            parts.join(" or ")
+        }
         Location::BodySha256 => "hash of the body".to_owned(),
         Location::Sig(_) | Location::Const(_) => at.to_string(),
     }

@@ -11,6 +11,7 @@ use shared::webhook::preset::{Location, Part, Preset, Scheme};
 use super::build::{Known, is_form};
 use super::draft::Draft;
 use super::fill::{Filler, random_hex};
+use super::values::{document, is_in, list, with_element, write, write_inside};
 
 /// The parts of an unsigned request.
 pub(super) struct RequestBuilder {
@@ -21,12 +22,21 @@ pub(super) struct RequestBuilder {
     batch: Option<JsonPath>,
     /// The form field that contains the batch.
     batch_field: Option<String>,
+    /// Whether the body becomes a token. Then the JSON is its claims.
+    is_token: bool,
 }
 
 enum Body {
     Json(Value),
     Form(Vec<(String, String)>),
+    /// A `multipart/form-data` body with one field, which contains JSON.
+    Multipart(String, Value),
 }
+
+const MULTIPART: &str = "multipart/form-data; boundary=----webhookctl";
+
+/// The boundary of multipart bodies.
+const BOUNDARY: &str = "----webhookctl";
 
 impl RequestBuilder {
     pub(super) fn new(
@@ -35,21 +45,33 @@ impl RequestBuilder {
         known: &Known,
         filler: &Filler,
     ) -> anyhow::Result<Self> {
+        let json = || {
+            let json = known.json.as_deref();
+            let json = json.map(|json| serde_json::from_str(&filler.fill(json)));
+            let json: Option<Value> = json.transpose().with_context(|| {
+                format!("parse the JSON of {} in samples/drafts.toml", preset.id)
+            })?;
+            anyhow::Ok(json.unwrap_or_default())
+        };
+        let is_token = scheme
+            .jwt
+            .as_ref()
+            .is_some_and(|jwt| jwt.from == Location::Body);
         let (content_type, body) = if is_form(scheme) {
             let fields = known.form.as_deref().map(|form| fields(&filler.fill(form)));
             (
                 "application/x-www-form-urlencoded",
                 Body::Form(fields.unwrap_or_default()),
             )
+        } else if let Location::MultipartJson(field, _) = &scheme.sig.from {
+            (MULTIPART, Body::Multipart(field.clone(), json()?))
         } else {
-            let json = known
-                .json
-                .as_deref()
-                .map(|json| serde_json::from_str(&filler.fill(json)));
-            let json = json.transpose().with_context(|| {
-                format!("parse the JSON of {} in samples/drafts.toml", preset.id)
-            })?;
-            ("application/json", Body::Json(json.unwrap_or_default()))
+            let content_type = if is_token {
+                "text/plain"
+            } else {
+                "application/json"
+            };
+            (content_type, Body::Json(json()?))
         };
         let batch = preset.event.batch.clone().or(scheme.for_each.clone());
         Ok(Self {
@@ -58,6 +80,7 @@ impl RequestBuilder {
             body,
             batch,
             batch_field: preset.event.batch_field.clone(),
+            is_token,
         })
     }
 
@@ -114,7 +137,27 @@ impl RequestBuilder {
                 replace(fields, name, &STANDARD.encode(text));
                 true
             }
-            (Location::Json(path), Body::Json(json)) => write(path.places(json), value),
+            (Location::Json(path), Body::Json(json)) if !self.is_token => {
+                write(path.places(json), value)
+            }
+            (Location::MultipartJson(name, path), Body::Multipart(field, json))
+                if name == field =>
+            {
+                write(path.places(json), value)
+            }
+            (Location::Jwt(claim), Body::Json(json)) if self.is_token => {
+                let path = JsonPath::parse(claim);
+                path.is_some_and(|path| write(path.places(json), value))
+            }
+            (Location::JwtJson(claim, paths), Body::Json(json)) if self.is_token => {
+                let path = JsonPath::parse(claim);
+                let place = path.and_then(|path| path.places(json).into_iter().next());
+                place.is_some_and(|place| write_inside(place, paths, value))
+            }
+            (Location::First(parts), _) => {
+                let parts = parts.clone();
+                self.put_first(&parts, value)
+            }
             (Location::Item(path), Body::Json(json)) => {
                 let Some(batch) = &self.batch else {
                     return false;
@@ -144,6 +187,24 @@ impl RequestBuilder {
                 document(fields, name).contains(&format!("<{tag}>"))
             }
             (Location::Json(path), Body::Json(json)) => is_in(path, json),
+            (Location::MultipartJson(_, path), Body::Multipart(_, json)) => is_in(path, json),
+            (Location::Jwt(claim), Body::Json(json)) if self.is_token => {
+                JsonPath::parse(claim).is_none_or(|path| is_in(&path, json))
+            }
+            (Location::JwtJson(claim, paths), Body::Json(json)) if self.is_token => {
+                let all = JsonPath::parse(claim)
+                    .into_iter()
+                    .chain(paths.iter().cloned());
+                let mut text = Some(json.to_string());
+                for path in all {
+                    text = text.and_then(|json| path.scalar(json.as_bytes()).ok()?);
+                }
+                text.is_some()
+            }
+            (Location::First(parts), _) => {
+                let parts = parts.clone();
+                parts.iter().any(|part| self.has(part))
+            }
             (Location::Item(path), Body::Json(json)) => {
                 let Some(batch) = &self.batch else {
                     return true;
@@ -193,12 +254,18 @@ impl RequestBuilder {
         let at = &preset.event;
         for place in [&at.time, &at.account, &at.delivery] {
             if !place.0.iter().any(|at| self.has(at)) {
-                let first = place.0.iter().find(|at| fits(at, &self.body));
+                let first = place
+                    .0
+                    .iter()
+                    .find(|at| fits(at, &self.body, self.is_token));
                 self.fill_in(first, filler)?;
             }
         }
         for part in &at.composite {
             self.fill_in(Some(part), filler)?;
+        }
+        for required in &scheme.require_value {
+            self.put(&required.from, &required.is);
         }
         let signed_time = scheme.ts.as_ref().map(|ts| &ts.from);
         for part in &scheme.message.0 {
@@ -248,6 +315,10 @@ impl RequestBuilder {
                     .map(|(name, value)| format!("{}={}", name, encoded(value)));
                 pairs.collect::<Vec<_>>().join("&")
             }
+            Body::Multipart(field, json) => format!(
+                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n\
+                 {json}\r\n--{BOUNDARY}--\r\n"
+            ),
         };
         Draft {
             preset: preset.id.clone(),
@@ -260,60 +331,16 @@ impl RequestBuilder {
     }
 }
 
-/// Returns the JSON in a form field. If the field is missing, returns a list with one empty object.
-fn list(fields: &[(String, String)], name: &str) -> Value {
-    let field = fields.iter().find(|(field, _)| field == name);
-    field
-        .and_then(|(_, text)| serde_json::from_str(text).ok())
-        .unwrap_or_else(|| serde_json::json!([{}]))
-}
-
-/// Returns the XML in a form field, encoded as base64. If the field is missing, returns an empty
-/// document.
-fn document(fields: &[(String, String)], name: &str) -> String {
-    let field = fields.iter().find(|(field, _)| field == name);
-    field
-        .and_then(|(_, text)| String::from_utf8(STANDARD.decode(text).ok()?).ok())
-        .unwrap_or_else(|| "<notification></notification>".to_owned())
-}
-
-/// Returns the XML with this element directly below the root. Replaces an element of the same name.
-fn with_element(xml: &str, tag: &str, text: &str) -> String {
-    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
-    let mut xml = xml.to_owned();
-    if let (Some(from), Some(to)) = (xml.find(&open), xml.find(&close)) {
-        xml.replace_range(from..to + close.len(), "");
-    }
-    let end = xml.rfind("</").unwrap_or(xml.len());
-    xml.insert_str(end, &format!("{open}{text}{close}"));
-    xml
-}
-
-fn fits(at: &Location, body: &Body) -> bool {
+fn fits(at: &Location, body: &Body, is_token: bool) -> bool {
     match at {
+        Location::Jwt(_) | Location::JwtJson(..) => is_token,
+        Location::MultipartJson(..) => matches!(body, Body::Multipart(..)),
+        Location::First(parts) => parts.iter().any(|part| fits(part, body, is_token)),
         Location::Json(_) | Location::Item(_) => matches!(body, Body::Json(_)),
         Location::Form(_) | Location::FormXml(..) => matches!(body, Body::Form(_)),
         Location::Header(_) | Location::Query(_) => true,
         _ => false,
     }
-}
-
-fn is_in(path: &JsonPath, json: &Value) -> bool {
-    let text = json.to_string();
-    let found = path.raw(text.as_bytes());
-    found.is_ok_and(|raw| raw.is_some_and(|raw| raw.get() != "null"))
-}
-
-/// Writes a number if the text is a number, because most providers send times and ids as JSON
-/// numbers.
-fn write(places: Vec<&mut Value>, value: &str) -> bool {
-    let there = !places.is_empty();
-    for place in places {
-        let number = serde_json::from_str::<serde_json::Number>(value).ok();
-        let number = number.filter(|number| number.to_string() == value);
-        *place = number.map_or_else(|| Value::String(value.to_owned()), Value::Number);
-    }
-    there
 }
 
 fn replace(pairs: &mut Vec<(String, String)>, name: &str, value: &str) {

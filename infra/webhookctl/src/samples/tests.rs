@@ -18,6 +18,8 @@ fn all() -> Vec<(Preset, String, Signer)> {
     let params = BTreeMap::from([
         ("audience".to_owned(), "https://in.example.test".to_owned()),
         ("email".to_owned(), "push@example.test".to_owned()),
+        ("api_key".to_owned(), "api-key".to_owned()),
+        ("user_id".to_owned(), "user-1".to_owned()),
     ]);
     let mut all = Vec::new();
     for id in Preset::ids() {

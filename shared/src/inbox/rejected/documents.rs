@@ -303,6 +303,7 @@ fn written(document: &Wanted) -> (&'static str, &str) {
     match document {
         Wanted::Certificate(url) => ("certificate", url),
         Wanted::KeySet(url) => ("key_set", url),
+        Wanted::PublicKey(url) => ("public_key", url),
         Wanted::Key(kid) => ("key", kid),
     }
 }
@@ -313,6 +314,7 @@ fn document(kind: &str, name: &str) -> Option<Wanted> {
     match kind {
         "certificate" => Some(Wanted::Certificate(name)),
         "key_set" => Some(Wanted::KeySet(name)),
+        "public_key" => Some(Wanted::PublicKey(name)),
         "key" => Some(Wanted::Key(name)),
         _ => None,
     }
@@ -370,6 +372,7 @@ mod tests {
         for wanted in [
             Wanted::Certificate("https://api.paypal.com/v1/notifications/certs/1".into()),
             Wanted::KeySet("https://a.test/keys".into()),
+            Wanted::PublicKey("https://static.adobeioevents.com/a.pem".into()),
             Wanted::Key("kid".into()),
         ] {
             let (kind, name) = written(&wanted);

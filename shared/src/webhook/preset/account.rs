@@ -58,10 +58,13 @@ impl AccountAt {
                     | Location::Item(_)
                     | Location::Form(_)
                     | Location::FormXml(..)
+                    | Location::FormJson(..)
+                    | Location::MultipartJson(..)
                     | Location::Jwt(_)
+                    | Location::JwtJson(..)
             ),
             "{text:?} cannot contain an account; use header, query, path, json, item, form, \
-             form-xml or jwt"
+             form-xml, form-json, multipart-json, jwt or jwt-json"
         );
         Ok(Self::Request(location))
     }

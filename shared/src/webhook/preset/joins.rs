@@ -78,7 +78,12 @@ fn ends_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
         return true;
     };
     let reach = reach(scheme, this.part);
-    if is_date(scheme, this.part) {
+    if is_date(scheme, this.part) || is_json_end(scheme, this, next) {
+        return true;
+    }
+    // A time without its zone ends with digits, and the next byte cannot continue it.
+    let time_end = |byte: u8| !b"0123456789.+-Zz".contains(&byte);
+    if is_iso8601(scheme, this.part) && next.before.bytes().next().is_some_and(time_end) {
         return true;
     }
     match next.before.bytes().next().filter(|byte| *byte != 0) {
@@ -103,7 +108,7 @@ fn begins_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
         return true;
     };
     let reach = reach(scheme, this.part);
-    if is_date(scheme, this.part) {
+    if is_date(scheme, this.part) || is_json_end(scheme, before, this) {
         return true;
     }
     match this.before.bytes().last().filter(|byte| *byte != 0) {
@@ -118,6 +123,29 @@ fn checked_at_once(one: &Part, next: &Part) -> bool {
         (one, next),
         (Part::Url, Part::Body) | (Part::Body, Part::Url)
     )
+}
+
+/// Returns whether one of two adjacent parts is a body that must be one JSON object or array. No
+/// beginning and no end of such a body is a JSON object or array, apart from white space, which the
+/// other part must not contain. The proof is in `verify::joined`.
+fn is_json_end(scheme: &Scheme, one: &Open<'_>, next: &Open<'_>) -> bool {
+    let space = Bytes::of(" \t\r\n");
+    let (other, edge) = match (one.part, next.part) {
+        (Part::Body, other) => (other, next.before.bytes().next()),
+        (other, Part::Body) => (other, next.before.bytes().last()),
+        _ => return false,
+    };
+    let has_space = |bytes: Bytes| bytes.without(space) != bytes;
+    scheme.json_body
+        && match edge {
+            Some(byte) => byte != 0 && !space.has(byte),
+            None => !has_space(reach(scheme, other).bytes),
+        }
+}
+
+fn is_iso8601(scheme: &Scheme, part: &Part) -> bool {
+    let iso = |ts: &Timestamp| ts.unit == Unit::Iso8601Utc;
+    *part == Part::Timestamp && scheme.ts.as_ref().is_some_and(iso)
 }
 
 fn is_url(part: &Part) -> bool {
@@ -181,8 +209,14 @@ fn timestamp(ts: Option<&Timestamp>) -> Reach {
         Unit::Ms => Some(13),
         _ => None,
     });
+    let dated =
+        ts.is_some_and(|ts| matches!(ts.unit, Unit::Rfc3339 | Unit::HttpDate | Unit::Iso8601Utc));
     Reach {
-        bytes: Bytes::of("0123456789"),
+        bytes: if dated {
+            Bytes::ALL.without(Bytes::of("\r\n\0"))
+        } else {
+            Bytes::of("0123456789")
+        },
         len,
     }
 }
@@ -207,6 +241,8 @@ mod tests {
     fn a_message_whose_parts_end_certainly_is_accepted() {
         let ts = "ts = { from = \"header:x-time\" }";
         let date = "ts = { from = \"header:x-time\", unit = \"rfc3339\" }";
+        let iso = "ts = { from = \"header:x-time\", unit = \"iso8601-utc\" }";
+        let loose = "ts = { from = \"header:x-time\", enforce = false }";
         let id = |allow: &str| {
             format!("{ts}\nshapes = [{{ from = \"header:x-id\", allow = '{allow}' }}]")
         };
@@ -216,6 +252,17 @@ mod tests {
             ("{ts}{body}", ts.to_owned()),
             ("{body}{ts}", ts.to_owned()),
             ("{body}{ts}", date.to_owned()),
+            ("{ts}{body}", format!("{loose}\njson_body = true")),
+            (
+                "{header:x-id}{ts}{body}",
+                format!("{}\njson_body = true", id("^[0-9a-z-]+$")),
+            ),
+            ("{body}.{header:x-id}.{ts}", id("^[0-9a-z]+$")),
+            (
+                "{body}{header:x-id}",
+                format!("{}\njson_body = true", id("^[0-9a-z]+$")),
+            ),
+            ("v1:{ts}:{body}", iso.to_owned()),
             ("{url}{body}", String::new()),
             ("{body}{url}", String::new()),
             ("{method}{url}{body}{ts}", ts.to_owned()),
@@ -239,6 +286,13 @@ mod tests {
             ("{header:x-id}.{body}", "", "{header:x-id}"),
             ("{header:x-id}{ts}{body}", ts, "{header:x-id}"),
             ("{ts}{body}", loose, "{ts}"),
+            (
+                "{ts}{body}",
+                "ts = { from = \"header:x-time\", unit = \"iso8601-utc\" }",
+                "{ts}",
+            ),
+            // White space could move between the body and the id.
+            ("{body}{header:x-id}", "json_body = true", "{body}"),
             ("{body}{header:x-time}", "", "{body}"),
             ("{url}{form_sorted}", "", "{url}"),
             ("{json:a}:{json:b}:{json:c}", "", "{json:a}"),

@@ -30,6 +30,7 @@ pub enum Kind {
 /// Providers whose signature a preset cannot describe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
+    Adobe,
     PayPal,
     Sns,
     Ebay,
@@ -53,6 +54,7 @@ impl From<String> for Kind {
             "jwt" => Self::Jwt,
             "fetch-back" => Self::FetchBack,
             "none" => Self::None,
+            "code:adobe" => Self::Code(Code::Adobe),
             "code:paypal" => Self::Code(Code::PayPal),
             "code:sns" => Self::Code(Code::Sns),
             "code:ebay" => Self::Code(Code::Ebay),

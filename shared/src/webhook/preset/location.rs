@@ -1,5 +1,7 @@
 //! Locations of values in a request.
 
+mod multipart;
+
 use std::fmt;
 
 use anyhow::{Context as _, bail, ensure};
@@ -11,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::base::json_path::{JsonPath, NotThere, scalar};
 use crate::webhook::envelope::{Envelope, form_fields};
 use crate::webhook::event::Sha;
+pub(crate) use multipart::field as multipart_field;
 
 /// A location in a request that has one value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -26,19 +29,34 @@ pub enum Location {
     Json(JsonPath),
     /// `item:PATH`: a value of one item, such as an item of a batch.
     Item(JsonPath),
+    /// `item:sha256`: the hash of one item of a batch, in hex.
+    ItemSha256,
     /// `form:NAME`: a field of a URL-encoded body.
     Form(String),
     /// `form-xml:NAME/TAG`: the text of an element directly below the root of an XML document. The
     /// document is base64 in a field of a URL-encoded body.
     FormXml(String, String),
+    /// `form-json:NAME/PATH`: a value of the JSON in a field of a URL-encoded body.
+    FormJson(String, JsonPath),
+    /// `multipart-json:NAME/PATH`: a value of the JSON in a field of a `multipart/form-data` body.
+    MultipartJson(String, JsonPath),
     /// `query:NAME`: a parameter of the query.
     Query(String),
-    /// `jwt:CLAIM`: a claim of the token that proved the request.
+    /// `jwt:CLAIM` or `jwt:CLAIM.KEY`: a claim of the token that proved the request, or a value
+    /// inside a claim.
     Jwt(String),
+    /// `jwt-json:CLAIM/PATH/PATH`: a value of the JSON in a claim. If there is a further path, the
+    /// value is itself a text with JSON, and the path continues in that JSON.
+    JwtJson(String, Vec<JsonPath>),
+    /// `body`: the whole body as text, such as a token.
+    Body,
     /// `body:sha256`: the hash of the exact body, in hex.
     BodySha256,
     /// `const:VALUE`: a fixed value.
     Const(String),
+    /// `first:LOCATION|LOCATION`: the first of these locations that has a value, for a provider that
+    /// sends a value in different places.
+    First(Vec<Location>),
 }
 
 /// The data in which Mitt looks up a location. `item` is set for an item of a request, and `claims`
@@ -62,6 +80,9 @@ impl<'e> From<&'e Envelope> for Place<'e> {
 
 impl Location {
     pub fn parse(text: &str) -> anyhow::Result<Self> {
+        if text == "body" {
+            return Ok(Self::Body);
+        }
         let (place, name) = text.split_once(':').with_context(|| {
             format!("invalid location {text:?}; use a location such as header:NAME or json:a.b")
         })?;
@@ -75,6 +96,7 @@ impl Location {
             "header-numbered" => Self::HeaderNumbered(name.to_ascii_lowercase()),
             "sig" => Self::Sig(name.to_owned()),
             "json" => Self::Json(path()?),
+            "item" if name == "sha256" => Self::ItemSha256,
             "item" => Self::Item(path()?),
             "form" => Self::Form(name.to_owned()),
             "form-xml" => {
@@ -83,13 +105,42 @@ impl Location {
                     .with_context(|| format!("invalid location {text:?}; use form-xml:NAME/TAG"))?;
                 Self::FormXml(field.to_owned(), tag.to_owned())
             }
+            "form-json" => {
+                let (field, path) = field_and_path(text, name)?;
+                Self::FormJson(field, path)
+            }
+            "multipart-json" => {
+                let (field, path) = field_and_path(text, name)?;
+                Self::MultipartJson(field, path)
+            }
             "query" => Self::Query(name.to_owned()),
             "jwt" => Self::Jwt(name.to_owned()),
+            "jwt-json" => {
+                let mut parts = name.split('/');
+                let claim = parts.next().unwrap_or_default();
+                let paths = parts.map(JsonPath::parse).collect::<Option<Vec<_>>>();
+                let paths = paths.filter(|paths| !paths.is_empty() && !claim.is_empty());
+                let paths = paths.with_context(|| {
+                    format!("invalid location {text:?}; use jwt-json:CLAIM/PATH")
+                })?;
+                Self::JwtJson(claim.to_owned(), paths)
+            }
             "body" if name == "sha256" => Self::BodySha256,
             "const" => Self::Const(name.to_owned()),
+            "first" => {
+                let parts = name.split('|').map(Self::parse);
+                let parts: Vec<Self> = parts.collect::<anyhow::Result<_>>()?;
+                let nested = parts.iter().any(|part| matches!(part, Self::First(_)));
+                ensure!(
+                    parts.len() > 1 && !nested,
+                    "invalid location {text:?}; use first:LOCATION|LOCATION"
+                );
+                Self::First(parts)
+            }
             _ => bail!(
                 "invalid location {text:?}: unknown kind {place:?}; use header, header-numbered, \
-                 sig, json, item, form, form-xml, query, jwt, body:sha256 or const"
+                 sig, json, item, form, form-xml, form-json, multipart-json, query, jwt, jwt-json, \
+                 body, body:sha256, const or first"
             ),
         })
     }
@@ -115,17 +166,48 @@ impl Location {
                 Some(item) => path.scalar(item.get().as_bytes()).map_err(Unreadable::from),
                 None => Ok(None),
             },
+            Self::ItemSha256 => {
+                let item = place.item.map(|item| item.get().as_bytes());
+                Ok(Some(Sha::of(item.unwrap_or(&envelope.body)).hex()))
+            }
             Self::Form(name) => form(envelope, name),
+            Self::FormJson(name, path) => match form(envelope, name)? {
+                Some(text) => path.scalar(text.as_bytes()).map_err(Unreadable::from),
+                None => Ok(None),
+            },
+            Self::MultipartJson(name, path) => match multipart::field(envelope, name)? {
+                Some(range) => {
+                    let text = envelope.body.get(range).unwrap_or_default();
+                    path.scalar(text).map_err(Unreadable::from)
+                }
+                None => Ok(None),
+            },
             Self::FormXml(name, tag) => Ok(form(envelope, name)?.and_then(|text| xml(&text, tag))),
             Self::Query(name) => Ok(envelope.query(name)),
-            Self::Jwt(claim) => match place.claims.and_then(|claims| claims.get(claim)) {
-                Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
-                Some(serde_json::Value::Number(number)) => Ok(Some(number.to_string())),
-                None => Ok(None),
-                Some(_) => Err(Unreadable::NoScalar),
+            Self::Jwt(name) => claim(place, name),
+            Self::JwtJson(name, paths) => {
+                let mut text = claim(place, name)?;
+                for path in paths {
+                    let Some(json) = text else { return Ok(None) };
+                    text = path.scalar(json.as_bytes()).map_err(Unreadable::from)?;
+                }
+                Ok(text)
+            }
+            Self::Body => match std::str::from_utf8(&envelope.body) {
+                Ok(text) => Ok((!text.is_empty()).then(|| text.to_owned())),
+                Err(_) => Err(Unreadable::NoJson),
             },
             Self::BodySha256 => Ok(Some(Sha::of(&envelope.body).hex())),
             Self::Const(value) => Ok(Some(value.clone())),
+            Self::First(parts) => {
+                for part in parts {
+                    let value = part.find(place)?.filter(|value| !value.is_empty());
+                    if value.is_some() {
+                        return Ok(value);
+                    }
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -149,13 +231,50 @@ impl fmt::Display for Location {
             Self::Sig(key) => write!(f, "sig:{key}"),
             Self::Json(path) => write!(f, "json:{path}"),
             Self::Item(path) => write!(f, "item:{path}"),
+            Self::ItemSha256 => f.write_str("item:sha256"),
             Self::Form(name) => write!(f, "form:{name}"),
             Self::FormXml(name, tag) => write!(f, "form-xml:{name}/{tag}"),
+            Self::FormJson(name, path) => write!(f, "form-json:{name}/{path}"),
+            Self::MultipartJson(name, path) => write!(f, "multipart-json:{name}/{path}"),
             Self::Query(name) => write!(f, "query:{name}"),
             Self::Jwt(claim) => write!(f, "jwt:{claim}"),
+            Self::JwtJson(claim, paths) => {
+                write!(f, "jwt-json:{claim}")?;
+                paths.iter().try_for_each(|path| write!(f, "/{path}"))
+            }
+            Self::Body => f.write_str("body"),
             Self::BodySha256 => f.write_str("body:sha256"),
             Self::Const(value) => write!(f, "const:{value}"),
+            Self::First(parts) => {
+                let parts: Vec<String> = parts.iter().map(Self::to_string).collect();
+                write!(f, "first:{}", parts.join("|"))
+            }
         }
+    }
+}
+
+fn field_and_path(text: &str, name: &str) -> anyhow::Result<(String, JsonPath)> {
+    let parts = name.split_once('/').filter(|(field, _)| !field.is_empty());
+    let path = parts.and_then(|(field, path)| Some((field.to_owned(), JsonPath::parse(path)?)));
+    path.with_context(|| format!("invalid location {text:?}; use the form KIND:FIELD/PATH"))
+}
+
+/// Returns a claim, or a value inside a claim. The whole name counts first, because the name of a
+/// claim can contain dots.
+fn claim(place: Place<'_>, name: &str) -> Result<Option<String>, Unreadable> {
+    let Some(claims) = place.claims else {
+        return Ok(None);
+    };
+    let inner = || {
+        let (first, rest) = name.split_once('.')?;
+        let mut keys = rest.split('.');
+        keys.try_fold(claims.get(first)?, |value, key| value.get(key))
+    };
+    match claims.get(name).or_else(inner) {
+        Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
+        Some(serde_json::Value::Number(number)) => Ok(Some(number.to_string())),
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(_) => Err(Unreadable::NoScalar),
     }
 }
 
@@ -240,24 +359,4 @@ impl Locations {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_element_below_the_root_is_found_and_no_other() {
-        let found = |document: &str| xml(&format!("{}\n", STANDARD.encode(document)), "kind");
-        let document = "<?xml version=\"1.0\"?>\n<notification>\n <timestamp type=\"datetime\">1\
-             </timestamp><a/><subject><kind>no</kind></subject> <kind> check </kind></notification>";
-        assert_eq!(found(document), Some("check".into()));
-        for none in [
-            "",
-            "<a",
-            "<kind>no</kind>",
-            "</a></a>",
-            "<a><b><kind>no</kind></b></a>",
-        ] {
-            assert_eq!(found(none), None, "{none}");
-        }
-        assert_eq!(xml("no base64!", "kind"), None);
-    }
-}
+mod tests;

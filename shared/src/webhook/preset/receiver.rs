@@ -30,6 +30,7 @@ impl Preset {
         self.schemes.iter().any(|scheme| {
             let ts = scheme.ts.iter().map(|ts| &ts.from);
             let hash = scheme.body_hash.iter().map(|hash| &hash.from);
+            let kid = scheme.key_set.iter().filter_map(|set| set.kid.as_ref());
             let beside: &[&str] = match &scheme.kind {
                 Kind::Code(Code::Plivo) => &["x-plivo-signature-v3-nonce"],
                 Kind::Code(Code::Keygen(_)) => &["date", "digest"],
@@ -38,7 +39,7 @@ impl Preset {
             let list = |part: &Part| matches!(part, Part::SignedHeadersKv(at) if at == name);
             beside.contains(&name)
                 || scheme.message.any(&list)
-                || ts.chain(hash).any(|at| names(at, name))
+                || ts.chain(hash).chain(kid).any(|at| names(at, name))
         })
     }
 
@@ -48,12 +49,18 @@ impl Preset {
         let of_time = scheme.ts.iter().map(|ts| &ts.from);
         let at = &self.event;
         let of_event = at.id.0.iter().chain(&at.composite).chain(&at.delivery.0);
+        let kid = scheme.key_set.iter().filter_map(|set| set.kid.as_ref());
+        let required = scheme.require_value.iter().map(|required| &required.from);
         let in_message = |part: &Part| match part {
             Part::At(at) | Part::Lower(at) => names(at, name),
             _ => false,
         };
         scheme.is_proof(name)
-            || of_time.chain(of_event).any(|at| names(at, name))
+            || of_time
+                .chain(of_event)
+                .chain(kid)
+                .chain(required)
+                .any(|at| names(at, name))
             || scheme.message.any(&in_message)
     }
 
@@ -129,7 +136,13 @@ impl Scheme {
         places.any(|at| {
             matches!(
                 at,
-                Location::Json(_) | Location::Item(_) | Location::Form(_) | Location::FormXml(..)
+                Location::Json(_)
+                    | Location::Item(_)
+                    | Location::Form(_)
+                    | Location::FormXml(..)
+                    | Location::FormJson(..)
+                    | Location::MultipartJson(..)
+                    | Location::Body
             )
         })
     }

@@ -31,6 +31,8 @@ pub struct Scheme {
     pub sig: Signature,
     pub ts: Option<Timestamp>,
     pub jwt: Option<Jwt>,
+    /// The public keys of a signature in a header, if the provider publishes them in a key set.
+    pub key_set: Option<PublishedKeys>,
     /// The forms of the URL that the provider may have signed.
     #[serde(default = "as_is")]
     pub url_forms: Vec<UrlForm>,
@@ -40,6 +42,10 @@ pub struct Scheme {
     /// comma-separated list.
     #[serde(default)]
     pub require_header: BTreeMap<String, String>,
+    /// Values that must equal the settings of the source, such as the id of the customer if a
+    /// provider signs the webhooks of all customers with the same key.
+    #[serde(default)]
+    pub require_value: Vec<RequiredValue>,
     /// Headers that must be in the sender's list of signed headers.
     #[serde(default)]
     pub require_signed: Vec<String>,
@@ -54,6 +60,10 @@ pub struct Scheme {
     /// allowed.
     #[serde(default)]
     pub only_fields: Vec<String>,
+    /// Whether the body must be exactly one JSON object or array. Such a body has an unambiguous
+    /// start and end, so no bytes can move between the body and the other parts of the message.
+    #[serde(default)]
+    pub json_body: bool,
     /// A sentence that explains which bytes can still move from one part of the message to the
     /// next, and what limits the risk.
     pub ambiguity: Option<String>,
@@ -84,6 +94,21 @@ impl Scheme {
         );
         if let Some(jwt) = &self.jwt {
             jwt.check()?;
+            ensure!(
+                (jwt.key == KeySource::Pem) == (self.key == KeyForm::Pem),
+                "jwt.key = \"pem\" needs key = \"pem\" in the [[verify]] table, and the reverse"
+            );
+        }
+        self.check_key_set()?;
+        for required in &self.require_value {
+            ensure!(
+                !matches!(
+                    required.from,
+                    Location::Const(_) | Location::Sig(_) | Location::Item(_)
+                ),
+                "require_value cannot read {}; use a value of the whole request",
+                required.from
+            );
         }
         let answers = |part: &Part| {
             matches!(
@@ -140,6 +165,27 @@ impl Scheme {
         message || self.kind == Kind::Code(Code::PayPal)
     }
 
+    fn check_key_set(&self) -> anyhow::Result<()> {
+        let Some(set) = &self.key_set else {
+            return Ok(());
+        };
+        ensure!(
+            matches!(self.kind, Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256),
+            "key_set needs kind = \"ed25519\", \"ecdsa-p256\" or \"rsa-sha256\""
+        );
+        ensure!(
+            set.url.starts_with("https://"),
+            "key_set.url must begin with https://"
+        );
+        ensure!(
+            set.kid
+                .as_ref()
+                .is_none_or(|kid| matches!(kid, Location::Header(_))),
+            "key_set.kid must be a header: location"
+        );
+        Ok(())
+    }
+
     /// Returns whether each request has its own signature. A secret or a token is not a signature,
     /// because it would also prove any other request.
     pub(crate) fn is_signature(&self) -> bool {
@@ -153,9 +199,10 @@ impl Scheme {
     /// Returns whether the signature covers every byte of the body.
     pub(crate) fn covers_body(&self) -> bool {
         match &self.kind {
-            Kind::Code(code) => matches!(code, Code::Ebay | Code::Keygen(_)),
+            Kind::Code(code) => matches!(code, Code::Adobe | Code::Ebay | Code::Keygen(_)),
             Kind::Jwt => {
-                let claim = |jwt: &Jwt| jwt.body_sha256_claim.is_some();
+                let claim =
+                    |jwt: &Jwt| jwt.body_sha256_claim.is_some() || jwt.from == Location::Body;
                 self.jwt.as_ref().is_some_and(claim)
             }
             Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None => false,
@@ -172,7 +219,7 @@ impl Scheme {
     pub(crate) fn covers_field(&self, name: &str) -> bool {
         let signed = |part: &Part| match part {
             Part::FormSorted => true,
-            Part::At(Location::Form(signed)) => signed == name,
+            Part::At(Location::Form(signed) | Location::FormJson(signed, _)) => signed == name,
             _ => false,
         };
         self.only_fields.iter().any(|only| only == name) && self.message.0.iter().any(signed)
@@ -204,12 +251,9 @@ impl Scheme {
     /// Returns whether verification needs a secret.
     pub fn needs_secret(&self) -> bool {
         match &self.kind {
-            Kind::FetchBack | Kind::None | Kind::Code(Code::Ebay) => false,
-            Kind::Jwt => self
-                .jwt
-                .as_ref()
-                .is_some_and(|jwt| jwt.key == KeySource::Secret),
-            _ => true,
+            Kind::FetchBack | Kind::None | Kind::Code(Code::Adobe | Code::Ebay) => false,
+            Kind::Jwt => self.jwt.as_ref().is_some_and(|jwt| jwt.key.is_stored()),
+            _ => self.key_set.is_none(),
         }
     }
 }
@@ -232,6 +276,25 @@ pub struct BodyHash {
     pub from: Location,
     #[serde(default)]
     pub enc: Encoding,
+}
+
+/// A value that must equal a setting of the source.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequiredValue {
+    pub from: Location,
+    /// The required value, usually `{param:NAME}`. An empty value matches no request.
+    pub is: String,
+}
+
+/// A JSON Web Key Set with the public keys of signatures.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedKeys {
+    /// The URL from which backup-sync fetches the set, unless the source configures a set.
+    pub url: String,
+    /// The header with the `kid` of the key. Without it, verification tries every key of the set.
+    pub kid: Option<Location>,
 }
 
 /// The pattern that a value must match.
@@ -273,6 +336,9 @@ pub enum Unit {
     /// An HTTP date, such as `Mon, 23 Nov 2026 10:00:00 GMT`, or an RFC 3339 date.
     #[serde(rename = "http-date")]
     HttpDate,
+    /// An RFC 3339 time, or such a time without its zone, which is then UTC.
+    #[serde(rename = "iso8601-utc")]
+    Iso8601Utc,
 }
 
 /// Compiles a pattern of a preset.

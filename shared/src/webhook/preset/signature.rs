@@ -67,7 +67,14 @@ impl Signature {
             ensure!(
                 !matches!(
                     from,
-                    Location::Sig(_) | Location::Jwt(_) | Location::Const(_) | Location::BodySha256
+                    Location::Sig(_)
+                        | Location::Jwt(_)
+                        | Location::JwtJson(..)
+                        | Location::Const(_)
+                        | Location::Body
+                        | Location::BodySha256
+                        | Location::ItemSha256
+                        | Location::First(_)
                 ),
                 "sig.from must be a header, or a field of the body or the query"
             );

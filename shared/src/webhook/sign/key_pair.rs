@@ -149,7 +149,9 @@ impl KeyPair {
                 let (n, e) = (text(&public.n), text(&public.e));
                 json!({ "kty": "RSA", "alg": "RS256", "n": n, "e": e })
             }
-            Algorithm::Ed25519 => bail!("signed tokens need an ECDSA P-256 or RSA key"),
+            Algorithm::Ed25519 => {
+                json!({ "kty": "OKP", "crv": "Ed25519", "x": text(&self.public) })
+            }
         };
         key["kid"] = json!(self.kid());
         key["use"] = json!("sig");
@@ -174,7 +176,7 @@ impl KeyPair {
     }
 
     /// Signs a message. An ECDSA signature is DER-encoded.
-    pub(super) fn sign(&self, message: &[u8]) -> anyhow::Result<Vec<u8>> {
+    pub(crate) fn sign(&self, message: &[u8]) -> anyhow::Result<Vec<u8>> {
         match self.algorithm {
             Algorithm::Ed25519 => {
                 let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8)

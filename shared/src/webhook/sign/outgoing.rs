@@ -82,6 +82,9 @@ pub fn unsignable(scheme: &Scheme) -> Option<&'static str> {
         Means::No(why) => Some(why),
         Means::Nothing => Some("the provider does not sign its requests"),
         Means::Secret => None,
+        Means::KeyPair(_) if scheme.key_set.is_some() => {
+            Some("receivers fetch the keys from the provider")
+        }
         Means::KeyPair(_) => match scheme.jwt.as_ref().map(|jwt| &jwt.key) {
             Some(KeySource::ByKid) => Some("receivers fetch the keys from the provider"),
             Some(KeySource::Jwks(url)) if !url.is_empty() => {

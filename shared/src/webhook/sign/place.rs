@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::base::json_path::JsonPath;
 use crate::webhook::envelope::{Envelope, form_decode};
-use crate::webhook::preset::Location;
+use crate::webhook::preset::{Location, multipart_field};
 
 /// Sets the value at a location. Replaces an existing value.
 pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow::Result<()> {
@@ -29,6 +29,18 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
         Location::Json(path) => {
             write(envelope, path, |_, present| Some(json_text(present, value)))?;
         }
+        Location::MultipartJson(name, path) => {
+            let range = multipart_field(envelope, name)
+                .map_err(|_| anyhow!("the body is not multipart/form-data"))?;
+            let range = range.with_context(|| format!("the body has no field {name:?}"))?;
+            let json = envelope.body.get(range.clone()).unwrap_or_default();
+            let written = path.written(json, |_, present| Some(json_text(present, value)));
+            let written = written.map_err(|_| anyhow!("the field {name:?} is not JSON"))?;
+            let mut body = envelope.body.to_vec();
+            body.splice(range, written);
+            envelope.body = body.into();
+        }
+        Location::Body => envelope.body = value.to_owned().into(),
         _ => bail!("cannot write a value to {at}"),
     }
     Ok(())

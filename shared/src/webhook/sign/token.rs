@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use super::With;
 use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
-use crate::webhook::preset::{Alg, Hash, Jwt};
-use crate::webhook::verify::{canonical, mac_sign};
+use crate::webhook::preset::{Alg, Hash, Jwt, Location};
+use crate::webhook::verify::{canonical, encode, mac_sign};
 
 /// How long a token is valid, in seconds.
 const LIFE: i64 = 60;
@@ -49,7 +49,10 @@ pub(super) fn token(
 
 fn claims(jwt: &Jwt, envelope: &Envelope, at: UnixMillis) -> anyhow::Result<Value> {
     let now = at.secs();
-    let mut claims = json!({ "iat": now, "nbf": now, "exp": now + LIFE });
+    let mut claims = match jwt.from {
+        Location::Body => event(jwt, envelope, now)?,
+        _ => json!({ "iat": now, "nbf": now, "exp": now + LIFE }),
+    };
     if let Some(iss) = &jwt.iss {
         claims["iss"] = json!(iss);
     }
@@ -60,19 +63,44 @@ fn claims(jwt: &Jwt, envelope: &Envelope, at: UnixMillis) -> anyhow::Result<Valu
         claims["email"] = json!(email);
         claims["email_verified"] = json!(true);
     }
-    let hashes = [
-        (&jwt.body_sha256_claim, &envelope.body[..]),
-        (&jwt.url_sha256_claim, envelope.url.as_bytes()),
-    ];
-    for (name, of) in hashes {
-        if let Some(name) = name {
-            claims[name] = json!(hex::encode(Sha256::digest(of)));
-        }
+    if let Some(name) = &jwt.body_sha256_claim {
+        claims[name] = json!(encode(jwt.body_sha256_enc, &Sha256::digest(&envelope.body)));
+    }
+    if let Some(name) = &jwt.url_sha256_claim {
+        claims[name] = json!(hex::encode(Sha256::digest(&envelope.url)));
     }
     if let Some(name) = &jwt.qsh_claim {
         let request = canonical(envelope, &jwt.base_path);
         let request = request.context("the path is not below the base path")?;
         claims[name] = json!(hex::encode(Sha256::digest(request)));
+    }
+    Ok(claims)
+}
+
+/// Returns the claims of a body that is a token. Before it is signed for the first time, the body is
+/// the JSON of the claims.
+fn event(jwt: &Jwt, envelope: &Envelope, now: i64) -> anyhow::Result<Value> {
+    let body = &envelope.body;
+    let mut parts = body.split(|b| *b == b'.');
+    let decoded = match (parts.next(), parts.next(), parts.next()) {
+        (Some(_), Some(claims), Some(_)) => URL_SAFE_NO_PAD.decode(claims).ok(),
+        _ => None,
+    };
+    let claims = decoded.as_deref().unwrap_or(body);
+    let claims: Value = serde_json::from_slice(claims).context("the body contains no claims")?;
+    ensure!(
+        claims.is_object(),
+        "the claims in the body are not an object"
+    );
+    let mut claims = claims;
+    for (name, is_required, value) in [
+        ("iat", jwt.iat_max_age.is_some(), now),
+        ("nbf", jwt.nbf, now),
+        ("exp", jwt.exp, now + LIFE),
+    ] {
+        if is_required || claims.get(name).is_some() {
+            claims[name] = json!(value);
+        }
     }
     Ok(claims)
 }

@@ -1,5 +1,6 @@
 //! Verifies requests of providers whose signature a preset cannot describe.
 
+pub(super) mod adobe;
 pub(super) mod certificate;
 pub(super) mod ebay;
 pub(crate) mod keygen;

@@ -26,7 +26,8 @@ impl Verifier {
     fn account_at(&self, scheme: &Scheme, at: &Location, place: Place<'_>) -> Option<Account> {
         let value = at.find(place).ok().flatten()?;
         // A claim of a token is signed even if the provider sends one token with many requests.
-        let is_proof = scheme.is_signature() || matches!(at, Location::Jwt(_));
+        let is_proof =
+            scheme.is_signature() || matches!(at, Location::Jwt(_) | Location::JwtJson(..));
         Account::new(&value, is_proof && self.covers(scheme, at))
     }
 

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
-use super::Verifier;
 use super::prove::Proof;
+use super::{Verifier, code};
 use crate::base::json_path::Alone;
 use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{
     DeliveredBy, Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
 };
-use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
+use crate::webhook::preset::{
+    self, Code, EventAt, Fallback, Kind, Location, OrderAt, Place, Scheme,
+};
 
 /// The limits for splitting a batch: the number of items, and the total size of their bodies in
 /// bytes. Each body includes the document around the item. Mitt stores a batch that exceeds a limit
@@ -121,7 +123,7 @@ impl Verifier {
     /// Returns the provider's id and its location. An id of the whole request does not identify an
     /// item.
     fn id(&self, place: Place<'_>) -> Option<(&Location, String)> {
-        let of_item = |at: &&Location| matches!(at, Location::Item(_));
+        let of_item = |at: &&Location| matches!(at, Location::Item(_) | Location::ItemSha256);
         let locations = self.preset.event.id.0.iter();
         let mut locations = locations.filter(|at| place.item.is_none() || of_item(at));
         locations.find_map(|at| {
@@ -163,7 +165,8 @@ impl Verifier {
         };
         let parts = at.composite.iter().map(|location| {
             let value = location.find(place).ok().flatten();
-            value.filter(|value| !value.is_empty())
+            let value = value.filter(|value| !value.is_empty())?;
+            Some(at.key_values.get(&value).cloned().unwrap_or(value))
         });
         match parts.collect::<Option<Vec<String>>>() {
             Some(parts) if !parts.is_empty() => {
@@ -210,6 +213,8 @@ impl Verifier {
             .filter(|_| scheme.is_signature())
             .chain(scheme.ts.as_ref().map(|ts| &ts.from))
             .chain(in_message)
+            .chain(scheme.key_set.iter().filter_map(|set| set.kid.as_ref()))
+            .chain(scheme.require_value.iter().map(|required| &required.from))
             .chain(&at.id.0)
             .chain(&at.composite)
             .chain(&at.kind.0)
@@ -226,6 +231,9 @@ impl Verifier {
             }
         }
         names.extend(scheme.require_header.keys().cloned());
+        if scheme.kind == Kind::Code(Code::Adobe) {
+            names.extend(code::adobe::KEY_PATHS.map(str::to_owned));
+        }
         let mut kept = BTreeMap::new();
         for name in names {
             let values: Vec<&str> = headers.all(&name).collect();
@@ -244,25 +252,34 @@ impl Verifier {
 impl Verifier {
     /// Returns whether the signature covers the value at this location.
     pub(super) fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
+        if let Location::First(parts) = location {
+            return parts.iter().all(|part| self.covers(scheme, part));
+        }
         let named = |part: &preset::Part| match (part, location) {
             (preset::Part::Url, Location::Query(_)) => true,
             (preset::Part::At(named) | preset::Part::Lower(named), location) => named == location,
             _ => false,
         };
         let covered = match location {
-            Location::Json(_) | Location::BodySha256 => scheme.covers_body(),
-            Location::Form(field) | Location::FormXml(field, _) => {
+            Location::Json(_)
+            | Location::Body
+            | Location::BodySha256
+            | Location::MultipartJson(..) => scheme.covers_body(),
+            Location::Form(field) | Location::FormXml(field, _) | Location::FormJson(field, _) => {
                 scheme.covers_body() || scheme.covers_field(field)
             }
-            Location::Item(_) => {
+            Location::Item(_) | Location::ItemSha256 => {
                 let field = self.preset.event.batch_field.as_deref();
                 scheme.covers_body() || field.is_some_and(|field| scheme.covers_field(field))
             }
             Location::Header(names) => names
                 .iter()
                 .all(|name| scheme.require_signed.contains(name)),
-            Location::Jwt(_) | Location::Const(_) => true,
-            Location::HeaderNumbered(_) | Location::Sig(_) | Location::Query(_) => false,
+            Location::Jwt(_) | Location::JwtJson(..) | Location::Const(_) => true,
+            Location::HeaderNumbered(_)
+            | Location::Sig(_)
+            | Location::Query(_)
+            | Location::First(_) => false,
         };
         covered || scheme.message.any(&named)
     }

@@ -12,7 +12,7 @@ use super::key::key;
 use super::prove::Key;
 use super::{Arrival, Reason, Rejected, Verifier, jwt, token};
 use crate::webhook::envelope::Envelope;
-use crate::webhook::preset::{KeySource, Kind, Location, Scheme};
+use crate::webhook::preset::{Kind, Location, Scheme};
 use crate::webhook::secret::Secret;
 
 pub use message::{Message, Piece, Show};
@@ -144,6 +144,11 @@ impl Verifier {
             return Steps::nothing(&[]);
         }
         match &scheme.kind {
+            // The keys of a published set are not secrets of the source.
+            _ if scheme.key_set.is_some() => Steps {
+                place: Some(scheme.sig.from.clone()),
+                ..Steps::nothing(&[])
+            },
             Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
                 signature::steps(scheme, envelope, secrets)
             }
@@ -177,7 +182,7 @@ impl Verifier {
                         ))
                     )
                 };
-                let by_secret = jwt.key == KeySource::Secret;
+                let by_secret = jwt.key.is_stored();
                 let secrets = if by_secret { secrets } else { &[] };
                 shown(scheme, jwt.from.clone(), envelope, secrets, proves)
             }

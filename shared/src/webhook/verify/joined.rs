@@ -8,6 +8,9 @@ use crate::webhook::preset::{EventAt, Location, Part, Place, Scheme, Unreadable}
 /// Checks a request, or one item of it.
 pub(super) fn check(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     shapes(scheme, place)?;
+    if scheme.json_body && !is_json(&place.envelope.body) {
+        return Err(Rejected(Reason::MalformedBody));
+    }
     url_and_body(scheme, place.envelope)?;
     fields(scheme, place.envelope)
 }
@@ -30,9 +33,12 @@ pub(super) fn check_all(scheme: &Scheme, envelope: &Envelope) -> Result<(), Reje
 fn shapes(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     for shape in &scheme.shapes {
         let reason = match shape.from {
-            Location::Json(_) | Location::Item(_) | Location::Form(_) | Location::FormXml(..) => {
-                Reason::MalformedBody
-            }
+            Location::Json(_)
+            | Location::Item(_)
+            | Location::Form(_)
+            | Location::FormXml(..)
+            | Location::FormJson(..)
+            | Location::MultipartJson(..) => Reason::MalformedBody,
             _ => Reason::MalformedSignature,
         };
         let value = match shape.from.find(place) {
@@ -127,9 +133,14 @@ pub(super) fn event_fields(at: &EventAt, envelope: &Envelope) -> Result<(), Reje
         .flat_map(|locations| &locations.0)
         .chain(&at.composite);
     for location in named {
-        if matches!(location, Location::Form(_) | Location::FormXml(..))
-            && location.find(envelope) == Err(Unreadable::RepeatedField)
-        {
+        let in_field = matches!(
+            location,
+            Location::Form(_)
+                | Location::FormXml(..)
+                | Location::FormJson(..)
+                | Location::MultipartJson(..)
+        );
+        if in_field && location.find(envelope) == Err(Unreadable::RepeatedField) {
             return Err(unreadable(Unreadable::RepeatedField));
         }
     }

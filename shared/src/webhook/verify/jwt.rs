@@ -6,13 +6,15 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::code::qsh;
-use super::decode::BASE64_URL;
+use super::decode::{BASE64_URL, decode};
+use super::key::signed_by;
 use super::prove::{Key, Proof};
 use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
 use crate::webhook::envelope::Envelope;
-use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Scheme};
+use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Kind, Location, Scheme};
 
-/// The longest accepted token, in bytes.
+/// The longest accepted token in a header, in bytes. A token that is the body has the limit of
+/// bodies.
 const LONGEST: usize = 16 * 1024;
 
 /// The header of a token. Only `alg` is required. `kid` is the id of the key. Verification ignores
@@ -73,11 +75,17 @@ pub(super) fn token(
     let jwt = scheme.jwt.as_ref().ok_or(Rejected(Reason::NoSecret))?;
     let value = jwt.from.find(envelope).map_err(unreadable)?;
     let value = value.filter(|value| !value.is_empty());
-    let value = value.ok_or(Rejected(Reason::MissingHeader))?;
+    let in_body = jwt.from == Location::Body;
+    let missing = match jwt.from {
+        Location::Header(_) => Reason::MissingHeader,
+        _ => Reason::MissingField,
+    };
+    let value = value.ok_or(Rejected(missing))?;
     let malformed = Rejected(Reason::MalformedSignature);
     let text = token::after_prefix(&value, &jwt.prefix).ok_or(malformed)?;
     let parts: Vec<&str> = text.splitn(4, '.').collect();
-    let ([header, claims, signature], true) = (parts.as_slice(), text.len() <= LONGEST) else {
+    let ([header, claims, signature], true) = (parts.as_slice(), in_body || text.len() <= LONGEST)
+    else {
         return Err(malformed);
     };
     let decoded = |text: &str| BASE64_URL.decode(text).map_err(|_| malformed);
@@ -96,6 +104,14 @@ pub(super) fn token(
             let mut owners = keys.iter().filter(|(_, key)| {
                 alg == Alg::HS256 && mac::matches(Hash::Sha256, key, &message, &all)
             });
+            let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
+            Some(secret.label().to_owned())
+        }
+        KeySource::Pem => {
+            let message = signed.as_bytes();
+            let mut owners = keys
+                .iter()
+                .filter(|(_, key)| signed_by(&Kind::RsaSha256, key, message, &signature));
             let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
             Some(secret.label().to_owned())
         }
@@ -137,7 +153,9 @@ pub(super) fn token(
 fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<(), Rejected> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     let mismatch = Err(Rejected(Reason::ClaimMismatch));
-    if jwt.iss.is_some() && jwt.iss.as_deref() != text("iss") {
+    if let Some(iss) = &jwt.iss
+        && (iss.is_empty() || text("iss") != Some(iss))
+    {
         return mismatch;
     }
     if let Some(aud) = &jwt.aud {
@@ -161,22 +179,23 @@ fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<
         }
     }
     times(jwt, claims, envelope.received_at.secs())?;
-    let digest = |name: &Option<String>, of: &[u8], wrong: Reason| {
-        let Some(name) = name else { return Ok(()) };
+    if let Some(name) = &jwt.body_sha256_claim {
+        let digest = Sha256::digest(&envelope.body);
         match text(name) {
-            Some(hash) if hash.eq_ignore_ascii_case(&hex::encode(Sha256::digest(of))) => Ok(()),
-            Some(_) => Err(Rejected(wrong)),
-            // Some senders omit the hash of an empty body.
-            None if of.is_empty() => Ok(()),
-            None => Err(Rejected(Reason::MissingField)),
+            Some(hash) if decode(jwt.body_sha256_enc, hash).is_some_and(|h| h == *digest) => {}
+            Some(_) => return Err(Rejected(Reason::BadBodyHash)),
+            None if jwt.empty_body_unhashed && envelope.body.is_empty() => {}
+            None => return Err(Rejected(Reason::BadBodyHash)),
         }
-    };
-    digest(&jwt.body_sha256_claim, &envelope.body, Reason::BadBodyHash)?;
-    digest(
-        &jwt.url_sha256_claim,
-        envelope.url.as_bytes(),
-        Reason::BadUrlHash,
-    )?;
+    }
+    if let Some(name) = &jwt.url_sha256_claim {
+        let digest = hex::encode(Sha256::digest(&envelope.url));
+        match text(name) {
+            Some(hash) if hash.eq_ignore_ascii_case(&digest) => {}
+            Some(_) => return Err(Rejected(Reason::BadUrlHash)),
+            None => return Err(Rejected(Reason::BadUrlHash)),
+        }
+    }
     let Some(name) = &jwt.qsh_claim else {
         return Ok(());
     };

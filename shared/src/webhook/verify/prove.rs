@@ -64,7 +64,11 @@ pub(super) fn prove(
     envelope: &Envelope,
     secrets: &[Secret],
 ) -> Result<Proof, Rejected> {
-    let keys = keys(scheme, secrets);
+    let published = published(scheme, trust, envelope)?;
+    let keys = match &published {
+        Some(published) => published.keys(),
+        None => keys(scheme, secrets),
+    };
     if keys.is_empty() && scheme.needs_secret() {
         return Err(Rejected(Reason::NoSecret));
     }
@@ -79,7 +83,17 @@ pub(super) fn prove(
             owners.into_iter().map(Owner::plain).collect()
         }
         Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
-        Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
+        Kind::Jwt => {
+            let proof = jwt::token(scheme, trust, envelope, &keys)?;
+            require_values(
+                scheme,
+                Place {
+                    claims: proof.claims.as_ref(),
+                    ..Place::from(envelope)
+                },
+            )?;
+            return Ok(proof);
+        }
         // A notice proves nothing. Mitt must fetch the object that the notice names. This object
         // becomes the event.
         Kind::FetchBack => {
@@ -90,6 +104,11 @@ pub(super) fn prove(
         Kind::Code(Code::PayPal) => vec![code::paypal::prove(scheme, trust, envelope, &keys)?],
         Kind::Code(Code::Sns) => vec![code::sns::prove(scheme, trust, envelope, &keys)?],
         Kind::Code(Code::Ebay) => return code::ebay::prove(trust, envelope),
+        Kind::Code(Code::Adobe) => {
+            let proof = code::adobe::prove(trust, envelope)?;
+            require_values(scheme, Place::from(envelope))?;
+            return Ok(proof);
+        }
         Kind::Code(Code::Plivo) => vec![code::plivo::prove(scheme, envelope, &keys)?],
         Kind::Code(Code::Keygen(kind)) => {
             vec![Owner::plain(code::keygen::prove(kind, envelope, &keys)?)]
@@ -98,6 +117,7 @@ pub(super) fn prove(
         Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
     };
     body_hash(scheme, envelope)?;
+    require_values(scheme, Place::from(envelope))?;
     let labels = owners.iter().map(|owner| owner.secret.label().to_owned());
     let mut proof = Proof {
         secret: owners.first().map(|owner| owner.secret.label().to_owned()),
@@ -108,6 +128,48 @@ pub(super) fn prove(
         proof.items = labels.collect();
     }
     Ok(proof)
+}
+
+/// Public keys of the provider. The value of each secret is only a placeholder.
+pub(super) struct Published(Vec<(Secret, Vec<u8>)>);
+
+impl Published {
+    fn keys(&self) -> Vec<Key<'_>> {
+        let keys = self.0.iter().map(|(secret, key)| (secret, key.clone()));
+        keys.collect()
+    }
+}
+
+/// Returns the public keys for a request, if the provider publishes its keys in a set.
+fn published(
+    scheme: &Scheme,
+    trust: &Trust,
+    envelope: &Envelope,
+) -> Result<Option<Published>, Rejected> {
+    let Some(at) = &scheme.key_set else {
+        return Ok(None);
+    };
+    let kid = match &at.kid {
+        None => None,
+        Some(place) => {
+            let kid = place.find(envelope).map_err(unreadable)?;
+            let kid = kid.filter(|kid| !kid.is_empty());
+            Some(kid.ok_or(Rejected(Reason::MissingHeader))?)
+        }
+    };
+    let set = trust.key_set(&at.url).ok_or(Rejected(Reason::NotFetched))?;
+    let keys = set.keys.keys(&scheme.kind, kid.as_deref());
+    if keys.is_empty() {
+        // The provider may have published a new key since the last fetch.
+        return Err(Rejected(if set.fetched {
+            Reason::NotFetched
+        } else {
+            Reason::UnknownKey
+        }));
+    }
+    let keys = keys.into_iter();
+    let keys = keys.map(|(name, key)| (Secret::new(name, "public key"), key));
+    Ok(Some(Published(keys.collect())))
 }
 
 /// Decodes the secrets to keys. Skips secrets that cannot be decoded.
@@ -246,8 +308,21 @@ fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected>
         let value = envelope.headers.one(name);
         let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
         let value = value.ok_or(Rejected(Reason::MissingHeader))?;
-        if value != expected && !value.split(',').any(|part| part.trim() == expected) {
+        if expected.is_empty()
+            || value != expected && !value.split(',').any(|part| part.trim() == expected)
+        {
             return Err(Rejected(Reason::AlgNotAllowed));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the values that must equal settings of the source. An empty setting matches nothing.
+fn require_values(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
+    for required in &scheme.require_value {
+        let value = required.from.find(place).map_err(unreadable)?;
+        if required.is.is_empty() || value.as_deref() != Some(required.is.as_str()) {
+            return Err(Rejected(Reason::ClaimMismatch));
         }
     }
     Ok(())

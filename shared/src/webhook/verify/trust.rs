@@ -14,7 +14,7 @@ use webpki::anchor_from_trusted_cert;
 
 use super::decode::BASE64;
 use super::jwks::Jwks;
-use crate::webhook::preset::{Code, Jwt, KeySource, Kind, Scheme};
+use crate::webhook::preset::{Code, Jwt, KeySource, Kind, RequiredValue, Scheme};
 
 /// The public keys, certificates and settings that verification uses in addition to secrets.
 /// Verification never fetches a document. backup-sync fetches missing documents, and
@@ -69,6 +69,8 @@ pub enum Wanted {
     Certificate(String),
     /// A JSON Web Key Set, at this URL.
     KeySet(String),
+    /// A public key in PEM, at this URL.
+    PublicKey(String),
     /// The key with this `kid`. A `kid` consists of letters, digits, `-` and `_`. For tokens, the
     /// document is a key set with one key. For signatures, the document is a key in PEM.
     Key(String),
@@ -78,7 +80,7 @@ impl Wanted {
     /// The name under which the document is stored.
     pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::Certificate(url) | Self::KeySet(url) => url.into(),
+            Self::Certificate(url) | Self::KeySet(url) | Self::PublicKey(url) => url.into(),
             Self::Key(kid) => format!("kid:{kid}").into(),
         }
     }
@@ -94,6 +96,12 @@ impl Wanted {
                 ensure!(
                     !Jwks::parse(text)?.is_empty(),
                     "the document contains no usable key"
+                );
+            }
+            Self::PublicKey(_) => {
+                ensure!(
+                    spki(text).is_some(),
+                    "the document is not a public key in PEM"
                 );
             }
             Self::Key(_) => {
@@ -182,6 +190,12 @@ impl Trust {
     /// Returns the reason why a source with these settings cannot use the scheme, or `None` if it
     /// can.
     pub fn unusable(&self, scheme: &Scheme) -> Option<String> {
+        let unset = |required: &RequiredValue| required.is.is_empty();
+        if scheme.require_value.iter().any(unset) {
+            return Some(
+                "the parameter for a required value is not set; set it in params".to_owned(),
+            );
+        }
         match &scheme.kind {
             Kind::Code(Code::Missing(name)) => Some(format!(
                 "the signature needs code ({name}) that is not implemented"
@@ -200,7 +214,7 @@ impl Trust {
             Kind::Jwt => {
                 let jwt = scheme.jwt.as_ref()?;
                 let empty = |claim: &Option<String>| claim.as_deref() == Some("");
-                if empty(&jwt.aud) || empty(&jwt.email) {
+                if empty(&jwt.aud) || empty(&jwt.email) || empty(&jwt.iss) {
                     return Some(
                         "the parameter for a required claim of the token is not set; set it in \
                          params"
@@ -230,13 +244,13 @@ impl Trust {
     /// backup-sync must fetch them.
     pub(crate) fn fetches(&self, scheme: &Scheme) -> bool {
         match &scheme.kind {
-            Kind::Code(Code::PayPal | Code::Sns) => true,
+            Kind::Code(Code::Adobe | Code::PayPal | Code::Sns) => true,
             Kind::Code(Code::Ebay) => self.keys.is_empty(),
             Kind::Jwt => {
-                let public = |jwt: &Jwt| jwt.key != KeySource::Secret;
+                let public = |jwt: &Jwt| !jwt.key.is_stored();
                 !self.has_jwks() && scheme.jwt.as_ref().is_some_and(public)
             }
-            _ => false,
+            _ => scheme.key_set.is_some() && !self.has_jwks(),
         }
     }
 
@@ -254,6 +268,13 @@ impl Trust {
             let name = Wanted::Key(kid.to_owned());
             known.keys.get(name.name().as_ref()).cloned()
         })
+    }
+
+    /// Returns the `SubjectPublicKeyInfo` of the key that was fetched from this URL.
+    pub(super) fn public_key(&self, url: &str) -> Option<Arc<[u8]>> {
+        let known = self.published.0.read();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        known.keys.get(url).cloned()
     }
 
     /// Returns the configured key set. If no key set is configured, returns the key set that was

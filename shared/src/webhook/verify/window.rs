@@ -60,6 +60,7 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
     match unit {
         Unit::Rfc3339 => return rfc3339(text),
         Unit::HttpDate => return http_date(text).or_else(|| rfc3339(text)),
+        Unit::Iso8601Utc => return rfc3339(text).or_else(|| without_zone(text)),
         Unit::S | Unit::Ms | Unit::Auto => {}
     }
     // A leading zero could belong to the previous part of the signed message.
@@ -71,7 +72,7 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
     let millis = match unit {
         Unit::Ms => true,
         Unit::Auto => text.len() >= 13,
-        Unit::S | Unit::Rfc3339 | Unit::HttpDate => false,
+        Unit::S | Unit::Rfc3339 | Unit::HttpDate | Unit::Iso8601Utc => false,
     };
     Some(if millis { number / 1000 } else { number })
 }
@@ -80,12 +81,7 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
 /// `+01:00`. The time must start with a four-digit year and end with the zone, so that adjacent
 /// text cannot be read as part of the time.
 fn rfc3339(text: &str) -> Option<i64> {
-    let form = text.get(..19)?.bytes().enumerate().all(|(at, b)| match at {
-        4 | 7 => b == b'-',
-        10 => matches!(b, b'T' | b't' | b' '),
-        13 | 16 => b == b':',
-        _ => b.is_ascii_digit(),
-    });
+    let form = is_date_and_time(text.get(..19)?);
     let zone = matches!(text.as_bytes().last(), Some(b'Z' | b'z'))
         || text.len() >= 25 && matches!(text.as_bytes().get(text.len() - 6), Some(b'+' | b'-'));
     if !(form && zone) || text.len() > LONGEST_TEXT {
@@ -93,6 +89,29 @@ fn rfc3339(text: &str) -> Option<i64> {
     }
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(time.as_second())
+}
+
+fn is_date_and_time(text: &str) -> bool {
+    text.bytes().enumerate().all(|(at, b)| match at {
+        4 | 7 => b == b'-',
+        10 => matches!(b, b'T' | b't' | b' '),
+        13 | 16 => b == b':',
+        _ => b.is_ascii_digit(),
+    })
+}
+
+/// Parses a time in UTC without its zone, such as `2026-11-23T10:00:00.5`.
+fn without_zone(text: &str) -> Option<i64> {
+    let (time, fraction) = text.split_at_checked(19)?;
+    let digits = fraction.strip_prefix('.');
+    let digits = digits.filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    if !is_date_and_time(time)
+        || !(fraction.is_empty() || digits.is_some())
+        || text.len() > LONGEST_TEXT
+    {
+        return None;
+    }
+    rfc3339(&format!("{time}Z"))
 }
 
 /// Parses a date such as `Mon, 23 Nov 2026 10:00:00 GMT`.
@@ -121,5 +140,44 @@ pub(crate) fn written(unit: Unit, at: UnixMillis) -> String {
         Unit::Rfc3339 => jiff::Timestamp::from_second(at.secs())
             .map(|time| time.to_string())
             .unwrap_or_default(),
+        Unit::Iso8601Utc => jiff::Timestamp::from_second(at.secs())
+            .map(|time| time.to_string().trim_end_matches('Z').to_owned())
+            .unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_zone_is_in_utc() {
+        let read = |text: &str| seconds(Unit::Iso8601Utc, text);
+        for text in [
+            "2024-09-10T20:26:40",
+            "2024-09-10T20:26:40.123",
+            "2024-09-10T20:26:40.123456789",
+            "2024-09-10T20:26:40Z",
+            "2024-09-10T22:26:40.5+02:00",
+        ] {
+            assert_eq!(read(text), Some(1_726_000_000), "{text}");
+        }
+        for bad in [
+            "",
+            "2024-09-10",
+            "2024-09-10T20:26",
+            "2024-09-10T20:26:40.",
+            "2024-09-10T20:26:40.1a",
+            "2024-09-10T20:26:40+02",
+            "2024-13-10T20:26:40",
+            "2024-09-10T25:26:40",
+            " 2024-09-10T20:26:40",
+            "2024-09-10T20:26:4é",
+            "2024-09-10T20:26:40.1111111111111111111111111111111111",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+        let at = UnixMillis::from_secs(1_726_000_000);
+        assert_eq!(written(Unit::Iso8601Utc, at), "2024-09-10T20:26:40");
     }
 }

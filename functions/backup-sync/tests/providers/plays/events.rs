@@ -335,7 +335,7 @@ pub(crate) fn fireflies() -> Play {
     fn webhook(event: &Happened) -> Webhook {
         Webhook::json(
             &[],
-            &json!({"meetingId": event.id, "eventType": "Transcription completed"}),
+            &json!({"event": "meeting.transcribed", "timestamp": event.at.0, "meeting_id": event.id}),
         )
     }
     fn asked(request: &Request) -> Result<Asked, u16> {
@@ -355,7 +355,7 @@ pub(crate) fn fireflies() -> Play {
         item: |event| json!({"id": event.id}),
         page: |page| json!({"data": {"transcripts": page.items}}).into(),
         webhook: Some((SECRET, webhook)),
-        kind: |_| "Transcription completed".to_owned(),
+        kind: |_| "meeting.transcribed".to_owned(),
         ..Play::of("fireflies")
     }
 }

@@ -52,8 +52,8 @@ pub(super) fn keys_stay(
 fn key_settings(source: &Source) -> impl PartialEq + use<> {
     let (preset, at) = (&source.verifier.preset, &source.verifier.preset.event);
     let locations = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?}",
-        at.id, at.composite, at.batch, at.batch_field, at.varies, at.fallback
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        at.id, at.composite, at.key_values, at.batch, at.batch_field, at.varies, at.fallback
     );
     (
         preset.id.clone(),

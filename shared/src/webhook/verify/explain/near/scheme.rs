@@ -168,6 +168,7 @@ fn name(unit: Unit) -> &'static str {
         Unit::Auto => "seconds or milliseconds",
         Unit::Rfc3339 => "RFC 3339",
         Unit::HttpDate => "an HTTP date",
+        Unit::Iso8601Utc => "an ISO 8601 time in UTC",
     }
 }
 

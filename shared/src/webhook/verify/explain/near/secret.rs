@@ -1,7 +1,7 @@
 //! Guesses that the sender uses another secret, or that the secret is stored in another form.
 
 use super::{Held, NearMiss, Of, Other, Search};
-use crate::webhook::preset::{KeyForm, KeySource, Kind, Scheme};
+use crate::webhook::preset::{KeyForm, Kind, Scheme};
 use crate::webhook::secret::Secret;
 
 /// Prefixes that providers write before a secret.
@@ -158,7 +158,7 @@ fn is_shared(scheme: &Scheme) -> bool {
         Kind::Hmac | Kind::Hash | Kind::Token => true,
         Kind::Jwt => {
             let jwt = scheme.jwt.as_ref();
-            jwt.is_some_and(|jwt| jwt.key == KeySource::Secret)
+            jwt.is_some_and(|jwt| jwt.key.is_stored())
         }
         _ => false,
     }
