@@ -25,6 +25,7 @@ const ASSETS: &[Asset] = assets![
     "m/frame.js",
     "m/h.js",
     "m/keys.js",
+    "m/kit.js",
     "m/live.js",
     "m/pages/coverage.js",
     "m/pages/dead.js",
@@ -43,6 +44,7 @@ const ASSETS: &[Asset] = assets![
     "m/shown.js",
     "m/table.js",
     "m/timeline.js",
+    "m/verify.js",
     "m/words.js",
     "m/write.js",
 ];
@@ -131,6 +133,15 @@ mod tests {
             // The name of SVG is not a request.
             let text = asset.1.replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains("://"), "{} requests another host", asset.0);
+        }
+    }
+    #[test]
+    fn lines_are_short_enough_to_read() {
+        for asset in ASSETS {
+            for (number, line) in asset.1.lines().enumerate() {
+                let length = line.chars().count();
+                assert!(length <= 120, "{}:{}: {length}", asset.0, number + 1);
+            }
         }
     }
 }
