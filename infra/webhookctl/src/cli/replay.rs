@@ -145,8 +145,11 @@ pub struct ReplayShowArgs {
     /// Plan id, or a unique prefix of it
     pub plan: String,
     /// List the selected events that are left out, and why
-    #[arg(long)]
+    #[arg(long, conflicts_with = "events")]
     pub left_out: bool,
+    /// List the first 200 events of the plan, and what the replay does to their side effects
+    #[arg(long)]
+    pub events: bool,
 }
 
 #[derive(Debug, Args)]

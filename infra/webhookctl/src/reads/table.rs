@@ -216,7 +216,7 @@ pub(crate) const READS: &[Read] = &[
     Read {
         name: "replay.show",
         words: &["replay", "show"],
-        flags: &[&["left-out"]],
+        flags: &[&["left-out", "events"]],
         withheld: &[],
         positional: &["plan"],
     },

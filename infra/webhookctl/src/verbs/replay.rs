@@ -7,6 +7,7 @@ mod apply;
 mod confirm;
 mod decision;
 mod document;
+mod events;
 mod executor;
 mod list;
 mod nothing;
@@ -37,7 +38,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     let is_list = match &command {
         ReplayCommand::Log(_) => true,
-        ReplayCommand::Show(args) => args.left_out,
+        ReplayCommand::Show(args) => args.left_out || args.events,
         _ => false,
     };
     if out.format == Format::Csv && !is_list {

@@ -1,4 +1,3 @@
-// @ts-check
 // Asks the server. Every read of the page goes through `read`, and every change through `change`.
 import { stored } from "./h.js";
 

@@ -1,4 +1,3 @@
-// @ts-check
 // Bodies: indented by their tokens, so that every number and string stays as it was sent; exact; and as bytes.
 import { h } from "./h.js";
 

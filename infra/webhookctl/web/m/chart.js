@@ -1,4 +1,3 @@
-// @ts-check
 // Charts of hours: bars with axes, a readout, a sentence for screen readers, and a table with the same numbers.
 import { button, fill, h, sized } from "./h.js";
 import { grid } from "./table.js";

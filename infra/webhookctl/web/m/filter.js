@@ -1,4 +1,3 @@
-// @ts-check
 // The filter is the CLI's flags as `word:value`, quoted as a shell would.
 
 /** @returns {import("./api.js").Flags} */

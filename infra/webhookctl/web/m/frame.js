@@ -1,4 +1,3 @@
-// @ts-check
 // The frame around every page: who and where, the menu, the page, and the command that answers the same in a terminal.
 import * as coverage from "./pages/coverage.js";
 import * as dead from "./pages/dead.js";

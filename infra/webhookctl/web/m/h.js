@@ -1,4 +1,3 @@
-// @ts-check
 // The only maker of elements. Strings become text, never markup; tags that load or run something do not exist here.
 import { plain, shown } from "./shown.js";
 

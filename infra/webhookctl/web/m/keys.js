@@ -1,4 +1,3 @@
-// @ts-check
 // Single keys. None of them changes anything stored, and they can be switched off.
 import { stored } from "./h.js";
 

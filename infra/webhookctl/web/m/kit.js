@@ -1,4 +1,3 @@
-// @ts-check
 // What pages are made of.
 export * from "./h.js";
 export * from "./api.js";

@@ -1,4 +1,3 @@
-// @ts-check
 // Repeats reads while the page is visible and live mode is on.
 import { stream } from "./api.js";
 

@@ -1,4 +1,3 @@
-// @ts-check
 // A panel reads one document and draws it. Panels load apart; each keeps its last answer while a newer one comes.
 import { Failure } from "./api.js";
 import { fill, h } from "./h.js";
@@ -91,5 +90,5 @@ export function listing(page, all) {
     if (!rows.node.isConnected) fill(body, rows.node, below);
     rows.show(items);
   } });
-  return Object.assign(box, { redraw: () => rows.show(rows.items) });
+  return Object.assign(box, { names: () => rows.items.map(key), redraw: () => rows.show(rows.items) });
 }

@@ -1,4 +1,3 @@
-// @ts-check
 // The address is the state: `#/page/id?word=value`. Pages are functions of it.
 
 export function parse(hash) {

@@ -1,4 +1,3 @@
-// @ts-check
 // Text from senders can hold characters that are invisible, that change the direction of a line, or that control a
 // terminal. The page shows them as code points, as `output::safe` does in the terminal.
 

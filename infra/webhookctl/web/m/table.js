@@ -1,4 +1,3 @@
-// @ts-check
 // A table that keeps its rows by key, its columns by class, and moves nothing when data changes.
 import { fill, h, keep } from "./h.js";
 import { num } from "./words.js";

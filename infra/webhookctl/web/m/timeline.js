@@ -1,4 +1,3 @@
-// @ts-check
 // The history of an event as a drawing: what happened when, how long between, and what each destination answered.
 import { h, sized } from "./h.js";
 import { clock, hourMinute, look, shape, span, words } from "./words.js";

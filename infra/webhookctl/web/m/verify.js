@@ -1,4 +1,3 @@
-// @ts-check
 // The six steps of a verification, as `webhookctl verify` prints them.
 import { about, button, failure, fill, h, mark, note, num, read, span, words } from "./kit.js";
 

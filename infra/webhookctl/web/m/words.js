@@ -1,4 +1,3 @@
-// @ts-check
 // Times, numbers, states and commands, as every page shows them.
 import { button, h, stored } from "./h.js";
 

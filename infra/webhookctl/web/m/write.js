@@ -1,4 +1,3 @@
-// @ts-check
 // Changes, which only a console with `--write` makes. Each needs a reason, and shows the command that does the same.
 import { change } from "./api.js";
 import { button, fill, h } from "./h.js";

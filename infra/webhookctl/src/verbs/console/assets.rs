@@ -144,4 +144,15 @@ mod tests {
             }
         }
     }
+    /// The pages are compiled into the program, and a browser reads all of them at the first look.
+    /// `make bench-console` prints what each file costs.
+    #[test]
+    fn the_pages_stay_small() {
+        let whole: String = ASSETS.iter().map(|asset| asset.1).collect();
+        let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut zipped, whole.as_bytes()).unwrap();
+        let zipped = zipped.finish().unwrap().len();
+        assert!(whole.len() <= 165_000, "{} bytes", whole.len());
+        assert!(zipped <= 53_000, "{zipped} bytes compressed");
+    }
 }

@@ -11,6 +11,7 @@ use shared::webhook::event::EventId;
 
 use super::decision::LeftOut;
 use super::document::document;
+use super::events;
 use super::outcome::{Became, Failure, count, failures, look, words};
 use super::{named, short};
 use crate::audit::Change;
@@ -71,6 +72,9 @@ pub(super) async fn show(
     let plan = named(inbox, &args.plan, now).await?;
     if args.left_out {
         return left_out(&plan, inbox, now, out).await;
+    }
+    if args.events {
+        return events::events(&plan, inbox, now, out).await;
     }
     let seen = seen(inbox, &plan).await?;
     let text = page(&plan, &seen, now);

@@ -1,4 +1,3 @@
-// @ts-check
 // Sync: what never arrived, and how late was it noticed?
 import { ago, command, day, empty, fill, flag, h, lead, listing, note, num, panel, segments, source, span, state, to,
   when } from "../kit.js";

@@ -1,4 +1,3 @@
-// @ts-check
 // Dead letters: how many different errors are there?
 import { bars } from "../chart.js";
 import { about, ago, command, copy, empty, facts, fill, h, lead, listing, next, num, oneKeys, panel, plural, rowKeys,

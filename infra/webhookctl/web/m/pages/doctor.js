@@ -1,4 +1,3 @@
-// @ts-check
 // Doctor: is the deployment set up right? It runs when this page is opened, never by a timer.
 import { button, copy, fill, h, look, mark, note, panel, plural } from "../kit.js";
 

@@ -1,4 +1,3 @@
-// @ts-check
 // Drift: do we and the provider agree?
 import { ago, command, empty, fill, grid, h, lead, listing, note, num, panel, source, state } from "../kit.js";
 

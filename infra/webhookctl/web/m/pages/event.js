@@ -1,4 +1,3 @@
-// @ts-check
 // One event: what happened to it, whether the effect happened, and what to do.
 import { view } from "../body.js";
 import { about, ago, button, bytes, command, copy, facts, failure, fill, grid, h, mark, neighbours, next, note, num,
@@ -24,7 +23,7 @@ const safely = (box, run) => async () => { try { await run(); } catch (error) { 
 
 function nextOf(doc, page, again) {
   const { code, text, command: line } = doc.next_action, effects = doc.side_effects,
-    quarantined = doc.status === "quarantined";
+    decides = code === "decide";
   const nothing = code === "none" && doc.status === "done", open = effects.filter((e) => e.state !== "committed");
   const said = !effects.length ? "" : open.length
     ? open.map((e) => `${e.name}: side effect ${words(e.state)}`).join(" · ")
@@ -35,14 +34,14 @@ function nextOf(doc, page, again) {
     nothing ? [mark("circle", "ok"), "Done, nothing to do"] : [h("span.dim", "Next "), text],
     [error ? [nothing ? "Last error: " : "", h(nothing ? "span" : "b", error.text)] : null, error && said ? " · " : "",
       said],
-    quarantined && page.session.write ? decideButtons(doc, again) : null,
+    decides && page.session.write ? decideButtons(doc, again) : null,
     plans ? planButton(page, () => [["id", doc.id]], /guarded/.test(line) ? "guarded" : "safe") : null, command(line),
-    quarantined && !line ? command(`webhookctl quarantine release ${doc.id}`) : null);
+    decides && !line ? command(`webhookctl quarantine release ${doc.id}`) : null);
 }
 
 const effectsOf = (doc) => doc.side_effects.length ? grid("Side effects", [["Effect"], ["State"], ["Idempotency key"]],
-  doc.side_effects.map((e) =>
-  [e.name, state(e.state), [h("span.command", h("code", { title: e.key }, `${e.key.slice(0, 16)}…`), copy(() => e.key, "Copy", "Copy key")),
+  doc.side_effects.map((e) => [e.name, state(e.state), [
+    h("span.command", h("code", { title: e.key }, `${e.key.slice(0, 16)}…`), copy(() => e.key, "Copy", "Copy key")),
     e.keyed ? null : note("not sent to the destination")]])) : note("This event has no side effects yet.");
 
 const answersOf = (doc) => !doc.answers?.length ? null : [h("h3", "What the destinations answered"),
@@ -87,7 +86,7 @@ async function diff(box, a, b) {
 
 /** The event whose id a quarantined event has too. The history names it, if the inbox knows it. */
 function otherOf(doc) {
-  const named = doc.timeline.find((m) => m.what === "quarantined")?.detail.match(/, of (\S.*)$/)?.[1];
+  const named = doc.timeline.map((m) => m.what === "quarantined" && /, of (\S.*)$/.exec(m.detail)?.[1]).find(Boolean);
   const other = doc.conflicts_with ?? named;
   if (doc.status !== "quarantined" || !other) return null;
   const box = h("div"), changes = h("div");

@@ -1,4 +1,3 @@
-// @ts-check
 // Flow: where does it pile up?
 import { about, empty, fill, h, lead, num, panel, section, sized, source, state, table } from "../kit.js";
 

@@ -1,4 +1,3 @@
-// @ts-check
 // Inbox: which events, and are there more of them?
 import { hourly } from "../chart.js";
 import { parseFilter, printFilter, readsBodies } from "../filter.js";

@@ -1,4 +1,3 @@
-// @ts-check
 // Log: who did what, and why?
 import { empty, fill, flag, h, listing, num, to, when, withFlag } from "../kit.js";
 

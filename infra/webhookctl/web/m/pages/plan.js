@@ -1,4 +1,3 @@
-// @ts-check
 // Plans: what a replay will do, how far it is, and who began it.
 import { about, ago, clock, command, empty, facts, fill, h, lead, listing, next, note, num, oneKeys, panel, plural,
   rowKeys, section, short, state, to,

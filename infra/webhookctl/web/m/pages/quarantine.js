@@ -1,4 +1,3 @@
-// @ts-check
 // Quarantine: is this an attack, a wrong secret, or a bug?
 import { about, ago, command, empty, facts, fill, flag, h, lead, listing, next, note, num, oneKeys, panel, rowKeys,
   section, short, size, source, to, when,

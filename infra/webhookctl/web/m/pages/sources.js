@@ -1,4 +1,3 @@
-// @ts-check
 // Sources: is it them or us? Also one source, and the list of presets.
 import { hourly, sparks } from "../chart.js";
 import { about, age, ago, clock, command, copy, count, empty, facts, fill, flag, grid, h, lead, listing, next, note,
@@ -23,7 +22,7 @@ function list(page) {
       ["Proves", "w-n.p3", (s) => s.proves], ["Note", "w-next.p2", (s) => s.note ?? (s.rotation ? "a secret rotates"
         : "")]] });
   fill(page.root, lead("Where webhooks come from. ", h("a", { href: "#/presets" }, "All presets")), box.node);
-  box.load().then(() => lines.load((box.doc?.items ?? []).map((s) => s.source), box.redraw));
+  box.load().then(() => lines.load(box.names(), box.redraw));
   page.live(15, box.load);
   return { keys: rowKeys(page.root) };
 }
@@ -67,7 +66,8 @@ function one(page, name) {
         [["Action"], ["Destination"], ["Breaker"], ["Rate", "n.p1"],
         ["Signed", "p2"]], doc.destinations.map(breaker)) : note(doc.actions.length ? doc.actions.join(", ")
           : "Mitt only stores its events.")),
-      section("Secrets", grid("Secrets", [["Slot"], ["State"], ["Fingerprint", "p1"], ["Proved", "n"],
+      section("Secrets", !doc.secrets ? note("Not read: this needs the right to read secrets.") : grid("Secrets",
+        [["Slot"], ["State"], ["Fingerprint", "p1"], ["Proved", "n"],
         ["Last used", "n"], ["Since", "p2"]], doc.secrets.map(secret)))),
       h("div.split.even", section("How it is verified",
         facts([["Preset", [h("a", { href: to("presets", "", [["q", doc.preset]]) }, doc.preset),

@@ -1,4 +1,3 @@
-// @ts-check
 // Overview: what is wrong, worst first, and what to do about it.
 import { bars, hourly, sparks } from "../chart.js";
 import { age, clock, command, copy, count, empty, facts, failure, fill, flag, h, keep, listing, mark, note, num, panel,
@@ -139,12 +138,10 @@ export function open(page, route) {
       i.lag_s ? h("span.dim", `, ${span(i.lag_s)} behind`) : null]]))
         : note("No source has a sync. Without a sync, Mitt cannot know what never arrived."));
   } });
-  const again = () => { if (sources.doc) sources.redraw(); };
   let rounds = 0;
   const slow = async () => {
     await Promise.all([hours, sources, waiting, sync].map((it) => it.load()));
-    if (sources.doc && !page.signal.aborted && rounds++ % 10 === 0) await lines.load([...sources.doc.items].sort((a, b) => rank(a) -
-      rank(b)).map((s) => s.source), again);
+    if (rounds++ % 10 === 0 && !page.signal.aborted) await lines.load(sources.names(), sources.redraw);
   };
   spans();
   fill(page.root, wrong(page), hours.node, oldestPlot.node, h("div.split", sources.node, h("div.side", waiting.node,
