@@ -62,7 +62,7 @@ export function panel(page, how) {
         if (has && error instanceof Failure && (error.gone || error.ended)) {
           node.classList.add("stale");
           if (box.doc.as_of) fill(time, `as of ${clock(box.doc.as_of)}`);
-        } else if (settled) settled(error);
+        } else if (settled) { if (!has) fill(body); settled(error); }
         else { fill(body, failure(error)); has = false; }
       } finally {
         if (mine === turn) set_busy(false);

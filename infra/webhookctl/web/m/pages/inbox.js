@@ -56,7 +56,6 @@ export function open(page, route) {
     set(input, "aria-invalid", error ? "true" : null);
     list.node.classList.toggle("stale", Boolean(error));
     if (error) fill(says, failure(error)); else if (confirmed) fill(says);
-    if (error && !rows.node.isConnected) fill(list.body);
   }
   function ends(doc) {
     cursor = doc.next_cursor ?? "";
