@@ -109,9 +109,14 @@ test-pages: test-build # Run the commands of the pages, and compare the pictures
 	$(PYTHON) infra/tests/documented_commands.py
 	$(PYTHON) infra/pictures.py --check
 
-# The pictures are first: the other tests send events.
+# The pictures are first: the other tests send events. Two stacks at the same time, because the tests mostly wait.
 test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
-	.venv/console/bin/python -m pytest -q $(CONSOLE)/screenshots.py $(CONSOLE)/pages.py $(CONSOLE)/access.py $(CONSOLE)/hostile.py
+	@.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,access.py filters.py hostile.py) & first=$$!; \
+	.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,screenshots.py pages.py changes.py strangers.py rights.py live.py); \
+	second=$$?; wait $$first && exit $$second
+
+bench-console: test-build .venv/console/stamp # Measure the console in Chromium: first paint, rows, reads and sizes; WEBHOOKCTL=FILE measures another build
+	.venv/console/bin/python $(CONSOLE)/bench.py
 
 test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protocol, in both generations, read the demo and propose a replay
 	.venv/mcp/bin/python infra/tests/mcp_client.py

@@ -50,3 +50,62 @@ def test_axe_finds_nothing_in_dialogs_and_errors(tab):
     assert not judged(look.page)
     look.open("event/evt_none")
     assert not judged(look.page)
+
+
+def test_axe_finds_nothing_in_failing_and_empty_pages(tab):
+    """Each read fails, and each list is empty."""
+    import json
+
+    look = tab("dark")
+    found = []
+
+    def fails(route):
+        body = {"error": {"code": "auth.denied", "message": "you lack dynamodb:Query", "note": "ask for it", "tip": "webhookctl doctor", "exit": 4}}
+        route.fulfill(status=403, json=body)
+
+    def empties(route):
+        # A stream has no document.
+        if "inbox.tail" in route.request.url:
+            return route.continue_()
+        answer = route.fetch()
+        document = answer.json()
+        for name in ("items", "reports", "not_read"):
+            if name in document:
+                document[name] = []
+        route.fulfill(response=answer, body=json.dumps(document))
+
+    for state, answer in [("failing", fails), ("empty", empties)]:
+        look.page.unroute_all(behavior="ignoreErrors")
+        look.page.route("**/api/*", answer)
+        for where in ["", "inbox", "dead", "plans", "quarantine", "sync", "drift", "sources", "flow", "log", "doctor"]:
+            look.open(where)
+            found += [f"{state} {where}: {rule}: {node}" for rule, nodes in judged(look.page) for node in nodes]
+            assert look.page.locator(".failure" if state == "failing" else ".empty, p.dim").count(), (state, where)
+    look.page.unroute_all(behavior="ignoreErrors")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", ["overview", "inbox", "event", "plan", "sync"])
+def test_400_percent_needs_no_second_scrollbar(tab, pages, name):
+    # 1280 pixels at 400 % are 320 CSS pixels, and 4 device pixels each.
+    look = tab(width=320, height=256, device_scale_factor=4)
+    look.open(pages[name])
+    assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    inner = look.page.evaluate("""[...document.querySelectorAll('main *')].filter((n) => n.scrollWidth > n.clientWidth + 1
+      && getComputedStyle(n).overflowX === 'auto' && !n.matches('.tabs, .heatbox, .twin, pre')).map((n) => n.className)""")
+    assert inner == []
+    top = look.page.evaluate("document.querySelector('header').offsetHeight + document.querySelector('footer').offsetHeight")
+    assert top <= 128, "the bars leave no room for the page"
+
+
+def test_forced_colours_keep_shapes_focus_and_borders(tab, pages):
+    look = tab(forced_colors="active")
+    for name in ["overview", "event", "sync"]:
+        look.open(pages[name])
+        marks = look.page.evaluate("""[...document.querySelectorAll('.mark')].filter((m) => m.getClientRects().length).map((m) => {
+          const s = getComputedStyle(m); return [s.fill, getComputedStyle(document.body).backgroundColor]; })""")
+        assert marks and all(fill != ground for fill, ground in marks), name
+        look.page.keyboard.press("Tab")
+        assert look.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid", name
+    assert look.page.locator("a.sq").first.evaluate("(n) => getComputedStyle(n).borderTopStyle") in ("solid", "dashed")
+    look.blameless()

@@ -4,6 +4,8 @@ The tests start `webhookctl dev --demo` in a new folder. Set MITT_CONSOLE_URL (w
 a console that runs already, and WEBHOOKCTL to use another executable.
 """
 
+import contextlib
+import functools
 import json
 import os
 import re
@@ -120,21 +122,50 @@ def chromium():
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        browser.executable = path
         yield browser
         browser.close()
 
 
-@pytest.fixture(scope="session")
-def session(chromium, console, cli):
-    """The stored session: the code of the address is good once, the token for all tabs."""
+def opened(chromium, address):
+    """Opens a console, and returns its stored session: the code of the address is good once, the token for all tabs."""
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(console)
+    page.goto(address)
     page.wait_for_selector("nav a")
     assert "code=" not in page.url, "the code stays in the address"
     state = context.storage_state()
     context.close()
     return state
+
+
+@pytest.fixture(scope="session")
+def session(chromium, console, cli):
+    return opened(chromium, console)
+
+
+@pytest.fixture(scope="session")
+def console_at(chromium):
+    """Starts a console in a folder. Yields its address, without a code, and its session."""
+
+    @contextlib.contextmanager
+    def start(folder, *more):
+        started = Process("console", "--no-open", "--port", "0", *more, cwd=folder)
+        try:
+            found = started.find(ADDRESS, 20)
+            assert found, "".join(started.lines)
+            yield found[1], opened(chromium, found[0])
+        finally:
+            started.stop()
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def writer(console_at, cli):
+    """A console that may write."""
+    with console_at(cli.folder, "--write") as found:
+        yield found
 
 
 class Tab:
@@ -158,13 +189,14 @@ class Tab:
             self.faults.append(message.text)
 
     def _request(self, request):
-        if not request.url.startswith((self.base, "data:", "blob:" + self.base)):
+        if not request.url.startswith((self.base, "about:", "data:", "blob:" + self.base)):
             self.foreign.append(request.url)
 
     def open(self, where):
         """Opens a page as if its address were typed, and waits until nothing is read any more."""
+        # A change of the fragment alone would not load the page again.
+        self.page.goto("about:blank")
         self.page.goto(f"{self.base}/#/{where}")
-        self.page.reload()
         self.settle()
 
     def settle(self):
@@ -172,8 +204,8 @@ class Tab:
         end = time.monotonic() + 30
         calm = 0
         while calm < 2 and time.monotonic() < end:
-            calm = 0 if self.page.locator("[aria-busy], .skeleton").count() else calm + 1
-            self.page.wait_for_timeout(100)
+            calm = 0 if self.page.evaluate("document.querySelector('[aria-busy], .skeleton') !== null") else calm + 1
+            self.page.wait_for_timeout(40)
         assert calm == 2, f"{self.page.url} is still reading"
 
     def blameless(self):
@@ -182,19 +214,25 @@ class Tab:
 
 
 @pytest.fixture
-def tab(chromium, console, session):
-    """Makes tabs with the session. Each test gets fresh ones."""
-    base = console.split("/#")[0]
+def tab_of(chromium):
+    """Makes tabs of a console. Each test gets fresh ones."""
     contexts = []
 
-    def make(scheme="light", width=1280, height=900):
-        context = chromium.new_context(storage_state=session, color_scheme=scheme, viewport={"width": width, "height": height}, reduced_motion="reduce")
+    def make(base, session, scheme="light", width=1280, height=900, **more):
+        size = {"width": width, "height": height}
+        context = chromium.new_context(storage_state=session, color_scheme=scheme, viewport=size, reduced_motion="reduce", **more)
         contexts.append(context)
         return Tab(context, base)
 
     yield make
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def tab(tab_of, console, session):
+    """Makes tabs of the console that only reads."""
+    return functools.partial(tab_of, console.split("/#")[0], session)
 
 
 @pytest.fixture(scope="session")

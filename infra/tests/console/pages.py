@@ -152,9 +152,9 @@ def test_charts_have_a_table_and_a_readout(tab):
     look.open("")
     look.page.get_by_role("button", name="Show as a table").click()
     assert look.page.locator(".twin tbody tr").count() >= 24
-    look.page.locator(".chartfocus").focus()
+    look.page.locator(".chartfocus").first.focus()
     look.page.keyboard.press("ArrowLeft")
-    assert "so far" in look.page.locator(".readout").inner_text()
+    assert "so far" in look.page.locator(".readout").first.inner_text()
 
 
 def test_the_body_is_shown_as_it_was_sent(tab, cli, pages):

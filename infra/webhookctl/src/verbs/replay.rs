@@ -38,7 +38,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     let is_list = match &command {
         ReplayCommand::Log(_) => true,
-        ReplayCommand::Show(args) => args.left_out,
+        ReplayCommand::Show(args) => args.left_out || args.events,
         _ => false,
     };
     if out.format == Format::Csv && !is_list {

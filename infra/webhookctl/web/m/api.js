@@ -1,51 +1,43 @@
-// @ts-check
 // Asks the server. Every read of the page goes through `read`, and every change through `change`.
+import { stored } from "./h.js";
 
-const TOKEN = "token";
-/** Names of the positional arguments of reads. */
+/** Names of the positional arguments of reads; the others are called `id`. */
 const POSITIONAL = new Map(Object.entries({
-  "inbox.inspect": "id", "inbox.body": "id", "dlq.inspect": "error", "quarantine.inspect": "id", "sources.show": "name",
-  "replay.show": "plan", "replay.status": "plan", "reconcile.report": "id", verify: "id",
+  "dlq.inspect": "error", "sources.show": "name", "replay.show": "plan", "replay.status": "plan",
 }));
 
-/** @typedef {{token?: string, until: string, context: string, region: string|null, account: string|null, who: string|null,
- *   write: boolean, protected: boolean, local: boolean}} Session */
 /** @typedef {[string, string][]} Flags */
-/** @typedef {{doc: any, command: string, calls: number, units: number, at: Date}} Answer */
 
 /** An error of the CLI, with its code and its tip. */
 export class Failure extends Error {
-  /** @param {number} http */
   constructor(http, error) {
     super(error?.message ?? `the server answered ${http}`);
     this.http = http;
     this.code = String(error?.code ?? "console.answer");
-    this.note = error?.note ?? null;
-    this.tip = error?.tip ?? null;
-    this.docs = error?.docs ?? null;
+    this.note = error?.note;
+    this.tip = error?.tip;
     this.details = error?.details ?? [];
   }
   get gone() { return this.http === 0; }
   get ended() { return this.http === 401; }
 }
 
-const kept = () => { try { return localStorage.getItem(TOKEN); } catch { return null; } };
-export const forget = () => { try { localStorage.removeItem(TOKEN); } catch { /* no storage */ } };
-
-/** @type {EventTarget} tells the frame that the process is gone, is back, or that the session has ended */
+/** Tells the frame that the process is gone, is back, or that the session has ended. */
 export const health = new EventTarget();
-let gone = false;
-/** @param {boolean} now */
+let gone = false, mine = "";
+/** Another tab can have a newer one. Without storage, it lasts as long as the page. */
+const token = () => stored("token") || mine;
 function mark(now) {
   if (gone !== now) { gone = now; health.dispatchEvent(new Event(now ? "gone" : "back")); }
 }
+export const hasToken = () => Boolean(token());
 
-/** @param {string} path @param {RequestInit} [more] */
-export async function ask(path, more = {}) {
-  const token = kept();
+/** @param {string} path @param {any} [more] */
+async function ask(path, more = {}) {
   let response;
   try {
-    response = await fetch(path, { ...more, headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...(more.headers ?? {}) } });
+    const headers = { ...(token() ? { authorization: `Bearer ${token()}` } : {}), ...more.headers };
+    response = await fetch(path, { ...more, headers });
   } catch (error) {
     if (more.signal?.aborted) throw error;
     mark(true);
@@ -53,48 +45,43 @@ export async function ask(path, more = {}) {
   }
   mark(false);
   if (response.ok) return response;
-  const body = await response.json().catch(() => null);
-  const failure = new Failure(response.status, body?.error);
-  if (failure.ended && path !== "/session") { forget(); health.dispatchEvent(new Event("ended")); }
+  const failure = new Failure(response.status, (await response.json().catch(() => null))?.error);
+  if (failure.ended && path !== "/session") {
+    stored("token", mine = "");
+    health.dispatchEvent(new Event("ended"));
+  }
   throw failure;
 }
 
-/** @param {string} path */
-const post = (path, body) => ask(path, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+const post = (path, body) =>
+  ask(path, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
 
-/** Exchanges the code of an address for a token. @param {string} code @returns {Promise<Session>} */
-export async function exchange(code) {
-  const session = await (await post("/session", { code })).json();
-  try { localStorage.setItem(TOKEN, session.token); } catch { /* the session lasts as long as the page */ }
-  return session;
+/** The session of the stored token, or that of a code, which is exchanged for a token. */
+export async function session(code) {
+  const answer = await (code ? post("/session", { code }) : ask("/session"));
+  const found = await answer.json();
+  if (code) stored("token", mine = found.token);
+  return found;
 }
-/** @returns {Promise<Session>} */
-export const session = async () => (await ask("/session")).json();
-export const hasToken = () => kept() !== null;
 
-/** @param {string} name @param {Flags} flags */
-function path(name, flags) {
-  const query = new URLSearchParams(flags).toString();
-  return `/api/${name}${query ? `?${query}` : ""}`;
-}
-/** The flags of a read with a positional argument. @param {string} name @param {string} value @param {Flags} [more] @returns {Flags} */
-export const about = (name, value, more = []) => [[POSITIONAL.get(name) ?? "id", value], ...more];
+/** The flags of a read of one thing. @returns {[string, Flags]} */
+export const about = (name, value, more = []) => [name, [[POSITIONAL.get(name) ?? "id", value], ...more]];
+const path = (name, flags) => `/api/${name}${flags.length ? `?${new URLSearchParams(flags)}` : ""}`;
 
-/** Reads a document. @param {string} name @param {Flags} [flags] @param {AbortSignal} [signal] @returns {Promise<Answer>} */
+/** Reads a document. */
 export async function read(name, flags = [], signal) {
   const response = await ask(path(name, flags), { signal });
   const doc = await response.json();
-  const number = (head) => Number(response.headers.get(head) ?? 0);
+  const number = (head) => Number(response.headers.get(head));
   return {
     doc, at: new Date(), command: decodeURIComponent(response.headers.get("x-command") ?? ""),
-    calls: number("x-calls") || doc.cost?.calls || 0, units: number("x-read-units") || doc.cost?.read_units || 0,
+    calls: number("x-calls"), units: number("x-read-units"),
   };
 }
 
-/** Reads a stream of JSON lines until it ends. @param {string} name @param {Flags} flags @param {AbortSignal} signal @param {(line: any) => void} line */
+/** Reads a stream of JSON lines until it ends. */
 export async function stream(name, flags, signal, line) {
-  const response = await ask(path(name, flags), { signal });
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const reader = (await ask(path(name, flags), { signal })).body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
   for (;;) {
@@ -106,13 +93,12 @@ export async function stream(name, flags, signal, line) {
   }
 }
 
-/** Changes something: plans, and what is done with a plan. @param {string} where */
+/** Changes something. The server answers the same attempt twice with the same answer. */
 export async function change(where, body) {
   const text = await (await post(`/api/${where}`, body)).text();
   return text.trim() ? JSON.parse(text) : {};
 }
-/** A fresh number of an attempt: the server answers the same number twice with the same answer. */
-export const attempt = () => crypto.randomUUID();
 
-/** The exact bytes of a body. @param {string} id @returns {Promise<ArrayBuffer>} */
-export const bytes = async (id) => (await ask(`/api/body/${encodeURIComponent(id)}`)).arrayBuffer();
+/** The exact bytes of a body. */
+export const bytes = async (id) =>
+  new Uint8Array(await (await ask(`/api/body/${encodeURIComponent(id)}`)).arrayBuffer());

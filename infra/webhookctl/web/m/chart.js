@@ -1,177 +1,214 @@
-// @ts-check
 // Charts of hours: bars with axes, a readout, a sentence for screen readers, and a table with the same numbers.
-import { fill, h } from "./h.js";
-import { day, hourMinute, num } from "./words.js";
+import { button, fill, h, sized } from "./h.js";
+import { grid } from "./table.js";
+import { day, hourMinute, num, plural } from "./words.js";
 
-/** @typedef {{at: string, parts: number[], counted: boolean, open?: boolean}} Bar */
-/** @typedef {{name: string, class: string}} Series */
+/** @typedef {{at: number, parts: number[], counted?: boolean, open?: boolean}} Bar */
 
-const MARGIN = { top: 10, right: 4, bottom: 20, left: 40 };
+const HOUR = 36e5, LEFT = 40, RIGHT = 4;
+const total = (bar) => bar.parts.reduce((a, b) => a + b, 0);
 
-/** A round number not below `n` for the top of an axis. @param {number} n */
-export function top(n) {
+/** A round number not below `n` for the top of an axis. */
+function top(n) {
   if (n <= 4) return Math.max(1, n);
   const ten = 10 ** Math.floor(Math.log10(n));
   return ten * ([1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * ten >= n) ?? 10);
 }
-/** @param {number} n */
 const axis = (n) => n >= 1e6 ? `${num(n / 1e6)}M` : n >= 1e3 ? `${num(n / 1e3)}k` : num(Math.round(n * 10) / 10);
 
 /**
- * @param {{series: Series[], height?: number, unit: string, stepS: number, name: string, compact?: boolean, pick?: (from: string, until: string) => void}} how
+ * `series` are names and classes; `text` prints a number; `limit` draws a line; `pick(from, until)` chooses a time.
+ * @param {{name: string, series: [string, string][], unit: string, step?: number, height?: number, compact?: boolean,
+ *   text?: (n: any) => string, limit?: number, pick?: (from: string, until: string) => void}} how
  */
-export function bars({ series, height = 168, unit, stepS, name, compact = false, pick }) {
-  const readout = h("p.readout", { "aria-live": "off" });
-  const box = h("div", { class: `chart ${compact ? "compact" : ""} ${pick ? "picks" : ""}` });
-  const sentence = h("span.vh");
-  const twin = h("div.tablebox.twin", { hidden: true, tabindex: 0, role: "region", "aria-label": `${name}, as a table` });
-  const node = h("div.chartbox", h("div.legend", readout), box, twin, sentence);
+export function bars({ name, series, unit, step = HOUR, height = 168, compact, text = num, limit = 0, pick }) {
+  const readout = h("p.readout"), sentence = h("span.vh"), box = h(`div.chart${pick ? ".picks" : ""}`);
+  const twin = h("div.twin", { hidden: true, tabindex: 0, role: "region", "aria-label": `${name}, as a table` });
+  const short = step < HOUR && text !== num ? text : axis;
   /** @type {Bar[]} */
   let data = [];
-  let width = 0;
-  let cursor = -1;
-  /** @type {[number, number] | null} */
-  let range = null;
-  let dragging = false;
-  const m = compact ? { ...MARGIN, left: 40, top: 6 } : MARGIN;
-  const total = (bar) => bar.parts.reduce((a, b) => a + b, 0);
-  const endOf = (bar) => new Date(new Date(bar.at).getTime() + stepS * 1000).toISOString();
+  let cursor = -1, range = null, dragging = false, width = 0;
+  const tall = compact ? 64 : height, head = compact ? 6 : 10, inner = tall - head - 20;
+  const iso = (at) => new Date(at).toISOString();
+  const isDay = step >= 864e5;
+  const label = (bar) => `${day(bar.at)}${isDay ? "" : `, ${hourMinute(bar.at)}`}`;
+  const sum = (k) => data.reduce((n, bar) => limit ? Math.max(n, bar.parts[k]) : n + bar.parts[k], 0);
 
   function sums() {
     const bar = data[cursor];
-    const of = bar ? bar.parts : series.map((_, i) => data.reduce((n, b) => n + b.parts[i], 0));
-    const label = bar ? `${stepS >= 86400 ? day(bar.at) : `${day(bar.at)}, ${hourMinute(bar.at)}–${hourMinute(endOf(bar))}`}` : name;
-    fill(readout, h("b", label), series.map((s, i) => h("span", { class: `key ${s.class}` }, `${s.name} `, h("b", num(of[i])))),
-      bar && !bar.counted ? h("span.dim", "not counted yet") : bar?.open ? h("span.dim", "so far") : null);
+    const title = !bar ? name : isDay ? label(bar) : `${label(bar)}–${hourMinute(bar.at + step)}`;
+    fill(readout, h("b", title), series.map(([what, tone], k) =>
+      h(`span.key.${tone}`, `${what} `, h("b", text(bar ? bar.parts[k] : sum(k))))),
+    bar?.counted === false ? h("span", "not counted yet") : bar?.open ? h("span", "so far") : null);
   }
 
-  function draw() {
-    if (!width || !data.length) return;
-    const inner = { w: width - m.left - m.right, h: (compact ? 64 : height) - m.top - m.bottom };
-    const high = top(Math.max(1, ...data.map(total)));
-    const slot = inner.w / data.length;
-    const gap = slot > 14 ? 3 : slot > 5 ? 1 : 0;
-    const y = (n) => m.top + inner.h - n / high * inner.h;
-    const x = (i) => m.left + i * slot;
+  function draw(now) {
+    width = now;
+    if (!data.length) return null;
+    const slot = (width - LEFT - RIGHT) / data.length, gap = slot > 14 ? 3 : slot > 5 ? 1 : 0;
+    const high = top(Math.max(1, limit * 1.2, ...data.map(total)));
+    const x = (i) => LEFT + i * slot, y = (n) => head + inner * (1 - n / high);
+    const block = (what, i, more) => h(what, { x: x(i), y: head, width: slot, height: inner, ...more });
+    const line = (kind, n) => h(`line.${kind}`, { x1: LEFT, x2: width - RIGHT, y1: Math.round(y(n)) + .5,
+      y2: Math.round(y(n)) + .5 });
     const parts = [];
-    const lines = compact ? [0, high] : high <= 4 ? Array.from({ length: high + 1 }, (_, i) => i) : [0, high / 2, high];
-    for (const n of lines) {
-      parts.push(h("line", { class: n ? "grid" : "base", x1: m.left, x2: width - m.right, y1: Math.round(y(n)) + .5, y2: Math.round(y(n)) + .5 }),
-        h("text", { x: m.left - 8, y: y(n), class: "tick end", "dominant-baseline": "middle" }, axis(n)));
+    for (const n of compact ? [0, high] : high <= 4 ? [...Array(Math.floor(high) + 1).keys()] : [0, high / 2, high]) {
+      parts.push(line(n ? "grid" : "base", n), h("text.tick.end", { x: LEFT - 8, y: y(n) + 4 }, short(n)));
     }
-    const every = Math.max(1, Math.ceil(64 / slot));
-    const steps = stepS < 3600 ? [every] : stepS >= 86400 ? [1, 7, 14] : [1, 3, 6, 12, 24, 48, 96, 168];
-    const stride = steps.find((s) => s >= every) ?? every;
+    const least = Math.max(1, Math.ceil(64 / slot));
+    const stride = (isDay ? [1, 7, 14] : step < HOUR ? [] : [1, 3, 6, 12, 24, 48, 96, 168]).find((s) => s >= least)
+      ?? least;
     data.forEach((bar, i) => {
-      const at = new Date(bar.at);
-      const onTick = stepS === 3600 ? Math.round(at.getTime() / 36e5 - at.getTimezoneOffset() / 60) % stride === 0 : i % stride === 0;
-      if (onTick && x(i) < width - 40) parts.push(h("text.tick", { x: x(i) + (slot > 30 ? slot / 2 : 0), y: m.top + inner.h + 15, "text-anchor": slot > 30 ? "middle" : "start" },
-        stepS >= 86400 || stride >= 24 ? day(bar.at) : hourMinute(bar.at)));
-      const w = Math.max(1, slot - gap);
-      if (!bar.counted) parts.push(h("rect.uncounted", { x: x(i), y: m.top, width: w, height: inner.h, fill: "url(#uncounted)" }));
+      const zone = new Date(bar.at).getTimezoneOffset() / 60;
+      const onTick = step === HOUR ? Math.round(bar.at / HOUR - zone) % stride === 0 : i % stride === 0;
+      if (onTick && x(i) < width - 40) {
+        parts.push(h("text.tick", { x: x(i), y: head + inner + 15 }, isDay || stride >= 24 ? day(bar.at)
+          : hourMinute(bar.at)));
+      }
+      if (bar.counted === false) parts.push(block("rect", i, { fill: "url(#uncounted)" }));
       let from = 0;
       bar.parts.forEach((n, k) => {
         if (!n) return;
-        const tall = Math.max(n ? 2 : 0, y(from) - y(from + n));
-        parts.push(h("rect", { class: `bar ${series[k].class} ${bar.open ? "open" : ""}`, x: x(i), y: y(from) - tall, width: w, height: tall, rx: slot > 10 ? 1.5 : 0 }));
+        const size = Math.max(2, y(from) - y(from + n));
+        parts.push(h(`rect.bar.${series[k][1]}`, { x: x(i), y: y(from) - size, width: Math.max(1, slot - gap),
+          height: size }));
         from += n;
       });
-      if (bar.open) parts.push(h("rect.hatch", { x: x(i), y: m.top, width: w, height: inner.h, fill: "url(#hatch)" }));
+      if (bar.open) parts.push(block("rect", i, { fill: "url(#hatch)" }));
     });
-    if (range) parts.push(h("rect.range", { x: x(Math.min(...range)), y: m.top, width: (Math.abs(range[1] - range[0]) + 1) * slot, height: inner.h }));
-    if (cursor >= 0 && cursor < data.length) parts.push(h("rect.cursor", { x: x(cursor) - gap / 2, y: m.top, width: slot, height: inner.h }));
-    const svg = h("svg", { width, height: compact ? 64 : height, viewBox: `0 0 ${width} ${compact ? 64 : height}`, "aria-hidden": "true", focusable: "false" },
-      h("defs", null,
-        h("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, h("line", { x1: 0, y1: 0, x2: 0, y2: 5, class: "hatchline" })),
-        h("pattern", { id: "uncounted", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(-45)" }, h("line", { x1: 0, y1: 0, x2: 0, y2: 4, class: "hatchline" }))), parts);
-    fill(box, svg);
+    if (limit) parts.push(line("limit", limit), h("text.tick.warn", { x: LEFT + 4, y: y(limit) - 4 },
+      `limit ${text(limit)}`));
+    if (range) parts.push(block("rect.range", Math.min(...range),
+      { width: (Math.abs(range[1] - range[0]) + 1) * slot }));
+    if (data[cursor]) parts.push(block("rect.cursor", cursor));
+    const pattern = (id, n, angle) => h("pattern", { id, width: n, height: n, patternUnits: "userSpaceOnUse",
+      patternTransform: `rotate(${angle})` }, h("line.hatch", { x1: 0, y1: 0, x2: 0, y2: n }));
     sums();
+    return h("svg", { width, height: tall, "aria-hidden": "true" },
+      h("defs", pattern("hatch", 5, 45), pattern("uncounted", 4, -45)), parts);
   }
+
+  const focus = h("div.chartfocus", { role: "group", tabindex: 0, "aria-label": `${name}: arrow keys read each bar` +
+    (pick ? ", shift and arrow keys choose a time, Enter applies it" : "") }, box);
+  const again = sized(box, draw);
+  const to = (i) => { if (i !== cursor || dragging) { cursor = i; again(); } };
+  const end = () => { dragging = false; range = null; again(); };
+  const chosen = () => pick?.(iso(data[Math.min(...range)].at), iso(data[Math.max(...range)].at + step));
   const indexAt = (event) => {
-    const left = event.clientX - box.getBoundingClientRect().left - m.left;
-    const i = Math.floor(left / ((width - m.left - m.right) / data.length));
-    return i >= 0 && i < data.length ? i : -1;
+    const i = Math.floor((event.clientX - box.getBoundingClientRect().left - LEFT) / (width - LEFT -
+      RIGHT) * data.length);
+    return i < data.length ? Math.max(-1, i) : -1;
   };
-  const point = (i) => { if (i !== cursor) { cursor = i; draw(); } };
-  const chosen = () => { if (range && pick) pick(data[Math.min(...range)].at, endOf(data[Math.max(...range)])); };
   box.addEventListener("pointermove", (event) => {
     const i = indexAt(event);
-    if (dragging && range && i >= 0) range = [range[0], i];
-    if (i !== cursor || dragging) { cursor = i; draw(); }
+    if (dragging && i >= 0) range = [range[0], i];
+    to(i);
   });
-  box.addEventListener("pointerleave", () => { if (!dragging) point(-1); });
+  box.addEventListener("pointerleave", () => { if (!dragging) to(-1); });
   if (pick) {
     box.addEventListener("pointerdown", (event) => {
       const i = indexAt(event);
       if (i < 0) return;
-      dragging = true; range = [i, i]; box.setPointerCapture(event.pointerId); draw();
+      dragging = true;
+      range = [i, i];
+      box.setPointerCapture(event.pointerId);
+      again();
     });
-    box.addEventListener("pointerup", () => { if (dragging) { dragging = false; chosen(); range = null; draw(); } });
+    box.addEventListener("pointerup", () => { if (dragging) { chosen(); end(); } });
   }
-  const stepKey = (event) => {
-    const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
-    if (event.key === "Enter" && range) { event.preventDefault(); chosen(); range = null; return draw(); }
-    if (event.key === "Escape" && cursor >= 0) { event.preventDefault(); range = null; return point(-1); }
-    if (!by) return;
+  focus.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (event.key === "Enter" && range) { chosen(); end(); }
+    else if (event.key === "Escape" && cursor >= 0) { cursor = -1; end(); }
+    else if (by) {
+      const i = Math.min(data.length - 1, Math.max(0, cursor < 0 ? data.length - 1 : cursor + by));
+      if (pick) range = [event.shiftKey && range ? range[0] : i, i];
+      cursor = i;
+      again();
+      readout.setAttribute("aria-live", "polite");
+    } else return;
     event.preventDefault();
-    const next = Math.min(data.length - 1, Math.max(0, cursor < 0 ? data.length - 1 : cursor + by));
-    if (pick) range = event.shiftKey && range ? [range[0], next] : [next, next];
-    cursor = next;
-    draw();
-    readout.setAttribute("aria-live", "polite");
-  };
-  const focus = h("div.chartfocus", { role: "group", tabindex: 0, "aria-label": `${name}: arrow keys read each bar${pick ? ", shift and arrow keys choose a time, Enter applies it" : ""}`,
-    on: { keydown: stepKey, blur: () => { range = null; point(-1); } } });
-  node.insertBefore(focus, box);
-  focus.append(box);
-  new ResizeObserver(([entry]) => { const w = Math.floor(entry.contentRect.width); if (w !== width) { width = w; draw(); } }).observe(focus);
+  });
+  focus.addEventListener("blur", () => { cursor = -1; end(); });
 
+  const rows = () => fill(twin, grid(`${name}, as a table`, [["From"], ...series.map(([what]) => [what, "n"])],
+    [...data].reverse().map((bar) => [label(bar), ...bar.parts.map((n) => bar.counted === false ? "not counted"
+      : text(n))])));
+  const twinButton = button("Show as a table", () => {
+    twin.hidden = !twin.hidden;
+    if (!twin.hidden) rows();
+    twinButton.setAttribute("aria-pressed", String(!twin.hidden));
+    fill(twinButton, twin.hidden ? "Show as a table" : "Hide the table");
+  }, ".small.quiet", { "aria-pressed": "false" });
   return {
-    node, twin,
+    node: h("div", readout, focus, twin, sentence), twinButton,
     /** @param {Bar[]} list */
     show(list) {
       data = list;
-      const most = list.reduce((a, b) => total(b) > total(a) ? b : a, list[0] ?? { at: "", parts: [0], counted: true });
-      const missing = list.filter((b) => !b.counted).length;
-      fill(sentence, `${num(list.reduce((n, b) => n + total(b), 0))} ${unit}. ` + (total(most) ? `Most at ${day(most.at)} ${hourMinute(most.at)}: ${num(total(most))}. ` : "") + (missing ? `${missing} hours are not counted.` : ""));
-      if (!twin.hidden) table();
-      draw();
+      const most = list.reduce((a, b) => total(b) > total(a) ? b : a, list[0]);
+      const missing = list.filter((bar) => bar.counted === false).length;
+      fill(sentence, limit ? "" : `${plural(list.reduce((n, bar) => n + total(bar), 0), unit)}. `,
+        most && total(most) ? `Most at ${label(most)}: ${text(total(most))}. ` : "",
+        missing ? `${plural(missing, "hour is", "hours are")} not counted.` : "");
+      if (!twin.hidden) rows();
+      again();
     },
-    /** Shows the numbers as a table, or hides them. */
-    toggle() { twin.hidden = !twin.hidden; if (!twin.hidden) table(); return !twin.hidden; },
   };
-  function table() {
-    fill(twin, h("table", { "aria-label": `${name}, as a table` }, h("thead", h("tr", h("th", { scope: "col" }, "From"), series.map((s) => h("th", { scope: "col", class: "n" }, s.name)))),
-      h("tbody", [...data].reverse().map((b) => h("tr", h("td", `${day(b.at)}, ${hourMinute(b.at)}`), b.parts.map((n) => h("td.n", b.counted ? num(n) : "not counted")))))));
-  }
 }
 
-/** A button that shows the table under a chart. @param {{toggle: () => boolean}} chart */
-export function twinButton(chart) {
-  const button = h("button", { class: "small quiet", "aria-pressed": "false", on: { click: () => {
-    const open = chart.toggle();
-    button.setAttribute("aria-pressed", String(open));
-    fill(button, open ? "Hide the table" : "Show as a table");
-  } } }, "Show as a table");
-  return button;
-}
-
+/** @type {[string, string][]} */
+export const OUTCOMES = [["Not failing", "good"], ["Failing", "warn"], ["Dead letters", "bad"]];
 /**
- * Bars of `inbox stats --by hour`: what is not failing, failing, and dead. An hour that the document leaves out had no event.
+ * Bars of `inbox stats --by hour`. An hour that the document leaves out had no event.
  * @param {any} doc @param {number} hours how many hours to show at least @returns {Bar[]}
  */
 export function ofHours(doc, hours = 24) {
-  const now = new Date(doc.as_of).getTime(), end = Math.min(now, new Date(doc.until ?? doc.as_of).getTime() - 1);
-  const known = new Map(doc.items.map((i) => [new Date(i.hour).getTime(), i]));
-  const last = Math.floor(end / 36e5) * 36e5;
-  const first = Math.min(last - (doc.since ? 0 : hours * 36e5), ...known.keys());
-  const bars = [];
-  for (let at = first; at <= last; at += 36e5) {
-    const i = known.get(at);
-    const failed = i?.failed?.count ?? 0, dead = i?.dead_letters?.count ?? 0;
-    bars.push({ at: new Date(at).toISOString(), parts: [Math.max(0, (i?.received.count ?? 0) - failed - dead), failed, dead], counted: i?.counted !== false, open: at + 36e5 > now });
+  const now = Date.parse(doc.as_of), until = Math.min(now, Date.parse(doc.until ?? doc.as_of) - 1);
+  const known = new Map(doc.items.map((i) => [Date.parse(i.hour), i]));
+  const last = Math.floor(until / HOUR) * HOUR;
+  const made = [];
+  for (let at = Math.min(last - (doc.since ? 0 : hours * HOUR), ...known.keys()); at <= last; at += HOUR) {
+    const i = known.get(at), failed = i?.failed.count ?? 0, dead = i?.dead_letters.count ?? 0;
+    const parts = [Math.max(0, (i?.received.count ?? 0) - failed - dead), failed, dead];
+    made.push({ at, parts, counted: i?.counted !== false, open: at + HOUR > now });
   }
-  return bars;
+  return made;
 }
-/** @type {Series[]} */
-export const OUTCOMES = [{ name: "Not failing", class: "good" }, { name: "Failing", class: "warn" }, { name: "Dead letters", class: "bad" }];
+
+/** A panel with the events by hour; `flags()` select them. @param {any} page @param {any} panel */
+export function hourly(page, panel, { flags, hours = () => 24, actions = null, ...how }) {
+  const chart = bars({ name: "Events by hour", series: OUTCOMES, unit: "event", ...how });
+  return panel(page, { slot: "hours", title: how.compact ? null : how.title, kind: how.compact ? ".strip" : "",
+    actions: [chart.twinButton, actions], wait: [1, how.compact ? "strip" : "chart"], settled: how.settled,
+    read: () => ["inbox.stats", [["by", "hour"], ...flags()]],
+    draw: (doc, body) => {
+      if (!chart.node.isConnected) fill(body, chart.node);
+      chart.show(ofHours(doc, hours()));
+    } });
+}
+
+/** A line of 24 hours, without axes: the number beside it is that of the last hour. @param {Bar[]} list */
+export function spark(list) {
+  const points = list.slice(-25).map(total), high = Math.max(1, ...points);
+  const path = points.map((n, i) => `${i ? "L" : "M"}${i * 3 + 1} ${19 - n / high * 17}`).join("");
+  return h("svg.spark", { viewBox: "0 0 74 20", width: 74, height: 20, "aria-hidden": "true" }, h("path", { d: path }));
+}
+
+/** The lines of sources, which are read one after another, and the events of the last full hour. */
+export function sparks(page) {
+  const known = new Map();
+  return {
+    cell: (name) => known.has(name) ? h("span.row", spark(known.get(name)), num(total(known.get(name).at(-2)))) : "",
+    /** At most 12: each source is a read. @param {string[]} names @param {() => any} then */
+    async load(names, then) {
+      for (const name of names.slice(0, 12)) {
+        try {
+          const answer = await page.read("inbox.stats", [["by", "hour"], ["source", name]]);
+          page.note(`hours of ${name}`, answer);
+          known.set(name, ofHours(answer.doc));
+          then();
+        } catch { return; }
+      }
+    },
+  };
+}

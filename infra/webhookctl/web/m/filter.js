@@ -1,14 +1,10 @@
-// @ts-check
 // The filter is the CLI's flags as `word:value`, quoted as a shell would.
 
-/** @typedef {import("./api.js").Flags} Flags */
-
-/** @param {string} text @returns {Flags} */
+/** @returns {import("./api.js").Flags} */
 export function parseFilter(text) {
-  /** @type {Flags} */
+  /** @type {import("./api.js").Flags} */
   const flags = [];
-  const words = text.match(/(?:"(?:\\.|[^"\\])*"?|'[^']*'?|\\.|[^\s"'\\])+/g) ?? [];
-  for (const raw of words) {
+  for (const raw of text.match(/(?:"(?:\\.|[^"\\])*"?|'[^']*'?|\\.|[^\s"'\\])+/g) ?? []) {
     const word = raw.replace(/"((?:\\.|[^"\\])*)"?|'([^']*)'?|\\(.)/g, (_, double, single, one) =>
       double !== undefined ? double.replace(/\\(.)/g, "$1") : single ?? one);
     const at = word.indexOf(":");
@@ -18,9 +14,7 @@ export function parseFilter(text) {
   return flags;
 }
 
-/** @param {string} value */
-const quoted = (value) => (/^[^\s"'\\]*$/.test(value) ? value : `"${value.replace(/["\\]/g, "\\$&")}"`);
-/** @param {Flags} flags @returns {string} */
+const quoted = (value) => /^[^\s"'\\]*$/.test(value) ? value : `"${value.replace(/["\\]/g, "\\$&")}"`;
 export const printFilter = (flags) => flags.map(([name, value]) => `${name}:${quoted(value)}`).join(" ");
-/** Flags that make the CLI read bodies or requests of every event. @param {Flags} flags */
+/** Whether the CLI must read bodies or requests of every event. */
 export const readsBodies = (flags) => flags.some(([name]) => name === "where" || name === "header");

@@ -1,26 +1,18 @@
-// @ts-check
 // Single keys. None of them changes anything stored, and they can be switched off.
+import { stored } from "./h.js";
 
-/** @typedef {[key: string, what: string, run: () => void][]} Keys */
+/** @typedef {[key: string, what: string, run: () => any][]} Keys */
 
 let first = "";
-let on = true;
-try { on = localStorage.getItem("keys") !== "off"; } catch { /* no storage */ }
-export const keysOn = () => on;
-/** @param {boolean} value */
-export function switchKeys(value) {
-  on = value;
-  try { localStorage.setItem("keys", value ? "on" : "off"); } catch { /* no storage */ }
-}
+export const keysOn = () => stored("keys") !== "off";
 
 /** @param {() => Keys} keys the keys that apply now, the most specific first */
 export function listen(keys) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const at = /** @type {HTMLElement} */ (event.target);
-    const typing = at.matches("input:not([type=range]), textarea, select") || at.closest("dialog");
-    if (typing && event.key !== "Escape") return;
-    if (!on && event.key !== "Escape") return;
+    const typing = at.matches("input:not([type=range]), select") || at.closest("dialog");
+    if (event.key !== "Escape" && (typing || !keysOn())) return;
     if (event.key === " " && at.matches("button, a, summary, input")) return;
     const key = first ? `${first} ${event.key}` : event.key;
     first = "";

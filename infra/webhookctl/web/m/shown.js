@@ -1,9 +1,9 @@
-// @ts-check
 // Text from senders can hold characters that are invisible, that change the direction of a line, or that control a
 // terminal. The page shows them as code points, as `output::safe` does in the terminal.
 
-// C0 and C1 without tab and line feed, format characters, fillers, selectors, tags, separators, characters that are none.
-const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\p{Cf}\p{Default_Ignorable_Code_Point}\u2028\u2029\ufdd0-\ufdef\ufff0-\uffff\ud800-\udfff]/u;
+// C0 and C1 without tab and line feed, format characters, fillers, selectors, tags, separators, and non-characters.
+const HIDDEN = RegExp("[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\p{Cf}\\p{Default_Ignorable_Code_Point}\\u2028\\u2029" +
+  "\\ufdd0-\\ufdef\\ufff0-\\uffff\\ud800-\\udfff]", "u");
 const EACH = new RegExp(HIDDEN.source, "gu");
 
 /** @param {string} c @returns {string} the symbol or the code point of one hidden character */

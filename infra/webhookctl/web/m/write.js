@@ -1,62 +1,119 @@
-// @ts-check
-// Changes: a plan of a replay, and what is done with it. Only a console with `--write` answers these.
-import { attempt, change } from "./api.js";
-import { fill, h } from "./h.js";
+// Changes, which only a console with `--write` makes. Each needs a reason, and shows the command that does the same.
+import { change } from "./api.js";
+import { button, fill, h } from "./h.js";
 import { failure } from "./panel.js";
 import { printFilter } from "./filter.js";
 import { to } from "./route.js";
+import { command, plural } from "./words.js";
 
 /**
- * A dialog with fields; `send` is called once at a time, always with the same attempt.
- * @param {string} title @param {string} label @param {() => string | null} ready why it cannot be sent yet @param {(attempt: string) => Promise<void>} send
+ * A dialog that makes one change. `where` is the path of the change; `flags` are its flags; `count`, if there is
+ * one, must be typed; `same` is the command of a terminal.
+ * @param {{title: string, text: any, label: string, where: string, same?: string, flags?: () => any, more?: any,
+ *   count?: number, then?: (doc: any) => any}} how
  */
-function ask(title, fields, label, ready, send) {
-  const mine = attempt();
-  const says = h("div.says");
-  const ok = h("button", { class: "primary", on: { click: async () => {
-    const why = ready();
-    if (why) return fill(says, h("p.warn", { role: "alert" }, why));
+function ask({ title, text, label, where, same, flags = () => ({}), more, count, then }) {
+  const attempt = crypto.randomUUID(), says = h("div");
+  const field = (id, name, input) => h("div.field", h("label", { for: id }, name), input);
+  const reason = h("input", { id: "reason", autocomplete: "off", maxlength: 200,
+    placeholder: "GitHub outage, INC-2291" });
+  const number = h("input", { id: "confirm", inputmode: "numeric", autocomplete: "off" });
+  const ok = button(label, async () => {
+    const why = reason.value.trim(), typed = number.value.trim();
+    if (count !== undefined && typed !== String(count)) return fill(says, h("p.warn", { role: "alert" },
+      `Type ${count} to confirm.`));
+    if (!why) return fill(says, h("p.warn", { role: "alert" }, "This needs a reason."));
     ok.disabled = true;
-    try { await send(mine); dialog.close(); } catch (error) { fill(says, failure(error)); }
+    try {
+      const body = { attempt, reason: why, flags: flags(), ...(count === undefined ? {} : { confirm: Number(typed) }) };
+      const answer = await change(where, body);
+      dialog.close();
+      then?.(answer);
+    } catch (error) { fill(says, failure(error)); }
     ok.disabled = false;
-  } } }, label);
-  const dialog = h("dialog", { "aria-label": title }, h("h2", title), fields, says, h("div.row.end", h("button", { on: { click: () => dialog.close() } }, "Do nothing"), ok));
+  }, ".primary");
+  const dialog = h("dialog", { "aria-label": title }, h("h2", title), h("p", text),
+    count === undefined ? null : field("confirm", "Type the number of events", number),
+    field("reason", "Reason, for the audit log", reason), more, says,
+    same ? h("p.dim", "The same in a terminal: ", command(same)) : null,
+    h("div.row.end", button("Do nothing", () => dialog.close()), ok));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
 }
-const reasonField = () => h("input", { id: "reason", autocomplete: "off", maxlength: 200, placeholder: "GitHub outage, INC-2291" });
-/** @param {string} text */
-const field = (input, text) => h("div.field", h("label", { for: input.id }, text), input);
 
-/** Freezes a selection as a plan; nothing runs yet. @param {import("./api.js").Flags} flags */
-export function planDialog(page, flags) {
-  const reason = reasonField();
-  const mode = h("select", { id: "mode" }, h("option", { value: "safe" }, "safe: only events whose open side effects did not happen"), h("option", { value: "guarded" }, "guarded: also those that may have happened, with the same idempotency key"));
-  ask("Plan a replay", h("div", h("p", "Of ", h("code", printFilter(flags) || "all failing events and dead letters of 24 hours"), ". A plan shows what would run; it runs nothing."), field(reason, "Reason, for the audit log"), field(mode, "Mode")), "Make the plan",
-    () => reason.value.trim() ? null : "A plan needs a reason.",
-    async (attempt_) => {
-      /** @type {Map<string, string | string[]>} */
-      const all = new Map([["mode", mode.value]]);
-      for (const [name, value] of flags) { const old = all.get(name); all.set(name, old === undefined ? value : [old, value].flat()); }
-      const plan = await change("plan", { attempt: attempt_, flags: Object.fromEntries(all), reason: reason.value.trim() });
-      page.go(to("plan", plan.id));
+/** Freezes a selection as a plan; nothing runs yet. */
+export function planDialog(page, flags, mode = "safe") {
+  const select = h("select", { id: "mode" },
+    h("option", { value: "safe" }, "safe: only events whose open side effects did not happen"),
+    h("option", { value: "guarded" }, "guarded: also those that may have happened, with the same idempotency key"));
+  select.value = mode;
+  const selection = flags.map(([name, value]) =>
+    ` --${name} ${/^[\w:.-]+$/.test(value) ? value : `'${value.replace(/'/g, "'\\''")}'`}`);
+  ask({
+    title: "Plan a replay", label: "Make the plan", where: "plan", same: `webhookctl replay plan${selection.join("")}`,
+    text: ["Of ", h("code", printFilter(flags) || "all failing events and dead letters of 24 hours"),
+      ". A plan shows what would run; it runs nothing."],
+    more: h("div.field", h("label", { for: "mode" }, "Mode"), select),
+    flags: () => {
+      const all = new Map([["mode", /** @type {any} */ (select.value)]]);
+      for (const [name, value] of flags) all.set(name, all.has(name) ? [all.get(name), value].flat() : value);
+      return Object.fromEntries(all);
+    },
+    then: (plan) => page.go(to("plan", plan.id)),
+  });
+}
+/** A button that plans, if the console may write. @param {any} [key] the key that presses it */
+export const planButton = (page, flags, mode, key) => page.session.write
+  ? button(["Plan a replay…", key ? h("kbd", key) : null], () => planDialog(page, flags(), mode)) : null;
+
+export const applyButton = (plan, then) => button("Apply…", () => ask({
+  title: `Apply ${plan.id}`, label: "Apply", where: `plan/${plan.id}/apply`, then, count: plan.events.planned,
+  same: `webhookctl replay apply ${plan.id}`,
+  text: `${plural(plan.events.planned, "event runs", "events run")} again: five first, then the rest. ` +
+    "The replay stops when more than 10 % fail again.",
+}), ".primary");
+export const stopButton = (plan, then) => button("Stop…", () => ask({
+  title: `Stop ${plan.id}`, label: "Stop the run", where: `plan/${plan.id}/stop`, then,
+  text: "Events that are queued already run to their end. The plan can be applied again.",
+}));
+export const cancelButton = (plan, then) => button("Cancel…", () => ask({
+  title: `Cancel ${plan.id}`, label: "Cancel the plan", where: `plan/${plan.id}/cancel`, then,
+  same: `webhookctl replay cancel ${plan.id}`, text: "A cancelled plan cannot be applied.",
+}));
+
+/** The decision on a quarantined event. */
+export const decideButtons = (event, then) => [
+  ["release", "Release…", "Release the event", "Its actions run, as for any other event."],
+  ["discard", "Discard…", "Discard the event", "Its actions never run. The event and its body stay until they expire."],
+].map(([verb, name, label, text]) => button(name, () => ask({
+  title: label, label, text, then, where: `quarantine.${verb}`, flags: () => ({ id: event.id }),
+  same: `webhookctl quarantine ${verb} ${event.id}`,
+})));
+
+/** Pauses a source, or resumes it. */
+export function pauseButton(doc, then) {
+  const verb = doc.paused ? "resume" : "pause", name = doc.paused ? "Resume" : "Pause";
+  return button(`${name}…`, () => ask({
+    title: `${name} ${doc.source}`, label: `${name} the source`, where: `sources.${verb}`, then,
+    flags: () => ({ name: doc.source }), same: `webhookctl sources ${verb} ${doc.source}`,
+    text: doc.paused ? "Events that waited run again."
+      : "Mitt still stores its events, and runs no action until you resume it.",
+  }));
+}
+
+/** Lets requests in that match a secret in use: a dry run says how many there are. */
+export const reverifyButton = (source, then) => button("Reverify…", async (event) => {
+  const at = event.currentTarget;
+  try {
+    const dry = { attempt: crypto.randomUUID(), reason: "dry run", flags: { source, "dry-run": true } };
+    const { sources } = await change("quarantine.reverify", dry);
+    const n = sources.flatMap((s) => Object.values(s.matches)).reduce((all, one) => all + one, 0);
+    ask({
+      title: `Reverify requests of ${source}`, label: "Store them", where: "quarantine.reverify", then, count: n,
+      flags: () => ({ source }), same: `webhookctl quarantine reverify -s ${source}`,
+      text: [plural(n, "request matches", "requests match"),
+        " a secret in use now. Mitt stores their events, and their actions run."],
     });
-}
-
-/** Applies a plan: the person types the number of events. @param {() => void} then */
-export function applyDialog(plan, then) {
-  const reason = reasonField();
-  const number = h("input", { id: "confirm", inputmode: "numeric", autocomplete: "off" });
-  ask(`Apply ${plan.id}`, h("div", h("p", `${plan.events.planned} events run again: five first, then the rest. It stops when more than 10 % fail again.`), field(number, "Type the number of events"), field(reason, "Reason, for the audit log")), "Apply",
-    () => number.value.trim() !== String(plan.events.planned) ? `Type ${plan.events.planned} to confirm.` : reason.value.trim() ? null : "Applying needs a reason.",
-    async (attempt_) => { await change(`plan/${plan.id}/apply`, { attempt: attempt_, confirm: Number(number.value), reason: reason.value.trim() }); then(); });
-}
-
-/** Stops or cancels a plan. @param {"stop" | "cancel"} verb @param {() => void} then */
-export function endDialog(plan, verb, then) {
-  const reason = reasonField();
-  ask(`${verb === "stop" ? "Stop" : "Cancel"} ${plan.id}`, h("div", h("p", verb === "stop" ? "Events that are queued already run to their end." : "A cancelled plan cannot be applied."), field(reason, "Reason, for the audit log")), verb === "stop" ? "Stop the run" : "Cancel the plan",
-    () => reason.value.trim() ? null : "This needs a reason.",
-    async (attempt_) => { await change(`plan/${plan.id}/${verb}`, { attempt: attempt_, reason: reason.value.trim() }); then(); });
-}
+  } catch (error) { at.after(failure(error)); }
+});

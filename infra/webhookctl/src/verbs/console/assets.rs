@@ -25,6 +25,7 @@ const ASSETS: &[Asset] = assets![
     "m/frame.js",
     "m/h.js",
     "m/keys.js",
+    "m/kit.js",
     "m/live.js",
     "m/pages/coverage.js",
     "m/pages/dead.js",
@@ -43,6 +44,7 @@ const ASSETS: &[Asset] = assets![
     "m/shown.js",
     "m/table.js",
     "m/timeline.js",
+    "m/verify.js",
     "m/words.js",
     "m/write.js",
 ];
@@ -132,5 +134,25 @@ mod tests {
             let text = asset.1.replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains("://"), "{} requests another host", asset.0);
         }
+    }
+    #[test]
+    fn lines_are_short_enough_to_read() {
+        for asset in ASSETS {
+            for (number, line) in asset.1.lines().enumerate() {
+                let length = line.chars().count();
+                assert!(length <= 120, "{}:{}: {length}", asset.0, number + 1);
+            }
+        }
+    }
+    /// The pages are compiled into the program, and a browser reads all of them at the first look.
+    /// `make bench-console` prints what each file costs.
+    #[test]
+    fn the_pages_stay_small() {
+        let whole: String = ASSETS.iter().map(|asset| asset.1).collect();
+        let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut zipped, whole.as_bytes()).unwrap();
+        let zipped = zipped.finish().unwrap().len();
+        assert!(whole.len() <= 165_000, "{} bytes", whole.len());
+        assert!(zipped <= 53_000, "{zipped} bytes compressed");
     }
 }

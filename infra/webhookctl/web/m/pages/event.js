@@ -1,135 +1,178 @@
-// @ts-check
 // One event: what happened to it, whether the effect happened, and what to do.
-import { about, bytes } from "../api.js";
 import { view } from "../body.js";
-import { fill, h } from "../h.js";
-import { failure, panel, skeleton } from "../panel.js";
-import { to } from "../route.js";
-import { backKeys } from "../table.js";
+import { about, ago, button, bytes, command, copy, facts, failure, fill, grid, h, mark, neighbours, next, note, num,
+  oneKeys, panel, plural,
+  read, section, short, size, source, span, state, to, when, words } from "../kit.js";
 import { timeline } from "../timeline.js";
-import { ago, command, copy, facts, mark, num, plural, short, size, span, state, when, words } from "../words.js";
-import { planDialog } from "../write.js";
+import { explain } from "../verify.js";
+import { decideButtons, planButton } from "../write.js";
 
 const PROVEN = new Map(Object.entries({
-  body: "The signature covers the whole body.", fields: "The signature covers some fields: the id and the amount, not the rest.", origin: "The sender is known; the body is not signed.",
-  token: "Only that the sender knows the address: any program that knows it could have sent this.", nothing: "Nothing: no signature was checked.",
+  body: "The signature covers the whole body.",
+    fields: "The signature covers some fields: the id and the amount, not the rest.",
+  origin: "The sender is known; the body is not signed.", nothing: "Nothing: no signature was checked.",
+  token: "Only that the sender knows the address: any program that knows it could have sent this.",
 }));
-const FINAL = new Set(["done", "dead_letter", "quarantined"]);
-const TONE = new Map([["none", "dim"], ["wait", "dim"], ["auto_retry", "warn"], ["reclaim", "warn"], ["retry_safe", "bad"], ["replay", "bad"], ["retry_guarded", "bad"], ["check_downstream", "bad"], ["fix_secret", "hold"], ["decide", "hold"], ["paused", "hold"]]);
-function next(doc, page) {
-  const { code, text } = doc.next_action;
-  const nothing = code === "none" && doc.status === "done";
-  const open = doc.side_effects.filter((e) => e.state !== "committed");
-  const effects = !doc.side_effects.length ? "" : open.length ? open.map((e) => `${e.name}: side effect ${words(e.state)}`).join(" · ") : doc.side_effects.length === 1 ? "The side effect happened once" : `All ${doc.side_effects.length} side effects happened`;
-  return h("section", { class: `next ${nothing ? "ok" : TONE.get(code) ?? "dim"}`, "aria-label": "Next action" },
-    h("div", h("p.big", nothing ? [mark("circle", "ok"), "Done, nothing to do"] : [h("span.dim", "Next "), text]),
-      h("p.dim", doc.last_error ? [nothing ? "Last error: " : "", h(nothing ? "span" : "b", doc.last_error.text)] : null, doc.last_error && effects ? " · " : "", effects)),
-    doc.next_action.command ? h("div.do", page.session.write && /^webhookctl replay plan/.test(doc.next_action.command) ? h("button", { on: { click: () => planDialog(page, [["id", doc.id]]) } }, "Plan a replay…") : null, command(doc.next_action.command)) : null);
+const FINAL = ["done", "dead_letter", "quarantined"];
+const TONE = new Map(Object.entries({ auto_retry: "warn", reclaim: "warn", retry_safe: "bad", replay: "bad",
+  retry_guarded: "bad",
+  check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" }));
+const eventLink = (id) => h("a.mono", { href: to("event", id) }, short(id));
+/** Says what went wrong in place of what was asked for. */
+const safely = (box, run) => async () => { try { await run(); } catch (error) { fill(box, failure(error)); } };
+
+function nextOf(doc, page, again) {
+  const { code, text, command: line } = doc.next_action, effects = doc.side_effects,
+    decides = code === "decide";
+  const nothing = code === "none" && doc.status === "done", open = effects.filter((e) => e.state !== "committed");
+  const said = !effects.length ? "" : open.length
+    ? open.map((e) => `${e.name}: side effect ${words(e.state)}`).join(" · ")
+    : effects.length === 1 ? "The side effect happened once" : `All ${effects.length} side effects happened`;
+  const error = doc.last_error;
+  const plans = line?.startsWith("webhookctl replay plan");
+  return next(nothing ? "ok" : TONE.get(code) ?? "dim", "Next action",
+    nothing ? [mark("circle", "ok"), "Done, nothing to do"] : [h("span.dim", "Next "), text],
+    [error ? [nothing ? "Last error: " : "", h(nothing ? "span" : "b", error.text)] : null, error && said ? " · " : "",
+      said],
+    decides && page.session.write ? decideButtons(doc, again) : null,
+    plans ? planButton(page, () => [["id", doc.id]], /guarded/.test(line) ? "guarded" : "safe") : null, command(line),
+    decides && !line ? command(`webhookctl quarantine release ${doc.id}`) : null);
 }
 
-const effectsOf = (doc) => doc.side_effects.length ? h("table", { "aria-label": "Side effects" }, h("thead", h("tr", ["Effect", "State", "Idempotency key"].map((t) => h("th", { scope: "col" }, t)))),
-  h("tbody", doc.side_effects.map((e) => h("tr", h("td", e.name), h("td", state(e.state)), h("td", h("span.command", h("code.cut", e.key), copy(() => e.key, "Copy", "Copy key")), e.keyed ? null : h("span.dim", " not sent to the destination")))))) : h("p.dim", "This event has no side effects yet.");
+const effectsOf = (doc) => doc.side_effects.length ? grid("Side effects", [["Effect"], ["State"], ["Idempotency key"]],
+  doc.side_effects.map((e) => [e.name, state(e.state), [
+    h("span.command", h("code", { title: e.key }, `${e.key.slice(0, 16)}…`), copy(() => e.key, "Copy", "Copy key")),
+    e.keyed ? null : note("not sent to the destination")]])) : note("This event has no side effects yet.");
 
-function answersOf(doc) {
-  if (!doc.answers?.length) return null;
-  return [h("h3", "What the destinations answered"), h("table", { "aria-label": "Answers of destinations" }, h("thead", h("tr", [["Try", "n"], ["Effect", ""], ["Answer", ""], ["After", "n"], ["Text", "p2"]].map(([t, c]) => h("th", { scope: "col", class: c }, t)))),
-    h("tbody", doc.answers.map((a) => h("tr", h("td.n", num(a.attempt)), h("td", a.effect), h("td", h("b", { class: a.status === null ? "bad" : "warn" }, a.status === null ? "no answer" : String(a.status))), h("td.n", span(a.took_ms / 1000)),
-      h("td.p2.dim", a.text ?? (a.text_hidden ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept"))))))];
-}
+const answersOf = (doc) => !doc.answers?.length ? null : [h("h3", "What the destinations answered"),
+  grid("Answers of destinations", [["Try", "n"], ["Effect"], ["Answer"], ["After", "n"], ["Text", "p2"]],
+    doc.answers.map((a) =>
+    [num(a.attempt), a.effect, h(`b.${a.status === null ? "bad" : "warn"}`, a.status === null ? "no answer"
+      : String(a.status)),
+      span(a.took_ms / 1000), h("span.dim", a.text ?? (a.text_hidden
+        ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept"))]))];
 
-const about_ = (doc) => facts([
-  ["Source", h("a", { href: to("source", doc.source) }, doc.source)], ["Type", doc.type], ["Received", [when(doc.received_at, true), h("span.dim", ` by ${words(doc.via)}`)]],
-  ["Provider's id", h("span.mono.cut", doc.dedupe_key)], ["Account", doc.account ? [doc.account.value, h("span.dim", doc.account.signed ? " signed" : " not signed")] : null],
-  ["Attempts", `${doc.attempt_count} of ${doc.max_attempts}`], ["Lease", doc.lease ? `${doc.lease.owner}, ${doc.lease.expired ? `ended ${span(doc.lease.expired_for_s)} ago` : `${span(doc.lease.left_s)} left`}` : null],
-  ["Error", doc.last_error ? [h("a.mono", { href: to("dead", doc.last_error.fingerprint) }, doc.last_error.fingerprint), doc.last_error.retryable ? "" : " not retryable"] : null],
-  ["Also arrived", doc.also_seen.length ? doc.also_seen.map((s) => h("div", `by ${words(s.via)}, ${span(Math.abs(s.later_s))} ${s.later_s < 0 ? "earlier" : "later"}`)) : null],
-  ["Replays", doc.replays.length ? doc.replays.map((r) => h("div", h("a.mono", { href: to("plan", r.plan) }, r.plan), h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`))) : null],
-  ["Superseded by", doc.superseded ? h("a", { href: to("event", doc.superseded_by ?? "") }, short(doc.superseded_by ?? "")) : null], ["Sources version", doc.sources_version],
-  ["Trial", doc.trial ? `${plural(doc.trial.requests, "request")}, ${doc.trial.accepted} accepted` : null],
+const factsOf = (doc) => facts([
+  ["Source", h("a", { href: source(doc.source) }, doc.source)], ["Type", doc.type],
+  ["Received", [when(doc.received_at, true), h("span.dim", ` by ${words(doc.via)}`)]],
+  ["Provider's id", h("span.mono.cut", doc.dedupe_key)],
+  ["Account", doc.account && [doc.account.value, h("span.dim", doc.account.signed ? " signed" : " not signed")]],
+  ["Attempts", `${doc.attempt_count} of ${doc.max_attempts}`],
+  ["Lease", doc.lease && [doc.lease.owner, doc.lease.expired ? `, ended ${span(doc.lease.expired_for_s)} ago`
+    : `, ${span(doc.lease.left_s)} left`]],
+  ["Error", doc.last_error && [h("a.mono", { href: to("dead", doc.last_error.fingerprint) },
+    doc.last_error.fingerprint),
+    doc.last_error.retryable ? "" : " not retryable"]],
+  ["Also arrived", doc.also_seen.length > 0 && doc.also_seen.map((s) =>
+    h("div", `by ${words(s.via)}, ${span(Math.abs(s.later_s))} ${s.later_s < 0 ? "earlier" : "later"}`))],
+  ["Replays", doc.replays.length > 0 && doc.replays.map((r) => h("div", h("a.mono", { href: to("plan", r.plan) },
+    r.plan),
+    h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`)))],
+  ["Superseded by", doc.superseded_by && eventLink(doc.superseded_by)], ["Sources version", doc.sources_version],
+  ["Trial", doc.trial && `${plural(doc.trial.requests, "request")}, ${doc.trial.accepted} accepted`],
 ]);
-function proof(doc, page) {
-  const box = h("div");
-  const button = h("button", { class: "small", on: { click: async () => {
-    try {
-      const { doc: v } = await page.read("verify", about("verify", doc.id));
-      fill(box, h("p", h("b", v.verdict)), facts([["Signed text", h("code", v.signed_string?.template)], ["Header", v.header], ["Signature", h("code", (v.signatures ?? []).join(" "))],
-        ...(v.secrets_tried ?? []).map((s) => [s.name, [h("code", s.fingerprint), h("span", { class: s.matches ? "ok" : "dim" }, s.matches ? " matches" : " does not match")]]), ["Near miss", v.near_miss]]));
-    } catch (error) { fill(box, failure(error)); }
-  } } }, "Explain");
-  return h("div", h("p", PROVEN.get(doc.proven) ?? doc.proven), h("p.dim", doc.secret ? ["with secret ", h("code", doc.secret), " "] : null, button), box);
+
+const proof = (doc) => [h("p", PROVEN.get(doc.proven) ?? doc.proven, doc.secret ? [" With secret ",
+  h("code", doc.secret), "."] : null), explain(doc.id)];
+
+/** What differs between two bodies. */
+async function diff(box, a, b) {
+  const { doc } = await read("inbox.diff", [["a", a], ["b", b]]);
+  fill(box, doc.same_bytes ? h("p", "The bytes of both bodies are the same.") : grid("Differences of the bodies",
+    [["Path", "mono"], ["This event", "mono"], ["The other", "mono"]], doc.changes.map((c) => [c.path, c.from ?? "–",
+      c.to ?? "–"])),
+  (doc.also ?? []).map((also) => note(String(also))));
 }
-function bodyOf(doc, page) {
+
+/** The event whose id a quarantined event has too. The history names it, if the inbox knows it. */
+function otherOf(doc) {
+  const named = doc.timeline.map((m) => m.what === "quarantined" && /, of (\S.*)$/.exec(m.detail)?.[1]).find(Boolean);
+  const other = doc.conflicts_with ?? named;
+  if (doc.status !== "quarantined" || !other) return null;
+  const box = h("div"), changes = h("div");
+  safely(box, async () => {
+    const theirs = (await read(...about("inbox.inspect", other))).doc;
+    const row = (name, of) => [name, of(doc), of(theirs)];
+    fill(box, grid("This event and the other", [[""], ["This event"], ["The other"]], [
+      row("Event", (e) => eventLink(e.id)), row("Status", (e) => state(e.status)), row("Received",
+        (e) => when(e.received_at)),
+      row("Type", (e) => e.type), row("Proven", (e) => words(e.proven)), row("Body", (e) => e.body?.bytes
+        ? size(e.body.bytes) : "–"),
+      row("sha256", (e) => h("code", e.body?.sha256?.slice(0, 12) ?? "–"))]), changes);
+    await safely(changes, () => diff(changes, doc.id, theirs.id))();
+  })();
+  return section("The other event with this id", box);
+}
+
+function bodyOf(doc) {
   const box = h("div");
-  /** @type {Uint8Array | null} */
-  let data = null;
-  const show = async (how) => {
-    for (const b of modes.children) b.setAttribute("aria-pressed", String(b.textContent?.toLowerCase() === how));
-    try {
-      data ??= new Uint8Array(await bytes(doc.id));
-      fill(box, data.length ? view(data, how) : h("p.dim", "The body is empty."));
-    } catch (error) { fill(box, failure(error)); }
-  };
-  const modes = h("div.segments", { role: "group", "aria-label": "How the body is shown" }, ["Pretty", "Exact", "Hex"].map((how) => h("button", { "aria-pressed": "false", on: { click: () => show(/** @type {any} */ (how.toLowerCase())) } }, how)));
-  const other = h("input", { id: "other", class: "mono", placeholder: "evt_…", autocomplete: "off", spellcheck: "false" });
-  const diff = async () => {
-    try {
-      const { doc: d } = await page.read("inbox.diff", [["a", doc.id], ["b", other.value.trim()]]);
-      fill(box, d.same_bytes ? h("p", "The bytes are the same.") : h("table", { "aria-label": "Differences" }, h("thead", h("tr", ["Path", "This event", "The other"].map((t) => h("th", { scope: "col" }, t)))),
-        h("tbody", d.changes.map((c) => h("tr", h("td.mono", c.path), h("td.mono", c.from ?? "–"), h("td.mono", c.to ?? "–"))))), (d.also ?? []).map((a) => h("p.dim", String(a))));
-    } catch (error) { fill(box, failure(error)); }
-  };
-  const save = async () => {
-    try {
-      data ??= new Uint8Array(await bytes(doc.id));
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([/** @type {any} */ (data)], { type: "application/octet-stream" }));
-      link.download = `${doc.id.replace(/\W/g, "")}.bin`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    } catch (error) { fill(box, failure(error)); }
-  };
-  const gone = doc.body && doc.body.bytes === null;
-  const facts_ = h("p.dim.bodyfacts", doc.body ? [size(doc.body.bytes), ` · ${doc.body.content_type ?? "no content type"} · sha256 `, h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0, 12)), " "] : "The body is no longer kept. Its hash stays.");
-  const section = h("section.panel", h("header", h("h2", "Body"), facts_, h("span.grow"), gone ? null : modes), box,
-    h("div.row.bodyrow", h("label", { for: "other", class: "dim" }, "Compare with"), other, h("button", { class: "small", on: { click: diff } }, "Diff"), h("span.grow"), h("button", { class: "small", on: { click: save } }, "Download"), copy(() => `webhookctl inbox body ${doc.id}`, "Copy command", "Copy command: the body")));
-  return { section, toggle: () => show(data && modes.children[0].getAttribute("aria-pressed") === "true" ? "exact" : "pretty") };
+  let data = null, how = "";
+  const load = async () => data ??= await bytes(doc.id);
+  const show = (next) => safely(box, async () => {
+    how = next;
+    for (const b of modes.children) b.setAttribute("aria-pressed", String(b.textContent.toLowerCase() === how));
+    await load();
+    fill(box, data.length ? view(data, how) : note("The body is empty."));
+  })();
+  const modes = h("div.segments", { role: "group", "aria-label": "How the body is shown" }, ["Pretty", "Exact",
+    "Hex"].map((name) =>
+    button(name, () => show(name.toLowerCase()), "", { "aria-pressed": "false" })));
+  const other = h("input.mono", { id: "other", placeholder: "evt_…", autocomplete: "off", spellcheck: "false" });
+  const save = safely(box, async () => {
+    await load();
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" }));
+    link.download = `${doc.id.replace(/\W/g, "")}.bin`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  const kept = doc.body && doc.body.bytes !== null;
+  const what = kept ? [size(doc.body.bytes), ` · ${doc.body.content_type ?? "no content type"} · sha256 `,
+    h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0,
+      12))] : "The body is no longer kept. Its hash stays.";
+  const node = h("section.panel", h("header", h("h2", "Body"), h("p.dim.small", what), h("span.grow"),
+    kept ? [h("kbd", "b"), modes] : null), box,
+    h("div.row.bodyrow", h("label.dim", { for: "other" }, "Compare with"), other,
+      button("Diff", safely(box, () => diff(box, doc.id, other.value.trim())), ".small"), h("span.grow"),
+      button("Download", save, ".small"), h("code", `webhookctl inbox body ${short(doc.id)}…`),
+      copy(() => `webhookctl inbox body ${doc.id}`, "Copy", "Copy command: the body")));
+  return { node, toggle: () => show(how === "pretty" ? "exact" : "pretty") };
 }
 
 function headersOf(doc) {
   const r = doc.request;
-  if (!r?.kept) return h("p.dim", r?.error ?? "The request was not kept.");
+  if (!r?.kept) return note(r?.error ?? "The request was not kept.");
   const all = Object.entries(r.headers ?? {});
-  return h("details.headers", h("summary", `${r.method} ${r.path}${r.query ? `?${r.query}` : ""}`, h("span.dim", ` ${plural(all.length, "header")} kept${r.headers_dropped ? `, ${r.headers_dropped} dropped` : ""}`)), facts(all.map(([k, v]) => [h("span.mono", k), h("span.mono.wrap", v)]), "lines"));
+  return h("details.headers", h("summary", `${r.method} ${r.path}${r.query ? `?${r.query}` : ""}`, h("span.dim",
+    ` ${plural(all.length, "header")} kept${r.headers_dropped ? `, ${r.headers_dropped} dropped` : ""}`)),
+  facts(all.map(([k, v]) => [h("span.mono", k), h("span.mono.wrap", v)]), ".lines"));
 }
 
 export function open(page, route) {
-  const id = route.id;
-  page.heading(h("span.mono", short(id)));
-  page.title(short(id));
-  let drawnFor = "";
-  let body = /** @type {any} */ (null);
-  const top = h("div"), drawn = h("div"), left = h("div"), right = h("div");
-  const event = panel(page, { slot: "main", class: "event", wait: skeleton(6, "tall"), read: () => ["inbox.inspect", about("inbox.inspect", id)],
-    draw: (doc, root, answer) => {
-      if (top.parentNode !== root) fill(root, top, drawn, h("div.split.even", left, right));
-      const same = JSON.stringify(doc);
-      page.heading(h("span.mono", short(doc.id)), " ", state(doc.status));
-      fill(heading, h("b", doc.type), h("span.dim", doc.source, " · ", ago(doc.received_at, answer.at, " ago")), copy(() => doc.id, "Copy id"));
-      if (same === drawnFor) return;
-      if (drawnFor) page.announce(`Status: ${words(doc.status)}`);
-      drawnFor = same;
-      page.title(`${doc.type}, ${words(doc.status)}`);
-      fill(top, next(doc, page));
-      const line = timeline(doc, answer.at.getTime());
-      fill(drawn, h("section.panel", h("header", h("h2", "Timeline"), h("span.dim", "distances are logarithmic")), line.node));
-      fill(left, h("section.panel", h("h2", "Side effects"), effectsOf(doc), answersOf(doc)));
-      fill(right, h("section.panel", h("h2", "What was proven"), proof(doc, page)), h("section.panel", h("h2", "Facts"), about_(doc)));
-      if (!body) { body = bodyOf(doc, page); root.append(body.section, h("section.panel", h("h2", "Request"), headersOf(doc))); }
-      if (FINAL.has(doc.status)) page.liveText(null);
-    } });
-  const heading = h("div.subhead");
-  fill(page.root, heading, event.node);
+  page.heading(h("span.mono", short(route.id)), short(route.id));
+  let drawn = "", body = null;
+  const head = h("div.subhead"), top = h("div"), rest = h("div");
+  const event = panel(page, { wait: [6, "tall"], read: () => about("inbox.inspect", route.id), draw: (doc, root,
+    answer) => {
+    if (top.parentNode !== root) fill(root, top, rest);
+    page.heading([h("span.mono", short(doc.id)), " ", state(doc.status)], `${doc.type}, ${words(doc.status)}`);
+    fill(head, h("b", doc.type), h("span.dim", doc.source, " · ", ago(doc.received_at, answer.at, " ago")),
+      copy(() => doc.id, "Copy id"),
+      h("span.grow"), neighbours());
+    if (FINAL.includes(doc.status)) page.liveText(null);
+    const same = JSON.stringify({ ...doc, cost: 0 });
+    if (same === drawn) return;
+    if (drawn) page.announce(`Status: ${words(doc.status)}`);
+    drawn = same;
+    fill(top, nextOf(doc, page, event.load), otherOf(doc),
+      h("section.panel", h("header", h("h2", "Timeline"), note("distances are logarithmic")),
+        timeline(doc, answer.at.getTime())),
+      h("div.split.even", section("Side effects", effectsOf(doc), answersOf(doc)),
+        h("div", section("What was proven", proof(doc)), section("Facts", factsOf(doc)))));
+    if (!body) { body = bodyOf(doc); fill(rest, body.node, section("Request", headersOf(doc))); }
+  } });
+  fill(page.root, head, event.node);
   event.load();
-  page.live(2, () => (event.doc && FINAL.has(event.doc.status) ? null : event.load()));
-  return { keys: [...backKeys(() => history.back()), ["b", "Body: pretty, exact", () => body?.toggle()]] };
+  page.live(2, () => (event.doc && FINAL.includes(event.doc.status) ? null : event.load()));
+  return { keys: [["b", "Body: pretty, exact", () => body?.toggle()], ...oneKeys("#/inbox")] };
 }

@@ -1,74 +1,93 @@
-// @ts-check
 // Flow: where does it pile up?
-import { about } from "../api.js";
-import { fill, h } from "../h.js";
-import { empty, panel, skeleton } from "../panel.js";
-import { to } from "../route.js";
-import { table } from "../table.js";
-import { num, state } from "../words.js";
+import { about, empty, fill, h, lead, num, panel, section, sized, source, state, table } from "../kit.js";
 
-/** @typedef {{source: string, n: number, open: number, action: string, destination: string, breaker: string}} Edge */
-
-/** @param {Edge[]} edges @param {number} width three columns with a line for each action */
+/** @param {any[]} edges source, action, destination: three columns with a line for each action */
 function drawing(edges, width) {
-  const row = 34, top = 34;
-  const wide = width > 620;
-  const x = wide ? [0, width * .24, width * .44, width * .6, width * .7] : [0, width * .32, width * .4, width * .62, width * .68];
-  const dest = [...new Set(edges.map((e) => e.destination))].filter((d) => d !== "…"), sources = [...new Set(edges.map((e) => e.source))];
-  const yOf = (list, name) => { const mine = edges.map((e, i) => (list === dest ? e.destination : e.source) === name ? top + i * row : -1).filter((n) => n >= 0); return mine.reduce((a, b) => a + b, 0) / mine.length; };
+  const ROW = 34, wide = width > 620, unique = (of) => [...new Set(edges.map(of))];
+  const x = (wide ? [0, .24, .44, .6, .7] : [0, .32, .4, .62, .68]).map((part) => part * width);
+  const y = (i) => (i + 1) * ROW;
+  const middle = (of, name) => {
+    const mine = edges.map((e, i) => of(e) === name ? y(i) : 0).filter(Boolean);
+    return mine.reduce((a, b) => a + b, 0) / mine.length;
+  };
   // Destinations that several actions share stand at the middle of their lines, but never on one another.
+  const ends = new Map(), to = (e) => e.destination, from = (e) => e.source;
   let last = -99;
-  const ys = new Map(dest.map((d) => /** @type {[string, number]} */ ([d, yOf(dest, d)])).sort((a, b) => a[1] - b[1]).map(([d, y]) => { const at = Math.max(y, last + 28); last = at; return /** @type {[string, number]} */ ([d, at]); }));
-  const cut = (text, px) => text.length * 7.4 > px ? `${text.slice(0, Math.max(4, Math.floor(px / 7.4) - 1))}…` : text;
-  const thick = (n) => n ? 1.5 + Math.log10(n) * 1.4 : 1;
+  for (const [at, name] of unique(to).filter((d) => d !== "…").map((d) => [middle(to, d), d]).sort((a, b) => a[0] -
+    b[0])) {
+    ends.set(name, last = Math.max(at, last + 28));
+  }
+  const text = (what, at, y, px) => h("text.node", { x: at, y: y + 4 },
+    what.length * 7.4 > px ? `${what.slice(0, Math.max(4, Math.floor(px / 7.4) - 1))}…` : what, h("title", what));
   const parts = [];
-  for (const name of sources) {
-    const e = /** @type {Edge} */ (edges.find((f) => f.source === name)), y = yOf(sources, name);
-    parts.push(h("text.node", { x: x[0], y: y + 4 }, cut(name, x[1] - (wide ? 74 : 8)), h("title", name)));
-    if (wide) parts.push(h("text.tick.end", { x: x[1] - 10, y: y + 4 }, `${num(e.n)}/day`));
+  const ribbon = (kind, w, x1, y1, x2, y2) => {
+    const c = (x1 + x2) / 2, a = w / 2;
+    const there = `M${x1} ${y1 - a}C${c} ${y1 - a} ${c} ${y2 - a} ${x2} ${y2 - a}`;
+    parts.push(h(`path.ribbon${kind}`, { d: `${there}v${w}C${c} ${y2 + a} ${c} ${y1 + a} ${x1} ${y1 + a}z` }));
+  };
+  for (const name of unique(from)) {
+    const at = middle(from, name);
+    parts.push(text(name, 0, at, x[1] - (wide ? 74 : 8)));
+    if (wide) parts.push(h("text.tick.end", { x: x[1] - 10, y: at + 4 },
+      `${num(edges.find((e) => e.source === name).n)}/day`));
   }
   edges.forEach((e, i) => {
-    const y = top + i * row, from = yOf(sources, e.source), end = ys.get(e.destination) ?? y, closed = e.breaker === "closed" || !e.breaker;
-    const w = thick(e.n), mid = (x[3] + x[4]) / 2;
-    const ribbon = (x1, y1, x2, y2) => { const c = (x1 + x2) / 2; return `M${x1} ${y1 - w / 2}C${c} ${y1 - w / 2} ${c} ${y2 - w / 2} ${x2} ${y2 - w / 2}V${y2 + w / 2}C${c} ${y2 + w / 2} ${c} ${y1 + w / 2} ${x1} ${y1 + w / 2}z`; };
-    parts.push(h("path.ribbon", { d: ribbon(x[1], from, x[2] - 6, y) }), h("text.node", { x: x[2], y: y + 4 }, cut(e.action, x[3] - x[2] - 8), h("title", e.action)));
-    if (!ys.has(e.destination)) return;
-    if (closed) parts.push(h("path.ribbon", { d: ribbon(x[3], y, x[4] - 8, end) }));
-    else parts.push(h("path.ribbon.broken", { d: ribbon(x[3], y, mid - 7, (y + end) / 2) }), h("path.cross", { d: `M${mid - 5} ${(y + end) / 2 - 5}l10 10m0-10l-10 10` }));
+    const closed = !e.breaker || e.breaker === "closed", w = e.n ? 1.5 + Math.log10(e.n) * 1.4 : 1,
+      end = ends.get(e.destination);
+    ribbon("", w, x[1], middle(from, e.source), x[2] - 6, y(i));
+    parts.push(text(e.action, x[2], y(i), x[3] - x[2] - 8));
+    if (end === undefined) return;
+    if (closed) return ribbon("", w, x[3], y(i), x[4] - 8, end);
+    const cx = (x[3] + x[4]) / 2, cy = (y(i) + end) / 2;
+    ribbon(".broken", w, x[3], y(i), cx - 7, cy);
+    parts.push(h("path.cross", { d: `M${cx - 5} ${cy - 5}l10 10m0-10l-10 10` }));
   });
-  for (const [d, y] of ys) {
-    const open = edges.filter((e) => e.destination === d).reduce((n, e) => n + e.open, 0);
-    parts.push(h("text.node", { x: x[4], y: y + 4 }, cut(d, width - x[4] - (wide ? 96 : 0)), h("title", d)));
-    if (wide) parts.push(h("text", { class: `tick end ${open ? "warn" : ""}`, x: width, y: y + 4 }, open ? `${num(open)} open` : "nothing open"));
+  for (const [name, at] of ends) {
+    const open = edges.filter((e) => e.destination === name).reduce((n, e) => n + e.open, 0);
+    parts.push(text(name, x[4], at, width - x[4] - (wide ? 96 : 0)));
+    if (wide) parts.push(h(`text.tick.end.${open ? "warn" : ""}`, { x: width, y: at + 4 }, open ? `${num(open)} open`
+      : "nothing open"));
   }
-  const heads = [[x[0], "Source"], [x[2], "Action"], [x[4], "Destination"]].map(([at, t]) => h("text.tick", { x: at, y: 12 }, t));
-  const height = Math.max(top + edges.length * row, last + 24);
-  return h("svg.flow", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" }, heads, parts);
+  [[0, "Source"], [2, "Action"], [4, "Destination"]].forEach(([i, name]) => parts.push(h("text.tick",
+    { x: x[i], y: 12 }, name)));
+  return h("svg.flow", { width, height: Math.max(y(edges.length), last + 22), "aria-hidden": "true" }, parts);
 }
 
 export function open(page) {
-  const box = h("div.drawn");
-  let width = 0;
-  /** @type {Edge[]} */
-  let edges = [];
-  const draw = () => { if (width && edges.length) fill(box, drawing(edges, width)); };
-  new ResizeObserver(([e]) => { const w = Math.floor(e.contentRect.width); if (w !== width) { width = w; draw(); } }).observe(box);
-  const rows = table({ label: "Flow, as a table", key: (e) => `${e.source} ${e.action}`, columns: [["Source", "w-source", (e) => h("a", { href: to("source", e.source) }, e.source)], ["24 hours", "w-n n", (e) => num(e.n)], ["Action", "w-type", (e) => e.action], ["Destination", "w-next p1", (e) => e.destination], ["Breaker", "w-state", (e) => e.breaker ? state(e.breaker) : "–"], ["Open", "w-n n", (e) => e.open ? h("b.warn", num(e.open)) : "0"]] });
-  const main = panel(page, { slot: "main", wait: skeleton(6, "tall"), read: () => ["sources.list", []], draw: async (doc, body) => {
-    if (!doc.items.length) return void fill(body, empty("There are no sources.", "The drawing shows sources, their actions, and where the actions send."));
-    if (!box.isConnected) fill(body, h("p.dim.lead", "Thickness is the logarithm of the source's events in 24 hours. The ledger does not count each action."), box, h("section.panel", h("h2", "As a table"), rows.node));
-    const plain = doc.items.flatMap((s) => (s.actions.length ? s.actions : ["keep"]).map((action) => ({ source: s.source, n: s.last_24h.count, open: s.open.count, action, destination: action === "keep" ? "inbox" : "…", breaker: "" })));
-    edges = plain;
-    draw();
-    rows.show(edges);
-    const shows = await Promise.all(doc.items.map((s) => page.read("sources.show", about("sources.show", s.source)).then((a) => { page.note(`show ${s.source}`, a); return a.doc; }, () => null)));
-    const known = new Map(shows.filter(Boolean).flatMap((d) => d.destinations.map((x) => /** @type {[string, any]} */ ([`${d.source} ${x.action}`, x]))));
-    edges = plain.map((e) => { const d = known.get(`${e.source} ${e.action}`); return { ...e, destination: d?.destination ?? (e.destination === "…" ? "built in" : e.destination), breaker: d?.breaker ?? "" }; });
-    draw();
-    rows.show(edges);
+  let edges = /** @type {any[]} */ ([]);
+  const box = h("div"), again = sized(box, (width) => drawing(edges, width));
+  const rows = table({ label: "Flow, as a table", key: (e) => `${e.source} ${e.action}`, columns: [
+    ["Source", "w-source", (e) => h("a", { href: source(e.source) }, e.source)], ["24 hours", "w-n.n", (e) => num(e.n)],
+      ["Action", "", (e) => e.action],
+    ["Destination", "w-next.p1", (e) => e.destination], ["Breaker", "w-state", (e) => e.breaker ? state(e.breaker)
+      : "–"],
+    ["Open", "w-n.n", (e) => e.open ? h("b.warn", num(e.open)) : "0"]] });
+  const draw = (list) => { edges = list; again(); rows.show(list); };
+  const main = panel(page, { wait: [6, "tall"], read: () => ["sources.list"], draw: async (doc, body) => {
+    if (!doc.items.length) return fill(body, empty("There are no sources.",
+      "The drawing shows sources, their actions, and where the actions send."));
+    if (!box.isConnected) {
+      fill(body, lead("Thickness is the logarithm of the source's events in 24 hours. ",
+        "The ledger does not count each action."), box, section("As a table", rows.node));
+    }
+    const plain = doc.items.flatMap((s) => (s.actions.length ? s.actions : ["keep"]).map((action) =>
+      ({ source: s.source, n: s.last_24h.count, open: s.open.count, action, destination: action === "keep"
+        ? "inbox" : "…", breaker: "" })));
+    if (!edges.length) draw(plain);
+    const known = new Map();
+    await Promise.all(doc.items.map(async (s) => {
+      const answer = await page.read(...about("sources.show", s.source)).catch(() => null);
+      if (!answer) return;
+      page.note(`show ${s.source}`, answer);
+      for (const d of answer.doc.destinations) known.set(`${s.source} ${d.action}`, d);
+    }));
+    draw(plain.map((e) => {
+      const d = known.get(`${e.source} ${e.action}`);
+      return { ...e, destination: d?.destination ?? (e.destination === "…" ? "built in" : e.destination),
+        breaker: d?.breaker ?? "" };
+    }));
   } });
   fill(page.root, main.node);
   main.load();
-  page.live(30, () => main.load());
-  return {};
+  page.live(30, main.load);
 }

@@ -1,122 +1,133 @@
-// @ts-check
 // Inbox: which events, and are there more of them?
-import { bars, ofHours, OUTCOMES } from "../chart.js";
+import { hourly } from "../chart.js";
 import { parseFilter, printFilter, readsBodies } from "../filter.js";
-import { fill, h, set } from "../h.js";
+import { ago, button, capital, command, failure, fill, flag, h, note, num, panel, plural, rowKeys, segments, set, short,
+  state, table, to, withFlag } from "../kit.js";
 import { follow } from "../live.js";
-import { failure, panel, skeleton } from "../panel.js";
-import { flag, to, withFlag } from "../route.js";
-import { rowKeys, table } from "../table.js";
-import { ago, capital, num, short, state } from "../words.js";
-import { planDialog } from "../write.js";
+import { planButton } from "../write.js";
 
-const VIEWS = /** @type {[string, import("../api.js").Flags][]} */ ([["All", []], ["Failing", [["status", "failed"]]], ["Dead letters", [["status", "dead_letter"]]], ["Quarantined", [["status", "quarantined"]]], ["Found by sync", [["via", "backup_sync"]]], ["Retried", [["attempts", "2"]]]]);
-const NOT_A_CHANGE = new Set(["limit", "after"]);
+/** @type {[string, [string, string][]][]} */
+const VIEWS = [["All", []], ["Failing", [["status", "failed"]]], ["Dead letters", [["status", "dead_letter"]]],
+  ["Quarantined", [["status", "quarantined"]]], ["Found by sync", [["via", "backup_sync"]]],
+  ["Retried", [["attempts", "2"]]]];
+const TIMES = ["source", "since", "until"];
+const event = (e) => to("event", e.id);
 
-/** @returns {import("../table.js").Column<any>[]} */
+function nextOf(e) {
+  const { code, text } = e.next_action ?? {};
+  return code && code !== "none" ? text : h("span.dim", "–");
+}
+/** @returns {[any, string, (item: any) => any][]} */
 const columns = (at) => [
-  ["Age", "w-age n", (e) => ago(e.received_at, at.asOf)],
-  ["Status", "w-status", (e) => state(e.status)],
-  ["Event", "w-id p1", (e) => h("a.go.mono", { href: to("event", e.id) }, short(e.id))],
-  ["Source", "w-source p2", (e) => e.source],
-  ["Type", "w-type", (e) => h("a.type", { href: to("event", e.id), tabindex: -1 }, e.type)],
-  ["Tries", "w-n n p2", (e) => num(e.attempt_count)],
-  ["Next", "w-next p3", (e) => e.next_action ? h("span", { class: e.next_action.code === "none" ? "dim" : "" }, e.next_action.code === "none" ? "–" : e.next_action.text) : ""],
+  ["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Status", "w-status", (e) => state(e.status)],
+  ["Event", "w-id.p1", (e) => h("a.go.mono", { href: event(e) }, short(e.id))], ["Source", "w-source.p2",
+    (e) => e.source],
+  ["Type", "", (e) => h("a.type", { href: event(e), tabindex: -1 }, e.type)], ["Tries", "w-n.n.p2",
+    (e) => num(e.attempt_count)],
+  ["Next", "w-next.p3", nextOf],
 ];
 
 export function open(page, route) {
-  let flags = route.flags;
-  let confirmed = !readsBodies(flags);
-  let cursor = "";
-  const at = { asOf: "" };
-  /** @type {Map<string, any>} */
-  const fresh = new Map();
-  const input = h("input", { id: "filter", class: "mono", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "status:failed source:… type:invoice.* since:2h", "aria-describedby": "filtersays" });
-  const says = h("div", { id: "filtersays" }), chips = h("div.chips"), views = h("div.tabs", { role: "group", "aria-label": "Views" });
-  const news = h("button", { class: "news", hidden: true, on: { click: () => reload() } });
-  const plan = page.session.write ? h("button", { on: { click: () => planDialog(page, flags) } }, "Plan a replay…") : null;
-  const rows = table({ label: "Events, newest first", key: (e) => e.id, link: (e) => to("event", e.id), columns: columns(at) });
-  const foot = h("div.listfoot.dim");
-  const strip = bars({ series: OUTCOMES, unit: "events", stepS: 3600, name: "Events by hour", compact: true, pick: (from, until) => page.go(to("inbox", "", withFlag(withFlag(flags, "since", from), "until", until))) });
-  const counted = () => flags.filter(([name]) => name === "source" || name === "since" || name === "until");
-  const hours = panel(page, { slot: "hours", class: "strip", wait: skeleton(1, "strip"), read: () => ["inbox.stats", [["by", "hour"], ...counted()]], settled: (error) => { hours.node.hidden = Boolean(error); },
-    draw: (doc, body) => { if (!strip.node.isConnected) fill(body, strip.node); strip.show(ofHours(doc)); } });
-  const list = panel(page, { slot: "main", class: "list", wait: skeleton(12), read: () => confirmed ? ["inbox.list", [["limit", "50"], ...flags]] : null, settled: said,
+  let flags = route.flags, confirmed = !readsBodies(flags), cursor = "";
+  const at = { asOf: "" }, fresh = new Map();
+  const input = h("input.mono", { id: "filter", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
+    "aria-describedby": "filtersays",
+    placeholder: "status:failed source:… type:invoice.* since:2h" });
+  const says = h("div", { id: "filtersays" }), chips = h("div.chips"), foot = h("div.listfoot.dim");
+  const views = h("div.tabs", { role: "group", "aria-label": "Views" });
+  const news = button("", () => reload(), ".news", { hidden: true });
+  const plan = planButton(page, () => flags, "safe", "p");
+  const rows = table({ label: "Events, newest first", key: (e) => e.id, link: event, columns: columns(at) });
+  const counted = () => flags.filter(([name]) => TIMES.includes(name));
+  const hours = hourly(page, panel, { compact: true, flags: counted, settled: (error) =>
+    { hours.node.hidden = Boolean(error); },
+    pick: (from, until) => page.go(to("inbox", "", withFlag(withFlag(flags, "since", from), "until", until))) });
+  const ask = (more = []) => ["inbox.list", [["limit", "50"], ...more, ...flags]];
+  const list = panel(page, { kind: ".list", wait: [12], read: () => confirmed ? ask() : null, settled: said,
     draw: (doc, body) => {
-      at.asOf = doc.as_of;
-      if (!rows.node.isConnected) fill(body, rows.node, foot);
-      rows.show(doc.items);
-      ends(doc);
-    } });
+    at.asOf = doc.as_of;
+    if (!rows.node.isConnected) fill(body, rows.node, foot);
+    rows.show(doc.items);
+    ends(doc);
+  } });
 
-  /** a wrong filter leaves the list as it was */
+  /** A wrong filter leaves the list as it was. */
   function said(error) {
     set(input, "aria-invalid", error ? "true" : null);
     list.node.classList.toggle("stale", Boolean(error));
     if (error) fill(says, failure(error)); else if (confirmed) fill(says);
-    if (error && !rows.node.isConnected) fill(list.body);
   }
-    function ends(doc) {
+  function ends(doc) {
     cursor = doc.next_cursor ?? "";
-    const n = rows.items.length;
+    const n = rows.items.length, newest = page.status.doc?.newest_event;
     rows.node.hidden = !n;
-    if (!n) {
-      const newest = page.status.doc?.newest_event;
-      return fill(foot, h("div.empty", h("p", flags.length ? ["Nothing matches ", h("code", printFilter(flags)), "."] : "No event arrived in the last 24 hours."),
-        newest ? h("p.dim", "The newest event came ", ago(newest.received_at, undefined, " ago"), ` from ${newest.source}.`) : h("p.dim", "Send one: ", h("code", "webhookctl send stripe --wait")),
-        h("p", flags.length ? h("a.button", { href: "#/inbox" }, "Clear the filter") : null, " ", h("a.button", { href: to("inbox", "", withFlag(flags, "since", "7d")) }, "Look at 7 days"))));
-    }
-    fill(foot, h("span", doc.truncated ? `${num(n)} newest, there are more` : `All ${num(n)}`, doc.uncounted_hours ? `; ${doc.uncounted_hours} hours are not counted` : ""), cursor ? h("button", { on: { click: older } }, "50 more") : null);
+    if (n) return fill(foot, h("span", doc.truncated ? `${num(n)} newest, there are more` : `All ${num(n)}`,
+      doc.uncounted_hours ? `; ${plural(doc.uncounted_hours, "hour is", "hours are")} not counted` : ""),
+      cursor ? button("50 more", older) : null);
+    fill(foot, h("div.empty", h("p", flags.length ? ["Nothing matches ", h("code", printFilter(flags)), "."]
+      : "No event arrived in the last 24 hours."),
+      newest ? note("The newest event came ", ago(newest.received_at, undefined, " ago"), ` from ${newest.source}.`)
+        : command("webhookctl send stripe --wait"),
+      h("p.row", flags.length ? h("a.button", { href: "#/inbox" }, "Clear the filter") : null,
+        h("a.button", { href: to("inbox", "", withFlag(flags, "since", "7d")) }, "Look at 7 days"))));
   }
   async function older() {
     try {
-      const answer = await page.read("inbox.list", [["limit", "50"], ["after", cursor], ...flags]);
-      rows.show([...rows.items, ...answer.doc.items]);
-      ends(answer.doc);
+      const { doc } = await page.read(...ask([["after", cursor]]));
+      rows.show([...rows.items, ...doc.items]);
+      ends(doc);
     } catch (error) { said(error); }
   }
   function newer() {
     const n = fresh.size;
     news.hidden = !n;
-    if (n) { fill(news, `${num(n)} new`, h("kbd", ".")); page.announce(`${n} new events`); }
+    if (n) { fill(news, `${num(n)} new`, h("kbd", ".")); page.announce(plural(n, "new event")); }
   }
   function reload() { fresh.clear(); newer(); return list.load(); }
-
-  function ask() {
-    fill(says, h("div.failure.calm", h("p", h("strong", "This filter reads the request or the body of every event in its time range."), " A shorter range reads less: ", h("code", "since:1h")),
-      h("p", h("button", { class: "primary", on: { click: () => { confirmed = true; fill(says); list.load(); } } }, "Read them"))));
+  function warn() {
+    fill(says, h("div.failure.calm", h("p",
+      h("b", "This filter reads the request or the body of every event in its time range."),
+      " A shorter range reads less: ", h("code", "since:1h")),
+    h("p", button("Read them", () => { confirmed = true; fill(says); list.load(); }, ".primary"))));
   }
   function draw() {
     if (document.activeElement !== input) input.value = printFilter(flags);
-    const only = flags.filter(([name]) => !["source", "since", "until"].includes(name));
-    fill(views, VIEWS.map(([name, view]) => h("a", { href: to("inbox", "", [...view, ...counted()]), "aria-current": printFilter(only) === printFilter(view) ? "true" : null }, name)));
-    fill(chips, flags.map(([name, value], i) => h("a.chip", { href: to("inbox", "", flags.filter((_, k) => k !== i)), "aria-label": `Remove ${name} ${value}` }, h("span.dim", `${name} `), value, h("span", { "aria-hidden": "true" }, "×"))));
+    const only = printFilter(flags.filter(([name]) => !TIMES.includes(name)));
+    segments(views, VIEWS.map(([name, view]) => [name, to("inbox", "", [...view, ...counted()]),
+      only === printFilter(view)]));
+    fill(chips, flags.map(([name, value], i) => h("a.chip", { href: to("inbox", "", flags.filter((_, k) => k !== i)),
+      "aria-label": `Remove ${name} ${value}` },
+      h("span.dim", `${name} `), value, h("span", { "aria-hidden": "true" }, "×"))));
     const what = flag(flags, "status") || flag(flags, "source");
     page.title(what ? `Inbox: ${what}` : "Inbox");
   }
-    async function changed(change) {
+  function changed(change) {
     const known = rows.items.find((e) => e.id === change.id);
-    if (!known) {
-      if (change.change === "stored" || change.change === "quarantined") { fresh.set(change.id, change); newer(); }
-      return;
-    }
-    rows.change({ ...known, status: change.status, attempt_count: Math.max(known.attempt_count, change.attempt), next_action: change.status === "done" ? { code: "none", text: "none" } : { code: "wait", text: capital(change.detail) } });
+    if (known) rows.change({ ...known, status: change.status, attempt_count: Math.max(known.attempt_count,
+      change.attempt),
+      next_action: change.status === "done" ? null : { code: "wait", text: capital(change.detail) } });
+    else if (change.change === "stored" || change.change === "quarantined") { fresh.set(change.id, change); newer(); }
   }
-  input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") { const next = parseFilter(input.value); confirmed = true; if (printFilter(next) === printFilter(flags)) reload(); else page.go(to("inbox", "", next)); }
-    if (event.key === "Escape") { input.value = printFilter(flags); input.blur(); }
+  input.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") { input.value = printFilter(flags); input.blur(); }
+    if (key !== "Enter") return;
+    const typed = parseFilter(input.value);
+    confirmed = true;
+    if (printFilter(typed) === printFilter(flags)) reload(); else page.go(to("inbox", "", typed));
   });
-  /** @type {AbortController} */
-  let following;
+  let following = new AbortController();
+  page.signal.addEventListener("abort", () => following.abort());
   function start() {
-    following?.abort();
+    following.abort();
     following = new AbortController();
-    page.signal.addEventListener("abort", () => following.abort());
-    if (confirmed && !flag(flags, "until")) follow(flags.filter(([name]) => !NOT_A_CHANGE.has(name) && name !== "since" && name !== "status"), following.signal, changed);
+    const of = flags.filter(([name]) => !["limit", "after", "since", "status"].includes(name));
+    if (confirmed && !flag(flags, "until")) follow(of, following.signal, changed);
   }
-  fill(page.root, h("div.bar", h("div.search", h("label.vh", { for: "filter" }, "Filter"), input, h("kbd", { "aria-hidden": "true" }, "/")), news, plan), says, chips, views, hours.node, list.node);
+  fill(page.root, h("div.bar", h("div.search", h("label.vh", { for: "filter" }, "Filter"), input,
+    h("kbd", { "aria-hidden": "true" }, "/")), news, plan),
+    says, chips, views, hours.node, list.node);
   draw();
-  if (!confirmed) ask();
+  if (!confirmed) warn();
   list.load();
   hours.load();
   start();
@@ -124,9 +135,14 @@ export function open(page, route) {
   return {
     update(next) {
       flags = next.flags;
-      if (!readsBodies(flags)) confirmed = true;
-      draw(); reload(); hours.load(); start();
+      confirmed ||= !readsBodies(flags);
+      draw();
+      reload();
+      hours.load();
+      start();
     },
-    keys: [["/", "Filter", () => { input.focus(); input.select(); }], [".", "Show new events", reload], ...rowKeys(page.root), ...(plan ? [["p", "Plan a replay of what matches", () => plan.click()]] : [])],
+    keys: [["/", "Filter", () => { input.focus(); input.select(); }], [".", "Show new events", reload],
+      ...rowKeys(page.root),
+      ...(plan ? [["p", "Plan a replay of what matches", () => plan.click()]] : [])],
   };
 }

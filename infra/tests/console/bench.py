@@ -1,0 +1,113 @@
+"""Measures the console in a headless Chromium: time to the shell, to the first rows, until all is read, each read, and sizes.
+
+    .venv/console/bin/python infra/tests/console/bench.py [ROUNDS]
+
+The times are of this machine and of the build that WEBHOOKCTL names, on the local stack with the events of the demo. Against AWS,
+a read takes longer by its calls; the table has these too.
+"""
+
+import gzip
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+from conftest import ADDRESS, ROOT, Cli, Process
+from playwright.sync_api import sync_playwright
+
+WEB = ROOT / "infra/webhookctl/web"
+PAGES = {"Overview": ("", ".items .go"), "Inbox": ("inbox", "tbody tr"), "Event": ("event/{event}", ".history li"), "Sources": ("sources", "tbody tr")}
+READS = ["status", "inbox.list", "inbox.stats", "inbox.stats?by=hour", "inbox.inspect?id={event}", "dlq.list", "quarantine.list", "sources.list",
+         "sources.show?name=stripe-main", "sync.status", "sync.coverage", "replay.log", "log", "doctor"]
+# Notes when the shell stands, when the first rows stand, and when nothing is read any more.
+WATCH = """([selector]) => {
+  const seen = window.seen = {};
+  const look = () => {
+    const now = performance.now();
+    if (document.querySelector('nav a')) seen.shell ??= now;
+    if (document.querySelector(selector)) seen.rows ??= now;
+    if (seen.rows && !document.querySelector('[aria-busy], .skeleton')) seen.all ??= now;
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+READ = """async (path) => {
+  const headers = { authorization: `Bearer ${localStorage.getItem('token')}` };
+  const at = performance.now(), answer = await fetch('/api/' + path, { headers }), text = await answer.text();
+  return [performance.now() - at, Number(answer.headers.get('x-calls')), text.length];
+}"""
+TICK = """() => { const tasks = window.tasks = []; new PerformanceObserver((l) => tasks.push(...l.getEntries().map((e) => e.duration)))
+  .observe({ type: 'longtask' }); }"""
+
+
+def middle(values):
+    return f"{statistics.median(values):8.0f} ms"
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        dev = Process("dev", "--demo", "--port", "0", cwd=folder)
+        try:
+            assert dev.find("in the ledger", 90), "".join(dev.lines)
+            arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+            browser = playwright.chromium.launch(executable_path=f"/usr/bin/{os.environ.get('CHROMIUM', 'chromium')}", args=arguments)
+            page = browser.new_page()
+            page.goto(dev.find(ADDRESS, 20)[0])
+            page.wait_for_selector("nav a")
+            base = page.url.split("/#")[0]
+            event = Cli(folder).json("inbox", "list", "--status", "dead_letter")["items"][0]["id"]
+            pages(page, base, event, rounds)
+            reads(page, event, rounds)
+            browser.close()
+        finally:
+            dev.stop()
+    sizes()
+
+
+def pages(page, base, event, rounds):
+    print(f"{'page':24}{'shell':>11}{'first rows':>12}{'complete':>11}")
+    for name, (where, selector) in PAGES.items():
+        times = {"shell": [], "rows": [], "all": []}
+        for _ in range(rounds):
+            page.goto("about:blank")
+            page.goto(f"{base}/#/{where.format(event=event)}", wait_until="commit")
+            page.evaluate(WATCH, [selector])
+            # The policy of the page forbids `wait_for_function`, which evaluates a text.
+            while not page.evaluate("window.seen.all"):
+                page.wait_for_timeout(20)
+            for key, value in page.evaluate("window.seen").items():
+                times[key].append(value)
+        print(f"{name:24}{middle(times['shell'])}{middle(times['rows']):>12}{middle(times['all'])}")
+    page.goto(f"{base}/#/")
+    page.evaluate(TICK)
+    page.wait_for_timeout(12000)
+    tasks = page.evaluate("window.tasks")
+    print(f"{'a tick of Overview':24}{f'{max(tasks):.0f} ms' if tasks else 'below 50 ms':>11} on the main thread")
+
+
+def reads(page, event, rounds):
+    print(f"\n{'read':36}{'time':>11}{'calls':>8}{'bytes':>9}")
+    for path in READS:
+        times, calls, size = [], 0, 0
+        for _ in range(max(3, rounds // 4)):
+            # The server answers the same question within a second once.
+            time.sleep(1.05)
+            took, calls, size = page.evaluate(READ, path.format(event=event))
+            times.append(took)
+        print(f"{path.split('?id')[0]:36}{middle(times)}{calls:8}{size:9}")
+
+
+def sizes():
+    files = sorted(file for file in WEB.rglob("*") if file.is_file())
+    zipped = {file: len(gzip.compress(file.read_bytes(), 9)) for file in files}
+    print(f"\n{'file':36}{'bytes':>9}{'gzip':>8}")
+    for file in sorted(files, key=lambda file: -zipped[file]):
+        print(f"{file.relative_to(WEB).as_posix():36}{file.stat().st_size:9}{zipped[file]:8}")
+    whole = b"".join(file.read_bytes() for file in files)
+    print(f"{'all together':36}{len(whole):9}{len(gzip.compress(whole, 9)):8}")
+
+
+if __name__ == "__main__":
+    main()
