@@ -38,7 +38,8 @@ function meter(label, of, parts) {
 const chips = (selection) => h("div.chips", Object.entries(selection).flatMap(([name, value]) =>
   [value].flat().map((one) => h("span.chip", h("span.dim", `${name} `), String(one)))));
 
-const OUTCOMES = { waiting: "waits", done: "done", failed: "failed again", changed: "left out, changed since the plan" };
+const OUTCOMES = { waiting: "waits", done: "done", failed: "failed again",
+  changed: "left out, changed since the plan" };
 
 const fate = (e) => OUTCOMES[e.outcome] ? [OUTCOMES[e.outcome], e.error ? `: ${e.error}` : null]
   : e.effects.length ? e.effects.map((f) => h("div", `${f.name}: `, f.action === "runs"
