@@ -1,5 +1,6 @@
-//! The health checks for events that do not get on: their destination is down, or they wait too
-//! long. Neither uses attempts, so neither ends in a dead letter, which an operator would see.
+//! The health checks for events that make no progress: their destination is down, or they wait too
+//! long. A deferral uses no attempt, so such an event does not become a dead letter, which an
+//! operator would see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
