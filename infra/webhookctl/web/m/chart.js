@@ -202,6 +202,7 @@ export function sparks(page) {
     /** At most 12: each source is a read. @param {string[]} names @param {() => any} then */
     async load(names, then) {
       for (const name of names.slice(0, 12)) {
+        if (document.visibilityState !== "visible") return;
         try {
           const answer = await page.read("inbox.stats", [["by", "hour"], ["source", name]]);
           page.note(`hours of ${name}`, answer);
