@@ -219,11 +219,17 @@ impl RequestBuilder {
 
     /// Adds an id to the body if the provider's events have no id, so that each body is unique.
     pub(super) fn add_id(&mut self, id: &str) {
+        let add_to = |place: &mut Value| {
+            if place.is_null() {
+                *place = serde_json::json!({});
+            }
+            if let Some(fields) = place.as_object_mut() {
+                fields.entry("id").or_insert_with(|| id.into());
+            }
+        };
         let item = |batch: JsonPath, json: &mut Value| {
             for place in batch.places(json) {
-                if place.is_null() {
-                    *place = serde_json::json!({ "id": id });
-                }
+                add_to(place);
             }
         };
         match (&mut self.body, self.batch.clone()) {
@@ -238,7 +244,7 @@ impl RequestBuilder {
                 }
             }
             (Body::Json(json), Some(batch)) => item(batch, json),
-            (Body::Json(json), None) if json.is_null() => *json = serde_json::json!({ "id": id }),
+            (Body::Json(json), None) => add_to(json),
             _ => {}
         }
     }
@@ -265,7 +271,9 @@ impl RequestBuilder {
             self.fill_in(Some(part), filler)?;
         }
         for required in &scheme.require_value {
-            self.put(&required.from, &required.is);
+            if !required.is.is_empty() {
+                self.put(&required.from, &required.is);
+            }
         }
         let signed_time = scheme.ts.as_ref().map(|ts| &ts.from);
         for part in &scheme.message.0 {
