@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use shared::base::json_path::JsonPath;
-use shared::webhook::preset::{Location, Part, Preset, Scheme};
+use shared::webhook::preset::{Kind, Location, Part, Preset, Scheme};
 
 use super::build::{Known, is_form};
 use super::draft::Draft;
@@ -57,7 +57,12 @@ impl RequestBuilder {
             .jwt
             .as_ref()
             .is_some_and(|jwt| jwt.from == Location::Body);
-        let (content_type, body) = if is_form(scheme) {
+        // Nothing in a scheme with a token shows the form of the body, but the places of the types do.
+        let mut kinds = preset.event.kind.0.iter();
+        let of_form = scheme.kind == Kind::Token
+            && !preset.event.kind.0.is_empty()
+            && kinds.all(|at| matches!(at, Location::Form(_)));
+        let (content_type, body) = if of_form || is_form(scheme) {
             let fields = known.form.as_deref().map(|form| fields(&filler.fill(form)));
             (
                 "application/x-www-form-urlencoded",
