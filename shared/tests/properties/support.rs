@@ -138,6 +138,7 @@ pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
         Err(_) => request.body.clone(),
     };
     Envelope {
+        url: request.url.replace(old, new),
         headers: headers.collect(),
         body,
         ..request.clone()
