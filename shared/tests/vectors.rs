@@ -229,6 +229,8 @@ fn explained(vector: &Value, joined: bool) -> Result<(), String> {
                 || steps.time.as_ref().and_then(|time| time.verdict.err()) == Some(*reason);
             // A missing required header has no step.
             let beside = !verifier.absent_headers(&envelope).is_empty();
+            // A claim that a token lacks has no step.
+            let beside = beside || *reason == Reason::MissingField && steps.is_credential;
             if in_steps || beside || matched.is_none() {
                 Ok(())
             } else {

@@ -104,6 +104,11 @@ pub(crate) fn signature(scheme: &Scheme, request: &Envelope) -> Option<String> {
         Format::TaggedList => format!("{tag}{}", sig.tag_sep),
         Format::Pairs => format!("{tag}{}", sig.kv),
     };
+    // The text of a signature can end with the tag and the separator.
+    if matches!(sig.format, Format::KvList) {
+        let mut entries = value.rsplit(sig.entry.as_str()).map(str::trim);
+        return entries.find_map(|entry| entry.strip_prefix(&before).map(str::to_owned));
+    }
     value
         .rfind(&before)
         .map(|at| value[at + before.len()..].to_owned())
@@ -133,6 +138,7 @@ pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
         Err(_) => request.body.clone(),
     };
     Envelope {
+        url: request.url.replace(old, new),
         headers: headers.collect(),
         body,
         ..request.clone()

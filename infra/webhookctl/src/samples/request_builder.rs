@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use shared::base::json_path::JsonPath;
-use shared::webhook::preset::{Location, Part, Preset, Scheme};
+use shared::webhook::preset::{Kind, Location, Part, Preset, Scheme};
 
 use super::build::{Known, is_form};
 use super::draft::Draft;
@@ -57,7 +57,12 @@ impl RequestBuilder {
             .jwt
             .as_ref()
             .is_some_and(|jwt| jwt.from == Location::Body);
-        let (content_type, body) = if is_form(scheme) {
+        // Nothing in a scheme with a token shows the form of the body, but the places of the types do.
+        let mut kinds = preset.event.kind.0.iter();
+        let of_form = scheme.kind == Kind::Token
+            && !preset.event.kind.0.is_empty()
+            && kinds.all(|at| matches!(at, Location::Form(_)));
+        let (content_type, body) = if of_form || is_form(scheme) {
             let fields = known.form.as_deref().map(|form| fields(&filler.fill(form)));
             (
                 "application/x-www-form-urlencoded",
@@ -219,11 +224,17 @@ impl RequestBuilder {
 
     /// Adds an id to the body if the provider's events have no id, so that each body is unique.
     pub(super) fn add_id(&mut self, id: &str) {
+        let add_to = |place: &mut Value| {
+            if place.is_null() {
+                *place = serde_json::json!({});
+            }
+            if let Some(fields) = place.as_object_mut() {
+                fields.entry("id").or_insert_with(|| id.into());
+            }
+        };
         let item = |batch: JsonPath, json: &mut Value| {
             for place in batch.places(json) {
-                if place.is_null() {
-                    *place = serde_json::json!({ "id": id });
-                }
+                add_to(place);
             }
         };
         match (&mut self.body, self.batch.clone()) {
@@ -238,7 +249,7 @@ impl RequestBuilder {
                 }
             }
             (Body::Json(json), Some(batch)) => item(batch, json),
-            (Body::Json(json), None) if json.is_null() => *json = serde_json::json!({ "id": id }),
+            (Body::Json(json), None) => add_to(json),
             _ => {}
         }
     }
@@ -265,7 +276,9 @@ impl RequestBuilder {
             self.fill_in(Some(part), filler)?;
         }
         for required in &scheme.require_value {
-            self.put(&required.from, &required.is);
+            if !required.is.is_empty() {
+                self.put(&required.from, &required.is);
+            }
         }
         let signed_time = scheme.ts.as_ref().map(|ts| &ts.from);
         for part in &scheme.message.0 {

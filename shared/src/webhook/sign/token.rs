@@ -86,8 +86,9 @@ fn event(jwt: &Jwt, envelope: &Envelope, now: i64) -> anyhow::Result<Value> {
         (Some(_), Some(claims), Some(_)) => URL_SAFE_NO_PAD.decode(claims).ok(),
         _ => None,
     };
-    let claims = decoded.as_deref().unwrap_or(body);
-    let claims: Value = serde_json::from_slice(claims).context("the body contains no claims")?;
+    let claims = serde_json::from_slice(body)
+        .or_else(|_| serde_json::from_slice(&decoded.unwrap_or_default()));
+    let claims: Value = claims.context("the body contains no claims")?;
     ensure!(
         claims.is_object(),
         "the claims in the body are not an object"

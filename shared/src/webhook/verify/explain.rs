@@ -125,9 +125,9 @@ impl Verifier {
         if let Some(scheme) = self.preset.scheme(&self.variant) {
             steps = self.steps(scheme, envelope, secrets);
             // Verification rejects an ambiguous message, even if the signature is valid.
-            if let (Some(Ok(_)), Err(Rejected(reason))) =
-                (&steps.message, super::joined::check_all(scheme, envelope))
-            {
+            let joined = super::joined::check_all(scheme, envelope)
+                .and_then(|()| super::joined::event_fields(&self.preset.event, envelope));
+            if let (Some(Ok(_)), Err(Rejected(reason))) = (&steps.message, joined) {
                 steps.message = Some(Err(reason));
             }
         }

@@ -108,6 +108,11 @@ fn change_signature(signed: &mut Signed, scheme: &Scheme) -> anyhow::Result<()> 
     let names = match at {
         Location::Header(names) => names.clone(),
         Location::HeaderNumbered(prefix) => vec![format!("{prefix}1")],
+        Location::Query(_) => {
+            let value = value(scheme, at, signed).context("the signature is not in the URL")?;
+            signed.url = signed.url.replace(&value, &changed(&value));
+            return Ok(());
+        }
         _ => {
             let value = value(scheme, at, signed).context("the signature is not in the body")?;
             signed.body = changed_in(&signed.body, &value)?;
