@@ -176,13 +176,24 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
             }
         }
     }
-    let hex = hex::encode(bytes);
-    let mut parts = false;
     if let Location::MultipartJson(..) = scheme.sig.from {
         let multipart = "multipart/form-data; boundary=b1";
         headers.push(("content-type".to_owned(), multipart.to_owned()));
-        parts = true;
     }
+    let body = draft_body(scheme, bytes, word);
+    Envelope {
+        method: "POST".into(),
+        url: format!("https://in.example.test/in/source?data.id={word}"),
+        headers: headers.into_iter().collect(),
+        body: body.into(),
+        received_at: NOW,
+    }
+}
+
+/// Returns a body with all values that the scheme reads.
+fn draft_body(scheme: &Scheme, bytes: &[u8], word: &str) -> Vec<u8> {
+    let hex = hex::encode(bytes);
+    let parts = matches!(scheme.sig.from, Location::MultipartJson(..));
     let claims = scheme
         .jwt
         .as_ref()
@@ -191,7 +202,7 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let form = wants(scheme, |at| matches!(at, Location::Form(_)));
     let joined = scheme.message.0.contains(&Part::Url) && scheme.message.0.contains(&Part::Body);
     let sorted = scheme.message.0.contains(&Part::FormSorted);
-    let body = if parts {
+    if parts {
         let kind: String = word.bytes().map(|b| char::from(b'a' + b % 26)).collect();
         format!(
             "--b1\r\nContent-Disposition: form-data; name=\"json\"\r\n\r\n{{\"event\":{{\
@@ -221,13 +232,6 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
         format!(r#"{{"a":"{hex}","action":{{"id":"{word}"}}}}"#).into_bytes()
     } else {
         bytes.to_vec()
-    };
-    Envelope {
-        method: "POST".into(),
-        url: format!("https://in.example.test/in/source?data.id={word}"),
-        headers: headers.into_iter().collect(),
-        body: body.into(),
-        received_at: NOW,
     }
 }
 

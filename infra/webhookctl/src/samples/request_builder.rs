@@ -132,8 +132,7 @@ impl RequestBuilder {
                     return false;
                 };
                 let mut json = list(fields, field);
-                let items = batch.places(&mut json).into_iter();
-                let there = write(items.flat_map(|item| path.places(item)).collect(), value);
+                let there = write_items(batch, path, &mut json, value);
                 replace(fields, field, &json.to_string());
                 there
             }
@@ -164,11 +163,8 @@ impl RequestBuilder {
                 self.put_first(&parts, value)
             }
             (Location::Item(path), Body::Json(json)) => {
-                let Some(batch) = &self.batch else {
-                    return false;
-                };
-                let items = batch.places(json).into_iter();
-                write(items.flat_map(|item| path.places(item)).collect(), value)
+                let batch = self.batch.as_ref();
+                batch.is_some_and(|batch| write_items(batch, path, json, value))
             }
             _ => false,
         }
@@ -191,8 +187,8 @@ impl RequestBuilder {
             (Location::FormXml(name, tag), Body::Form(fields)) => {
                 document(fields, name).contains(&format!("<{tag}>"))
             }
-            (Location::Json(path), Body::Json(json)) => is_in(path, json),
-            (Location::MultipartJson(_, path), Body::Multipart(_, json)) => is_in(path, json),
+            (Location::Json(path), Body::Json(json))
+            | (Location::MultipartJson(_, path), Body::Multipart(_, json)) => is_in(path, json),
             (Location::Jwt(claim), Body::Json(json)) if self.is_token => {
                 JsonPath::parse(claim).is_none_or(|path| is_in(&path, json))
             }
@@ -376,4 +372,10 @@ fn fields(form: &str) -> Vec<(String, String)> {
             (decoded(name), decoded(value))
         })
         .collect()
+}
+
+/// Writes a value to each item of a batch. Returns `false` if no item has the path.
+fn write_items(batch: &JsonPath, path: &JsonPath, json: &mut Value, value: &str) -> bool {
+    let items = batch.places(json).into_iter();
+    write(items.flat_map(|item| path.places(item)).collect(), value)
 }

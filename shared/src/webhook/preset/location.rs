@@ -116,27 +116,12 @@ impl Location {
             "query" => Self::Query(name.to_owned()),
             "jwt" => Self::Jwt(name.to_owned()),
             "jwt-json" => {
-                let mut parts = name.split('/');
-                let claim = parts.next().unwrap_or_default();
-                let paths = parts.map(JsonPath::parse).collect::<Option<Vec<_>>>();
-                let paths = paths.filter(|paths| !paths.is_empty() && !claim.is_empty());
-                let paths = paths.with_context(|| {
-                    format!("invalid location {text:?}; use jwt-json:CLAIM/PATH")
-                })?;
-                Self::JwtJson(claim.to_owned(), paths)
+                let (claim, paths) = claim_and_paths(text, name)?;
+                Self::JwtJson(claim, paths)
             }
             "body" if name == "sha256" => Self::BodySha256,
             "const" => Self::Const(name.to_owned()),
-            "first" => {
-                let parts = name.split('|').map(Self::parse);
-                let parts: Vec<Self> = parts.collect::<anyhow::Result<_>>()?;
-                let nested = parts.iter().any(|part| matches!(part, Self::First(_)));
-                ensure!(
-                    parts.len() > 1 && !nested,
-                    "invalid location {text:?}; use first:LOCATION|LOCATION"
-                );
-                Self::First(parts)
-            }
+            "first" => Self::First(Self::parse_alternatives(text, name)?),
             _ => bail!(
                 "invalid location {text:?}: unknown kind {place:?}; use header, header-numbered, \
                  sig, json, item, form, form-xml, form-json, multipart-json, query, jwt, jwt-json, \
@@ -145,21 +130,24 @@ impl Location {
         })
     }
 
+    fn parse_alternatives(text: &str, names: &str) -> anyhow::Result<Vec<Self>> {
+        let parts = names.split('|').map(Self::parse);
+        let parts: Vec<Self> = parts.collect::<anyhow::Result<_>>()?;
+        let nested = parts.iter().any(|part| matches!(part, Self::First(_)));
+        ensure!(
+            parts.len() > 1 && !nested,
+            "invalid location {text:?}; use first:LOCATION|LOCATION"
+        );
+        Ok(parts)
+    }
+
     /// Finds the value. Returns `None` for `sig:` fields and numbered headers, because only the
     /// code that reads signatures can find them.
     pub fn find<'e>(&self, place: impl Into<Place<'e>>) -> Result<Option<String>, Unreadable> {
         let place = place.into();
         let envelope = place.envelope;
         match self {
-            Self::Header(names) => {
-                for name in names {
-                    let value = envelope.headers.one(name);
-                    if let Some(value) = value.map_err(|_| Unreadable::RepeatedHeader)? {
-                        return Ok(Some(value.to_owned()));
-                    }
-                }
-                Ok(None)
-            }
+            Self::Header(names) => header(envelope, names),
             Self::HeaderNumbered(_) | Self::Sig(_) => Ok(None),
             Self::Json(path) => path.scalar(&envelope.body).map_err(Unreadable::from),
             Self::Item(path) => match place.item {
@@ -171,10 +159,10 @@ impl Location {
                 Ok(Some(Sha::of(item.unwrap_or(&envelope.body)).hex()))
             }
             Self::Form(name) => form(envelope, name),
-            Self::FormJson(name, path) => match form(envelope, name)? {
-                Some(text) => path.scalar(text.as_bytes()).map_err(Unreadable::from),
-                None => Ok(None),
-            },
+            Self::FormJson(name, path) => {
+                let text = form(envelope, name)?;
+                text.map_or(Ok(None), |text| Ok(path.scalar(text.as_bytes())?))
+            }
             Self::MultipartJson(name, path) => match multipart::field(envelope, name)? {
                 Some(range) => {
                     let text = envelope.body.get(range).unwrap_or_default();
@@ -251,6 +239,28 @@ impl fmt::Display for Location {
             }
         }
     }
+}
+
+/// Returns the first of these headers that the request has.
+fn header(envelope: &Envelope, names: &[String]) -> Result<Option<String>, Unreadable> {
+    for name in names {
+        let value = envelope.headers.one(name);
+        if let Some(value) = value.map_err(|_| Unreadable::RepeatedHeader)? {
+            return Ok(Some(value.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the claim and the paths of `jwt-json:CLAIM/PATH`.
+fn claim_and_paths(text: &str, name: &str) -> anyhow::Result<(String, Vec<JsonPath>)> {
+    let mut parts = name.split('/');
+    let claim = parts.next().unwrap_or_default();
+    let paths = parts.map(JsonPath::parse).collect::<Option<Vec<_>>>();
+    let paths = paths.filter(|paths| !paths.is_empty() && !claim.is_empty());
+    let paths =
+        paths.with_context(|| format!("invalid location {text:?}; use jwt-json:CLAIM/PATH"))?;
+    Ok((claim.to_owned(), paths))
 }
 
 fn field_and_path(text: &str, name: &str) -> anyhow::Result<(String, JsonPath)> {

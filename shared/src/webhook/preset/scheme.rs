@@ -92,24 +92,9 @@ impl Scheme {
             code || (self.kind == Kind::Jwt) == self.jwt.is_some(),
             "kind = \"jwt\" needs the table jwt, and other kinds cannot have this table"
         );
-        if let Some(jwt) = &self.jwt {
-            jwt.check()?;
-            ensure!(
-                (jwt.key == KeySource::Pem) == (self.key == KeyForm::Pem),
-                "jwt.key = \"pem\" needs key = \"pem\" in the [[verify]] table, and the reverse"
-            );
-        }
+        self.check_jwt()?;
         self.check_key_set()?;
-        for required in &self.require_value {
-            ensure!(
-                !matches!(
-                    required.from,
-                    Location::Const(_) | Location::Sig(_) | Location::Item(_)
-                ),
-                "require_value cannot read {}; use a value of the whole request",
-                required.from
-            );
-        }
+        self.check_required_values()?;
         let answers = |part: &Part| {
             matches!(
                 part,
@@ -150,6 +135,30 @@ impl Scheme {
             ensure!(
                 ts.past >= 0 && ts.future >= 0,
                 "ts.past and ts.future must not be negative"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_jwt(&self) -> anyhow::Result<()> {
+        let Some(jwt) = &self.jwt else { return Ok(()) };
+        jwt.check()?;
+        ensure!(
+            (jwt.key == KeySource::Pem) == (self.key == KeyForm::Pem),
+            "jwt.key = \"pem\" needs key = \"pem\" in the [[verify]] table, and the reverse"
+        );
+        Ok(())
+    }
+
+    fn check_required_values(&self) -> anyhow::Result<()> {
+        for required in &self.require_value {
+            ensure!(
+                !matches!(
+                    required.from,
+                    Location::Const(_) | Location::Sig(_) | Location::Item(_)
+                ),
+                "require_value cannot read {}; use a value of the whole request",
+                required.from
             );
         }
         Ok(())

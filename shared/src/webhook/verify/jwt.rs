@@ -96,8 +96,39 @@ pub(super) fn token(
         return Err(malformed);
     }
     let signed = &text[..header.len() + 1 + claims.len()];
-    let signature = decoded(signature)?;
-    let secret = match &jwt.key {
+    let secret = signer(
+        jwt,
+        trust,
+        keys,
+        (alg, named.kid),
+        signed,
+        decoded(signature)?,
+    )?;
+    let claims: Map<String, Value> =
+        serde_json::from_slice(&decoded(claims)?).map_err(|_| malformed)?;
+    check(jwt, &claims, envelope)?;
+    let many = scheme.is_signature() && !scheme.covers_body();
+    Ok(Proof {
+        secret,
+        claims: Some(claims),
+        marks: many
+            .then(|| mac::mark(&[], &[signed.as_bytes().into()]))
+            .into_iter()
+            .collect(),
+        ..Proof::default()
+    })
+}
+
+/// Returns the label of the secret, or the id of the published key, that signed the token.
+fn signer(
+    jwt: &Jwt,
+    trust: &Trust,
+    keys: &[Key<'_>],
+    (alg, named): (Alg, Option<String>),
+    signed: &str,
+    signature: Vec<u8>,
+) -> Result<Option<String>, Rejected> {
+    Ok(match &jwt.key {
         KeySource::Secret => {
             let message = [signed.as_bytes().into()];
             let all = [signature];
@@ -116,7 +147,7 @@ pub(super) fn token(
             Some(secret.label().to_owned())
         }
         source @ (KeySource::Jwks(_) | KeySource::ByKid) => {
-            let kid = named.kid.as_deref();
+            let kid = named.as_deref();
             let name = match source {
                 KeySource::Jwks(url) => url.clone(),
                 // The provider has no key with an invalid id.
@@ -127,26 +158,13 @@ pub(super) fn token(
             };
             let set = trust.key_set(&name).ok_or(Rejected(Reason::NotFetched))?;
             match set.keys.verifies(alg, kid, signed.as_bytes(), &signature) {
-                Some(true) => named.kid,
+                Some(true) => named,
                 Some(false) => return Err(Rejected(Reason::BadSignature)),
                 // The provider may have published a new key since the last fetch.
                 None if set.fetched => return Err(Rejected(Reason::NotFetched)),
                 None => return Err(Rejected(Reason::UnknownKey)),
             }
         }
-    };
-    let claims: Map<String, Value> =
-        serde_json::from_slice(&decoded(claims)?).map_err(|_| malformed)?;
-    check(jwt, &claims, envelope)?;
-    let many = scheme.is_signature() && !scheme.covers_body();
-    Ok(Proof {
-        secret,
-        claims: Some(claims),
-        marks: many
-            .then(|| mac::mark(&[], &[signed.as_bytes().into()]))
-            .into_iter()
-            .collect(),
-        ..Proof::default()
     })
 }
 
@@ -183,17 +201,15 @@ fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<
         let digest = Sha256::digest(&envelope.body);
         match text(name) {
             Some(hash) if decode(jwt.body_sha256_enc, hash).is_some_and(|h| h == *digest) => {}
-            Some(_) => return Err(Rejected(Reason::BadBodyHash)),
             None if jwt.empty_body_unhashed && envelope.body.is_empty() => {}
-            None => return Err(Rejected(Reason::BadBodyHash)),
+            _ => return Err(Rejected(Reason::BadBodyHash)),
         }
     }
     if let Some(name) = &jwt.url_sha256_claim {
         let digest = hex::encode(Sha256::digest(&envelope.url));
         match text(name) {
             Some(hash) if hash.eq_ignore_ascii_case(&digest) => {}
-            Some(_) => return Err(Rejected(Reason::BadUrlHash)),
-            None => return Err(Rejected(Reason::BadUrlHash)),
+            _ => return Err(Rejected(Reason::BadUrlHash)),
         }
     }
     let Some(name) = &jwt.qsh_claim else {

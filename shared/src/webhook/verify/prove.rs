@@ -85,13 +85,9 @@ pub(super) fn prove(
         Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
         Kind::Jwt => {
             let proof = jwt::token(scheme, trust, envelope, &keys)?;
-            require_values(
-                scheme,
-                Place {
-                    claims: proof.claims.as_ref(),
-                    ..Place::from(envelope)
-                },
-            )?;
+            let claims = proof.claims.as_ref();
+            let place = Place::from(envelope);
+            require_values(scheme, Place { claims, ..place })?;
             return Ok(proof);
         }
         // A notice proves nothing. Mitt must fetch the object that the notice names. This object
