@@ -192,7 +192,7 @@ async fn the_processor_answers_each_sample_as_the_readme_says() {
     }
     let state = async |key: &EventKey| inbox.row(key).await["st"].as_s().unwrap().clone();
     let issue = EventKey::new("github-main", "0b989ba4-242f-11e5-81e1-c7b6966d2516");
-    let transcript = EventKey::new("fireflies-main", "ASxwZxCstx/Transcription completed");
+    let transcript = EventKey::new("fireflies-main", "ASxwZxCstx/meeting.transcribed");
     for (name, settled) in [
         ("processor-invalid-message.json", ["received", "received"]),
         ("processor-one.json", ["done", "received"]),

@@ -7,6 +7,7 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::{StreamExt as _, stream};
 use local::Options;
 use serde_json::{Value, json};
+use shared::sources::Config;
 
 use super::file::{Vector, params};
 use crate::support::{Inbox, options};
@@ -34,6 +35,16 @@ pub(super) async fn start(vectors: &[Vector]) -> Inbox {
     // The first request is a cold start, which reads the file.
     is_warm(&inbox).await;
     inbox
+}
+
+/// Splits off the vectors whose source the configuration check refuses, such as one without a
+/// required parameter. The functions do not start with such a source.
+pub(super) fn configurable(vectors: Vec<Vector>) -> (Vec<Vector>, Vec<Vector>) {
+    let mut known = BTreeMap::new();
+    vectors.into_iter().partition(|vector| {
+        let parses = || Config::parse(&format!("schema = 1\n{}", source(vector))).is_ok();
+        *known.entry(vector.source.clone()).or_insert_with(parses)
+    })
 }
 
 /// Returns the settings of a source. Texts are written as JSON, because JSON strings are also valid

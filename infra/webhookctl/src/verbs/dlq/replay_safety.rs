@@ -91,7 +91,7 @@ impl Standings {
     }
 
     /// Returns the next step for the whole group.
-    pub(super) fn next_action(&self) -> String {
+    pub(in crate::verbs) fn next_action(&self) -> String {
         let again = self.safe + self.guarded;
         match (again, self.unknown) {
             (0, 0) => "none".to_owned(),

@@ -45,7 +45,7 @@ fn dead_letters(about: &About<'_>) -> Vec<Item> {
             ""
         };
         let sources = group.sources();
-        let text = format!("{}{more}; replay: {}", group.message(), standings.text());
+        let text = format!("{}{more}; {}", group.message(), standings.next_action());
         let item = Item::new(Code::DeadLetters, Severity::Bad, text)
             .count(group.rows.len() as u64)
             .since(group.died_first())
@@ -166,11 +166,15 @@ fn rejected(about: &About<'_>) -> Vec<Item> {
         } else {
             Severity::Note
         };
-        let item = Item::new(Code::Rejected, severity, reasons(held))
-            .of(source)
-            .count(held.len() as u64)
-            .since(Some(oldest))
-            .command(format!("webhookctl quarantine list -s {source}"));
+        let item = Item::new(
+            Code::Rejected,
+            severity,
+            format!("{}; kept in the quarantine", reasons(held)),
+        )
+        .of(source)
+        .count(held.len() as u64)
+        .since(Some(oldest))
+        .command(format!("webhookctl quarantine list -s {source}"));
         Some(item)
     });
     some.collect()

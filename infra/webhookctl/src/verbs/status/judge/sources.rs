@@ -93,7 +93,7 @@ fn gaps(source: &Source, record: &SourceRecords) -> Option<Item> {
     };
     let first = counts.gaps.iter().map(|gap| gap.happened).min();
     let text = format!(
-        "found only by the sync, of {} ({})",
+        "no webhook arrived, the sync found it; of {} ({})",
         plural(counts.all(), "event"),
         percent(rate)
     );
