@@ -50,7 +50,7 @@ fn read(vector: &Value, sources: &mut BTreeMap<String, String>) -> Vector {
         id: text(&vector["id"]).into(),
         verifier: Verifier {
             source: source.clone(),
-            preset: Preset::embedded(provider, &params(given)).unwrap(),
+            preset: Preset::embedded(provider, &params(provider, given)).unwrap(),
             variant: variant.into(),
             trust: Trust::default(),
             config: "test".into(),
@@ -99,10 +99,11 @@ fn body(request: &Value) -> Vec<u8> {
 }
 
 /// The parameters of the preset that a vector sets.
-pub(super) fn params(given: &Value) -> BTreeMap<String, String> {
-    let names = ["public_key", "audience", "email", "verify_token"];
-    let set = |name: &str| Some((name.to_owned(), given[name].as_str()?.to_owned()));
-    names.into_iter().filter_map(set).collect()
+pub(super) fn params(provider: &str, given: &Value) -> BTreeMap<String, String> {
+    let preset = Preset::embedded(provider, &BTreeMap::new()).unwrap();
+    let names = preset.params.keys();
+    let set = |name: &String| Some((name.clone(), given[name].as_str()?.to_owned()));
+    names.filter_map(set).collect()
 }
 
 impl Post {
@@ -126,6 +127,12 @@ impl Vector {
         // A time that was in the future when the vector was published is in the past now. The same
         // applies to a token.
         if reasons.contains("timestamp_in_future") || has_timely_token(self.scheme()) {
+            reasons.insert("timestamp_too_old");
+        }
+        // Required values and the body are read after the time.
+        let after_time = ["claim_mismatch", "malformed_body"];
+        let timely = self.scheme().ts.as_ref().is_some_and(|ts| ts.enforce);
+        if timely && after_time.iter().any(|after| reasons.contains(after)) {
             reasons.insert("timestamp_too_old");
         }
         // The vector is signed for another URL.

@@ -59,7 +59,7 @@ fn source(vector: &Vector) -> String {
         vector.verifier.variant,
         // A source with requests that wait for a key needs the quarantine.
         u8::from(vector.verifier.fetches()),
-        table(&params(given)),
+        table(&params(&vector.verifier.preset.id, given)),
     );
     text.push_str("[source.trust]\n");
     if vector.verifier.fetch().is_some() {
