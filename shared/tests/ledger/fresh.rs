@@ -203,6 +203,7 @@ async fn after_a_rollback_the_sweep_continues_where_it_last_saw_every_partition(
     let sweep = table.ledger.sweep();
     let marks = SweepCheckpoint::new(NOW);
     sweep.store_sweep_checkpoint(&marks).await.unwrap();
+    sweep.store_sweep_position(&marks).await.unwrap();
     // A sweep of an older release moves the checkpoint, and does not write the attribute.
     let mut older = table.item("SYS", "FRESH").await.unwrap();
     older.remove("tl").unwrap();

@@ -117,7 +117,9 @@ impl BackupSync {
         let config = self.services.sources.config();
         let configured = config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
-        marks.begin_by_day(now);
+        if marks.begin_by_day(now) {
+            ledger.sweep().store_sweep_position(&marks).await?;
+        }
         self.scan_new(&mut marks, &sources, now, until, gone)
             .await?;
         self.check_hours(&mut marks, &sources, now, until, gone)
@@ -221,6 +223,7 @@ impl BackupSync {
             marks.hour = hour.next();
             let ledger = &self.services.inbox.ledger;
             ledger.sweep().store_sweep_checkpoint(marks).await?;
+            ledger.sweep().store_sweep_position(marks).await?;
         }
         Ok(())
     }

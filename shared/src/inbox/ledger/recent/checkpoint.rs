@@ -17,8 +17,8 @@ use crate::webhook::event::EventKey;
 const PK: &str = "SYS";
 const SK: &str = "FRESH";
 
-/// The position of the last sweep that read the partitions of days. It outlives a rollback, whose
-/// sweeps write only the checkpoint.
+/// A position up to which sweeps that read the partitions of days have checked all events. It
+/// outlives a rollback, whose sweeps write only the checkpoint.
 const SK_BY_DAY: &str = "FRESH#DAY";
 
 /// The time within which an update of the stack has replaced all functions.
@@ -64,10 +64,12 @@ impl SweepCheckpoint {
 
     /// Sets the time from which all catchers use the partitions of days, unless it is set. An update
     /// of the stack replaces the functions one after the other, so this is the beginning of an hour
-    /// that begins later.
-    pub fn begin_by_day(&mut self, now: UnixMillis) {
+    /// that begins later. Returns whether it was not set.
+    pub fn begin_by_day(&mut self, now: UnixMillis) -> bool {
         let begins = Hour::of(now + UPDATE).ends();
+        let is_first = self.by_day_from.is_none();
         self.by_day_from.get_or_insert(begins);
+        is_first
     }
 
     /// Moves the checkpoint back to the position of the last sweep that read the partitions of days.
@@ -216,6 +218,7 @@ impl SweepStore<'_> {
             Some(absent),
         )
         .await?;
+        self.store_sweep_position(&marks).await?;
         Ok(marks)
     }
 
@@ -224,6 +227,12 @@ impl SweepStore<'_> {
     pub async fn store_sweep_checkpoint(self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
         self.put("store the checkpoint of the sweep", marks.write(), None)
             .await?;
+        Ok(())
+    }
+
+    /// Stores the position to which the checkpoint moves back after a rollback. Call this when an
+    /// hour is verified, and when the first sweep reads the partitions of days.
+    pub async fn store_sweep_position(self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
         let mut by_day = marks.write();
         by_day.insert("sk".to_owned(), item::s(SK_BY_DAY));
         by_day.retain(|name, _| ["pk", "sk", "sv", "at", "hour"].contains(&name.as_str()));
