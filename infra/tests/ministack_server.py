@@ -1,9 +1,10 @@
-"""Runs ministack and adds three condition keys of a request that AWS sets and ministack does not.
+"""Runs ministack, and adds what AWS does and ministack does not: three condition keys, and numbers in parameters.
 
 second_opinion.py runs this script with the Python of .venv/ministack. Without it, ministack would deny calls
 that the roles in template.yaml allow: it does not set `dynamodb:LeadingKeys`, does not know the path of
 `ssm:GetParametersByPath`, and sets `aws:SecureTransport` to false, because clients use no TLS on the
-loopback interface.
+loopback interface. The value of a template parameter is a text. CloudFormation converts it to a number where the
+resource needs one, and ministack compares the text with a number.
 """
 
 import json
@@ -11,12 +12,14 @@ from collections.abc import Iterator
 
 import ministack.app
 from ministack.core import iam_actions
+from ministack.services import lambda_svc
 
 PARTITION_KEY = "pk"
 
 context_without_keys = iam_actions.dynamodb_service_context
 resource_without_path = iam_actions.extract_resource_arn
 origin_without_tls = ministack.app.pin_request_origin
+concurrency_of_numbers = lambda_svc._sqs_esm_concurrency
 
 
 def context_with_keys(body: bytes) -> dict:
@@ -47,9 +50,17 @@ def origin_with_tls(source_ip: str, _secure_transport: bool) -> None:
     origin_without_tls(source_ip, True)
 
 
+def concurrency_of_texts(mapping: dict, *others: object) -> int:
+    scaling = mapping.get("ScalingConfig") or {}
+    if "MaximumConcurrency" in scaling:
+        scaling["MaximumConcurrency"] = int(scaling["MaximumConcurrency"])
+    return concurrency_of_numbers(mapping, *others)
+
+
 iam_actions.dynamodb_service_context = context_with_keys
 iam_actions.extract_resource_arn = resource_with_path
 ministack.app.pin_request_origin = origin_with_tls
+lambda_svc._sqs_esm_concurrency = concurrency_of_texts
 
 if __name__ == "__main__":
     ministack.app.main()
