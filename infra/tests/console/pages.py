@@ -44,11 +44,19 @@ def test_the_foot_shows_a_command_that_answers_the_same(tab, cli):
 def test_a_reload_shows_the_same(tab, pages):
     look = tab()
     for where in ["inbox?status=done&source=stripe-main", pages["event"], "sync?since=7d", "?since=7d"]:
-        look.open(where)
-        before = look.page.locator("main").inner_text()
-        look.open(where)
-        after = look.page.locator("main").inner_text()
+        before, after = (shown(look, where), shown(look, where))
         assert changing(before) == changing(after), where
+
+
+def shown(look, where):
+    """The text of a page. The lines of the sources are read last."""
+    look.open(where)
+    lines = "[...document.querySelectorAll('td.w-spark')].every((cell) => cell.querySelector('svg'))"
+    for _ in range(100):
+        if look.page.evaluate(lines):
+            break
+        look.page.wait_for_timeout(50)
+    return look.page.locator("main").inner_text()
 
 
 def changing(text):

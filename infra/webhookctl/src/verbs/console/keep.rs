@@ -12,7 +12,13 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 const GOOD: Duration = Duration::from_secs(1);
 
 /// The answers of the last second, and those under way, by question.
-pub(super) struct Keep<A: Clone>(Arc<Mutex<HashMap<String, Kept<A>>>>);
+pub(super) struct Keep<A: Clone>(Arc<Mutex<Answers<A>>>);
+
+struct Answers<A: Clone> {
+    kept: HashMap<String, Kept<A>>,
+    /// The number of changes. An answer from before a change is not kept.
+    changes: u64,
+}
 
 enum Kept<A: Clone> {
     /// If all tabs that asked are gone, the read stops.
@@ -22,7 +28,10 @@ enum Kept<A: Clone> {
 
 impl<A: Clone> Default for Keep<A> {
     fn default() -> Self {
-        Self(Arc::default())
+        Self(Arc::new(Mutex::new(Answers {
+            kept: HashMap::new(),
+            changes: 0,
+        })))
     }
 }
 
@@ -34,7 +43,9 @@ impl<A: Clone + Send + Sync + 'static> Keep<A> {
         ask: impl Future<Output = A> + Send + 'static,
     ) -> A {
         let shared: Shared<BoxFuture<'static, A>> = {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let changes = answers.changes;
+            let kept = &mut answers.kept;
             kept.retain(|_, kept| kept.is_good());
             match kept.get(&question) {
                 Some(Kept::Done(answer, _)) => return answer.clone(),
@@ -46,7 +57,10 @@ impl<A: Clone + Send + Sync + 'static> Keep<A> {
                 let shared = async move {
                     let answer = ask.await;
                     let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.insert(name, Kept::Done(answer.clone(), Instant::now()));
+                    if all.changes == changes {
+                        let done = Kept::Done(answer.clone(), Instant::now());
+                        all.kept.insert(name, done);
+                    }
                     answer
                 }
                 .boxed()
@@ -58,6 +72,13 @@ impl<A: Clone + Send + Sync + 'static> Keep<A> {
             })
         };
         shared.await
+    }
+
+    /// Forgets all answers, because something was changed.
+    pub(super) fn forget(&self) {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.kept.clear();
+        answers.changes += 1;
     }
 }
 
@@ -90,6 +111,23 @@ mod tests {
         assert_eq!((a, b, other), (0, 0, 1));
         assert_eq!(ask("list").await, 0, "the answer is a moment old");
         assert_eq!(asked.load(Ordering::Relaxed), 2);
+        keep.forget();
+        assert_eq!(ask("list").await, 2, "the answer is from before a change");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_began_before_a_change_is_not_kept() {
+        let keep = Keep::<u32>::default();
+        let (done, under_way) = tokio::sync::oneshot::channel();
+        let before = keep.once("list".to_owned(), async { under_way.await.unwrap_or(0) });
+        let change = async {
+            tokio::task::yield_now().await;
+            keep.forget();
+            done.send(1)
+        };
+        let (before, sent) = tokio::join!(before, change);
+        assert_eq!((before, sent), (1, Ok(())));
+        assert_eq!(keep.once("list".to_owned(), async { 7 }).await, 7);
     }
 
     #[tokio::test]

@@ -80,6 +80,8 @@ pub(super) async fn write(
         console.writes.once(attempt, run.boxed())
     };
     let answer = answer.await;
+    // The page reads again, and must see the change.
+    console.answers.forget();
     Ok(respond(&answer, &command))
 }
 
