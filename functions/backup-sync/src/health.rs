@@ -37,8 +37,8 @@ impl Health {
 
 impl BackupSync {
     /// Runs the checks and reports the result. If the table does not answer, the report is missing
-    /// and the alarm for a missing report fires. `began` is the start of the sweep: the times of the reports do not
-    /// depend on how long a sweep takes, so no report is skipped.
+    /// and the alarm for a missing report fires. `began` is the start of the sweep: the times of the
+    /// reports do not depend on how long a sweep takes, so no report is skipped.
     pub(crate) async fn report_health(&self, sweep: &SweepReport, began: UnixMillis) {
         if !self.health.is_due(began) {
             return;

@@ -7,33 +7,15 @@
 #[expect(dead_code, reason = "the benchmark uses all of it")]
 mod fill;
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
-use fill::{Inbox, announce};
+use fill::{Folder, Inbox, announce};
 
 /// The maximum number of calls with ten and with a hundred sources.
 const LIMITS: [(usize, u64); 2] = [(10, 60), (100, 200)];
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("quiet-{name}-{}", std::process::id());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 async fn ask(folder: &Folder, line: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
@@ -57,7 +39,7 @@ fn calls(document: &Value) -> u64 {
 async fn reads_of_a_quiet_inbox_are_cheap_and_complete() {
     for (sources, most) in LIMITS {
         for rows in [14, 1_000] {
-            let folder = Folder::new(&format!("{sources}-{rows}"));
+            let folder = Folder::new(&format!("quiet-{sources}-{rows}"));
             let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
             announce(&folder.0, &inbox.url, &inbox.table, sources);
             let inspect = format!("inbox inspect {}", &inbox.an_event[..15]);

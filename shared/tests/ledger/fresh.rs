@@ -34,9 +34,14 @@ impl Table {
         let mut found = Vec::new();
         for (from, to) in calendar::cut(NOW - Duration::from_secs(3600), NOW) {
             for part in HourPart::of("stripe-main", from, to) {
-                let page = self.ledger.sweep().keys_of_hour(&part, None).await.unwrap();
+                let page = self
+                    .ledger
+                    .sweep()
+                    .events_of_part(&part, None)
+                    .await
+                    .unwrap();
                 assert!(page.next.is_none());
-                found.extend(page.found);
+                found.extend(page.found.into_iter().map(|event| event.key));
             }
         }
         found.sort();

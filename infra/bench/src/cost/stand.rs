@@ -118,8 +118,9 @@ impl Stand {
                 for part in HourPart::of(SOURCE, from, to) {
                     let mut start = None;
                     loop {
-                        let page = ledger.sweep().keys_of_hour(&part, start).await?;
-                        for keys in page.found.chunks(100).filter(|_| looks_at_rows) {
+                        let page = ledger.sweep().events_of_part(&part, start).await?;
+                        let keys: Vec<_> = page.found.into_iter().map(|event| event.key).collect();
+                        for keys in keys.chunks(100).filter(|_| looks_at_rows) {
                             let (open, _) = ledger.sweep().unindexed_keys(keys).await?;
                             anyhow::ensure!(open.is_empty(), "{} events are open", open.len());
                         }

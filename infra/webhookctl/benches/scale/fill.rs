@@ -32,6 +32,24 @@ const KIND: &str = "payment_intent.succeeded";
 /// The number of past hours whose counts are stored, as backup-sync stores them.
 const COUNTED: i64 = DAYS * 24;
 
+/// A folder for a run, which is removed at the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 pub(crate) struct Inbox {
     pub(crate) url: String,
     pub(crate) table: String,
@@ -256,19 +274,19 @@ pub(crate) fn announce(folder: &Path, dynamodb: &str, table: &str, sources: usiz
         );
     }
     std::fs::write(&file, text).unwrap();
-    let nobody = "http://127.0.0.1:9".to_owned();
+    let unused = "http://127.0.0.1:9".to_owned();
     let local = Local {
         pid: std::process::id(),
-        url: nobody.clone(),
+        url: unused.clone(),
         dynamodb: dynamodb.to_owned(),
-        sqs: nobody.clone(),
-        s3: nobody.clone(),
-        ssm: nobody.clone(),
-        secrets_manager: nobody.clone(),
+        sqs: unused.clone(),
+        s3: unused.clone(),
+        ssm: unused.clone(),
+        secrets_manager: unused.clone(),
         table: table.to_owned(),
-        bucket: "nobody".to_owned(),
-        queue_url: nobody,
-        secrets_path: "/nobody".to_owned(),
+        bucket: "unused".to_owned(),
+        queue_url: unused,
+        secrets_path: "/unused".to_owned(),
         sources: file,
         lambda: None,
         backup_sync: None,

@@ -11,7 +11,7 @@
 mod fill;
 mod ledger;
 mod meter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use clap::CommandFactory as _;
 use shared::base::clock::UnixMillis;
 use webhookctl::cli::Cli;
 
-use fill::{Inbox, announce};
+use fill::{Folder, Inbox, announce};
 use meter::{Cost, Meter};
 
 /// The numbers of sources.
@@ -96,7 +96,7 @@ async fn main() {
 }
 
 async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
-    let folder = Folder::new(rows);
+    let folder = Folder::new(&format!("scale-{rows}"));
     let begun = Instant::now();
     let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
     let meter = Meter::stand_before(&inbox.url).await;
@@ -216,22 +216,4 @@ fn grown(all: &[Measured]) -> Vec<String> {
         }
     }
     grown
-}
-
-/// A folder that is deleted on drop.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(rows: usize) -> Self {
-        let name = format!("scale-{rows}-{}", std::process::id());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shared::base::clock::UnixMillis;
 use shared::webhook::event::{EventId, EventKey};
 
-/// The maximum number of events. About 20 MB.
+/// The maximum number of events.
 const MOST: usize = 100_000;
 
 /// The keys of events by their ids.

@@ -54,16 +54,6 @@ pub struct RecentEvents {
 impl SweepStore<'_> {
     /// Returns the next events of a partition of the `time` index, newest first. The page has as
     /// many events as one response holds.
-    pub async fn keys_of_hour(
-        self,
-        part: &HourPart,
-        start: Option<Next>,
-    ) -> anyhow::Result<Page<EventKey>> {
-        let page = self.of_hour(part, false, None, start).await?;
-        Ok(page.read(key_of))
-    }
-
-    /// Like [`keys_of_hour`](Self::keys_of_hour), with the times of receipt.
     pub async fn events_of_part(
         self,
         part: &HourPart,

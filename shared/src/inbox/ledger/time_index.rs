@@ -84,8 +84,8 @@ impl TimeIndex {
         }
         match puts.of_day.get(source) {
             Some((known, count)) if *known == hour && *count >= FIRST => Partition::OfHour,
-            // The time of receipt of two events can be in another order than their puts.
-            Some((known, _)) if *known > hour => Partition::OfDay,
+            // Also for an hour before the known one, because the times of receipt of two events can be
+            // in another order than their puts.
             _ => Partition::OfDay,
         }
     }
