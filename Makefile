@@ -11,6 +11,7 @@ RECIPES := infra/tests/recipes
 EXAMPLES := infra/examples
 # Without npm, the tests skip the recipes that need it.
 RECIPE_LOCKS := $(if $(shell command -v npm),$(wildcard $(EXAMPLES)/*/package-lock.json))
+CDK_PACKAGES := $(if $(shell command -v npm),infra/cdk/node_modules/stamp)
 RECIPE_PACKAGES := .venv/recipes/stamp $(RECIPE_LOCKS:package-lock.json=node_modules/stamp)
 NODE_PEER := infra/bench/peers/node
 CASES := 5000000
@@ -92,7 +93,7 @@ test-build:
 test-rust: test-build # Run the unit and integration tests in Rust, on the local stack
 	CARGO=$(CARGO) $(PYTHON) infra/tests/rust_tests.py
 
-test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) # Check the invariants of the template and the pages, and that the gates reject faults
+test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) $(CDK_PACKAGES) # Check the invariants of the template and the pages, and that the gates reject faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
 second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger tests, the end-to-end test and every command of infra/docs/deploy.md on ministack, deployed by SAM

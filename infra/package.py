@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import package_cli
+import package_template
 from package_files import Trouble, read, without_place, write_zip
 
 ROOT = Path(__file__).parents[1]
@@ -68,14 +69,17 @@ def pack(built: Path, to: Path, root: Path, parts: tuple[str, ...] = PARTS) -> N
 
 def pack_functions(built: Path, to: Path, root: Path) -> None:
     for architecture in TARGETS:
+        zips = set()
         for function in FUNCTIONS:
             name = f"{function}-{architecture}"
             program = read(built / architecture / function / "bootstrap")
             write_zip(to / f"{name}.zip", {"bootstrap": (program, 0o755)})
+            zips.add(f"{name}.zip")
             sbom = read(built / architecture / f"{function}.cdx.json").decode()
             (to / f"{name}.cdx.json").write_text(without_place(sbom, root))
-        template = (root / "template.yaml").read_text()
-        (to / f"template-{architecture}.yaml").write_text(prebuilt(template, architecture))
+        template = prebuilt((root / "template.yaml").read_text(), architecture)
+        (to / f"template-{architecture}.yaml").write_text(template)
+        (to / f"template-{architecture}.cfn.json").write_text(package_template.expanded(template, zips))
     shutil.copyfile(root / "infra/sources.toml", to / "sources.toml")
 
 

@@ -78,9 +78,9 @@ def test_the_sums_are_of_all_that_is_there(packed):
     names = [name for _, name in lines]
 
     assert names == sorted(path.name for path in packed.iterdir() if path.name != "SHA256SUMS")
-    # A zip and an SBOM of each function, the templates, sources.toml; four files of webhookctl for each of two
+    # A zip and an SBOM of each function, two templates of each architecture, sources.toml; four files of webhookctl for each of two
     # platforms, the npm package for all platforms, install.sh.
-    assert len(names) == 2 * len(FUNCTIONS) * len(TARGETS) + len(TARGETS) + 1 + 4 * 2 + 2
+    assert len(names) == 2 * len(FUNCTIONS) * len(TARGETS) + 2 * len(TARGETS) + 1 + 4 * 2 + 2
     for digest, name in lines:
         assert hashlib.sha256((packed / name).read_bytes()).hexdigest() == digest
 
