@@ -75,6 +75,15 @@ def test_what_cannot_be_read_is_named():
         policy_gate.arn("Api", expand(TEMPLATE))
 
 
+def test_a_writer_of_secrets_neither_reads_nor_deletes_one():
+    writer, admin = (json.loads((POLICIES[0].parent / f"{name}.json").read_text())["Statement"] for name in ("secret-writer", "secret-admin"))
+    [statement] = writer
+
+    assert statement["Action"] == "ssm:PutParameter"
+    # The same paths as for an administrator: webhooks, destinations and the providers' APIs.
+    assert all(statement["Resource"] == other["Resource"] for other in admin)
+
+
 @pytest.mark.parametrize("name", ["viewer", "operator", "body-reader"])
 def test_policies_that_are_not_for_secrets_read_none(name):
     policy = json.loads((POLICIES[0].parent / f"{name}.json").read_text())

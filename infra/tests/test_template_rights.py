@@ -145,6 +145,8 @@ def test_functions_reach_only_their_rows_of_the_table(template):
                 "ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys},
                 "Null": {"dynamodb:LeadingKeys": False},
             }
+            if sid == "PutEvents":
+                condition["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
             if sid in CHANGED:
                 condition["ForAllValues:StringEquals"] = {"dynamodb:Attributes": CHANGED[sid]}
                 condition["Null"]["dynamodb:Attributes"] = False
