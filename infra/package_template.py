@@ -54,7 +54,7 @@ def expanded(template: str, zips: set[str]) -> str:
     made = Translator({}, Parser()).translate(parsed, parameter_values={})
     made["Parameters"] |= PARAMETERS
     made["Rules"] |= RULES
-    functions = [part["Properties"] for part in made["Resources"].values() if part["Type"] == "AWS::Lambda::Function"]
+    functions = [part["Properties"] for part in made["Resources"].values() if "S3Key" in part["Properties"].get("Code", {})]
     if {function["Code"]["S3Key"] for function in functions} != zips or "Transform" in made:
         raise Trouble("the transformed template does not name its zips as package_template.py expects")
     for function in functions:

@@ -63,6 +63,12 @@ RIGHTS = {
     "DeploymentRole": {
         **dict.fromkeys(("Catcher", "Catcher:live"), "lambda:GetAlias lambda:UpdateAlias lambda:GetProvisionedConcurrencyConfig"),
         "*": "cloudwatch:DescribeAlarms",
+        "NewVersionCheck": "lambda:InvokeFunction",
+    },
+    "NewVersionCheckRole": {
+        "Catcher:*": "lambda:InvokeFunction",
+        "*": "codedeploy:PutLifecycleEventHookExecutionStatus",
+        "NewVersionCheckLogs": "logs:CreateLogStream logs:PutLogEvents",
     },
 }
 
@@ -87,13 +93,13 @@ def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
             for action in listed(statement["Action"]):
                 deletes = action == "dynamodb:DeleteItem" and is_no_event
                 assert "*" not in action and (deletes or not re.search("Delete(?!Message)|Scan", action)), role
-            # DescribeAlarms supports only `*`.
-            if statement["Sid"] == "SeeAlarms":
+            # These two actions support only `*`.
+            if statement["Sid"] in ("SeeAlarms", "TellCodeDeploy"):
                 continue
             for resource in resources(statement):
                 # `*` is allowed only below one resource of this stack.
                 text = resource if isinstance(resource, str) else resource.get("Fn::Sub", "${}")
-                assert "*" not in re.sub(r"/\*(/handshake)?$", "", text), f"{role}: {text}"
+                assert "*" not in re.sub(r"[:/]\*(/handshake)?$", "", text), f"{role}: {text}"
                 assert "${" in text, f"{role}: {text} is not part of this stack"
 
 
