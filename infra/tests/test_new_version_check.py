@@ -58,10 +58,3 @@ def test_the_request_is_the_event_that_a_test_posts_to_the_real_catcher(monkeypa
 
     assert run(monkeypatch, {"statusCode": 404})["invoked"][1] == event
     assert event["pathParameters"]["source"] == "mitt-new-version-check"
-
-
-def test_the_check_runs_before_the_new_version_receives_requests():
-    hooks = TEMPLATE["Resources"]["Catcher"]["Properties"]["DeploymentPreference"]["Hooks"]
-
-    assert hooks == {"PreTraffic": {"Ref": "NewVersionCheck"}}
-    assert CHECK["Environment"]["Variables"] == {"NEW_VERSION": {"Ref": "Catcher.Version"}}

@@ -158,6 +158,17 @@ def test_requests_go_to_the_alias_that_a_gradual_deployment_moves(template):
     assert not any("AutoPublishAlias" in properties(template, name) for name in ("Processor", "BackupSync"))
 
 
+def test_a_new_version_is_checked_before_it_receives_requests(template):
+    check = properties(template, "NewVersionCheck")
+
+    assert properties(template, "Catcher")["DeploymentPreference"]["Hooks"] == {"PreTraffic": {"Ref": "NewVersionCheck"}}
+    assert check["Environment"]["Variables"] == {"NEW_VERSION": {"Ref": "Catcher.Version"}}
+    # It waits for the catcher, whose function times out after 10 s, or 30 s with a trial.
+    assert check["Timeout"] >= 30
+    assert {template["Resources"][name]["Condition"] for name in template["Resources"] if name.startswith("NewVersionCheck")} == {"IsGradual"}
+
+
+
 def test_a_bad_catcher_is_taken_back_whatever_the_alarm_profile(template):
     preference = properties(template, "Catcher")["DeploymentPreference"]
     assert preference["Enabled"] == preference["Type"] == {"Ref": "GradualDeployment"}
