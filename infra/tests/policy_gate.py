@@ -58,14 +58,16 @@ def complaints(template: Path, files: list[Path]) -> list[str]:
 
 
 def of_template(path: Path) -> dict[str, dict]:
-    """Returns the policies of the roles, by role, policy and set of parameters."""
-    return {
-        f"{role}-{policy['PolicyName']}@{name}": spoken(policy["PolicyDocument"], rendered)
-        for name, rendered in deployed(path).items()
-        for role, resource in rendered["Resources"].items()
-        if resource["Type"] == "AWS::IAM::Role"
-        for policy in resource["Properties"].get("Policies", [])
-    }
+    """Returns the policies of the roles and for people, by resource, policy and set of parameters."""
+    found = {}
+    for name, rendered in deployed(path).items():
+        for place, resource in rendered["Resources"].items():
+            properties = resource["Properties"]
+            if resource["Type"] == "AWS::IAM::ManagedPolicy":
+                found[f"{place}@{name}"] = spoken(properties["PolicyDocument"], rendered)
+            for policy in properties.get("Policies", []) if resource["Type"] == "AWS::IAM::Role" else []:
+                found[f"{place}-{policy['PolicyName']}@{name}"] = spoken(policy["PolicyDocument"], rendered)
+    return found
 
 
 def of_file(path: Path) -> dict:

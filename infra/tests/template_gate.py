@@ -55,6 +55,7 @@ SETS = {
         "LogLevel": "WARN",
         "TableName": "mitt-restored",
         "LongActions": "true",
+        "OperatorPolicies": "true",
         "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
         "SecretsManagerPrefix": "prod/webhooks",
         "Sources": "table",

@@ -15,7 +15,7 @@ FAULTS = [
     ("every resource", "Resource: !Sub ${Bodies.Arn}/*", "Resource: '*'", "RESOURCE_STAR"),
     ("a misspelt condition key", "dynamodb:Attributes: [pk", "dynamodb:Attribute: [pk", "UNKNOWN_CONDITION_FOR_ACTION"),
     ("a resource of another kind", "Resource: !GetAtt SpillQueue.Arn", "Resource: !GetAtt Bodies.Arn", "RESOURCE_MISMATCH"),
-    ("a bucket for its objects", "Action: s3:ListBucket", "Action: s3:GetObject", "RESOURCE_MISMATCH"),
+    ("a bucket for its objects", "Action: s3:ListBucket\n", "Action: s3:GetObject\n", "RESOURCE_MISMATCH"),
 ]
 
 
@@ -59,10 +59,36 @@ def test_every_policy_is_read_as_it_is_deployed():
     roles = {name for name, part in expand(TEMPLATE)["Resources"].items() if part["Type"] == "AWS::IAM::Role"}
     read = of_template(TEMPLATE)
 
-    assert {name.split("-")[0] for name in read} == roles
+    people = {name.split("@")[0] for name in read if name.split("@")[0].endswith("Policy")}
+    assert {name.split("-")[0] for name in read if "-" in name.split("@")[0]} == roles
+    assert len(people) == len(POLICIES)
     assert "KeepHandshakeSecret" not in json.dumps(read["CatcherRole-catcher@the defaults"])
     assert "KeepHandshakeSecret" in json.dumps(read["CatcherRole-catcher@everything"])
     assert len(POLICIES) >= 4
+
+
+@pytest.mark.parametrize("file", POLICIES, ids=lambda file: file.stem)
+def test_a_managed_policy_allows_what_its_file_allows(file):
+    # The resource of the template for each name of the file. The set "everything" has another table.
+    names = {
+        "Table": "mitt-restored", "BodyBucket": "bodies", "Queue": "workqueue", "WorkDeadLettersQueue": "workdeadletters",
+        "OpsDeadLettersQueue": "opsdeadletters", "CatcherFunction": "catcher", "ProcessorFunction": "processor",
+        "LongProcessorFunction": "longprocessor", "BackupSyncFunction": "backupsync", "SecretsManagerPrefix": "prod/webhooks",
+    }
+    text = file.read_text()
+    for name, value in names.items():
+        text = text.replace(f"${{{name}}}", value)
+    resource = "".join(word.capitalize() for word in file.stem.split("-")) + "Policy"
+    deployed = of_template(TEMPLATE)[f"{resource}@everything"]
+
+    assert list(map(even, deployed["Statement"])) == list(map(even, json.loads(policy_gate.filled(text, {}))["Statement"]))
+    assert f"{resource}@the defaults" not in of_template(TEMPLATE)
+
+
+def even(statement):
+    """Writes one value and a list of one value in the same way, and booleans as IAM does."""
+    text = json.dumps({name: value if isinstance(value, (list, dict)) else [value] for name, value in statement.items()}, sort_keys=True)
+    return text.replace('"false"', "false")
 
 
 def test_nothing_is_left_to_be_put_in():
