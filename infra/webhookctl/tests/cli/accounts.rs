@@ -101,3 +101,15 @@ fn a_failed_redrive_of_an_account_prints_no_other_selection() -> anyhow::Result<
     );
     Ok(())
 }
+
+#[test]
+fn a_known_body_under_another_id_is_shown_as_quarantined() -> anyhow::Result<()> {
+    let app = Receiver::start(OK)?;
+    let world = start("known-body", &app)?;
+    world.order(ONE, 1)?;
+    heard(&app, ONE)?;
+    let again = ["send", "shop", "--account", ONE, "--data", r#"{"id":1}"#];
+    let sent = world.json(&again)?;
+    assert_eq!(sent["outcome"], "quarantined");
+    Ok(())
+}

@@ -166,21 +166,36 @@ pub(in crate::verbs) async fn reached(
 /// Returns the row of the event. An event key can contain the time of arrival, which this program
 /// does not know. In that case, it searches the recent events for one with the same body hash.
 async fn row(inbox: &Deployment, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
-    let Some((_, body)) = key
-        .id()
-        .strip_prefix("at:")
-        .and_then(|id| id.split_once(':'))
-    else {
-        return inbox.ledger.event(key).await;
+    let at = key.id().strip_prefix("at:");
+    if let Some((_, body)) = at.and_then(|id| id.split_once(':')) {
+        let is_it = |id: &str| id.starts_with("at:") && id.ends_with(body);
+        return recent(inbox, key.source(), since, is_it).await;
+    }
+    let row = inbox.ledger.event(key).await?;
+    if row.is_some() {
+        return Ok(row);
+    }
+    // If the body or the signature is known under another id, the event is in the quarantine.
+    let quarantined = |id: &str| {
+        id.strip_prefix(key.id())
+            .is_some_and(|rest| rest.starts_with('~'))
     };
+    recent(inbox, key.source(), since, quarantined).await
+}
+
+/// Searches the events of this hour.
+async fn recent(
+    inbox: &Deployment,
+    source: &str,
+    since: UnixMillis,
+    is_it: impl Fn(&str) -> bool,
+) -> anyhow::Result<Option<Row>> {
     let now = UnixMillis::now();
     let from = since.max(UnixMillis(now.0.div_euclid(HOUR_MS) * HOUR_MS));
-    let listed = inbox.ledger.received_in_hour(key.source(), from, now, 100);
-    for event in listed.await? {
-        let id = event.key.id();
-        if id.starts_with("at:") && id.ends_with(body) {
-            return inbox.ledger.event(&event.key).await;
-        }
+    let listed = inbox.ledger.received_in_hour(source, from, now, 100);
+    let found = listed.await?.into_iter();
+    match found.map(|event| event.key).find(|key| is_it(key.id())) {
+        Some(key) => inbox.ledger.event(&key).await,
+        None => Ok(None),
     }
-    Ok(None)
 }
