@@ -10,9 +10,11 @@ use shared::inbox::ledger::{
     FlagKind, Listed, Lost, OperatorFlag, Plan, Row, State, Stored, Waiting,
 };
 use shared::inbox::rejected::RejectedRequest;
+use shared::monitoring::hours::Brief;
 use shared::monitoring::reconcile::Report;
 use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
+use shared::webhook::event::EventKey;
 
 use crate::doctor::{Known, Queues, Table};
 use crate::output::aws::{Place, rewrite};
@@ -34,12 +36,18 @@ const LOOKED_AT: usize = 10;
 /// The maximum number of quarantined events that are listed.
 const QUARANTINED: i32 = 500;
 
+/// The maximum number of rows that one request reads.
+const BATCH_ROWS: usize = 100;
+
 /// The facts, each read or missing.
 pub(super) struct Facts {
     pub(super) sources: Known<BTreeMap<String, SourceRecords>>,
     /// The dead letters, and whether there are more.
     pub(super) dead: Known<(Vec<Row>, bool)>,
     pub(super) open: Known<Waits>,
+    /// The oldest failed event of each source, for its error. An event that was settled since is not
+    /// here.
+    pub(super) failed: BTreeMap<String, Row>,
     pub(super) counts: Known<Counts>,
     pub(super) newest: Known<Option<Listed>>,
     pub(super) pauses: Known<BTreeMap<String, OperatorFlag>>,
@@ -92,14 +100,18 @@ pub(super) async fn facts(
         Box::pin(table(inbox)),
         Box::pin(queues(inbox)),
     );
-    let (rejected, quarantined) = tokio::join!(
+    let open = told(BATCH, open);
+    let (rejected, quarantined, failed) = tokio::join!(
         Box::pin(rejected(inbox, records.as_ref().ok(), now)),
         Box::pin(quarantined(inbox, chosen)),
+        Box::pin(failed(inbox, open.as_ref().ok())),
     );
     Ok(Facts {
         sources: records,
         dead: told(BATCH, dead),
-        open: told(BATCH, open),
+        open,
+        // Without these rows, the items do not name an error.
+        failed: failed.unwrap_or_default(),
         counts,
         newest: told(QUERY, newest),
         pauses: told(QUERY, pauses.map(|(flags, _)| flags)),
@@ -144,6 +156,26 @@ async fn dead(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Vec<Row>, 
     // An event that was replayed after the index was read is no dead letter.
     let rows = rows.filter(|row| row.state == State::DeadLetter);
     Ok((rows.collect(), more))
+}
+
+/// Reads the oldest failed event of each source, at most one batch.
+async fn failed(inbox: &Deployment, open: Option<&Waits>) -> anyhow::Result<BTreeMap<String, Row>> {
+    let briefs = open.into_iter().flat_map(|open| &open.briefs);
+    let mut oldest: BTreeMap<&str, &Brief> = BTreeMap::new();
+    for brief in briefs.filter(|brief| brief.state == State::Failed) {
+        let first = oldest.entry(brief.key.source()).or_insert(brief);
+        if brief.received_at < first.received_at {
+            *first = brief;
+        }
+    }
+    let keys = oldest.values().take(BATCH_ROWS);
+    let keys: Vec<EventKey> = keys.map(|brief| brief.key.clone()).collect();
+    let (rows, _) = inbox.ledger.rows(&keys).await?;
+    let rows = rows.into_iter().map(|stored| stored.row);
+    let failed = rows.filter(|row| row.state == State::Failed);
+    Ok(failed
+        .map(|row| (row.key.source().to_owned(), row))
+        .collect())
 }
 
 /// Returns the last report of each comparison.

@@ -9,6 +9,7 @@ use shared::monitoring::hours::Brief;
 
 use super::About;
 use crate::completion_cache::{self, Kind};
+use crate::fingerprint::{error_text, template};
 use crate::output::count::{plural, thousands};
 use crate::output::time::duration;
 use crate::verbs::dlq::group::Group;
@@ -107,8 +108,11 @@ fn failing(about: &About<'_>, source: &str, open: &Open<'_>) -> Option<Item> {
     } else {
         Severity::Note
     };
+    let row = about.facts.failed.get(source);
+    let error = row.and_then(error_text).map(template);
+    let error = error.map_or_else(String::new, |error| format!("{error}; "));
     let text = format!(
-        "{} retried automatically; {} received in 24h",
+        "{error}{} retried automatically; {} received in 24h",
         if count == 1 { "it is" } else { "they are" },
         thousands(received)
     );
