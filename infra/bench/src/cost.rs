@@ -112,9 +112,8 @@ async fn measured(options: &Options) -> Outcome {
         ..Naming::default()
     };
     let deployed = Deployed::read(&template, &naming, &prices)?;
-    let with = |more: &BTreeMap<_, _>| Deployed::read(&template, &changed(&naming, more), &prices);
-    let fewest = with(&prices.target.idle_parameters)?;
-    let long = with(&[("LongActions".to_owned(), "true".to_owned())].into())?;
+    let long = [("LongActions".to_owned(), "true".to_owned())].into();
+    let long = Deployed::read(&template, &changed(&naming, &long), &prices)?;
 
     let program = std::env::current_exe().context("find this program")?;
     let inputs = Inputs {
@@ -140,7 +139,6 @@ async fn measured(options: &Options) -> Outcome {
         prices: &prices,
         cases,
         idle: idle::bill(&rest, &deployed, &prices)?,
-        least: idle::bill(&rest, &fewest, &prices)?,
         long_month: long::month(&deployed, &long, &prices)?,
         long_events: long::waiting(&long, &prices)?,
     };
@@ -176,14 +174,14 @@ fn cases_of(events: u32, deployed: &Deployed) -> anyhow::Result<Vec<Case>> {
         events,
     };
     Ok(vec![
-        case("2 KB", 2_048, batch, false),
+        case("2 KB", 2_048, 1, false),
+        case("2 KB, forwarded", 2_048, 1, true),
+        case("2 KB, in batches", 2_048, batch, false),
         Case {
             shape: Shape::Unknown,
-            ..case("2 KB, unknown shape", 2_048, batch, false)
+            ..case("2 KB, unknown shape", 2_048, 1, false)
         },
-        case("512 B", 512, batch, false),
-        case("10 KB", 10_240, batch, false),
-        case("2 KB, one by one", 2_048, 1, false),
-        case("2 KB, forwarded", 2_048, batch, true),
+        case("512 B", 512, 1, false),
+        case("10 KB", 10_240, 1, false),
     ])
 }

@@ -147,13 +147,14 @@ impl Assumed {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Target {
-    /// A million events of 2 KB through the HTTP API.
+    /// A million events of 2 KB that arrive one by one, through the HTTP API and through a function
+    /// URL.
     pub(crate) million: f64,
+    pub(crate) million_function_url: f64,
+    /// The same events through the HTTP API, if they are forwarded to a destination.
+    pub(crate) million_forwarded: f64,
     /// A month without events.
     pub(crate) idle: f64,
-    /// Values of template parameters for the idle month.
-    #[serde(default)]
-    pub(crate) idle_parameters: BTreeMap<String, String>,
 }
 
 impl Prices {

@@ -18,8 +18,6 @@ pub(crate) struct Report<'a> {
     pub(crate) prices: &'a Prices,
     pub(crate) cases: Vec<Priced<'a>>,
     pub(crate) idle: Bill<'a>,
-    /// The bill of an idle month with the parameters of the target.
-    pub(crate) least: Bill<'a>,
     /// What long actions add to an idle month.
     pub(crate) long_month: Bill<'a>,
     pub(crate) long_events: Bill<'a>,
@@ -58,18 +56,39 @@ impl Verdict {
 
 impl Report<'_> {
     pub(crate) fn verdicts(&self) -> Vec<Verdict> {
-        let million = self.cases.first();
-        let million = million.map(|case| Verdict {
-            what: "a million events of 2 KB through the HTTP API",
-            usd: case.through(Door::HttpApi).total(),
-            most: self.prices.target.million,
-        });
-        let idle = Verdict {
-            what: "a month without events, with the fewest alarms",
-            usd: self.least.total(),
-            most: self.prices.target.idle,
+        let target = &self.prices.target;
+        let verdict = |what, case: Option<&Priced<'_>>, door, most| {
+            let usd = case?.through(door).total();
+            Some(Verdict { what, usd, most })
         };
-        million.into_iter().chain([idle]).collect()
+        let first = self.cases.first();
+        let forwarded = self.cases.iter().find(|case| case.counted.case.forwards);
+        let million = [
+            verdict(
+                "a million events of 2 KB through the HTTP API",
+                first,
+                Door::HttpApi,
+                target.million,
+            ),
+            verdict(
+                "the same through a function URL",
+                first,
+                Door::FunctionUrl,
+                target.million_function_url,
+            ),
+            verdict(
+                "a million events of 2 KB through the HTTP API, forwarded",
+                forwarded,
+                Door::HttpApi,
+                target.million_forwarded,
+            ),
+        ];
+        let idle = Verdict {
+            what: "a month without events",
+            usd: self.idle.total(),
+            most: target.idle,
+        };
+        million.into_iter().flatten().chain([idle]).collect()
     }
 
     /// Returns the report as Markdown, for the terminal and for the page.
@@ -133,7 +152,6 @@ impl Report<'_> {
             "as_of": self.prices.as_of,
             "cases": cases.collect::<anyhow::Result<Vec<_>>>()?,
             "idle_month": month(&self.idle)?,
-            "idle_month_of_the_target": month(&self.least)?,
             "long_actions": {
                 "idle_month": month(&self.long_month)?,
                 "events": month(&self.long_events)?,
