@@ -1,5 +1,8 @@
 """Changes with `--write`: each has a reason and the command of a terminal, a count where events run, and one record."""
 
+import time
+from datetime import datetime, timezone
+
 import pytest
 
 
@@ -145,3 +148,81 @@ def test_sources_have_lines_of_their_hours(tab):
     look.page.locator("svg.spark").nth(2).wait_for(timeout=30000)
     look.open("sources")
     look.page.locator("svg.spark").nth(2).wait_for(timeout=30000)
+
+
+def many(cli, look, count):
+    """Sends events, plans to run all of them again when they are done, and opens the page of the plan."""
+    since = datetime.now(timezone.utc).isoformat()
+    cli("send", "stripe-main", "-n", str(count), "--rate", "100/s", "--quiet")
+    which = ["--source", "stripe-main", "--since", since, "--limit", str(count + 1)]
+    deadline = time.monotonic() + 60
+    while len(cli.json("inbox", "list", "--status", "done", *which)["items"]) < count:
+        assert time.monotonic() < deadline, "the events are not done"
+    plan = cli.json("replay", "plan", *which[:4], "--mode", "force", "--reason", "a long replay")["id"]
+    look.open(f"plan/{plan}")
+    return plan
+
+
+def apply(look, count):
+    look.page.get_by_role("button", name="Apply…").click()
+    answer(look, "a long replay", count=count)
+
+
+def replayed(cli, plan):
+    shown = cli.json("replay", "show", plan)
+    return shown["state"], shown
+
+
+def test_a_replay_goes_on_when_its_tab_is_closed(look, cli):
+    plan = many(cli, look, 60)
+    apply(look, 60)
+    look.page.wait_for_timeout(500)
+    look.page.close()
+    deadline = time.monotonic() + 60
+    while replayed(cli, plan)[0] != "finished":
+        assert time.monotonic() < deadline, replayed(cli, plan)[1]
+        time.sleep(0.3)
+
+
+def test_two_consoles_cannot_apply_one_plan_at_once(look, tab_of, console_at, cli):
+    with console_at(cli.folder, "--write") as (base, session):
+        other = tab_of(base, session)
+        plan = many(cli, look, 60)
+        other.open(f"plan/{plan}")
+        codes = []
+        other.page.on("response", lambda response: codes.append(response.status) if response.request.method == "POST" else None)
+        other.page.get_by_role("button", name="Apply…").click()
+        apply(look, 60)
+        answer(other, "the same plan", count=60)
+        other.page.locator("dialog [role=alert]").wait_for()
+        assert codes[-1] in (409, 423), codes
+    deadline = time.monotonic() + 60
+    while replayed(cli, plan)[0] != "finished":
+        assert time.monotonic() < deadline, replayed(cli, plan)[1]
+        time.sleep(0.3)
+    # Each event ran once more, not twice.
+    ids = [event["id"] for event in cli.json("replay", "show", plan, "--events")["items"]]
+    assert len(ids) == 60
+    assert {len(cli.json("inbox", "inspect", id)["replays"]) for id in ids[:10]} == {1}
+
+
+def test_private_hides_what_senders_wrote(tab_of, console_at, cli, pages):
+    with console_at(cli.folder, "--private") as (base, session):
+        look = tab_of(base, session)
+        look.open(pages["event"])
+        look.page.keyboard.press("b")
+        hidden = look.page.locator("pre.code")
+        hidden.wait_for()
+        colour = "(n) => getComputedStyle(n).color"
+        clear = "rgba(0, 0, 0, 0)"
+        assert hidden.evaluate(colour) == clear
+        inner = look.page.evaluate("[...document.querySelectorAll('.foreign, .foreign *')].map((n) => getComputedStyle(n).color)")
+        assert set(inner) == {clear}
+        look.page.keyboard.down("m")
+        assert hidden.evaluate(colour) != clear
+        look.page.keyboard.up("m")
+        assert hidden.evaluate(colour) == clear
+        for name in ["request", "sync"]:
+            look.open(pages[name])
+            assert look.page.locator(".foreign").count() or name == "sync", name
+        look.blameless()

@@ -1,10 +1,12 @@
 """The inbox at 50 events a second: no row moves, the focus stays, no task is long, and the tab stays small."""
 
+import os
 import subprocess
 
 from conftest import executable
 
-SECONDS = 20
+# A minute or an hour takes longer than the suite may: set MITT_LIVE_SECONDS to run it by itself.
+SECONDS = int(os.environ.get("MITT_LIVE_SECONDS", "20"))
 WATCH = """() => {
   window.tasks = [];
   new PerformanceObserver((list) => tasks.push(...list.getEntries().map((e) => e.duration))).observe({ type: 'longtask' });

@@ -13,6 +13,11 @@ pub struct ConsoleArgs {
     /// them as made through the console.
     #[arg(long)]
     pub write: bool,
+    /// Hide bodies, headers and the ids of providers while you do not hold the key m
+    ///
+    /// Use it to share your screen. The browser still receives these texts.
+    #[arg(long)]
+    pub private: bool,
     /// Print the address instead of opening a browser
     #[arg(long)]
     pub no_open: bool,

@@ -40,6 +40,7 @@ pub(super) async fn console(
         Options {
             port: args.port,
             write: args.write,
+            private: args.private,
             code_life: Some(CODE_LIFE),
         },
     )?;

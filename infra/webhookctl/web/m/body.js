@@ -43,6 +43,6 @@ function hex(bytes) {
 export function view(bytes, how) {
   const part = bytes.subarray(0, how === "hex" ? LIMIT / 16 : LIMIT);
   const content = how === "hex" ? hex(part) : how === "exact" ? exact(part) : pretty(exact(part));
-  return [h(`pre.code.${how}`, { tabindex: 0, role: "region", "aria-label": `Body, ${how}` }, content),
+  return [h(`pre.code.foreign.${how}`, { tabindex: 0, role: "region", "aria-label": `Body, ${how}` }, content),
     part.length < bytes.length ? h("p.dim", "This is the first part. The download has all of it.") : null];
 }

@@ -154,7 +154,7 @@ function help() {
     rows(MENU.map(([, [name, key]]) => [`g ${key}`, name])),
     rows([...(here?.view.keys ?? []), ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"],
       ["t", "Theme: auto, light, dark"],
-      ["z", "Times in UTC or local"], ["?", "This list"]])),
+      ["z", "Times in UTC or local"], ...(me.private ? [["m", "Hold: show what --private hides"]] : []), ["?", "This list"]])),
   h("p", h("label", { for: "keyson" }, box, " Single keys are on")), button("Close", () => dialog.close()));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
@@ -166,10 +166,14 @@ function zone() {
   announce(isUtc() ? "Times in UTC" : "Local times");
   if (here) { here.view = {}; show(); }
 }
+/** With `--private`, hides what senders wrote. */
+const hide = (on) => set(document.documentElement, "data-private", me?.private && on);
+addEventListener("keyup", (e) => { if (e.key === "m") hide(true); });
+addEventListener("blur", () => hide(true));
 /** @type {keys.Keys} */
 const common = [["?", "Keys", help], ["t", "Theme", nextTheme], [" ", "Live", toggleLive],
   ["c", "Copy", () => part.foot.querySelector("button")?.click()],
-  ["z", "Zone", zone], ...MENU.map(([page, [name, key]]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
+  ["z", "Zone", zone], ["m", "Show", () => hide(false)], ...MENU.map(([page, [name, key]]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
     () => { location.hash = to(page); }]))];
 
 const icon = (viewBox, ...paths) => h("svg", { viewBox, "aria-hidden": "true" }, paths);
@@ -195,7 +199,7 @@ function build() {
         h("span", "webhookctl")),
       h(`span.where.${tone}`, h("b", s.context)),
       h("span.facts2.dim", [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · ")),
-      h("span.grow"), h("span.mode.dim", s.write ? "may write" : "read-only"), part.live,
+      h("span.grow"), h("span.mode.dim", s.write ? "may write" : "read-only", s.private ? ", private" : ""), part.live,
       quiet("Theme: auto, light, dark (t)", "◐", nextTheme), quiet("Keys (?)", "?", help)),
     part.menu, h("main", { id: "main" }, part.banner, part.heading, part.content), part.foot, part.says);
   set(document.body, "class", tone ? `band ${tone}` : "");
@@ -223,6 +227,7 @@ function signIn(error) {
 
 function start(found) {
   me = found;
+  hide(true);
   build();
   show();
   shared.load();

@@ -29,6 +29,7 @@ struct Facts {
     /// The AWS identity of the operator; `None` if AWS does not tell it.
     who: Option<String>,
     write: bool,
+    private: bool,
     protected: bool,
     local: bool,
     /// The version of the sources in force; `None` if they come from a file.
@@ -59,6 +60,7 @@ async fn facts(console: &Console, token: Option<String>) -> Result<Response, Ref
             .and_then(|it| it.account.clone())
             .or_else(|| of_arn().map(str::to_owned)),
         write: console.options.write,
+        private: console.options.private,
         protected: inbox.is_protected(),
         local: inbox.local.is_some(),
         sources_version: inbox.version,

@@ -41,6 +41,8 @@ pub(in crate::verbs) struct Options {
     /// Without it, the usual port, or a free one if another program uses the usual port.
     pub(in crate::verbs) port: Option<u16>,
     pub(in crate::verbs) write: bool,
+    /// The page hides what senders wrote until the operator holds a key.
+    pub(in crate::verbs) private: bool,
     /// How long a code is good. Without it, a code is good until it is used.
     pub(in crate::verbs) code_life: Option<Duration>,
 }

@@ -17,6 +17,7 @@ pub(super) fn start(args: &DevArgs, global: &Global) -> anyhow::Result<Option<Se
         global.target.context = Some("local".to_owned());
     }
     let options = Options {
+        private: false,
         port: (args.port == 0).then_some(0),
         write: env_var("WEBHOOKCTL_READ_ONLY").is_none_or(|it| it == "0"),
         code_life: None,

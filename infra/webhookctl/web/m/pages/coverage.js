@@ -57,7 +57,7 @@ export function open(page, route) {
       return ["sync.gaps", [["since", d || since()], ...(until ? [["until", until]] : []), ...(name ? [["source", name]]
         : [])]];
     }, columns: () => [["Happened", "w-time", (g) => when(g.happened_at)], ["Source", "w-source.p1", (g) => g.source],
-      ["Type", "", (g) => g.type ?? g.kind], ["Event", "w-id.mono.p3", (g) => g.event_id ? h("a",
+      ["Type", "", (g) => g.type ?? g.kind], ["Event", "w-id.mono.p3", (g) => g.event_id ? h("a.foreign",
         { href: to("inbox", "", [["id", g.event_id]]) }, g.event_id) : "–"],
       ["Found", "w-time.p2", (g) => when(g.found_at)], ["Late", "w-age.n.p1", (g) => span(g.late_s)], ["Now", "w-state",
         (g) => state(g.status ?? "lost")]] });

@@ -49,14 +49,14 @@ const answersOf = (doc) => !doc.answers?.length ? null : [h("h3", "What the dest
     doc.answers.map((a) =>
     [num(a.attempt), a.effect, h(`b.${a.status === null ? "bad" : "warn"}`, a.status === null ? "no answer"
       : String(a.status)),
-      span(a.took_ms / 1000), h("span.dim", a.text ?? (a.text_hidden
+      span(a.took_ms / 1000), h("span.dim.foreign", a.text ?? (a.text_hidden
         ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept"))]))];
 
 const factsOf = (doc) => facts([
   ["Source", h("a", { href: source(doc.source) }, doc.source)], ["Type", doc.type],
   ["Received", [when(doc.received_at, true), h("span.dim", ` by ${words(doc.via)}`)]],
-  ["Provider's id", h("span.mono.cut", doc.dedupe_key)],
-  ["Account", doc.account && [doc.account.value, h("span.dim", doc.account.signed ? " signed" : " not signed")]],
+  ["Provider's id", h("span.mono.cut.foreign", doc.dedupe_key)],
+  ["Account", doc.account && [h("span.foreign", doc.account.value), h("span.dim", doc.account.signed ? " signed" : " not signed")]],
   ["Attempts", `${doc.attempt_count} of ${doc.max_attempts}`],
   ["Lease", doc.lease && [doc.lease.owner, doc.lease.expired ? `, ended ${span(doc.lease.expired_for_s)} ago`
     : `, ${span(doc.lease.left_s)} left`]],
@@ -79,8 +79,8 @@ const proof = (doc) => [h("p", PROVEN.get(doc.proven) ?? doc.proven, doc.secret 
 async function diff(box, a, b) {
   const { doc } = await read("inbox.diff", [["a", a], ["b", b]]);
   fill(box, doc.same_bytes ? h("p", "The bytes of both bodies are the same.") : grid("Differences of the bodies",
-    [["Path", "mono"], ["This event", "mono"], ["The other", "mono"]], doc.changes.map((c) => [c.path, c.from ?? "–",
-      c.to ?? "–"])),
+    [["Path", "mono"], ["This event", "mono"], ["The other", "mono"]], doc.changes.map((c) =>
+      [c.path, ...[c.from, c.to].map((side) => h("span.foreign", side ?? "–"))])),
   (doc.also ?? []).map((also) => note(String(also))));
 }
 
@@ -143,9 +143,9 @@ function headersOf(doc) {
   const r = doc.request;
   if (!r?.kept) return note(r?.error ?? "The request was not kept.");
   const all = Object.entries(r.headers ?? {});
-  return h("details.headers", h("summary", `${r.method} ${r.path}${r.query ? `?${r.query}` : ""}`, h("span.dim",
+  return h("details.headers", h("summary", `${r.method} ${r.path}`, r.query ? h("span.foreign", `?${r.query}`) : null, h("span.dim",
     ` ${plural(all.length, "header")} kept${r.headers_dropped ? `, ${r.headers_dropped} dropped` : ""}`)),
-  facts(all.map(([k, v]) => [h("span.mono", k), h("span.mono.wrap", v)]), ".lines"));
+  facts(all.map(([k, v]) => [h("span.mono", k), h("span.mono.wrap.foreign", v)]), ".lines"));
 }
 
 export function open(page, route) {

@@ -45,11 +45,11 @@ function one(page, id) {
       command(`webhookctl verify ${doc.id}`)),
     h("div.split.even", section("Request", facts([["Source", h("a", { href: source(doc.source) }, doc.source)],
       ["Received", when(doc.received_at)],
-      ["Request", h("span.mono.wrap", `${doc.method} ${doc.url}`)], ["From", h("span.mono", doc.address)],
+      ["Request", h("span.mono.wrap.foreign", `${doc.method} ${doc.url}`)], ["From", h("span.mono.foreign", doc.address)],
       ["Body", doc.body ? `${size(doc.body.bytes)}, ${doc.body.content_type ?? "no content type"}` : "–"],
       ["Event", doc.event && h("a", { href: to("event", doc.event) }, short(doc.event))]])),
     section("Why it does not match", explain(id))),
-    section("Headers", facts(doc.headers.map((x) => [h("span.mono", x.name), h("span.mono.wrap", x.value)]),
+    section("Headers", facts(doc.headers.map((x) => [h("span.mono", x.name), h("span.mono.wrap.foreign", x.value)]),
       ".lines"))) });
   fill(page.root, box.node);
   box.load();
