@@ -22,11 +22,9 @@ import { every, live, toggleLive } from "./live.js";
  */
 const PAGES = new Map(Object.entries({
   overview: ["Overview", "o", status], inbox: ["Inbox", "i", inbox], dead: ["Dead letters", "d", dead],
-    quarantine: ["Quarantine", "q", quarantine],
-  plans: ["Plans", "p", plan], sources: ["Sources", "s", sources], flow: ["Flow", "m", flow], sync: ["Sync", "f",
-    coverage], drift: ["Drift", "r", drift],
-  log: ["Log", "l", log], doctor: ["Doctor", "c", doctor], event: ["Event", "", event, "inbox"], plan: ["Plan", "",
-    plan, "plans"],
+  quarantine: ["Quarantine", "q", quarantine], plans: ["Plans", "p", plan], sources: ["Sources", "s", sources],
+  flow: ["Flow", "m", flow], sync: ["Sync", "f", coverage], drift: ["Drift", "r", drift], log: ["Log", "l", log],
+  doctor: ["Doctor", "c", doctor], event: ["Event", "", event, "inbox"], plan: ["Plan", "", plan, "plans"],
   source: ["Source", "", sources, "sources"], presets: ["Presets", "", sources, "sources"],
 }));
 const MENU = [...PAGES].filter(([, [, key]]) => key);
@@ -116,8 +114,10 @@ function context(abort) {
       // At most 50 calls in a second, however many calls the read needs.
       const slow = () => Math.max(seconds, Math.ceil((main()?.calls ?? 0) / 50));
       drawLive(`${slow()}s`);
-      every(slow, abort.signal, async () => { await tick(); if (!abort.signal.aborted
-        && !part.live.hidden) drawLive(`${slow()}s`); });
+      every(slow, abort.signal, async () => {
+        await tick();
+        if (!abort.signal.aborted && !part.live.hidden) drawLive(`${slow()}s`);
+      });
     },
     liveText: drawLive,
   };
@@ -146,15 +146,15 @@ function show() {
 }
 
 function help() {
-  const rows = (list) => h("dl.keys", list.map(([key, what]) => h("div", h("dt", key.split(" ").map((k) => h("kbd",
-    k))), h("dd", what))));
-  const box = h("input", { type: "checkbox", id: "keyson", checked: keys.keysOn(), on: { change: () => stored("keys",
-    box.checked ? "on" : "off") } });
+  const rows = (list) => h("dl.keys", list.map(([key, what]) =>
+    h("div", h("dt", key.split(" ").map((k) => h("kbd", k))), h("dd", what))));
+  const box = h("input", { type: "checkbox", id: "keyson", checked: keys.keysOn(),
+    on: { change: () => stored("keys", box.checked ? "on" : "off") } });
   const dialog = h("dialog", { "aria-label": "Keys" }, h("h2", "Keys"), h("div.columns",
     rows(MENU.map(([, [name, key]]) => [`g ${key}`, name])),
     rows([...(here?.view.keys ?? []), ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"],
       ["t", "Theme: auto, light, dark"],
-      ["z", "Times in UTC or local"], ...(me.private ? [["m", "Hold: show what --private hides"]] : []), ["?", "This list"]])),
+      ["z", "Times in UTC or local"], ...(me.private ? [["m", "Hold: show hidden text"]] : []), ["?", "This list"]])),
   h("p", h("label", { for: "keyson" }, box, " Single keys are on")), button("Close", () => dialog.close()));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
@@ -166,7 +166,7 @@ function zone() {
   announce(isUtc() ? "Times in UTC" : "Local times");
   if (here) { here.view = {}; show(); }
 }
-/** With `--private`, hides what senders wrote. */
+/** With `--private`, hides what senders sent. */
 const hide = (on) => set(document.documentElement, "data-private", me?.private && on);
 addEventListener("keyup", (e) => { if (e.key === "m") hide(true); });
 addEventListener("blur", () => hide(true));
@@ -212,8 +212,8 @@ function signIn(error) {
   const box = h("input", { id: "code", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
     on: { keydown: (e) => { if (e.key === "Enter") enter(); } } });
   const enter = async () => {
-    try { start(await session(/code=([^&\s]+)/.exec(box.value)?.[1]
-      ?? box.value.trim())); } catch (next) { signIn(next); }
+    const code = /code=([^&\s]+)/.exec(box.value)?.[1] ?? box.value.trim();
+    try { start(await session(code)); } catch (next) { signIn(next); }
   };
   set(document.body, "class", "closed");
   document.title = "webhookctl: no session";

@@ -96,6 +96,7 @@ export function keep(parent, items, key, make, update) {
 
 /** A setting of this browser, which works without storage too. */
 export function stored(name, value) {
-  try { return value === undefined ? localStorage.getItem(name) : localStorage.setItem(name,
-    value); } catch { return null; }
+  try {
+    return value === undefined ? localStorage.getItem(name) : localStorage.setItem(name, value);
+  } catch { return null; }
 }

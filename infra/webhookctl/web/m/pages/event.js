@@ -1,22 +1,20 @@
 // One event: what happened to it, whether the effect happened, and what to do.
 import { view } from "../body.js";
 import { about, ago, button, bytes, command, copy, facts, failure, fill, grid, h, mark, neighbours, next, note, num,
-  oneKeys, panel, plural,
-  read, section, short, size, source, span, state, to, when, words } from "../kit.js";
+  oneKeys, panel, plural, read, section, short, size, source, span, state, to, when, words } from "../kit.js";
 import { timeline } from "../timeline.js";
 import { explain } from "../verify.js";
 import { decideButtons, planButton } from "../write.js";
 
 const PROVEN = new Map(Object.entries({
   body: "The signature covers the whole body.",
-    fields: "The signature covers some fields: the id and the amount, not the rest.",
+  fields: "The signature covers some fields: the id and the amount, not the rest.",
   origin: "The sender is known; the body is not signed.", nothing: "Nothing: no signature was checked.",
   token: "Only that the sender knows the address: any program that knows it could have sent this.",
 }));
 const FINAL = ["done", "dead_letter", "quarantined"];
 const TONE = new Map(Object.entries({ auto_retry: "warn", reclaim: "warn", retry_safe: "bad", replay: "bad",
-  retry_guarded: "bad",
-  check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" }));
+  retry_guarded: "bad", check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" }));
 const eventLink = (id) => h("a.mono", { href: to("event", id) }, short(id));
 /** Says what went wrong in place of what was asked for. */
 const safely = (box, run) => async () => { try { await run(); } catch (error) { fill(box, failure(error)); } };
@@ -65,15 +63,14 @@ const factsOf = (doc) => facts([
     doc.last_error.retryable ? "" : " not retryable"]],
   ["Also arrived", doc.also_seen.length > 0 && doc.also_seen.map((s) =>
     h("div", `by ${words(s.via)}, ${span(Math.abs(s.later_s))} ${s.later_s < 0 ? "earlier" : "later"}`))],
-  ["Replays", doc.replays.length > 0 && doc.replays.map((r) => h("div", h("a.mono", { href: to("plan", r.plan) },
-    r.plan),
-    h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`)))],
+  ["Replays", doc.replays.length > 0 && doc.replays.map((r) => h("div",
+    h("a.mono", { href: to("plan", r.plan) }, r.plan), h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`)))],
   ["Superseded by", doc.superseded_by && eventLink(doc.superseded_by)], ["Sources version", doc.sources_version],
   ["Trial", doc.trial && `${plural(doc.trial.requests, "request")}, ${doc.trial.accepted} accepted`],
 ]);
 
-const proof = (doc) => [h("p", PROVEN.get(doc.proven) ?? doc.proven, doc.secret ? [" With secret ",
-  h("code", doc.secret), "."] : null), explain(doc.id)];
+const proof = (doc) => [h("p", PROVEN.get(doc.proven) ?? doc.proven,
+  doc.secret ? [" With secret ", h("code", doc.secret), "."] : null), explain(doc.id)];
 
 /** What differs between two bodies. */
 async function diff(box, a, b) {
@@ -128,8 +125,7 @@ function bodyOf(doc) {
   });
   const kept = doc.body && doc.body.bytes !== null;
   const what = kept ? [size(doc.body.bytes), ` · ${doc.body.content_type ?? "no content type"} · sha256 `,
-    h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0,
-      12))] : "The body is no longer kept. Its hash stays.";
+    h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0, 12))] : "The body is no longer kept. Its hash stays.";
   const node = h("section.panel", h("header", h("h2", "Body"), h("p.dim.small", what), h("span.grow"),
     kept ? [h("kbd", "b"), modes] : null), box,
     h("div.row.bodyrow", h("label.dim", { for: "other" }, "Compare with"), other,
