@@ -20,7 +20,7 @@ from pathlib import Path
 
 import package_cli
 import package_template
-from package_files import Trouble, read, without_place, write_zip
+from package_files import MACHINES, Trouble, machine, read, without_place, write_zip
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".venv/check/bin"
@@ -68,11 +68,14 @@ def pack(built: Path, to: Path, root: Path, parts: tuple[str, ...] = PARTS) -> N
 
 
 def pack_functions(built: Path, to: Path, root: Path) -> None:
-    for architecture in TARGETS:
+    for architecture, target in TARGETS.items():
         zips = set()
         for function in FUNCTIONS:
             name = f"{function}-{architecture}"
             program = read(built / architecture / function / "bootstrap")
+            # Lambda accepts a program for another processor, and then cannot start it.
+            if machine(program) != MACHINES[target.split("-")[0]]:
+                raise Trouble(f"{function} for {architecture} is not a program for {architecture}")
             write_zip(to / f"{name}.zip", {"bootstrap": (program, 0o755)})
             zips.add(f"{name}.zip")
             sbom = read(built / architecture / f"{function}.cdx.json").decode()

@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-import platform as machine
+import platform as this_machine
 import re
 import struct
 import subprocess
@@ -20,7 +20,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from package_files import Trouble, read, without_place, write_zip
+from package_files import MACHINES, Trouble, machine, read, without_place, write_zip
 
 SUMMARY = "Inspect and operate a webhook inbox on AWS, or run one on this machine"
 LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
@@ -200,10 +200,10 @@ def installer(script: str, release: Release) -> str:
 
 def check_static(program: bytes, target: str) -> None:
     """Fails if the program is for another processor, or needs a dynamic loader and so a C library of the machine."""
-    wanted = {"x86_64": 62, "aarch64": 183}[target.split("-")[0]]
-    if program[:6] != b"\x7fELF\x02\x01" or len(program) < 64:
+    found = machine(program)
+    if found is None:
         raise Trouble(f"webhookctl for {target} is not a 64-bit ELF file")
-    if struct.unpack_from("<H", program, 18)[0] != wanted:
+    if found != MACHINES[target.split("-")[0]]:
         raise Trouble(f"webhookctl for {target} is for another processor")
     [start] = struct.unpack_from("<Q", program, 32)
     size, count = struct.unpack_from("<HH", program, 54)
@@ -247,7 +247,7 @@ def write_texts(built: Path, platforms: tuple[Platform, ...]) -> None:
 
 def processor() -> str:
     """Returns the processor of this machine, by its name in npm."""
-    name = machine.machine()
+    name = this_machine.machine()
     return {"x86_64": "x64", "aarch64": "arm64"}.get(name, name)
 
 

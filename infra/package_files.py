@@ -1,11 +1,16 @@
 """What the packages of the functions and of webhookctl have in common."""
 
 import json
+import struct
 import zipfile
 from pathlib import Path
 
 # The earliest time that a zip can store.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+# The number of each processor in the header of an ELF file, by the first part of the rustc target.
+MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 class Trouble(Exception):
@@ -16,6 +21,13 @@ def read(path: Path) -> bytes:
     if not path.is_file() or not path.stat().st_size:
         raise Trouble(f"{path} is missing or empty")
     return path.read_bytes()
+
+
+def machine(program: bytes) -> int | None:
+    """Returns the processor for which a program was compiled, as its number in ELF. None if it is not a 64-bit ELF file."""
+    if program[:6] != b"\x7fELF\x02\x01" or len(program) < 64:
+        return None
+    return struct.unpack_from("<H", program, 18)[0]
 
 
 def write_zip(to: Path, files: dict[str, tuple[bytes, int]]) -> None:

@@ -44,6 +44,7 @@ NOT_HERE = {
     r"sha256sum |for zip |chmod 644 |envsubst ": "it needs the files of a released version or of a stack",
     r"tar -xzf |curl -fsSLO |sh install.sh|pip install |uvx |npm install |npx ": "test_package_cli.py runs it with built packages",
     r"cargo (binstall|build) ": "it needs a released version, or builds for minutes",
+    r"curl -H .* -d @trace\.json": "it needs an OpenTelemetry collector",
     r"curl -i -X POST localhost:3000": "it needs a function in `sam local`; sam_local.py runs it",
     r"webhookctl send github --to http://127.0.0.1:3000/in/": "it needs a function in `sam local`; sam_local.py runs it",
     r"webhookctl dev (--demo )?--functions ": "it needs the zips of a released version; the Rust test `functions` runs it",

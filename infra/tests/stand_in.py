@@ -5,6 +5,7 @@ import struct
 
 from package import FUNCTIONS, ROOT, TARGETS
 from package_cli import COMPLETIONS, PLATFORMS
+from package_files import MACHINES
 
 SBOM = {"bomFormat": "CycloneDX", "components": [{"bom-ref": f"path+file://{ROOT}/shared#0.1.0"}]}
 SAYS = b"webhookctl stand-in\n"
@@ -15,7 +16,6 @@ CODE = {
         "<8I", 0xD2800808, 0xD2800020, 0x100000C1, 0xD2800282, 0xD4000001, 0xD2800BA8, 0xD2800000, 0xD4000001
     ),
 }
-MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 def write(folder):
@@ -24,7 +24,8 @@ def write(folder):
         for function in FUNCTIONS:
             binary = folder / "functions" / architecture / function / "bootstrap"
             binary.parent.mkdir(parents=True)
-            binary.write_bytes(f"{function} for {architecture} ".encode() * 5000)
+            code = f"{function} for {architecture} ".encode() * 5000
+            binary.write_bytes(elf(MACHINES[TARGETS[architecture].split("-")[0]], code))
             (binary.parents[1] / f"{function}.cdx.json").write_text(json.dumps(SBOM))
     for platform in PLATFORMS:
         cli = folder / "webhookctl" / platform.target

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -142,6 +143,15 @@ def test_what_is_missing_or_in_the_way_is_named(built, tmp_path):
     (tmp_path / "two").mkdir()
     (tmp_path / "two/old.zip").write_bytes(b"old")
     with pytest.raises(Trouble, match="is not empty"):
+        pack(built, tmp_path / "two", ROOT)
+
+
+def test_a_program_for_another_architecture_is_refused(built, tmp_path):
+    shutil.copyfile(built / "functions/x86_64/catcher/bootstrap", built / "functions/arm64/catcher/bootstrap")
+    with pytest.raises(Trouble, match="catcher for arm64 is not a program for arm64"):
+        pack(built, tmp_path / "one", ROOT)
+    (built / "functions/arm64/catcher/bootstrap").write_text("#!/bin/sh\n")
+    with pytest.raises(Trouble, match="catcher for arm64 is not a program for arm64"):
         pack(built, tmp_path / "two", ROOT)
 
 

@@ -81,6 +81,12 @@ def test_an_archive_has_program_licences_pages_and_completions(packed, platform)
     assert {(entry.uid, entry.gid, entry.uname, entry.mtime) for entry in found.values()} == {(0, 0, "", 315532800)}
 
 
+def test_the_page_names_the_place_of_each_text_of_an_archive():
+    page = (ROOT / "infra/docs/install.md").read_text()
+    for name in ["man/man1/", *(f"completions/{name}" for name in package_cli.COMPLETIONS.values())]:
+        assert f"| `{name}` |" in page, name
+
+
 def test_cargo_binstall_finds_each_archive(packed):
     about = tomllib.loads((ROOT / "infra/webhookctl/Cargo.toml").read_text())["package"]["metadata"]["binstall"]
     assert about["pkg-fmt"] == "tgz"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RECEIVERS = ROOT / "infra/tests/receivers"
-TEST = ROOT / "functions/processor/tests/stack/receivers.rs"
+TESTS = ROOT / "functions/processor/tests/stack"
 
 
 def applications():
@@ -12,13 +12,14 @@ def applications():
 
 
 def test_no_receiver_knows_mitt():
-    assert len(applications()) == 11
+    assert len(applications()) == 13
     for path in [*applications(), RECEIVERS / "python/serve.py"]:
         assert "mitt" not in path.read_text().lower(), path
 
 
 def test_every_receiver_names_its_documentation_and_is_tested():
-    driven = TEST.read_text()
+    driven = "".join(path.read_text() for path in TESTS.glob("receivers*/*.rs"))
+    driven += (TESTS / "receivers.rs").read_text()
     for path in applications():
         assert path.read_text().split("\n")[0].split(" ")[1].startswith("https://"), path
         assert f'"{path.name}"' in driven, path

@@ -6,7 +6,7 @@
 //! week. The [`keyring`] stores the certificates and public keys that the verification of some
 //! requests needs. The module [`fetch_back`] records the objects that unsigned notices name. The
 //! module [`source_versions`] stores the configurations that operators apply, and a process follows
-//! them through [`current_sources`].
+//! them through [`current_sources`]. The module [`trace`] derives the trace ids of an event.
 
 pub mod accept;
 pub mod current_sources;
@@ -20,5 +20,6 @@ pub mod rejected;
 pub mod source_versions;
 pub mod spill;
 pub(crate) mod table;
+pub mod trace;
 
 pub use accept::{Inbox, Stored};

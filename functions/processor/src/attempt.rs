@@ -7,11 +7,10 @@ use futures::future::{Either, join_all, select};
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{GIVE_UP, LONG_LEASE, RENEW_AGAIN, RENEW_EVERY};
-use shared::inbox::ledger::{
-    Content, EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement,
-};
+use shared::inbox::ledger::{Content, EffectRow, Lease, MissingBody, REFUSED, Settled, Settlement};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
+use shared::inbox::trace::TraceId;
 use shared::sources::Source;
 use shared::webhook::event::{EventId, EventKey};
 use tokio::time::timeout;
@@ -78,7 +77,7 @@ impl Processor {
             backoff::jitter(),
         );
         let settlement = settle_turn(settlement, &mut turn, chained, now);
-        let attempt = Attempt::of(&lease.row);
+        let attempt = Attempt::of(&lease);
         let ledger = &self.services.inbox.ledger;
         let quoted = quoting(&settlement, &acted.quotes);
         let settled = ledger.settle(lease, quoted, &acted.changed, now).await?;
@@ -272,6 +271,7 @@ fn settle_turn(
 struct Attempt {
     id: EventId,
     key: EventKey,
+    trace: TraceId,
     kind: String,
     run: u64,
     number: u32,
@@ -279,10 +279,12 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of(row: &Row) -> Self {
+    fn of(lease: &Lease) -> Self {
+        let row = &lease.row;
         Self {
             id: row.id(),
             key: row.key.clone(),
+            trace: lease.trace,
             kind: row.kind.clone(),
             run: row.run,
             number: row.attempts,
@@ -304,6 +306,7 @@ impl Attempt {
                 tracing::$level!(
                     event.id = %self.id,
                     event.key = %self.key,
+                    trace_id = %self.trace,
                     source = source.name,
                     kind = self.kind,
                     attempt,

@@ -2,6 +2,7 @@
 //! template.
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_ListEventSourceMappings.html>
+//! <https://docs.aws.amazon.com/lambda/latest/api/API_GetAccountSettings.html>
 
 use std::sync::Arc;
 
@@ -19,7 +20,17 @@ pub(crate) fn routes(template: &Template) -> Router {
     Router::new()
         .route("/2015-03-31/functions/{name}/configuration", get(function))
         .route("/2015-03-31/event-source-mappings", get(mappings))
+        .route("/2016-08-19/account-settings", get(account))
         .with_state(Arc::new(template.clone()))
+}
+
+/// Returns the limits of an account that is not new.
+async fn account() -> Json<Value> {
+    let executions = 1000;
+    Json(json!({ "AccountLimit": {
+        "ConcurrentExecutions": executions,
+        "UnreservedConcurrentExecutions": executions,
+    } }))
 }
 
 async fn function(State(template): State<Arc<Template>>, Path(name): Path<String>) -> Response {
@@ -81,5 +92,6 @@ fn mapping(template: &Template, at: usize, mapping: &Mapping) -> Value {
         "MaximumBatchingWindowInSeconds": mapping.window.as_secs(),
         "State": "Enabled",
         "FunctionResponseTypes": types,
+        "ScalingConfig": { "MaximumConcurrency": mapping.max_concurrency },
     })
 }

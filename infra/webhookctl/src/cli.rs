@@ -44,7 +44,9 @@ pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
-pub use inbox::{BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs};
+pub use inbox::{
+    BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs, TraceArgs,
+};
 pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;

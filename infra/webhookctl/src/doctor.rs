@@ -12,8 +12,8 @@ pub(crate) use checks::queue::MOST_WAITING;
 pub(crate) use checks::schedule::TASKS;
 pub(crate) use checks::{ALL, END_TO_END};
 pub(crate) use facts::{
-    Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
-    Redrive, SourceFacts, Stored, Table, Unknown, Versions, Wanted,
+    AccountLimit, Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker,
+    Queue, Queues, Redrive, SourceFacts, Stored, Table, Unknown, Versions, Wanted,
 };
 pub(crate) use render::heading;
 pub(crate) use render::page;

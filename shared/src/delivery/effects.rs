@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::base::clock::Clock;
 use crate::inbox::ledger::{EffectRow, EffectState, Lease, Ledger};
 use crate::inbox::outcome::Outcome;
+use crate::inbox::trace::SpanId;
 use crate::sources::policy::IdempotencySupport;
 use crate::webhook::event::EventKey;
 
@@ -176,6 +177,13 @@ impl<'l> Effects<'l> {
         self.changed
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the header `traceparent` of a call with this idempotency key.
+    pub fn traceparent(&self, key: &str) -> String {
+        let row = &self.lease.row;
+        let span = SpanId::of_effect(&row.key, key, row.run);
+        self.lease.trace.traceparent(span)
     }
 
     /// Returns `true` if each effect of this attempt with an unknown result has a destination that

@@ -50,6 +50,9 @@ struct Metadata<'w> {
     idempotency_key: &'w str,
     attempt: u32,
     run: u64,
+    run_id: String,
+    /// The W3C `traceparent`: the trace of the event, and the effect as the parent.
+    trace: String,
 }
 
 #[derive(Serialize)]
@@ -145,9 +148,11 @@ fn document(
     with_request: bool,
 ) -> Result<String, serde_json::Error> {
     let row = work.row;
+    let id = row.id();
     serde_json::to_string(&Document {
         event: Metadata {
-            id: row.id().to_string(),
+            run_id: row.run_id(&id),
+            id: id.to_string(),
             key: row.key.to_string(),
             source: row.key.source(),
             r#type: &row.kind,
@@ -164,6 +169,7 @@ fn document(
             idempotency_key: key,
             attempt: row.attempts,
             run: row.run,
+            trace: work.effects.traceparent(key),
         },
         request: work.request.filter(|_| with_request).map(Request::from),
         request_omitted: (!with_request).then_some(true),

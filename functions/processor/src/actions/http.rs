@@ -7,7 +7,7 @@ use shared::sources::Signing;
 use shared::sources::policy::IdempotencySupport;
 
 use super::Work;
-use super::request::EventRequest;
+use super::request::{CallIds, EventRequest};
 
 /// Posts the event. The idempotency key is the same in every attempt.
 pub(super) async fn forward(
@@ -56,7 +56,11 @@ async fn post(
     key: &str,
 ) -> Effect {
     let now = (work.clock)();
-    let request = match event.request(url, signing, secret, key, now) {
+    let ids = CallIds {
+        key,
+        traceparent: &work.effects.traceparent(key),
+    };
+    let request = match event.request(url, signing, secret, ids, now) {
         Ok(request) => request,
         Err(error) => return Effect::NotApplied(Outcome::retry(format!("{error:#}"))),
     };

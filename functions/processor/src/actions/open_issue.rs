@@ -30,15 +30,20 @@ pub(super) async fn open_issue(work: &Work<'_>, params: &BTreeMap<String, String
         None => None,
     };
     let title = format!("{} from {}", work.row.kind, work.row.key.source());
-    let issue = json!({ "title": title, "event": work.row.id().as_str() }).to_string();
+    let id = work.row.id();
+    let run_id = work.row.run_id(&id);
+    let issue = json!({ "title": title, "event": id.as_str() }).to_string();
 
     work.effects
         .once(
             "open-issue",
             IdempotencySupport::Honoured,
             async |key: &str| {
+                let traceparent = work.effects.traceparent(key);
                 let mut headers = vec![
                     ("idempotency-key", key),
+                    ("traceparent", traceparent.as_str()),
+                    ("mitt-run-id", run_id.as_str()),
                     ("content-type", "application/json"),
                 ];
                 headers.extend(bearer.as_deref().map(|token| ("authorization", token)));

@@ -58,6 +58,15 @@ static STANDARD: LazyLock<anyhow::Result<Scheme>> = LazyLock::new(|| {
         .context("the preset standard-webhooks has no variant default")
 });
 
+/// The ids of a call.
+#[derive(Clone, Copy)]
+pub(super) struct CallIds<'c> {
+    /// The idempotency key.
+    pub(super) key: &'c str,
+    /// The parent of what the destination does. A header that a sender chose never replaces it.
+    pub(super) traceparent: &'c str,
+}
+
 /// An event and the stored parts of its request.
 pub(super) struct EventRequest<'w> {
     pub(super) row: &'w Row,
@@ -98,20 +107,19 @@ impl EventRequest<'_> {
         None
     }
 
-    /// Makes the request. `key` is the idempotency key. The caller has checked the event with
-    /// [`unsendable`](Self::unsendable).
+    /// Makes the request. The caller has checked the event with [`unsendable`](Self::unsendable).
     pub(super) fn request(
         &self,
         url: &str,
         signing: &Signing,
         secret: Option<&Secret>,
-        key: &str,
+        ids: CallIds<'_>,
         now: UnixMillis,
     ) -> anyhow::Result<SignedRequest> {
         let url = self.url(url).map_err(|bad| anyhow!("{bad}"))?;
         let preset = &self.verifier.preset;
         let mut request = match signing {
-            Signing::Standard { .. } => self.standard(url, secret, key, now)?,
+            Signing::Standard { .. } => self.standard(url, secret, ids.key, now)?,
             Signing::Provider { signed_url, .. } => {
                 self.as_provider(&url, signing, signed_url.as_deref(), secret, now)?
             }
@@ -141,7 +149,7 @@ impl EventRequest<'_> {
         let mut all: Vec<(String, String)> = headers
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        for (name, value) in self.ours(signing, key) {
+        for (name, value) in self.ours(signing, ids) {
             if !all.iter().any(|(known, _)| known == name) && is_sendable(name, &value) {
                 all.push((name.to_owned(), value));
             }
@@ -217,11 +225,14 @@ impl EventRequest<'_> {
     }
 
     /// Returns the headers that Mitt sets.
-    fn ours(&self, signing: &Signing, key: &str) -> Vec<(&str, String)> {
+    fn ours(&self, signing: &Signing, ids: CallIds<'_>) -> Vec<(&str, String)> {
         let row = self.row;
+        let id = row.id();
         let mut ours = vec![
-            ("idempotency-key", key.to_owned()),
-            ("mitt-event-id", row.id().as_str().to_owned()),
+            ("idempotency-key", ids.key.to_owned()),
+            ("traceparent", ids.traceparent.to_owned()),
+            ("mitt-run-id", row.run_id(&id)),
+            ("mitt-event-id", id.to_string()),
             ("mitt-source", row.key.source().to_owned()),
             ("mitt-attempt", row.attempts.to_string()),
             ("mitt-proven", row.proven.as_str().to_owned()),

@@ -19,6 +19,11 @@ use super::Work;
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const LARGEST: usize = 1024 * 1024;
 
+/// The maximum number of message attributes. They are used up if the body is encoded and the event
+/// has an account. The message then has no `traceparent`.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>
+const MOST_ATTRIBUTES: usize = 10;
+
 pub(super) async fn send(
     work: &Work<'_>,
     name: &str,
@@ -28,7 +33,10 @@ pub(super) async fn send(
     work.effects
         .keyed(name, async |key: &str| {
             let (body, encoding) = body(work.body);
-            let attributes = attributes(work, key, encoding);
+            let mut attributes = attributes(work, key, encoding);
+            if attributes.len() < MOST_ATTRIBUTES {
+                attributes.push(("traceparent", work.effects.traceparent(key)));
+            }
             let size = attributes.iter().fold(body.len(), |sum, (name, value)| {
                 sum + name.len() + "String".len() + value.len()
             });
@@ -91,7 +99,7 @@ fn attributes(work: &Work<'_>, key: &str, encoding: Option<&str>) -> Vec<(&'stat
         ("Mitt-Proven", row.proven.to_string()),
         ("Content-Type", row.content_type.clone().unwrap_or_default()),
         ("Content-Encoding", encoding.unwrap_or_default().to_owned()),
-        // SQS accepts ten attributes, so the name says whether the signature covers the account.
+        // There are few attributes, so the name says whether the signature covers the account.
         match &row.account {
             Some(account) if account.is_signed => ("Mitt-Account", account.value.clone()),
             account => (

@@ -9,6 +9,7 @@ mod recipes;
 mod refusals;
 mod server;
 mod signing;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,6 +7,7 @@
 
 mod app;
 mod proxy;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

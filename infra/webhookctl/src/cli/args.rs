@@ -222,6 +222,18 @@ pub enum Command {
     Man(ManArgs),
 }
 
+impl Cli {
+    /// Returns an error if the command cannot print the output format.
+    pub(super) fn checked_output(&self) -> Result<(), CliError> {
+        let is_trace = matches!(self.command, Command::Inbox(InboxCommand::Trace(_)));
+        if is_trace || self.global.output != Format::Otlp {
+            return Ok(());
+        }
+        let message = "-o otlp is only supported by `webhookctl inbox trace`";
+        Err(CliError::usage("usage.output", message).tip("remove -o, or use -o json"))
+    }
+}
+
 impl Global {
     /// Returns the output format. `--query` without `-o` selects JSON. With JSON lines, the query
     /// applies to each line.

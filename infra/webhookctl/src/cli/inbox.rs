@@ -17,6 +17,11 @@ pub enum InboxCommand {
     /// Explain one event: its status, the cause, and what to do next
     #[command(visible_alias = "show")]
     Inspect(InspectArgs),
+    /// Show one event as a trace: receipt, waits, attempts and effects
+    ///
+    /// Reads the row of the event, and no log. With -o otlp, prints the spans as OTLP JSON, which any
+    /// OpenTelemetry collector accepts.
+    Trace(TraceArgs),
     /// Print the exact body of an event
     ///
     /// On a terminal it prints plain text only. For other bytes, pass --raw or redirect to a file.
@@ -84,6 +89,12 @@ pub struct InspectArgs {
     /// Update the output until the event is settled; exit 6 if its status is not `done`
     #[arg(long)]
     pub watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Event id, a unique prefix of it, the provider's event id, or `source:event-id`
+    pub id: String,
 }
 
 #[derive(Debug, Args)]

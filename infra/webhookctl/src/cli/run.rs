@@ -47,6 +47,7 @@ pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
     let mut cli = Cli::from_arg_matches(&matches).map_err(Stop::from)?;
     cli.global = cli.global.without_empty();
     cli.global.checked_query().map_err(Stop::Ours)?;
+    cli.checked_output().map_err(Stop::Ours)?;
     Ok(cli)
 }
 

@@ -1,6 +1,7 @@
 //! The checks: each judges facts and makes no requests.
 
 mod alarm;
+mod concurrency;
 mod context;
 mod event;
 mod function;
@@ -38,6 +39,8 @@ pub(crate) static ALL: &[&Check] = &[
     &function::SETTINGS,
     &function::ENDPOINTS,
     &function::VERSION,
+    &function::ARCHITECTURE,
+    &concurrency::CONCURRENCY,
     &table::ACTIVE,
     &table::TTL,
     &table::RECOVERY,

@@ -38,6 +38,7 @@ pub(crate) struct Facts {
     /// The account that the context names.
     pub expected_account: Option<String>,
     pub caller: Known<Caller>,
+    pub account: Known<AccountLimit>,
     pub functions: Functions,
     pub mappings: Known<Vec<Mapping>>,
     pub queues: Queues,
@@ -63,6 +64,14 @@ pub(crate) struct Caller {
     pub arn: String,
 }
 
+/// The concurrent executions of the account in this Region.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AccountLimit {
+    pub concurrent: u64,
+    /// What is not reserved for single functions.
+    pub unreserved: u64,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Functions {
     pub catcher: Known<Function>,
@@ -79,6 +88,8 @@ pub(crate) struct Function {
     pub last_update: Option<String>,
     /// The version of Mitt that the function was deployed from.
     pub version: Option<String>,
+    /// The architecture that Lambda starts the program on, such as `arm64`.
+    pub architecture: Option<String>,
     pub environment: BTreeMap<String, String>,
 }
 
@@ -89,6 +100,8 @@ pub(crate) struct Mapping {
     pub queue_arn: String,
     pub state: String,
     pub window_s: u64,
+    /// The maximum number of executions at once.
+    pub max_concurrency: Option<u64>,
     pub reports_item_failures: bool,
 }
 
@@ -240,6 +253,7 @@ impl Facts {
         } = &self.functions;
         let mut all: Vec<Option<&Unknown>> = vec![
             self.caller.as_ref().err(),
+            self.account.as_ref().err(),
             catcher.as_ref().err(),
             processor.as_ref().err(),
             backup_sync.as_ref().err(),

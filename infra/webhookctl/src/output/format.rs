@@ -26,6 +26,9 @@ pub enum Format {
     Csv,
     /// Ids only, one per line
     Ids,
+    /// OTLP JSON, for `inbox trace` only
+    #[value(hide = true)]
+    Otlp,
 }
 
 impl Format {
@@ -150,6 +153,8 @@ impl<T: Serialize> List<'_, T> {
             Format::Jsonl => self.items.iter().map(json_line).collect(),
             Format::Csv => self.csv(),
             Format::Ids => self.ids(),
+            // The arguments are refused before a command runs.
+            Format::Otlp => Ok(String::new()),
         }
     }
 

@@ -186,6 +186,8 @@ impl Printer {
             }
             Format::Jsonl => self.line(item)?,
             Format::Ids => format!("{}\n", safe(id)),
+            // The arguments are refused before a command runs.
+            Format::Otlp => return Ok(()),
             Format::Csv => {
                 return Err(CliError::usage(
                     "usage.output",

@@ -87,6 +87,13 @@ pub(crate) const READS: &[Read] = &[
         positional: &["id"],
     },
     Read {
+        name: "inbox.trace",
+        words: &["inbox", "trace"],
+        flags: &[],
+        withheld: &[],
+        positional: &["id"],
+    },
+    Read {
         name: "inbox.body",
         words: &["inbox", "body"],
         flags: &[],

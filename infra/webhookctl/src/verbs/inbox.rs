@@ -8,6 +8,7 @@ mod inspect;
 mod lineage;
 mod list;
 mod tail;
+mod trace;
 
 use shared::inbox::ledger::{FlagKind, Row};
 
@@ -23,6 +24,7 @@ pub(super) use export::export;
 pub(super) use inspect::inspect;
 pub(super) use list::list;
 pub(super) use tail::{EACH, Follow, Line, Tail, is_wanted, refuse_unusable, tail};
+pub(super) use trace::trace;
 
 /// Returns the view of an event. For an open event, the view says whether the source is paused.
 async fn standing(inbox: &Deployment, row: &Row) -> anyhow::Result<EventView> {

@@ -27,7 +27,7 @@ const SOURCES: &str = r#"
 "#;
 
 /// Reads and their flags. `ID` is the id of an event.
-const READS: [&str; 31] = [
+const READS: [&str; 32] = [
     "status",
     "inbox.list",
     "inbox.list?limit=1",
@@ -40,6 +40,7 @@ const READS: [&str; 31] = [
     "inbox.inspect?id=ID",
     "inbox.inspect?id=ID&full",
     "inbox.inspect?id=nothing",
+    "inbox.trace?id=ID",
     "inbox.body?id=ID",
     "inbox.diff?a=ID&b=ID",
     "inbox.stats",

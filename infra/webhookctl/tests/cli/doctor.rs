@@ -161,6 +161,8 @@ async fn a_healthy_stack_is_well() -> anyhow::Result<()> {
         "alarm.present",
         "alarm.ringing",
         "context.account",
+        "function.architecture",
+        "function.concurrency",
         "function.version",
         "table.protected",
         "table.recovery",

@@ -10,5 +10,6 @@ mod follow;
 mod hostile;
 mod proxy;
 mod selection;
+mod trace;
 mod trial;
 mod world;

@@ -112,6 +112,8 @@ pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
                 // IAM cannot limit this action to one function.
                 // <https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html>
                 ("ListEventSourceMappings", "*".to_owned())
+            } else if path.contains("/account-settings") {
+                ("GetAccountSettings", "*".to_owned())
             } else {
                 ("InvokeFunction", on)
             };

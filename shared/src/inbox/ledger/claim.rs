@@ -9,6 +9,7 @@ use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::base::backoff::CRASHES;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
+use crate::inbox::trace::TraceId;
 use crate::webhook::event::EventKey;
 
 /// The right to work on an event until a deadline. `settle` consumes the lease, so an attempt is
@@ -17,6 +18,8 @@ use crate::webhook::event::EventKey;
 pub struct Lease {
     /// The row after the claim.
     pub row: Row,
+    /// The trace of the event.
+    pub trace: TraceId,
     pub(super) item: Item,
     pub(super) owner: String,
     /// In milliseconds. A renewal changes it while the actions of the event run.
@@ -227,6 +230,7 @@ fn leased(item: Option<Item>, owner: String, until: UnixMillis) -> anyhow::Resul
     let item = item.unwrap_or_default();
     let row = Row::read(&item)?;
     Ok(Claim::Leased(Box::new(Lease {
+        trace: TraceId::of(&row.key),
         row,
         item,
         owner,

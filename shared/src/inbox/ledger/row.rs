@@ -232,6 +232,12 @@ impl Row {
         EventId::new(self.received_at, &self.key)
     }
 
+    /// Returns the name of the current attempt. Each claim and each replay changes it. `id` is the
+    /// id of the event, which a caller often has already.
+    pub fn run_id(&self, id: &EventId) -> String {
+        format!("{id}.{}.{}", self.run, self.epoch)
+    }
+
     /// Returns whether the event still needs processing.
     pub fn is_open(&self) -> bool {
         matches!(

@@ -11,6 +11,11 @@ use super::*;
 
 const RECEIVED: UnixMillis = UnixMillis(1_795_169_681_000);
 const KEY: &str = "wh_key";
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const IDS: CallIds<'_> = CallIds {
+    key: KEY,
+    traceparent: PARENT,
+};
 const SECRET: &str = "whsec_c2VjcmV0LW9mLXRoZS1yb3V0ZQ==";
 
 /// Headers with which a sender could imitate Mitt, or reach another receiver.
@@ -25,6 +30,14 @@ const SPOOFED: [(&str, &str); 10] = [
     ("content-length", "1"),
     ("authorization", "Bearer evil"),
     ("cookie", "a=b"),
+];
+
+/// The values of `sign`.
+const SETTINGS: [&str; 4] = [
+    "secret = 'k'",
+    "sign = 'provider'\nsecret = 'k'",
+    "sign = 'as-received'",
+    "sign = 'none'",
 ];
 
 struct Given {
@@ -88,12 +101,16 @@ impl Given {
     }
 
     fn sent_at(&self, now: UnixMillis) -> SignedRequest {
+        self.sent_as(IDS, now)
+    }
+
+    fn sent_as(&self, ids: CallIds<'_>, now: UnixMillis) -> SignedRequest {
         let (url, signing) = self.action();
         let event = self.event();
         assert_eq!(event.unsendable(url, signing, now), None);
         let secret = signing.secret().map(|_| Secret::new("current", SECRET));
         event
-            .request(url, signing, secret.as_ref(), KEY, now)
+            .request(url, signing, secret.as_ref(), ids, now)
             .unwrap()
     }
 
@@ -190,6 +207,8 @@ fn each_mode_sends_its_headers() {
         assert_eq!(request.body, given.body, "{settings}");
         for (name, value) in [
             ("idempotency-key", KEY),
+            ("traceparent", PARENT),
+            ("mitt-run-id", &given.row.run_id(&given.row.id())),
             ("mitt-source", "shop"),
             ("mitt-attempt", "2"),
             ("mitt-proven", "token"),
@@ -204,12 +223,7 @@ fn each_mode_sends_its_headers() {
 
 #[test]
 fn no_sender_sets_a_header_of_mitt_or_of_the_connection() {
-    for settings in [
-        "secret = 'k'",
-        "sign = 'provider'\nsecret = 'k'",
-        "sign = 'as-received'",
-        "sign = 'none'",
-    ] {
+    for settings in SETTINGS {
         let given = Given::new("stripe", "", settings)
             .with_headers(&[("stripe-signature", "t=1,v1=x"), ("mitt-proven", "body")])
             .with_request("/in/shop", None, &SPOOFED);
@@ -221,6 +235,43 @@ fn no_sender_sets_a_header_of_mitt_or_of_the_connection() {
         let unique: BTreeSet<&str> = names.iter().copied().collect();
         assert_eq!(names.len(), unique.len(), "{settings}: {names:?}");
         assert_eq!(header(&request, "mitt-proven"), Some("token"), "{settings}");
+    }
+}
+
+#[test]
+fn a_hostile_traceparent_never_becomes_the_parent() {
+    let hostile = (
+        "traceparent",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    );
+    for settings in SETTINGS {
+        let given = Given::new("stripe", "", settings)
+            .with_headers(&[("stripe-signature", "t=1,v1=x"), hostile])
+            .with_request("/in/shop", None, &[hostile]);
+        let request = given.sent();
+        let parents: Vec<&str> = request.headers.all("traceparent").collect();
+        assert_eq!(parents, [PARENT], "{settings}");
+    }
+}
+
+#[test]
+fn no_signature_covers_the_trace() {
+    let other = CallIds {
+        traceparent: "00-11111111111111111111111111111111-2222222222222222-01",
+        ..IDS
+    };
+    for settings in SETTINGS {
+        let given =
+            Given::new("stripe", "", settings).with_headers(&[("stripe-signature", "t=1,v1=x")]);
+        let [one, two] = [IDS, other].map(|ids| {
+            let request = given.sent_as(ids, RECEIVED);
+            let headers = request.headers.iter();
+            let headers = headers.filter(|(name, _)| *name != "traceparent");
+            let headers = headers.map(|(name, value)| format!("{name}: {value}"));
+            headers.collect::<Vec<_>>()
+        });
+        assert_eq!(one, two, "{settings}");
+        assert!(one.len() > 5, "{one:?}");
     }
 }
 
@@ -344,7 +395,7 @@ fn an_event_chooses_its_path_and_nothing_else() {
         match event.unsendable(template, signing, RECEIVED) {
             None => {
                 event
-                    .request(template, signing, None, KEY, RECEIVED)
+                    .request(template, signing, None, IDS, RECEIVED)
                     .unwrap()
                     .url
             }
@@ -424,7 +475,7 @@ fn a_secret_that_does_not_fit_is_an_error_without_its_value() {
     let secret = Secret::new("k", "not-a-key-pair");
     let event = given.event();
     let error = event
-        .request(url, signing, Some(&secret), KEY, RECEIVED)
+        .request(url, signing, Some(&secret), IDS, RECEIVED)
         .unwrap_err();
     let error = format!("{error:#}");
     assert!(error.contains("PKCS #8 in PEM"), "{error}");

@@ -114,6 +114,7 @@ fn the_other_verbs_parse_too() {
         "webhookctl completions zsh",
         "webhookctl send --list",
         "webhookctl inbox inspect evt_01 --full",
+        "webhookctl inbox trace evt_01 -o otlp",
         "webhookctl inbox inspect evt_01 --timeline --watch",
         "webhookctl inbox body evt_01 --pretty --raw --body-bucket b",
         "webhookctl inbox diff evt_01 evt_02",
@@ -216,6 +217,19 @@ fn a_query_needs_json() {
     ] {
         assert!(parsed(line).global.format().is_json(), "{line}");
     }
+}
+
+#[test]
+fn only_a_trace_is_printed_as_otlp() {
+    for line in [
+        "webhookctl inbox list -o otlp",
+        "webhookctl inbox inspect evt_01 -o otlp",
+        "webhookctl inbox trace evt_01 -o otlp --query spans",
+    ] {
+        assert_eq!(refused(line).code, "usage.output", "{line}");
+    }
+    let trace = parsed("webhookctl inbox trace evt_01 -o otlp");
+    assert_eq!(trace.global.format(), Format::Otlp);
 }
 
 #[test]

@@ -40,6 +40,18 @@ pub(super) static VERSION: Check = Check {
     judge: version,
 };
 
+pub(super) static ARCHITECTURE: Check = Check {
+    name: "function.architecture",
+    title: "The functions have one architecture",
+    why: "One parameter of the template, Architecture, sets the architecture of all functions, and \
+          their programs come from one build. A function with another architecture cannot start its \
+          program. AWS does not tell for which architecture a program was compiled, so the check \
+          only compares the functions.",
+    fix: "build and deploy again with one value: sam build and sam deploy, each with \
+          --parameter-overrides Architecture=VALUE",
+    judge: architecture,
+};
+
 /// The version of this program.
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
@@ -56,6 +68,24 @@ fn version(facts: &Facts) -> Result<Finding, Unknown> {
     let others = stated.iter().filter(|(_, version)| *version != OWN);
     let lines = others.map(|(what, version)| format!("{what} is of {version}, the CLI of {OWN}"));
     Ok(Finding::of_each(Verdict::Warn, lines.collect(), OWN))
+}
+
+fn architecture(facts: &Facts) -> Result<Finding, Unknown> {
+    let all = each(facts)?;
+    let stated = all.iter().filter_map(|(what, function)| {
+        let architecture = function.architecture.as_deref()?;
+        Some((*what, architecture))
+    });
+    let stated: Vec<_> = stated.collect();
+    let Some((_, first)) = stated.first().copied() else {
+        return Err(Unknown::Skipped(
+            "the functions do not state their architecture",
+        ));
+    };
+    let others = stated.iter().filter(|(_, other)| *other != first);
+    let lines =
+        others.map(|(what, other)| format!("{what} is for {other}, the catcher for {first}"));
+    Ok(Finding::of_each(Verdict::Fail, lines.collect(), first))
 }
 
 fn endpoints(facts: &Facts) -> Result<Finding, Unknown> {

@@ -9,8 +9,8 @@ use shared::inbox::source_versions::VersionFacts;
 
 use super::ALL;
 use crate::doctor::{
-    Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue, Queues,
-    Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Versions, Wanted,
+    AccountLimit, Alarm, Caller, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker,
+    Queue, Queues, Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Versions, Wanted,
 };
 use crate::outage_tolerance::Outage;
 use crate::target::Names;
@@ -79,6 +79,7 @@ fn function(timeout_s: u64, kind: &str) -> Known<Function> {
         state: Some("Active".to_owned()),
         last_update: Some("Successful".to_owned()),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        architecture: Some("arm64".to_owned()),
         environment: environment
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
@@ -98,6 +99,7 @@ fn mapping(queue: &str) -> Mapping {
         queue_arn: arn(queue),
         state: "Enabled".to_owned(),
         window_s: 0,
+        max_concurrency: Some(5),
         reports_item_failures: true,
     }
 }
@@ -139,6 +141,10 @@ fn healthy() -> Facts {
         caller: Ok(Caller {
             account: "123456789012".to_owned(),
             arn: "arn:aws:sts::123456789012:assumed-role/Oncall/alice".to_owned(),
+        }),
+        account: Ok(AccountLimit {
+            concurrent: 1000,
+            unreserved: 1000,
         }),
         functions: Functions {
             catcher: function(10, "ingress"),
@@ -453,6 +459,31 @@ const FAULTS: &[Fault] = &[
     ("function.version", Verdict::Warn, |f| {
         of(&mut f.functions.processor).version = Some("0.2.0".to_owned());
     }),
+    ("function.architecture", Verdict::Fail, |f| {
+        of(&mut f.functions.processor).architecture = Some("x86_64".to_owned());
+    }),
+    ("function.concurrency", Verdict::Warn, |f| {
+        let new = AccountLimit {
+            concurrent: 10,
+            unreserved: 10,
+        };
+        *of(&mut f.account) = new;
+        // Also the lowest values of the template do not fit into a new account.
+        for mapping in of(&mut f.mappings) {
+            mapping.max_concurrency = Some(2);
+        }
+    }),
+    ("function.concurrency", Verdict::Warn, |f| {
+        // Two mappings with five executions each, six schedules, and ten for the catcher.
+        of(&mut f.account).unreserved = 25;
+    }),
+    ("function.concurrency", Verdict::Warn, |f| {
+        of(&mut f.account).unreserved = 26;
+        of(&mut f.mappings)[0].max_concurrency = Some(6);
+    }),
+    ("iam.read", Verdict::Fail, |f| {
+        f.account = Err(Unknown::Denied("lambda:GetAccountSettings".to_owned()));
+    }),
     ("iam.read", Verdict::Fail, |f| {
         f.alarms = Err(Unknown::Denied("cloudwatch:DescribeAlarms".to_owned()));
     }),
@@ -569,6 +600,31 @@ fn what_cannot_be_looked_at_does_not_pass() {
         assert_eq!(result(&facts, name), Verdict::NotChecked, "{name}");
     }
     assert_eq!(result(&facts, "queue.dlq_retention"), Verdict::Pass);
+}
+
+#[test]
+fn an_account_with_just_enough_executions_passes() {
+    let mut facts = healthy();
+    of(&mut facts.account).unreserved = 26;
+    assert_eq!(result(&facts, "function.concurrency"), Verdict::Pass);
+    of(&mut facts.mappings)[0].max_concurrency = None;
+    assert_eq!(result(&facts, "function.concurrency"), Verdict::Pass);
+}
+
+#[test]
+fn functions_that_state_no_architecture_are_not_compared() {
+    let mut facts = healthy();
+    let Functions {
+        catcher,
+        processor,
+        long_processor,
+        backup_sync,
+    } = &mut facts.functions;
+    let long_processor = long_processor.as_mut().unwrap();
+    for function in [catcher, processor, long_processor, backup_sync] {
+        of(function).architecture = None;
+    }
+    assert_eq!(result(&facts, "function.architecture"), Verdict::NotChecked);
 }
 
 #[test]

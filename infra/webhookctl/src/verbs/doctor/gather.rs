@@ -40,8 +40,9 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
         resources::alarms(inbox),
         secrets::secrets(inbox, now),
     );
-    let (caller, heartbeats, dead_letters, sources, versions, may_write) = tokio::join!(
+    let (caller, account, heartbeats, dead_letters, sources, versions, may_write) = tokio::join!(
         caller(inbox),
+        resources::account(inbox),
         inbox.ledger.operations().heartbeats(),
         dead_letters(inbox),
         sources::sources(inbox, now),
@@ -56,6 +57,7 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
         region: deployed.and_then(|it| it.region.clone()),
         expected_account: deployed.and_then(|it| it.account.clone()),
         caller,
+        account,
         functions,
         mappings,
         queues,

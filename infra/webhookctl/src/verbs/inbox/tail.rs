@@ -152,7 +152,7 @@ impl Shown {
         match out.format {
             Format::Json | Format::Jsonl => out.json_line(line),
             Format::Ids => out.text(&format!("{}\n", line.id)),
-            Format::Table | Format::Wide | Format::Csv => {
+            Format::Table | Format::Wide | Format::Csv | Format::Otlp => {
                 let text = self.line(line, out.format == Format::Wide);
                 out.text(&text)
             }

@@ -94,6 +94,7 @@ async fn reading_verbs_only_read() {
         &["inbox", "list", "--id", "one"],
         &["inbox", "inspect", "one", "--full"],
         &["inbox", "inspect", "one", "--watch"],
+        &["inbox", "trace", "one"],
         &["inbox", "body", "one"],
         &["inbox", "diff", "one", "two"],
     ] {

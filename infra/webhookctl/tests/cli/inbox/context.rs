@@ -13,8 +13,9 @@ use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 use super::world::{New, World, stderr, stdout};
 
-/// An event as Stripe sends it for a connected account, through a proxy that adds `x-tenant`.
-fn event(id: &str, account: &str, tenant: &str, at: UnixMillis) -> Event {
+/// An event as Stripe sends it for a connected account, through a proxy that adds `x-tenant` and a
+/// trace.
+pub(super) fn event(id: &str, account: &str, tenant: &str, at: UnixMillis) -> Event {
     let verifier = Verifier {
         source: "stripe-main".into(),
         preset: Preset::embedded("stripe", &BTreeMap::new()).unwrap(),
@@ -26,6 +27,10 @@ fn event(id: &str, account: &str, tenant: &str, at: UnixMillis) -> Event {
     let headers = [
         ("content-type", "application/json"),
         ("x-tenant", tenant),
+        (
+            "traceparent",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ),
         ("x-vault-token", "a credential"),
     ];
     let envelope = Envelope {

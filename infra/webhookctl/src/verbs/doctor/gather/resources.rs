@@ -8,7 +8,9 @@ use shared::aws::CallPolicy;
 
 use super::on_aws;
 use super::secrets::root;
-use crate::doctor::{Alarm, Function, Functions, Known, Mapping, Queue, Queues, Redrive, Unknown};
+use crate::doctor::{
+    AccountLimit, Alarm, Function, Functions, Known, Mapping, Queue, Queues, Redrive, Unknown,
+};
 use crate::target::Deployment;
 use crate::verbs::doctor::probe::{asked, told};
 
@@ -50,6 +52,23 @@ pub(super) async fn functions(inbox: &Deployment) -> Functions {
     }
 }
 
+/// Returns the concurrent executions that the functions of the account share.
+pub(super) async fn account(inbox: &Deployment) -> Known<AccountLimit> {
+    const ACTION: &str = "lambda:GetAccountSettings";
+    on_aws(inbox)?;
+    let lambda = told(ACTION, inbox.lambda(CallPolicy::LONG))?;
+    let answer = asked(ACTION, lambda.get_account_settings().send().await)?;
+    let limit = answer.account_limit;
+    let limit = limit.ok_or(Unknown::Skipped("Lambda did not state the limit"))?;
+    let concurrent = u64::try_from(limit.concurrent_executions).unwrap_or_default();
+    let unreserved = limit.unreserved_concurrent_executions;
+    let unreserved = unreserved.and_then(|number| u64::try_from(number).ok());
+    Ok(AccountLimit {
+        concurrent,
+        unreserved: unreserved.unwrap_or(concurrent),
+    })
+}
+
 /// Returns the mappings of the processor, and of the function for long actions.
 pub(super) async fn mappings(inbox: &Deployment) -> Known<Vec<Mapping>> {
     let name = inbox.names().processor.clone();
@@ -69,10 +88,12 @@ async fn mappings_of(inbox: &Deployment, name: String) -> Known<Vec<Mapping>> {
     let mappings = mappings.into_iter().map(|it| {
         let types = it.function_response_types.unwrap_or_default();
         let window = it.maximum_batching_window_in_seconds.unwrap_or_default();
+        let maximum = it.scaling_config.and_then(|it| it.maximum_concurrency);
         Mapping {
             queue_arn: it.event_source_arn.unwrap_or_default(),
             state: it.state.unwrap_or_default(),
             window_s: u64::try_from(window).unwrap_or_default(),
+            max_concurrency: maximum.and_then(|number| u64::try_from(number).ok()),
             reports_item_failures: types.contains(&FunctionResponseType::ReportBatchItemFailures),
         }
     });
@@ -171,11 +192,13 @@ async fn function(inbox: &Deployment, name: Option<String>, what: &'static str) 
     let answer = lambda.get_function_configuration().function_name(&name);
     let answer = asked(ACTION, answer.send().await)?;
     let variables = answer.environment.and_then(|it| it.variables);
+    let architectures = answer.architectures.unwrap_or_default();
     Ok(Function {
         timeout_s: u64::try_from(answer.timeout.unwrap_or_default()).unwrap_or_default(),
         state: answer.state.map(|state| state.to_string()),
         last_update: answer.last_update_status.map(|status| status.to_string()),
         version: answer.description.as_deref().and_then(stated_version),
+        architecture: architectures.first().map(ToString::to_string),
         environment: variables.unwrap_or_default().into_iter().collect(),
     })
 }
