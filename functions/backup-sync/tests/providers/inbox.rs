@@ -64,7 +64,7 @@ impl Inbox {
             began: UnixMillis::now(),
         };
         inbox.put("BackupSync", inbox.play.key).await;
-        if let Some((secret, _)) = inbox.play.webhook {
+        if let Some(secret) = inbox.play.secret() {
             inbox.put("Catcher", secret).await;
         }
         inbox
@@ -111,8 +111,7 @@ impl Inbox {
 
     /// Returns the webhook of an event, signed as the provider signs it.
     pub(crate) fn webhook(&self, event: &Happened) -> Option<Envelope> {
-        let (secret, webhook) = self.play.webhook?;
-        let Webhook { headers, body } = webhook(event);
+        let Webhook { headers, body } = self.play.webhook_of(event)?;
         let now = UnixMillis::now();
         let envelope = Envelope {
             method: "POST".to_owned(),
@@ -124,7 +123,14 @@ impl Inbox {
         };
         let verifier = &self.config.source("s").unwrap().verifier;
         let scheme = verifier.preset.scheme("default").unwrap();
-        Some(sign::signed(scheme, &Secret::new("test", secret), envelope, now).unwrap())
+        let signed = match (self.play.pair(), self.play.secret()) {
+            (Some(pair), _) => sign::signed_by(scheme, pair, envelope, now),
+            (None, secret) => {
+                let secret = Secret::new("test", secret.unwrap_or_default());
+                sign::signed(scheme, &secret, envelope, now)
+            }
+        };
+        Some(signed.unwrap())
     }
 
     /// Sends the webhook. Returns `false` if only the provider can sign.
@@ -148,7 +154,7 @@ impl Inbox {
         let Some(envelope) = self.webhook(event) else {
             return EventKey::new("s", &event.id);
         };
-        let (secret, _) = self.play.webhook.unwrap();
+        let secret = self.play.secret().unwrap();
         let verifier = &self.config.source("s").unwrap().verifier;
         let stored = [Secret::new("test", secret)];
         match verifier.verify(&envelope, &stored) {

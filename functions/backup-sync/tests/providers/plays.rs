@@ -26,13 +26,13 @@ fn refused(is_list: bool, is_allowed: bool) -> Result<(), u16> {
     }
 }
 
-fn is_basic(request: &Request, user: &str, password: &str) -> bool {
+pub(crate) fn is_basic(request: &Request, user: &str, password: &str) -> bool {
     use base64::Engine as _;
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     request.header("authorization") == format!("Basic {pair}")
 }
 
-fn form(request: &Request, name: &str) -> String {
+pub(crate) fn form(request: &Request, name: &str) -> String {
     let pairs = request.body.split('&');
     let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
     let value = pairs

@@ -197,10 +197,10 @@ impl World {
                 log.asked_again.insert(id);
             }
         }
-        if let Some(answer) = (self.play.other)(request, &log.events) {
+        if let Some(answer) = self.play.other_answer(request, &log.events) {
             return answer;
         }
-        match (self.play.asked)(request) {
+        match self.play.ask(request) {
             Err(status) => Answer::status(status),
             Ok(asked) => {
                 if let (Some(forgotten), Skip::Count(count)) = (log.forgotten, &asked.skip)
@@ -216,6 +216,10 @@ impl World {
                 let begin = match &asked.skip {
                     Skip::Nothing => 0,
                     Skip::Count(count) => (*count).min(listed.len()),
+                    Skip::Before(time) => {
+                        let at = listed.iter().position(|event| event.at < *time);
+                        at.unwrap_or(listed.len())
+                    }
                     Skip::After(id) => match listed.iter().position(|event| event.id == *id) {
                         Some(at) => at + 1,
                         None => return Answer::status(400),
@@ -223,8 +227,8 @@ impl World {
                 };
                 let end = (begin + self.play.size).min(listed.len());
                 let shown = &listed[begin..end];
-                (self.play.page)(Page {
-                    items: shown.iter().map(|event| (self.play.item)(event)).collect(),
+                self.play.page_of(Page {
+                    items: shown.iter().map(|event| self.play.item_of(event)).collect(),
                     end,
                     last: shown.last().map(|event| event.id.clone()),
                     more: end < listed.len(),
