@@ -9,7 +9,7 @@ use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Item, Ledger, Listed, Row};
+use shared::inbox::ledger::{Item, Ledger, Listed, Row, State};
 use shared::sources::Config;
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::EventKey;
@@ -78,7 +78,8 @@ impl Inbox {
         &self.stand_in
     }
 
-    async fn put(&self, function: &str, value: &str) {
+    /// Stores a secret of the source for a function.
+    pub(crate) async fn put(&self, function: &str, value: &str) {
         let path = self.stack.secrets_path(function).unwrap();
         let put = self.stack.clients().ssm.put_parameter();
         let put = put.name(format!("{path}/s/current")).value(value);
@@ -165,6 +166,21 @@ impl Inbox {
 
     pub(crate) async fn row(&self, event: &Happened) -> Option<Row> {
         self.ledger.event(&self.key(event)).await.unwrap()
+    }
+
+    /// Waits until all actions of the event are done.
+    pub(crate) async fn done(&self, event: &Happened) {
+        for _ in 0..600 {
+            if self
+                .row(event)
+                .await
+                .is_some_and(|row| row.state == State::Done)
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{:?}", self.row(event).await);
     }
 
     pub(crate) async fn body(&self, event: &Happened) -> Value {

@@ -13,6 +13,7 @@ mod script;
 mod secrets;
 mod stand_in;
 mod template;
+mod thin;
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ macro_rules! providers {
 }
 
 providers! {
-    event_is_found_once: stripe github github_org github_app gitlab workos paddle paypal
+    event_is_found_once: stripe stripe_thin github github_org github_app gitlab workos paddle paypal
         gocardless square chargebee mailgun okta zendesk fireflies coinbase_commerce;
     change_is_found_once: shopify box_ asana airtable microsoft_graph microsoft_graph_directory
         dropbox notion hubspot linear jira;

@@ -4,6 +4,7 @@ mod changes;
 mod deliveries;
 mod events;
 mod marks;
+mod thin;
 
 pub(crate) use changes::{hubspot, jira, linear, notion, shopify};
 pub(crate) use deliveries::{github, github_app, github_org, gitlab, zendesk};
@@ -14,6 +15,7 @@ pub(crate) use events::{
 pub(crate) use marks::{
     airtable, asana, box_, dropbox, microsoft_graph, microsoft_graph_directory,
 };
+pub(crate) use thin::{OBJECT, stripe_thin};
 
 use super::play::Request;
 

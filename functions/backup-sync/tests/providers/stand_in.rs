@@ -46,6 +46,8 @@ struct Log {
     /// The provider has forgotten the positions in the list up to this one.
     forgotten: Option<usize>,
     elsewhere: Option<String>,
+    /// The requests of the actions.
+    effects: Vec<Request>,
     /// Changes every request before it is processed, and every response.
     hears: Option<fn(&mut Request)>,
     says: Option<fn(&mut Answer)>,
@@ -86,6 +88,11 @@ impl StandIn {
 
     pub(crate) fn asked_again(&self) -> BTreeSet<String> {
         self.world.log().asked_again.clone()
+    }
+
+    /// Returns the requests that the actions sent to `/app`.
+    pub(crate) fn effects(&self) -> Vec<Request> {
+        self.world.log().effects.clone()
     }
 
     /// Records that the inbox has acknowledged the event.
@@ -183,6 +190,10 @@ impl World {
     }
 
     fn good(&self, request: &Request, log: &mut Log) -> Answer {
+        if request.is("POST", "/app") {
+            log.effects.push(request.clone());
+            return Answer::status(200);
+        }
         let parts: Vec<&str> = request.path.split('/').collect();
         let named = log.events.iter().find(|event| {
             let number = event.number.to_string();
