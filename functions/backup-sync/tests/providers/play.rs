@@ -182,7 +182,7 @@ pub(crate) struct Play {
     /// Returns the type under which Mitt stores an event.
     pub(crate) kind: fn(&Happened) -> String,
     /// The file that replaces the functions above.
-    script: Option<Script>,
+    pub(crate) script: Option<Script>,
 }
 
 impl Play {

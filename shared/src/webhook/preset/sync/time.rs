@@ -70,7 +70,7 @@ impl TimeUnit {
             Self::S => at.secs().to_string(),
             Self::Ms => at.0.to_string(),
             Self::Rfc3339 => at.rfc3339(),
-            Self::Rfc3339S => UnixMillis::from_secs(at.secs()).rfc3339(),
+            Self::Rfc3339S => at.rfc3339_seconds(),
             Self::MinutesAgo => now.since(at).as_millis().div_ceil(60_000).to_string(),
         }
     }
