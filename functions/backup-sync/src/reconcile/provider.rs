@@ -311,28 +311,28 @@ mod tests {
     }
 
     /// Returns a list with these pages.
-    fn listed(page: serde_json::Value) -> Objects {
+    fn listed(page: &serde_json::Value) -> Objects {
         let one = "https://a.test/l/{id}";
         let list =
             serde_json::json!({"url": "https://a.test/l", "id": "id", "one": one, "page": page});
         serde_json::from_value(list).unwrap()
     }
 
-    fn query(name: &str, value: &str) -> Option<Following> {
-        Some(Following::Query(name.to_owned(), value.to_owned()))
+    fn query(name: &str, value: &str) -> Following {
+        Following::Query(name.to_owned(), value.to_owned())
     }
 
     #[test]
     fn a_page_that_does_not_say_what_follows_is_a_bad_one() {
         let after =
             serde_json::json!({"style": "after", "param": "starting_after", "more": "has_more"});
-        let after = listed(after);
+        let after = listed(&after);
         let next = |body: &str, last: Option<&str>| {
             following(&after, body.as_bytes(), 1, last.map(str::to_owned), None)
         };
         assert_eq!(next(r#"{"has_more":false}"#, Some("a")).unwrap(), None);
         let more = next(r#"{"has_more":true}"#, Some("a")).unwrap();
-        assert_eq!(more, query("starting_after", "a"));
+        assert_eq!(more, Some(query("starting_after", "a")));
         assert!(next(r#"{"has_more":true}"#, None).is_err());
         assert!(next("{}", Some("a")).is_err());
         assert!(next("<html>", Some("a")).is_err());
@@ -340,13 +340,13 @@ mod tests {
 
     #[test]
     fn numbered_pages_end_with_one_that_is_not_full() {
-        let pages = listed(serde_json::json!({"style": "number", "param": "page", "size": 2}));
+        let pages = listed(&serde_json::json!({"style": "number", "param": "page", "size": 2}));
         let next = |count, this: Option<&str>| {
-            let this = this.and_then(|number| query("page", number));
+            let this = this.map(|number| query("page", number));
             following(&pages, b"[]", count, None, this.as_ref()).unwrap()
         };
-        assert_eq!(next(2, None), query("page", "2"));
-        assert_eq!(next(2, Some("2")), query("page", "3"));
+        assert_eq!(next(2, None), Some(query("page", "2")));
+        assert_eq!(next(2, Some("2")), Some(query("page", "3")));
         assert_eq!(next(1, Some("2")), None);
         assert_eq!(next(0, None), None);
     }
