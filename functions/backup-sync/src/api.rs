@@ -8,9 +8,11 @@ use bytes::Bytes;
 use shared::aws::outbound::{Call, Method, Outbound};
 use shared::aws::secrets::Secret;
 use shared::base::clock::{Clock, UnixMillis};
+use shared::webhook::preset::Auth;
 use tokio::time::timeout;
 
 use crate::retry::{Asked, Refused, judge, with_retries};
+use crate::sync::basic;
 
 /// An API, and the deadline for calls to it.
 pub(crate) struct Api<'a> {
@@ -24,6 +26,8 @@ pub(crate) struct Api<'a> {
     pub(crate) secret: &'a str,
     /// The header that carries the key. `None` means `Authorization: Bearer`.
     pub(crate) key_header: Option<&'a str>,
+    /// How the requests authenticate, if a list of objects says so.
+    pub(crate) auth: Option<&'a Auth>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
 }
 
@@ -35,7 +39,7 @@ pub(crate) struct Change<'c> {
 }
 
 impl Api<'_> {
-    /// Returns the body, or `None` for a 404 response.
+    /// Returns the body, or `None` for a 404 or 410 response.
     pub(crate) async fn get(
         &self,
         url: &str,
@@ -44,8 +48,8 @@ impl Api<'_> {
         found(self.ask(url, query, None, Ok).await)
     }
 
-    /// Returns the parsed body. Repeats the request if the body cannot be parsed. A 404 response is
-    /// an error.
+    /// Returns the parsed body. Repeats the request if the body cannot be parsed. A 404 or 410
+    /// response is an error.
     pub(crate) async fn list<T>(
         &self,
         url: &str,
@@ -67,13 +71,15 @@ impl Api<'_> {
         change: Option<&Change<'_>>,
         read: impl Fn(Bytes) -> anyhow::Result<T>,
     ) -> Result<T, Refused> {
-        let bearer = format!("Bearer {}", self.key.expose());
-        let key = match self.key_header {
-            Some(name) => (name, self.key.expose()),
-            None => ("authorization", bearer.as_str()),
-        };
+        let (name, value) = self.credentials();
+        let key = name.map(|name| (name, value.as_str()));
+        let mut query = query.to_vec();
+        if let Some(Auth::Query { name }) = self.auth {
+            query.push((name.clone(), self.key.expose().to_owned()));
+        }
+        let query = query.as_slice();
         let typed = change.map(|change| ("content-type", change.content_type));
-        let headers: Vec<_> = [key]
+        let headers: Vec<_> = key
             .into_iter()
             .chain(self.headers.iter().copied())
             .chain(typed)
@@ -114,10 +120,26 @@ impl Api<'_> {
         }
     }
 
+    /// Returns the header with the key and its value. The key can also be in the query.
+    fn credentials(&self) -> (Option<&str>, String) {
+        let key = self.key.expose();
+        match self.auth {
+            Some(Auth::Query { .. }) => (None, String::new()),
+            Some(Auth::Header { name, prefix }) => (Some(name), format!("{prefix}{key}")),
+            Some(Auth::Basic { user, password }) => {
+                (Some("authorization"), basic(user, password, key))
+            }
+            _ => match self.key_header {
+                Some(name) => (Some(name), key.to_owned()),
+                None => (Some("authorization"), format!("Bearer {key}")),
+            },
+        }
+    }
+
     fn there<T>(&self, answer: Option<T>) -> anyhow::Result<T> {
         answer.with_context(|| {
             format!(
-                "{} answered 404. The object does not exist, or the API key {:?} cannot read it",
+                "{} answered 404 or 410. The object does not exist, or the API key {:?} cannot read it",
                 self.what, self.secret
             )
         })
@@ -127,7 +149,7 @@ impl Api<'_> {
 fn found<T>(answer: Result<T, Refused>) -> anyhow::Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(Refused::Request(404, _)) => Ok(None),
+        Err(Refused::Request(404 | 410, _)) => Ok(None),
         Err(refused) => Err(refused.error()),
     }
 }

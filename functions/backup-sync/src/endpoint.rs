@@ -203,6 +203,7 @@ impl BackupSync {
             key: self.api_key(&endpoint.secret).await?,
             secret: &endpoint.secret,
             key_header,
+            auth: None,
             headers,
         })
     }

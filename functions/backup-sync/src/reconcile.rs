@@ -175,6 +175,7 @@ impl BackupSync {
                 key: self.api_key(&reconcile.secret).await?,
                 secret: &reconcile.secret,
                 key_header: None,
+                auth: reconcile.objects.auth.as_ref(),
                 headers: headers.map(|(k, v)| (k.as_str(), v.as_str())).collect(),
             },
             ours: match &reconcile.local {
@@ -198,6 +199,7 @@ impl BackupSync {
                     key: self.api_key(&at.secret).await?,
                     secret: &at.secret,
                     key_header: None,
+                    auth: None,
                     headers: vec![("accept", "application/json")],
                 }),
             },

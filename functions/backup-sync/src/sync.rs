@@ -35,6 +35,9 @@ use shared::webhook::event::EventKey;
 use shared::webhook::preset::Sync;
 use tokio::time::Instant;
 
+pub(crate) use link_header::allowed;
+pub(crate) use request::basic;
+
 use crate::coverage::Counting;
 use crate::deadline::on;
 use crate::{BackupSync, RunTime};

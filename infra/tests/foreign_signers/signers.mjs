@@ -7,12 +7,22 @@
 import { createInterface } from "node:readline";
 
 import adyen from "@adyen/api-library";
+import { validateSignature as lineVerify } from "@line/bot-sdk";
+import Mux from "@mux/mux-node";
 import { sign as githubSign, verify as githubVerify } from "@octokit/webhooks-methods";
 import "@shopify/shopify-api/adapters/node";
 import { shopifyApi } from "@shopify/shopify-api";
 import { createSHA256HMAC } from "@shopify/shopify-api/runtime";
+import Finch from "@tryfinch/finch-api";
+import { WorkOS } from "@workos-inc/node";
 import { verifyKey } from "discord-interactions";
+import DodoPayments from "dodopayments";
 import hubspot from "@hubspot/api-client";
+import Lithic from "lithic";
+import ModernTreasury from "modern-treasury";
+import OpenAI from "openai";
+import Orb from "orb-billing";
+import Razorpay from "razorpay";
 import { WebhooksHelper } from "square";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import Stripe from "stripe";
@@ -32,11 +42,15 @@ const shopify = (secret) =>
     logger: { log: () => {} },
   });
 
+const workos = new WorkOS("sk_of_nobody");
+const modernTreasury = new ModernTreasury({ apiKey: "of-nobody", organizationID: "of-nobody" });
+const dodo = new DodoPayments({ bearerToken: "of-nobody" });
+
 const seconds = () => Math.floor(Date.now() / 1000).toString();
 const form = (body) => Object.fromEntries(new URLSearchParams(body));
-const holds = (check) => {
+const holds = async (check) => {
   try {
-    check();
+    await check();
     return true;
   } catch {
     return false;
@@ -55,6 +69,12 @@ const standard = (Webhook, prefix) => ({
     };
   },
   verify: ({ secret, headers, body }) => holds(() => new Webhook(secret).verify(body, headers)),
+});
+
+/** An SDK whose client has `webhooks.verifySignature`. It cannot sign. */
+const generated = (client) => ({
+  verify: ({ secret, headers, body }) =>
+    holds(() => client.webhooks.verifySignature(body, headers, secret)),
 });
 
 const adyenItem = (body) => JSON.parse(body).notificationItems[0].NotificationRequestItem;
@@ -144,6 +164,32 @@ const sdks = {
         signatureKey: secret,
         notificationUrl: url,
       }),
+  },
+  finch: generated(new Finch({ accessToken: "of-nobody" })),
+  lithic: generated(new Lithic({ apiKey: "of-nobody" })),
+  mux: generated(new Mux({ tokenId: "of-nobody", tokenSecret: "of-nobody" })),
+  openai: generated(new OpenAI({ apiKey: "of-nobody" })),
+  orb: generated(new Orb({ apiKey: "of-nobody" })),
+  "dodo-payments": {
+    verify: ({ secret, headers, body }) =>
+      holds(() => dodo.webhooks.unwrap(body, { headers, key: secret })),
+  },
+  line: {
+    verify: ({ secret, headers, body }) => lineVerify(body, secret, headers["x-line-signature"]),
+  },
+  "modern-treasury": {
+    verify: ({ secret, headers, body }) =>
+      modernTreasury.webhooks.validateSignature(body, headers, { key: secret }),
+  },
+  razorpay: {
+    verify: ({ secret, headers, body }) =>
+      Razorpay.validateWebhookSignature(body, headers["x-razorpay-signature"], secret),
+  },
+  workos: {
+    verify: ({ secret, headers, body }) => {
+      const signed = { payload: JSON.parse(body), sigHeader: headers["workos-signature"], secret };
+      return holds(() => workos.webhooks.verifyHeader(signed));
+    },
   },
   // The SDK only verifies, so tweetnacl signs. The secret is the seed of the key pair.
   discord: {

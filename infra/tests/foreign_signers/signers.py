@@ -6,8 +6,12 @@ import time
 from datetime import datetime, timezone
 from urllib.parse import parse_qsl
 
+from openai import InvalidWebhookSignatureError, OpenAI
 from slack_sdk.signature import SignatureVerifier
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from stripe import SignatureVerificationError, WebhookSignature
+from svix.webhooks import Webhook as SvixWebhook
+from svix.webhooks import WebhookVerificationError as SvixVerificationError
 from twilio.request_validator import RequestValidator
 
 
@@ -60,7 +64,62 @@ class Twilio:
         return RequestValidator(request["secret"]).validate(request["url"], fields, signature)
 
 
-SDKS = {"slack": Slack, "standardwebhooks": Standard, "twilio": Twilio}
+class Svix:
+    @staticmethod
+    def sign(request):
+        now = datetime.now(tz=timezone.utc)
+        return {
+            "svix-timestamp": str(int(now.timestamp())),
+            "svix-signature": SvixWebhook(request["secret"]).sign(
+                request["headers"]["svix-id"], now, request["body"]
+            ),
+        }
+
+    @staticmethod
+    def verify(request):
+        try:
+            SvixWebhook(request["secret"]).verify(request["body"], request["headers"])
+        except SvixVerificationError:
+            return False
+        return True
+
+
+class Stripe:
+    """The SDK only verifies."""
+
+    @staticmethod
+    def verify(request):
+        header = request["headers"]["stripe-signature"]
+        try:
+            WebhookSignature.verify_header(request["body"], header, request["secret"], 300)
+        except SignatureVerificationError:
+            return False
+        return True
+
+
+class OpenAi:
+    """The SDK only verifies."""
+
+    client = OpenAI(api_key="of-nobody")
+
+    @staticmethod
+    def verify(request):
+        verify = OpenAi.client.webhooks.verify_signature
+        try:
+            verify(request["body"], request["headers"], secret=request["secret"])
+        except InvalidWebhookSignatureError:
+            return False
+        return True
+
+
+SDKS = {
+    "openai": OpenAi,
+    "slack": Slack,
+    "standardwebhooks": Standard,
+    "stripe": Stripe,
+    "svix": Svix,
+    "twilio": Twilio,
+}
 
 for line in sys.stdin:
     request = json.loads(line)

@@ -57,6 +57,11 @@ impl UnixMillis {
         format!("{:.3}", self.timestamp())
     }
 
+    /// The time as RFC 3339 in UTC, in whole seconds.
+    pub fn rfc3339_seconds(self) -> String {
+        format!("{:.0}", Self::from_secs(self.secs()).timestamp())
+    }
+
     fn timestamp(self) -> jiff::Timestamp {
         let bounds = (-62_000_000_000_000, 253_000_000_000_000);
         jiff::Timestamp::from_millisecond(self.0.clamp(bounds.0, bounds.1)).unwrap_or_default()

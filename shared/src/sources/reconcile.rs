@@ -6,10 +6,11 @@ mod local;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::Deserialize;
 
 use super::filter::{FileCondition, Filter, path};
+use super::sync::check_sync_url;
 use super::{Forward, check_name, check_new, duration};
 use crate::base::json_path::JsonPath;
 use crate::base::setting_path::At as _;
@@ -68,7 +69,9 @@ pub struct Compared {
 #[serde(deny_unknown_fields)]
 pub(super) struct FileReconcile {
     name: Option<String>,
-    objects: String,
+    objects: Option<String>,
+    /// A custom list, with the settings of a preset's `[[objects]]`.
+    list: Option<Objects>,
     #[serde(default)]
     with: BTreeMap<String, String>,
     secret: Option<String>,
@@ -122,10 +125,14 @@ impl FileReconcile {
         source: &str,
         forward: &Forward,
     ) -> anyhow::Result<Reconcile> {
-        let objects = objects(preset, &self.objects).at("objects")?;
-        let objects = objects.clone().with(&self.with);
-        let objects = objects.at("with").needs("objects")?;
-        let name = self.name.unwrap_or_else(|| self.objects.clone());
+        let from = if self.list.is_some() {
+            "list"
+        } else {
+            "objects"
+        };
+        let objects = self.list_of(preset, forward)?.clone().with(&self.with);
+        let objects = objects.at("with").needs(from)?;
+        let name = self.name.unwrap_or_else(|| objects.name.clone());
         check_name("a reconcile's name", &name).at("name")?;
         let secret = self.secret.unwrap_or_else(|| source.to_owned());
         check_name("a secret's name", &secret).at("secret")?;
@@ -136,7 +143,7 @@ impl FileReconcile {
         Ok(Reconcile {
             named_by: named_by(self.id.as_deref(), &objects)
                 .at("id")
-                .needs("objects")?,
+                .needs(from)?,
             filter: of_objects(&self.conditions)?,
             local: self
                 .local
@@ -155,6 +162,32 @@ impl FileReconcile {
     }
 }
 
+impl FileReconcile {
+    /// Returns the list of the preset, or the list of the source's own.
+    fn list_of<'l>(&'l self, preset: &'l Preset, forward: &Forward) -> anyhow::Result<&'l Objects> {
+        match (&self.objects, &self.list) {
+            (Some(name), None) => objects(preset, name).at("objects"),
+            (None, Some(list)) => {
+                list.check().within("list")?;
+                for url in [&list.url, &list.one] {
+                    check_sync_url(url, forward).within("list")?;
+                }
+                Ok(list)
+            }
+            (Some(_), Some(_)) => Err(anyhow!(
+                "objects selects a list of the preset; remove objects or list"
+            ))
+            .at("objects")
+            .needs("list"),
+            (None, None) => Err(anyhow!(
+                "objects is missing; set it to a list of the preset, or describe a list in \
+                 [source.reconcile.list]"
+            ))
+            .at("objects"),
+        }
+    }
+}
+
 fn objects<'p>(preset: &'p Preset, name: &str) -> anyhow::Result<&'p Objects> {
     if let Some(objects) = preset.objects.iter().find(|objects| objects.name == name) {
         return Ok(objects);
@@ -162,8 +195,7 @@ fn objects<'p>(preset: &'p Preset, name: &str) -> anyhow::Result<&'p Objects> {
     let known: Vec<_> = preset.objects.iter().map(|o| o.name.as_str()).collect();
     ensure!(
         !known.is_empty(),
-        "preset {} does not support [[source.reconcile]], because the preset lists no objects; \
-         remove the table",
+        "preset {} lists no objects; describe a list of your own in [source.reconcile.list]",
         preset.id
     );
     bail!(
@@ -334,6 +366,70 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
             let error = format!("{:#}", checked(&GOOD.replacen(from, to, 1)).unwrap_err());
             assert!(error.contains(said), "{to}: {error}");
         }
+    }
+
+    /// A list that is in no preset.
+    const OWN: &str = r#"
+name = "orders"
+fields = [{ name = "status" }]
+[list]
+url = "https://api.acme.example/v1/orders"
+auth = { kind = "header", name = "x-api-key" }
+items = "data"
+id = "id"
+one = "https://api.acme.example/v1/orders/{id}"
+created = "created_at"
+page = { style = "cursor", param = "cursor", next = "next" }
+[local]
+kind = "dynamodb"
+table = "orders"
+id = "order"
+key = { pk = "ORDER#{id}" }
+"#;
+
+    #[test]
+    fn a_custom_list_is_checked_like_that_of_a_preset() {
+        let own = checked(OWN).unwrap();
+        assert_eq!(own.name, "orders");
+        assert_eq!(own.named_by, NamedBy::Id);
+        assert_eq!(
+            own.objects.one("7/8"),
+            "https://api.acme.example/v1/orders/7%2F8"
+        );
+        for (from, to, said) in [
+            (
+                "name = \"orders\"\n",
+                "objects = \"subscriptions\"\n",
+                "remove objects or list",
+            ),
+            ("orders/{id}", "orders", "`one` must contain {id}"),
+            (
+                "one = \"https://api.",
+                "one = \"https://evil.",
+                "the same host",
+            ),
+            ("\"cursor\", param", "\"token\", param", "`cursor`"),
+            (
+                "\"header\", name",
+                "\"github-app\", issuer",
+                "bearer, basic, header and query",
+            ),
+            ("id = \"id\"\n", "", "missing field `id`"),
+        ] {
+            assert!(OWN.contains(from), "{from}");
+            let error = format!("{:#}", checked(&OWN.replacen(from, to, 1)).unwrap_err());
+            assert!(error.contains(said), "{to}: {error}");
+        }
+        let clear = OWN.replace("https://api", "http://api");
+        let error = format!("{:#}", checked(&clear).unwrap_err());
+        assert!(error.contains("list: the URL"), "{error}");
+        let (head, tail) = OWN.split_once("[list]").unwrap();
+        let (_, local) = tail.split_once("[local]").unwrap();
+        let error = format!(
+            "{:#}",
+            checked(&format!("{head}[local]{local}")).unwrap_err()
+        );
+        assert!(error.contains("[source.reconcile.list]"), "{error}");
     }
 
     #[test]

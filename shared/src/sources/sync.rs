@@ -177,7 +177,7 @@ fn of_preset<'p>(preset: &'p Preset, variant: Option<&str>) -> anyhow::Result<&'
 }
 
 /// Requires https, because the request contains the API key. Tests may use http on this machine.
-fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
+pub(super) fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let host = url.split(['/', '?', '#']).nth(2).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");

@@ -6,10 +6,11 @@ use serde_json::value::RawValue;
 use shared::base::json_path::{JsonPath, scalar};
 use shared::monitoring::reconcile::{Side, Sides, Values, add, time};
 use shared::sources::{NamedBy, Reconcile};
-use shared::webhook::preset::{Objects, Pages};
+use shared::webhook::preset::{Auth, Objects, Pages};
 
 use super::{few_enough, in_time};
 use crate::api::Api;
+use crate::sync::allowed;
 
 /// The current state of an object at the provider.
 pub(super) struct Now {
@@ -43,10 +44,11 @@ pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> any
     match &reconcile.named_by {
         NamedBy::Id => {
             let body = api.get(&reconcile.objects.one(id), &[]).await?;
-            if let Some(body) = body
-                && let Some((id, side)) = read(reconcile, &body)?
-            {
-                take(id, side, &body)?;
+            if let Some(body) = body {
+                let object = object(&reconcile.objects, &body)?;
+                if let Some((id, side)) = read(reconcile, object)? {
+                    take(id, side, object)?;
+                }
             }
         }
         NamedBy::Path { param, .. } => {
@@ -55,6 +57,16 @@ pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> any
     }
     let side = sides.remove(id);
     Ok(Now { side, json })
+}
+
+/// Returns the object in the response to the request for one object.
+fn object<'b>(objects: &Objects, body: &'b [u8]) -> anyhow::Result<&'b [u8]> {
+    let Some(path) = &objects.one_at else {
+        return Ok(body);
+    };
+    let object = path.raw(body).ok().flatten();
+    let object = object.with_context(|| format!("the response has no object at {path}"))?;
+    Ok(object.get().as_bytes())
 }
 
 /// Adds an object. If the pages of a list shift while they are read, the list contains an object
@@ -79,12 +91,10 @@ async fn pages(
     let fixed = objects.query.iter().map(|(k, v)| (k.clone(), v.clone()));
     let narrow = narrow.map(|(param, id)| (param.clone(), id.to_owned()));
     let fixed: Vec<_> = fixed.chain(narrow).collect();
-    let mut next = None::<(String, String)>;
+    let mut next = None::<Following>;
     loop {
         in_time((api.clock)(), api.ends, api.what)?;
-        let mut query = fixed.clone();
-        query.extend(next.clone());
-        let (body, after) = page(api, objects, &query, next.as_ref()).await?;
+        let (body, after) = page(api, objects, &fixed, next.as_ref()).await?;
         let items = items(objects.items.as_ref(), &body)?;
         for item in &items {
             let json = item.get().as_bytes();
@@ -104,52 +114,96 @@ async fn pages(
     }
 }
 
-/// Returns a page and the query parameter of the next page. Repeats the request if the page cannot
-/// be parsed.
+/// What a request for another page contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Following {
+    /// A query parameter, in addition to the others.
+    Query(String, String),
+    /// The whole URL.
+    Url(String),
+}
+
+/// Returns a page and what the request for the next page contains. Repeats the request if the page
+/// cannot be parsed.
 async fn page(
     api: &Api<'_>,
     objects: &Objects,
-    query: &[(String, String)],
-    this: Option<&(String, String)>,
-) -> anyhow::Result<(Bytes, Option<(String, String)>)> {
+    fixed: &[(String, String)],
+    this: Option<&Following>,
+) -> anyhow::Result<(Bytes, Option<Following>)> {
+    let (url, query) = match this {
+        Some(Following::Url(url)) => (url, Vec::new()),
+        Some(Following::Query(name, value)) => {
+            let own = std::iter::once((name.clone(), value.clone()));
+            (&objects.url, fixed.iter().cloned().chain(own).collect())
+        }
+        None => (&objects.url, fixed.to_vec()),
+    };
     let read = |body: Bytes| {
         let items = items(objects.items.as_ref(), &body)?;
         let last = items.last().map(|item| own_id(objects, item)).transpose()?;
-        let after = following(&objects.page, &body, items.len(), last, this)?;
+        let after = following(objects, &body, items.len(), last, this)?;
         Ok((body, after))
     };
-    api.list(&objects.url, query, read).await
+    api.list(url, &query, read).await
 }
 
-/// Returns the query parameter of the next page, or `None` at the end.
+/// Returns what the request for the next page contains, or `None` at the end.
 fn following(
-    pages: &Pages,
+    objects: &Objects,
     body: &[u8],
     count: usize,
     last: Option<String>,
-    this: Option<&(String, String)>,
-) -> anyhow::Result<Option<(String, String)>> {
-    match pages {
-        Pages::After { param, more } => {
-            let more = more.scalar(body);
-            let more = more.map_err(|_| {
-                anyhow::anyhow!("the API returned a page of the list that cannot be read")
-            })?;
-            match (more.as_deref(), last) {
-                (Some("true"), Some(last)) => Ok(Some((param.clone(), last))),
-                (Some("true"), None) => {
-                    bail!("a page of the list is empty, but says that a next page exists")
-                }
-                (Some("false"), _) => Ok(None),
-                _ => bail!("a page of the list does not say whether a next page exists"),
+    this: Option<&Following>,
+) -> anyhow::Result<Option<Following>> {
+    match &objects.page {
+        Pages::Once => Ok(None),
+        Pages::After { param, more } => match (text(more, body)?.as_deref(), last) {
+            (Some("true"), Some(last)) => Ok(Some(Following::Query(param.clone(), last))),
+            (Some("true"), None) => {
+                bail!("a page of the list is empty, but says that a next page exists")
             }
+            (Some("false"), _) => Ok(None),
+            _ => bail!("a page of the list does not say whether a next page exists"),
+        },
+        Pages::Cursor { param, next, more } => {
+            let more = more.as_ref().map(|more| text(more, body)).transpose()?;
+            if more.flatten().as_deref() == Some("false") {
+                return Ok(None);
+            }
+            let token = text(next, body)?;
+            Ok(token.map(|token| Following::Query(param.clone(), token)))
         }
+        // The API key must not be sent to another host.
+        Pages::NextUrl { next } => text(next, body)?
+            .map(|url| allowed(&objects.url, &url, query_key(objects)).map(Following::Url))
+            .transpose(),
         Pages::Number { param, size } => {
-            let number = this.map_or(Some(1), |(_, number)| number.parse::<u32>().ok());
+            let number = match this {
+                Some(Following::Query(_, number)) => number.parse::<u32>().ok(),
+                _ => Some(1),
+            };
             let number = number.context("the page parameter is not a number")?;
-            Ok((count >= *size).then(|| (param.clone(), (number + 1).to_string())))
+            let next = || Following::Query(param.clone(), (number + 1).to_string());
+            Ok((count >= *size).then(next))
         }
     }
+}
+
+/// Returns the query parameter with the API key, which the URL of a next page may repeat.
+fn query_key(objects: &Objects) -> Option<&str> {
+    match &objects.auth {
+        Some(Auth::Query { name }) => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns a value of a page. An empty value counts as absent.
+fn text(path: &JsonPath, body: &[u8]) -> anyhow::Result<Option<String>> {
+    let value = path
+        .scalar(body)
+        .map_err(|_| anyhow::anyhow!("the API returned a page of the list that cannot be read"))?;
+    Ok(value.filter(|value| !value.is_empty()))
 }
 
 /// Returns the objects of a page: the array at a path, or the whole page.
@@ -256,18 +310,29 @@ mod tests {
         }
     }
 
+    /// Returns a list with these pages.
+    fn listed(page: &serde_json::Value) -> Objects {
+        let one = "https://a.test/l/{id}";
+        let list =
+            serde_json::json!({"url": "https://a.test/l", "id": "id", "one": one, "page": page});
+        serde_json::from_value(list).unwrap()
+    }
+
+    fn query(name: &str, value: &str) -> Following {
+        Following::Query(name.to_owned(), value.to_owned())
+    }
+
     #[test]
     fn a_page_that_does_not_say_what_follows_is_a_bad_one() {
-        let after = Pages::After {
-            param: "starting_after".into(),
-            more: JsonPath::parse("has_more").unwrap(),
-        };
+        let after =
+            serde_json::json!({"style": "after", "param": "starting_after", "more": "has_more"});
+        let after = listed(&after);
         let next = |body: &str, last: Option<&str>| {
             following(&after, body.as_bytes(), 1, last.map(str::to_owned), None)
         };
         assert_eq!(next(r#"{"has_more":false}"#, Some("a")).unwrap(), None);
         let more = next(r#"{"has_more":true}"#, Some("a")).unwrap();
-        assert_eq!(more, Some(("starting_after".into(), "a".into())));
+        assert_eq!(more, Some(query("starting_after", "a")));
         assert!(next(r#"{"has_more":true}"#, None).is_err());
         assert!(next("{}", Some("a")).is_err());
         assert!(next("<html>", Some("a")).is_err());
@@ -275,16 +340,13 @@ mod tests {
 
     #[test]
     fn numbered_pages_end_with_one_that_is_not_full() {
-        let pages = Pages::Number {
-            param: "page".into(),
-            size: 2,
-        };
+        let pages = listed(&serde_json::json!({"style": "number", "param": "page", "size": 2}));
         let next = |count, this: Option<&str>| {
-            let this = this.map(|number| ("page".to_owned(), number.to_owned()));
+            let this = this.map(|number| query("page", number));
             following(&pages, b"[]", count, None, this.as_ref()).unwrap()
         };
-        assert_eq!(next(2, None), Some(("page".into(), "2".into())));
-        assert_eq!(next(2, Some("2")), Some(("page".into(), "3".into())));
+        assert_eq!(next(2, None), Some(query("page", "2")));
+        assert_eq!(next(2, Some("2")), Some(query("page", "3")));
         assert_eq!(next(1, Some("2")), None);
         assert_eq!(next(0, None), None);
     }

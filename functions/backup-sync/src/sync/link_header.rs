@@ -46,7 +46,7 @@ fn parameters(text: &str) -> (Vec<(&str, &str)>, &str) {
 
 /// Returns the URL of the next page, if it has the origin of the list, because the API key must not
 /// be sent to another host. Removes the parameter with the key, because the ledger stores the URL.
-pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Result<String> {
+pub(crate) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Result<String> {
     let origin = origin(list).context("the URL of the list is invalid")?;
     let url = match next.strip_prefix('/') {
         Some(path) if !path.starts_with('/') => format!("{origin}/{path}"),

@@ -140,7 +140,7 @@ impl BackupSync {
     }
 }
 
-pub(super) fn basic(user: &str, password: &str, key: &str) -> String {
+pub(crate) fn basic(user: &str, password: &str, key: &str) -> String {
     use base64::Engine as _;
     let [user, password] = [user, password].map(|text| text.replace("{secret}", key));
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));

@@ -9,7 +9,7 @@ use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Item, Ledger, Listed, Row};
+use shared::inbox::ledger::{Item, Ledger, Listed, Row, State};
 use shared::sources::Config;
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::EventKey;
@@ -64,7 +64,7 @@ impl Inbox {
             began: UnixMillis::now(),
         };
         inbox.put("BackupSync", inbox.play.key).await;
-        if let Some((secret, _)) = inbox.play.webhook {
+        if let Some(secret) = inbox.play.secret() {
             inbox.put("Catcher", secret).await;
         }
         inbox
@@ -78,7 +78,8 @@ impl Inbox {
         &self.stand_in
     }
 
-    async fn put(&self, function: &str, value: &str) {
+    /// Stores a secret of the source for a function.
+    pub(crate) async fn put(&self, function: &str, value: &str) {
         let path = self.stack.secrets_path(function).unwrap();
         let put = self.stack.clients().ssm.put_parameter();
         let put = put.name(format!("{path}/s/current")).value(value);
@@ -111,8 +112,7 @@ impl Inbox {
 
     /// Returns the webhook of an event, signed as the provider signs it.
     pub(crate) fn webhook(&self, event: &Happened) -> Option<Envelope> {
-        let (secret, webhook) = self.play.webhook?;
-        let Webhook { headers, body } = webhook(event);
+        let Webhook { headers, body } = self.play.webhook_of(event)?;
         let now = UnixMillis::now();
         let envelope = Envelope {
             method: "POST".to_owned(),
@@ -124,7 +124,14 @@ impl Inbox {
         };
         let verifier = &self.config.source("s").unwrap().verifier;
         let scheme = verifier.preset.scheme("default").unwrap();
-        Some(sign::signed(scheme, &Secret::new("test", secret), envelope, now).unwrap())
+        let signed = match (self.play.pair(), self.play.secret()) {
+            (Some(pair), _) => sign::signed_by(scheme, pair, envelope, now),
+            (None, secret) => {
+                let secret = Secret::new("test", secret.unwrap_or_default());
+                sign::signed(scheme, &secret, envelope, now)
+            }
+        };
+        Some(signed.unwrap())
     }
 
     /// Sends the webhook. Returns `false` if only the provider can sign.
@@ -148,7 +155,7 @@ impl Inbox {
         let Some(envelope) = self.webhook(event) else {
             return EventKey::new("s", &event.id);
         };
-        let (secret, _) = self.play.webhook.unwrap();
+        let secret = self.play.secret().unwrap();
         let verifier = &self.config.source("s").unwrap().verifier;
         let stored = [Secret::new("test", secret)];
         match verifier.verify(&envelope, &stored) {
@@ -159,6 +166,21 @@ impl Inbox {
 
     pub(crate) async fn row(&self, event: &Happened) -> Option<Row> {
         self.ledger.event(&self.key(event)).await.unwrap()
+    }
+
+    /// Waits until all actions of the event are done.
+    pub(crate) async fn done(&self, event: &Happened) {
+        for _ in 0..600 {
+            if self
+                .row(event)
+                .await
+                .is_some_and(|row| row.state == State::Done)
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{:?}", self.row(event).await);
     }
 
     pub(crate) async fn body(&self, event: &Happened) -> Value {

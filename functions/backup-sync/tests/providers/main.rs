@@ -9,8 +9,13 @@ mod by_data;
 mod inbox;
 mod play;
 mod plays;
+mod script;
 mod secrets;
 mod stand_in;
+mod template;
+mod thin;
+
+use std::collections::BTreeMap;
 
 use inbox::Inbox;
 use play::{Happened, Play};
@@ -18,10 +23,13 @@ use serde_json::Value;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State;
 use shared::webhook::event::Via;
+use shared::webhook::preset::Preset;
 use stand_in::Failure;
 
 macro_rules! providers {
     ($($kind:ident: $($name:ident)*;)*) => {
+        const PLAYS: &[&str] = &[$($(stringify!($name),)*)*];
+
         $($(
             #[tokio::test]
             async fn $name() {
@@ -32,10 +40,50 @@ macro_rules! providers {
 }
 
 providers! {
-    event_is_found_once: stripe github github_org github_app gitlab workos paddle paypal
+    event_is_found_once: stripe stripe_thin github github_org github_app gitlab workos paddle paypal
         gocardless square chargebee mailgun okta zendesk fireflies coinbase_commerce;
     change_is_found_once: shopify box_ asana airtable microsoft_graph microsoft_graph_directory
         dropbox notion hubspot linear jira;
+}
+
+/// Providers of which a file in `scripts/` describes the documented requests and responses.
+macro_rules! scripts {
+    ($($kind:ident: $($name:ident)*;)*) => {
+        const SCRIPTS: &[&str] = &[$($(stringify!($name),)*)*];
+
+        $($(
+            #[tokio::test]
+            async fn $name() {
+                $kind(script::play(stringify!($name))).await;
+            }
+        )*)*
+    };
+}
+
+scripts! {
+    event_is_found_once: auth0 azure_devops close dwolla fusionauth launchdarkly persona polar
+        sparkpost telnyx trello;
+    change_is_found_once: freshdesk intercom pipedrive recurly woocommerce;
+}
+
+#[test]
+fn every_script_has_a_test() {
+    let mut tested = SCRIPTS.to_vec();
+    tested.sort_unstable();
+    assert_eq!(script::names(), tested);
+}
+
+#[test]
+fn every_list_of_a_preset_has_a_test() {
+    let is_tested = |id: &str| {
+        let name = id.replace('-', "_");
+        let mut tested = PLAYS.iter().chain(SCRIPTS);
+        tested.any(|test| test.trim_end_matches('_') == name)
+    };
+    for id in Preset::ids() {
+        let preset = Preset::embedded(id, &BTreeMap::new()).unwrap();
+        assert!(preset.syncs.is_empty() || is_tested(id), "{id}");
+    }
 }
 
 /// Checks a list of events. Each event has the same id in the list and in its webhook, so the sync
@@ -43,9 +91,11 @@ providers! {
 async fn event_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();
-    let count = play.size * 2 + 1;
+    let count = play.count();
     let events: Vec<Happened> = (0..count).map(|n| inbox.happen(n, count)).collect();
     let (first, second) = (&events[0], &events[1]);
+    // The first run looks back one hour.
+    let old = play.is_scripted().then(|| inbox.happened_ago(9_000, 9_000));
     let came = inbox.deliver(first).await;
 
     // The first requests are throttled, the next response is truncated, and then the provider
@@ -65,9 +115,12 @@ async fn event_is_found_once(play: Play) {
             Via::BackupSync
         };
         assert_eq!(row.via, via, "{}", event.id);
-        assert_eq!(row.kind, (inbox.play().kind)(event));
+        assert_eq!(row.kind, inbox.play().kind_of(event));
     }
     assert_eq!(inbox.events().await, count);
+    if let Some(old) = old {
+        assert!(inbox.row(&old).await.is_none(), "before the time range");
+    }
 
     // The late webhook is a duplicate, and its body contains everything in the stored one.
     if inbox.deliver(second).await {
@@ -99,7 +152,7 @@ async fn event_is_found_once(play: Play) {
 async fn change_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();
-    let count = play.size * 2 + 1;
+    let count = play.count();
     if play.from_now_on {
         let before = inbox.happened_ago(9_000, 3_000);
         let report = inbox.sync().await;
@@ -112,6 +165,9 @@ async fn change_is_found_once(play: Play) {
     }
     for n in 0..count {
         inbox.happen(n, count);
+    }
+    if play.is_scripted() {
+        inbox.happened_ago(9_000, 9_000);
     }
     inbox
         .stand_in()

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
+use shared::webhook::sign::KeyPair;
+
+use super::script::Script;
 
 /// The API key that every server requires.
 pub(crate) const KEY: &str = "key-of-the-provider";
@@ -78,6 +81,8 @@ pub(crate) enum Skip {
     After(String),
     /// The part of the list with this many events.
     Count(usize),
+    /// The part of the list, newest first, with events from this time or later.
+    Before(UnixMillis),
 }
 
 impl Skip {
@@ -176,6 +181,8 @@ pub(crate) struct Play {
     pub(crate) webhook: Option<(&'static str, Sent)>,
     /// Returns the type under which Mitt stores an event.
     pub(crate) kind: fn(&Happened) -> String,
+    /// The file that replaces the functions above.
+    pub(crate) script: Option<Script>,
 }
 
 impl Play {
@@ -196,6 +203,81 @@ impl Play {
             other: |_, _| None,
             webhook: None,
             kind: |_| "mitt.changed".to_owned(),
+            script: None,
+        }
+    }
+
+    pub(crate) fn scripted(self, script: Script) -> Self {
+        Self {
+            script: Some(script),
+            ..self
+        }
+    }
+
+    /// Returns the number of events that a test adds. They fill two pages and begin a third.
+    pub(crate) fn count(&self) -> usize {
+        match &self.script {
+            Some(script) => script.count(),
+            None => self.size * 2 + 1,
+        }
+    }
+
+    pub(crate) fn is_scripted(&self) -> bool {
+        self.script.is_some()
+    }
+
+    pub(crate) fn ask(&self, request: &Request) -> Result<Asked, u16> {
+        match &self.script {
+            Some(script) => script.asked(request),
+            None => (self.asked)(request),
+        }
+    }
+
+    pub(crate) fn item_of(&self, event: &Happened) -> Value {
+        match &self.script {
+            Some(script) => script.item(event),
+            None => (self.item)(event),
+        }
+    }
+
+    pub(crate) fn page_of(&self, page: Page<'_>) -> Answer {
+        match &self.script {
+            Some(script) => script.page(page),
+            None => (self.page)(page),
+        }
+    }
+
+    pub(crate) fn other_answer(&self, request: &Request, events: &[Happened]) -> Option<Answer> {
+        match &self.script {
+            Some(script) => script.other(request, events),
+            None => (self.other)(request, events),
+        }
+    }
+
+    /// Returns the secret of the webhooks that the catcher has.
+    pub(crate) fn secret(&self) -> Option<&str> {
+        match &self.script {
+            Some(script) => script.secret(),
+            None => self.webhook.map(|(secret, _)| secret),
+        }
+    }
+
+    /// Returns the key pair with which the provider signs, if it has one.
+    pub(crate) fn pair(&self) -> Option<&KeyPair> {
+        self.script.as_ref()?.pair()
+    }
+
+    pub(crate) fn webhook_of(&self, event: &Happened) -> Option<Webhook> {
+        match &self.script {
+            Some(script) => script.webhook(event),
+            None => self.webhook.map(|(_, webhook)| webhook(event)),
+        }
+    }
+
+    pub(crate) fn kind_of(&self, event: &Happened) -> String {
+        match &self.script {
+            Some(script) => script.kind(),
+            None => (self.kind)(event),
         }
     }
 }

@@ -4,6 +4,7 @@ mod changes;
 mod deliveries;
 mod events;
 mod marks;
+mod thin;
 
 pub(crate) use changes::{hubspot, jira, linear, notion, shopify};
 pub(crate) use deliveries::{github, github_app, github_org, gitlab, zendesk};
@@ -14,6 +15,7 @@ pub(crate) use events::{
 pub(crate) use marks::{
     airtable, asana, box_, dropbox, microsoft_graph, microsoft_graph_directory,
 };
+pub(crate) use thin::{OBJECT, stripe_thin};
 
 use super::play::Request;
 
@@ -26,13 +28,13 @@ fn refused(is_list: bool, is_allowed: bool) -> Result<(), u16> {
     }
 }
 
-fn is_basic(request: &Request, user: &str, password: &str) -> bool {
+pub(crate) fn is_basic(request: &Request, user: &str, password: &str) -> bool {
     use base64::Engine as _;
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     request.header("authorization") == format!("Basic {pair}")
 }
 
-fn form(request: &Request, name: &str) -> String {
+pub(crate) fn form(request: &Request, name: &str) -> String {
     let pairs = request.body.split('&');
     let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
     let value = pairs

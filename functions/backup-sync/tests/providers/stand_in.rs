@@ -46,6 +46,8 @@ struct Log {
     /// The provider has forgotten the positions in the list up to this one.
     forgotten: Option<usize>,
     elsewhere: Option<String>,
+    /// The requests of the actions.
+    effects: Vec<Request>,
     /// Changes every request before it is processed, and every response.
     hears: Option<fn(&mut Request)>,
     says: Option<fn(&mut Answer)>,
@@ -86,6 +88,11 @@ impl StandIn {
 
     pub(crate) fn asked_again(&self) -> BTreeSet<String> {
         self.world.log().asked_again.clone()
+    }
+
+    /// Returns the requests that the actions sent to `/app`.
+    pub(crate) fn effects(&self) -> Vec<Request> {
+        self.world.log().effects.clone()
     }
 
     /// Records that the inbox has acknowledged the event.
@@ -183,6 +190,10 @@ impl World {
     }
 
     fn good(&self, request: &Request, log: &mut Log) -> Answer {
+        if request.is("POST", "/app") {
+            log.effects.push(request.clone());
+            return Answer::status(200);
+        }
         let parts: Vec<&str> = request.path.split('/').collect();
         let named = log.events.iter().find(|event| {
             let number = event.number.to_string();
@@ -197,10 +208,10 @@ impl World {
                 log.asked_again.insert(id);
             }
         }
-        if let Some(answer) = (self.play.other)(request, &log.events) {
+        if let Some(answer) = self.play.other_answer(request, &log.events) {
             return answer;
         }
-        match (self.play.asked)(request) {
+        match self.play.ask(request) {
             Err(status) => Answer::status(status),
             Ok(asked) => {
                 if let (Some(forgotten), Skip::Count(count)) = (log.forgotten, &asked.skip)
@@ -216,6 +227,10 @@ impl World {
                 let begin = match &asked.skip {
                     Skip::Nothing => 0,
                     Skip::Count(count) => (*count).min(listed.len()),
+                    Skip::Before(time) => {
+                        let at = listed.iter().position(|event| event.at < *time);
+                        at.unwrap_or(listed.len())
+                    }
                     Skip::After(id) => match listed.iter().position(|event| event.id == *id) {
                         Some(at) => at + 1,
                         None => return Answer::status(400),
@@ -223,8 +238,8 @@ impl World {
                 };
                 let end = (begin + self.play.size).min(listed.len());
                 let shown = &listed[begin..end];
-                (self.play.page)(Page {
-                    items: shown.iter().map(|event| (self.play.item)(event)).collect(),
+                self.play.page_of(Page {
+                    items: shown.iter().map(|event| self.play.item_of(event)).collect(),
                     end,
                     last: shown.last().map(|event| event.id.clone()),
                     more: end < listed.len(),

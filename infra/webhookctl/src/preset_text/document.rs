@@ -33,6 +33,9 @@ pub(crate) struct Description {
     /// The reason why the preset has no sync. It is missing if the reason is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) no_sync: Option<String>,
+    /// The lists of objects that a reconciliation can compare.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) objects: Vec<String>,
 }
 
 /// A signature scheme of the preset.
@@ -88,6 +91,11 @@ impl Description {
             retry: retry(&preset.retry),
             syncs: preset.syncs.iter().map(Synced::new).collect(),
             no_sync: preset.no_sync.clone(),
+            objects: preset
+                .objects
+                .iter()
+                .map(|kind| kind.name.clone())
+                .collect(),
         }
     }
 }
@@ -137,6 +145,7 @@ pub(crate) fn text(shown: &Description) -> String {
     }
     let none = shown.no_sync.as_ref().map(|why| format!("none: {why}"));
     facts.maybe("sync", none);
+    facts.maybe("reconcile", some(shown.objects.join(", ")));
     let head = vec![shown.preset.clone(), shown.name.clone()];
     let mut text = format!("{}\n{}", aligned(&[head]), facts.text());
     for variant in &shown.variants {

@@ -107,6 +107,9 @@ fn section(text: &mut String, shown: &Description) {
             let _ = writeln!(text, "  - `fields`: {field}");
         }
     }
+    if !shown.objects.is_empty() {
+        let _ = writeln!(text, "- Reconciliation: {}", shown.objects.join(", "));
+    }
 }
 
 fn variant_lines(text: &mut String, variant: &Variant) {

@@ -6,6 +6,7 @@
 mod drift;
 mod endpoints;
 mod hooks;
+mod own;
 mod provider;
 mod repair;
 mod sides;

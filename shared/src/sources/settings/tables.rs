@@ -225,16 +225,22 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "source[].reconcile[].name",
         String,
-        Means("the value of `objects`"),
+        Means("the value of `objects`, or the name of the list"),
         "The name of the comparison, of 1 to 40 characters: `a-z`, `0-9` and `-`.",
         "\"active\"",
     ),
     setting(
         "source[].reconcile[].objects",
         String,
-        Required,
+        Means("required without `list`"),
         "The objects of the provider. The preset lists them.",
         "\"subscriptions\"",
+    ),
+    table(
+        "source[].reconcile[].list",
+        Table,
+        Means("the list of the preset"),
+        "A list of your own, with the settings in [reconciliation](sync/reconcile.md#a-list-of-your-own).",
     ),
     setting(
         "source[].reconcile[].with",

@@ -6,7 +6,11 @@ use super::*;
 use crate::sources::Config;
 
 /// Tables whose settings another page lists, because presets have the same tables.
-const ELSEWHERE: [&str; 2] = ["source[].sync.list", "source[].reconcile[].where[]"];
+const ELSEWHERE: [&str; 3] = [
+    "source[].sync.list",
+    "source[].reconcile[].list",
+    "source[].reconcile[].where[]",
+];
 
 /// Returns the tables that have settings.
 fn tables() -> BTreeSet<&'static str> {

@@ -5,28 +5,35 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
+use super::Auth;
 use crate::base::json_path::JsonPath;
 
-/// An `[[objects]]` table, which describes one kind of object. The requests use `Authorization:
-/// Bearer`.
+/// An `[[objects]]` table of a preset, or the `list` of a `[[source.reconcile]]`. It describes one
+/// kind of object. All requests are GET requests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objects {
     /// The name in a source's configuration, such as `subscriptions`.
+    #[serde(default = "objects")]
     pub name: String,
+    /// How a request authenticates. `None` means `Authorization: Bearer`.
+    pub auth: Option<Auth>,
     /// The URL of the list. `{repo}` is replaced with the source's value under `with`.
     pub url: String,
     #[serde(default)]
     pub query: BTreeMap<String, String>,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    #[serde(default)]
     pub page: Pages,
     /// The path of the list in a response. `None` if the whole response is the list.
     pub items: Option<JsonPath>,
     /// The path of an object's id in an item of the list.
     pub id: JsonPath,
-    /// The URL of one object, with `{id}` for its id. A 404 means that the object does not exist.
+    /// The URL of one object, with `{id}` for its id. A 404 or 410 means that the object does not exist.
     pub one: String,
+    /// The path of the object in the response to `one`. `None` if the whole response is the object.
+    pub one_at: Option<JsonPath>,
     /// The path of the creation time in an item. The time is in seconds or in RFC 3339.
     pub created: Option<JsonPath>,
     /// Other fields that can identify an object. Each field has the query parameter that filters
@@ -36,12 +43,25 @@ pub struct Objects {
 }
 
 /// How to request the next page.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, tag = "style", rename_all = "kebab-case")]
 pub enum Pages {
+    /// One response contains everything.
+    #[default]
+    Once,
     /// The query parameter `param` contains the id of the last object. The Boolean field `more`
     /// shows whether there are more objects.
     After { param: String, more: JsonPath },
+    /// The query parameter `param` contains a token of the response. The list ends when the value at
+    /// `more` is `false`. Without `more`, the list ends when the response has no token.
+    Cursor {
+        param: String,
+        next: JsonPath,
+        more: Option<JsonPath>,
+    },
+    /// The response contains the URL of the next page, or its path. The list ends when the response
+    /// has none.
+    NextUrl { next: JsonPath },
     /// Pages are numbered from 1. A page with fewer than `size` objects is the last page.
     Number { param: String, size: usize },
 }
@@ -82,13 +102,43 @@ impl Objects {
         self.one.replace("{id}", &id.to_string())
     }
 
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(self.one.contains("{id}"), "`one` must contain {{id}}");
+        ensure!(
+            origin(&self.url) == origin(&self.one) && !origin(&self.url).contains("{id}"),
+            "url and one must have the same host, because both requests contain the API key"
+        );
+        ensure!(
+            !matches!(
+                self.auth,
+                Some(Auth::GithubApp { .. } | Auth::Exchange { .. })
+            ),
+            "auth: a list of objects supports the kinds bearer, basic, header and query"
+        );
+        if let Pages::Number { size, .. } = &self.page {
+            ensure!(
+                *size > 0,
+                "page.size must be the number of objects of a full page"
+            );
+        }
         for path in self.narrow.keys() {
             JsonPath::parse(path).with_context(|| format!("narrow: invalid path {path:?}"))?;
         }
         Ok(())
     }
+}
+
+/// Returns scheme and host of a URL.
+fn origin(url: &str) -> &str {
+    let path = url
+        .match_indices('/')
+        .nth(2)
+        .map_or(url.len(), |(at, _)| at);
+    &url[..path]
+}
+
+fn objects() -> String {
+    "objects".to_owned()
 }
 
 #[cfg(test)]
@@ -133,5 +183,18 @@ mod tests {
             !one["https://api.stripe.com/v1/subscriptions/".len()..].contains(['/', '?', '.']),
             "{one}"
         );
+    }
+
+    #[test]
+    fn the_embedded_presets_list_ten_kinds_of_objects() {
+        let mut kinds = 0;
+        for id in Preset::ids() {
+            let preset = Preset::embedded(id, &BTreeMap::new()).unwrap();
+            let names: std::collections::BTreeSet<_> =
+                preset.objects.iter().map(|kind| &kind.name).collect();
+            assert_eq!(names.len(), preset.objects.len(), "{id}");
+            kinds += names.len();
+        }
+        assert!(kinds >= 10, "{kinds}");
     }
 }

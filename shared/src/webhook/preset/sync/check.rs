@@ -343,6 +343,6 @@ mod tests {
                 }
             }
         }
-        assert!(count >= 28, "{count}");
+        assert!(count >= 44, "{count}");
     }
 }

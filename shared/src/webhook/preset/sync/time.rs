@@ -36,6 +36,8 @@ pub enum TimeUnit {
     S,
     Ms,
     Rfc3339,
+    /// RFC 3339 without fractions of a second, for a provider that rejects them in `{since}`.
+    Rfc3339S,
     /// The number of minutes before now, rounded up. This unit is only for `{since}`.
     MinutesAgo,
 }
@@ -55,7 +57,7 @@ impl TimeUnit {
                 Some(UnixMillis(secs.checked_add(ms.parse().ok()?)?))
             }
             Self::Ms => text.parse().ok().map(UnixMillis),
-            Self::Rfc3339 => {
+            Self::Rfc3339 | Self::Rfc3339S => {
                 let time: jiff::Timestamp = text.parse().ok()?;
                 Some(UnixMillis(time.as_millisecond()))
             }
@@ -68,13 +70,14 @@ impl TimeUnit {
             Self::S => at.secs().to_string(),
             Self::Ms => at.0.to_string(),
             Self::Rfc3339 => at.rfc3339(),
+            Self::Rfc3339S => at.rfc3339_seconds(),
             Self::MinutesAgo => now.since(at).as_millis().div_ceil(60_000).to_string(),
         }
     }
 
     fn one(self) -> Duration {
         match self {
-            Self::S => Duration::from_secs(1),
+            Self::S | Self::Rfc3339S => Duration::from_secs(1),
             Self::Ms | Self::Rfc3339 => Duration::from_millis(1),
             Self::MinutesAgo => Duration::from_secs(60),
         }
@@ -131,6 +134,8 @@ mod tests {
         assert_eq!(since(TimeUnit::S, true), "999999");
         assert_eq!(since(TimeUnit::Ms, true), "1000000499");
         assert_eq!(since(TimeUnit::Rfc3339, false), "1970-01-12T13:46:40.500Z");
+        assert_eq!(since(TimeUnit::Rfc3339S, false), "1970-01-12T13:46:40Z");
+        assert_eq!(since(TimeUnit::Rfc3339S, true), "1970-01-12T13:46:39Z");
         assert_eq!(since(TimeUnit::MinutesAgo, false), "2");
         let until = Since {
             unit: TimeUnit::S,
