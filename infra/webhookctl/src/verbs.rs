@@ -14,6 +14,7 @@ mod keys;
 mod listen;
 mod log;
 mod mcp;
+mod missing_paths;
 mod quarantine;
 mod receiver_files;
 mod reconcile;

@@ -56,6 +56,7 @@ pub(crate) static ALL: &[&Check] = &[
     &source::OUTAGE,
     &source::SYNC,
     &source::SILENT,
+    &source::PATHS,
     &source::SUBSCRIPTION,
     &source::BREAKER,
     &source::PAUSED,

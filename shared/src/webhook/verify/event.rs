@@ -8,7 +8,7 @@ use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 use super::prove::Proof;
-use super::{Verifier, code};
+use super::{Verifier, code, missing};
 use crate::base::json_path::Alone;
 use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
@@ -59,6 +59,9 @@ impl Verifier {
             Vec::new()
         };
         let items: Vec<Item> = things.iter().map(|thing| self.item(thing.place)).collect();
+        let named = things.iter().zip(&items);
+        let named = named.map(|(thing, item)| (thing.place, thing.by_content, item));
+        let missing = missing::missing(at, named);
         let content_type = envelope.headers.one("content-type").ok().flatten();
         let delivery = at.delivery.first(whole);
         let headers = self.kept_headers(scheme, &envelope.headers);
@@ -91,6 +94,7 @@ impl Verifier {
             config: self.config.clone(),
             drained_at: None,
             delivered_by: DeliveredBy::Mitt,
+            missing,
         }
     }
 
@@ -158,6 +162,7 @@ impl Verifier {
             place,
             key,
             content,
+            by_content: false,
             account: self.account(scheme, place),
             once: mark
                 .or(scheme.covers_body().then_some(content))
@@ -193,10 +198,11 @@ impl Verifier {
         // An attacker can remove an unsigned id from a captured request.
         let mut names = at.composite.iter().chain(&at.id.0);
         let removable = names.any(|at| !self.covers(scheme, at));
-        named(
-            self.key(&id),
-            removable || !(scheme.covers_body() || signed_item),
-        )
+        let unsigned = removable || !(scheme.covers_body() || signed_item);
+        Thing {
+            by_content: true,
+            ..named(self.key(&id), unsigned)
+        }
     }
 
     /// Returns the headers to store: the headers that the preset names, and the user agent of the
@@ -301,6 +307,8 @@ struct Thing<'p> {
     place: Place<'p>,
     key: EventKey,
     content: Sha,
+    /// Whether the key is made of the content, because the id is missing.
+    by_content: bool,
     account: Option<Account>,
     once: Option<Sha>,
 }

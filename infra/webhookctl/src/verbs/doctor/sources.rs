@@ -6,6 +6,7 @@ use futures::future::try_join_all;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::monitoring::endpoint::Health;
+use shared::monitoring::missing_paths::MissingRecord;
 use shared::sources::ordering::Mode;
 use shared::sources::{Local, Source};
 
@@ -14,6 +15,7 @@ use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
 use crate::outage_tolerance::Outage;
 use crate::output::time::duration;
 use crate::target::Deployment;
+use crate::verbs::missing_paths::{missing_paths, text_of};
 use crate::verbs::sources::{Pause, Rotation};
 use crate::verbs::sync::facts::{Facts, standing};
 
@@ -21,8 +23,9 @@ pub(super) async fn sources(inbox: &Deployment, now: UnixMillis) -> Known<Vec<So
     const ACTION: &str = "dynamodb:GetItem";
     let table = inbox.names().table.clone().unwrap_or_default();
     let breakers = Breakers::new(told(ACTION, inbox.dynamodb())?, table);
+    let missing = told("dynamodb:Query", missing_paths(inbox, now).await)?;
     let sources = inbox.config.sources();
-    let all = sources.map(|source| of(inbox, source, &breakers, now));
+    let all = sources.map(|source| of(inbox, source, &breakers, &missing, now));
     told(ACTION, try_join_all(all).await)
 }
 
@@ -30,6 +33,7 @@ async fn of(
     inbox: &Deployment,
     source: &Source,
     breakers: &Breakers,
+    missing: &[MissingRecord],
     now: UnixMillis,
 ) -> anyhow::Result<SourceFacts> {
     let facts = Facts::read(&inbox.ledger, source, now).await?;
@@ -65,6 +69,8 @@ async fn of(
     let pause = Pause::of(inbox, &source.name).await?;
     let rotation = Rotation::under_way(&inbox.ledger, &source.secret).await?;
     let overdue = rotation.filter(|(rotation, _)| rotation.is_over(now));
+    let missing = missing.iter().filter(|it| it.source == source.name);
+    let missing = missing.map(|record| text_of(source, record));
     Ok(SourceFacts {
         name: source.name.clone(),
         secrets: secrets(source),
@@ -87,6 +93,7 @@ async fn of(
         }),
         trial: source.trial.is_some(),
         overdue: overdue.map(|(rotation, _)| rotation.note(now)),
+        missing: missing.collect(),
         breakers: open,
     })
 }

@@ -10,6 +10,7 @@ use shared::inbox::ledger::{
     FlagKind, Listed, Lost, OperatorFlag, Plan, Row, State, Stored, Waiting,
 };
 use shared::inbox::rejected::RejectedRequest;
+use shared::monitoring::missing_paths::MissingRecord;
 use shared::monitoring::reconcile::Report;
 use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
@@ -19,6 +20,7 @@ use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 use crate::verbs::doctor::{queues, table, told};
+use crate::verbs::missing_paths::missing_paths;
 use crate::verbs::stats::{Chosen, Counts, Waits, arrivals, open};
 
 /// The maximum number of dead letters that are read, for each of the eight parts of the index.
@@ -51,6 +53,8 @@ pub(super) struct Facts {
     /// The requests that wait in the quarantine, of the sources with the most of them.
     pub(super) rejected: Known<BTreeMap<String, Vec<RejectedRequest>>>,
     pub(super) quarantined: Known<Vec<Row>>,
+    /// The paths that events of the last day lack.
+    pub(super) missing_paths: Known<Vec<MissingRecord>>,
     pub(super) heartbeats: Known<BTreeMap<String, UnixMillis>>,
     /// The table, if a heartbeat may be missing because the stack is new.
     pub(super) table: Known<Table>,
@@ -92,9 +96,10 @@ pub(super) async fn facts(
         Box::pin(table(inbox)),
         Box::pin(queues(inbox)),
     );
-    let (rejected, quarantined) = tokio::join!(
+    let (rejected, quarantined, missing_paths) = tokio::join!(
         Box::pin(rejected(inbox, records.as_ref().ok(), now)),
         Box::pin(quarantined(inbox, chosen)),
+        Box::pin(missing_paths(inbox, now)),
     );
     Ok(Facts {
         sources: records,
@@ -110,6 +115,7 @@ pub(super) async fn facts(
         plans: told(BATCH, plans),
         rejected: told(QUERY, rejected),
         quarantined: told(QUERY, quarantined),
+        missing_paths: told(QUERY, missing_paths),
         heartbeats: told(QUERY, heartbeats),
         table: table?,
         queues,
