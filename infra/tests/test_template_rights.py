@@ -129,6 +129,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         },
         "BackupSyncRole": {
             "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "O#*", "SYNC#*", "SYS"]),
+            "RecordRepairs": ("PutItem", ["LOG#*"]),
             "ReadSeveralEvents": ("BatchGetItem", ["E#*"]),
             "ReadFigures": ("Query", ["SYNC#*", "SYS", "PATHS"]),
             "KeepKeys": ("GetItem PutItem", ["K#*"]),

@@ -35,6 +35,9 @@ pub struct Report {
     pub drift: Vec<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// Why the scheduled run repaired nothing, although it may repair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrepaired: Option<String>,
 }
 
 /// The number of objects by result.
@@ -110,6 +113,7 @@ impl Report {
             counts: Counts::default(),
             drift: Vec::new(),
             repair: None,
+            unrepaired: None,
         }
     }
 

@@ -259,6 +259,8 @@ fn drift(about: &About<'_>) -> Vec<Item> {
             report.counts.drifted(),
             report.counts.compared
         );
+        let unrepaired = report.unrepaired.as_ref();
+        let text = text + &unrepaired.map_or(String::new(), |why| format!("; not repaired: {why}"));
         Item::new(Code::Drift, Severity::Warn, text)
             .of(&report.source)
             .count(report.counts.drifted())
