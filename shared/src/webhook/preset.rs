@@ -16,6 +16,7 @@ mod joins;
 mod jwt;
 mod kind;
 mod location;
+mod mask;
 mod objects;
 mod order;
 mod params;
