@@ -102,9 +102,9 @@ impl MissingPaths {
         let preset = &source.verifier.preset;
         let own = &preset.settings.account;
         if !own.is_empty() {
-            let texts = || own.iter().map(ToString::to_string).collect::<Vec<_>>();
             let lacks = event.account().is_none();
-            return lacks.then(|| MissingPath::new(PathUse::Account, &texts().join(", ")));
+            let missing = lacks.then(|| MissingPath::of(PathUse::Account, own));
+            return missing.flatten();
         }
         let locations = &preset.event.account.0;
         if locations.is_empty() || preset.event.is_optional(PathUse::Account) {

@@ -1,9 +1,9 @@
 //! Locations of a preset or a source that have no usable value in an event. A provider can change
 //! its events at any time, and a preset can be out of date.
 
+use std::fmt::Display;
+
 use crate::base::string_enum::string_enum;
-use crate::webhook::event::cut;
-use crate::webhook::preset::Location;
 
 string_enum! {
     /// What Mitt uses the value at a location for.
@@ -31,18 +31,22 @@ pub struct MissingPath {
 
 impl MissingPath {
     pub fn new(used_for: PathUse, path: &str) -> Self {
+        let mut end = LONGEST_PATH.min(path.len());
+        while !path.is_char_boundary(end) {
+            end -= 1;
+        }
         Self {
             used_for,
-            path: cut(path, LONGEST_PATH).to_owned(),
+            path: path[..end].to_owned(),
         }
     }
 
     /// Returns the missing locations as one path, or `None` if there are none.
-    pub(crate) fn of<'l>(
+    pub(crate) fn of(
         used_for: PathUse,
-        locations: impl IntoIterator<Item = &'l Location>,
+        locations: impl IntoIterator<Item = impl Display>,
     ) -> Option<Self> {
-        let texts = locations.into_iter().map(Location::to_string);
+        let texts = locations.into_iter().map(|location| location.to_string());
         let texts: Vec<String> = texts.collect();
         (!texts.is_empty()).then(|| Self::new(used_for, &texts.join(", ")))
     }

@@ -28,7 +28,7 @@ pub(in crate::verbs) async fn missing_paths(
 pub(in crate::verbs) fn text_of(source: &Source, record: &MissingRecord) -> String {
     let preset = &source.verifier.preset;
     let kind = match record.kind.as_str() {
-        "" => "without a type",
+        "" => "an event without a type",
         kind => kind,
     };
     format!(
