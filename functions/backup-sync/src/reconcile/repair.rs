@@ -44,13 +44,7 @@ impl BackupSync {
             count: report.repairable().count(),
         };
         ledger.operations().log(&action, now).await?;
-        let noted = Repair {
-            at: now,
-            by: WHO.to_owned(),
-            why: WHY.to_owned(),
-            events: 0,
-            complete: false,
-        };
+        let noted = Repair::new(now, WHO, WHY);
         let config = self.services.sources.config();
         let of = (source, config.hash());
         let inbox = &self.services.inbox;

@@ -34,7 +34,10 @@ fn commands_name_what_events_lack() -> anyhow::Result<()> {
     assert_eq!(status.status.code(), Some(5), "{}", told(&status));
     let status: serde_json::Value = serde_json::from_slice(&status.stdout)?;
     let items = status["items"].as_array().expect("items are a list");
-    let texts: Vec<&str> = items.iter().filter_map(|item| item["text"].as_str()).collect();
+    let texts: Vec<&str> = items
+        .iter()
+        .filter_map(|item| item["text"].as_str())
+        .collect();
     let [id, kind] = texts.as_slice() else {
         panic!("{status}");
     };

@@ -72,6 +72,19 @@ pub struct Repair {
     pub complete: bool,
 }
 
+impl Repair {
+    /// Creates a repair that begins now.
+    pub fn new(now: UnixMillis, by: &str, why: &str) -> Self {
+        Self {
+            at: now,
+            by: by.to_owned(),
+            why: why.to_owned(),
+            events: 0,
+            complete: false,
+        }
+    }
+}
+
 impl Counts {
     /// Returns the number of objects that drifted, including unconfirmed drift.
     pub fn drifted(&self) -> u64 {

@@ -15,6 +15,7 @@ use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{
     DeliveredBy, Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
 };
+use crate::webhook::missing::MissingPath;
 use crate::webhook::preset::{
     self, Code, EventAt, Fallback, Kind, Location, OrderAt, Place, Scheme,
 };
@@ -59,9 +60,6 @@ impl Verifier {
             Vec::new()
         };
         let items: Vec<Item> = things.iter().map(|thing| self.item(thing.place)).collect();
-        let named = things.iter().zip(&items);
-        let named = named.map(|(thing, item)| (thing.place, thing.by_content, item));
-        let missing = missing::missing(at, named);
         let content_type = envelope.headers.one("content-type").ok().flatten();
         let delivery = at.delivery.first(whole);
         let headers = self.kept_headers(scheme, &envelope.headers);
@@ -75,6 +73,7 @@ impl Verifier {
             },
             preset: self.preset.id.clone(),
             kind: first_kind(&items),
+            missing: self.missing(&things, &items),
             items,
             parts,
             of: None,
@@ -94,8 +93,14 @@ impl Verifier {
             config: self.config.clone(),
             drained_at: None,
             delivered_by: DeliveredBy::Mitt,
-            missing,
         }
+    }
+
+    /// Returns the locations of the id and the type that should have a value.
+    fn missing(&self, things: &[Thing<'_>], items: &[Item]) -> Vec<MissingPath> {
+        let named = things.iter().zip(items);
+        let named = named.map(|(thing, item)| (thing.place, thing.by_content, item));
+        missing::missing(&self.preset.event, named)
     }
 
     /// Returns one event for each item of a batch.

@@ -25,15 +25,21 @@ pub(super) async fn sources(inbox: &Deployment, now: UnixMillis) -> Known<Vec<So
     let breakers = Breakers::new(told(ACTION, inbox.dynamodb())?, table);
     let missing = told("dynamodb:Query", missing_paths(inbox, now).await)?;
     let sources = inbox.config.sources();
-    let all = sources.map(|source| of(inbox, source, &breakers, &missing, now));
+    let all = sources.map(|source| of(inbox, source, &breakers, lacks(source, &missing), now));
     told(ACTION, try_join_all(all).await)
+}
+
+/// Returns what events of the source lack, each as a sentence.
+fn lacks(source: &Source, missing: &[MissingRecord]) -> Vec<String> {
+    let of_source = missing.iter().filter(|it| it.source == source.name);
+    of_source.map(|record| text_of(source, record)).collect()
 }
 
 async fn of(
     inbox: &Deployment,
     source: &Source,
     breakers: &Breakers,
-    missing: &[MissingRecord],
+    missing: Vec<String>,
     now: UnixMillis,
 ) -> anyhow::Result<SourceFacts> {
     let facts = Facts::read(&inbox.ledger, source, now).await?;
@@ -69,8 +75,6 @@ async fn of(
     let pause = Pause::of(inbox, &source.name).await?;
     let rotation = Rotation::under_way(&inbox.ledger, &source.secret).await?;
     let overdue = rotation.filter(|(rotation, _)| rotation.is_over(now));
-    let missing = missing.iter().filter(|it| it.source == source.name);
-    let missing = missing.map(|record| text_of(source, record));
     Ok(SourceFacts {
         name: source.name.clone(),
         secrets: secrets(source),
@@ -93,7 +97,7 @@ async fn of(
         }),
         trial: source.trial.is_some(),
         overdue: overdue.map(|(rotation, _)| rotation.note(now)),
-        missing: missing.collect(),
+        missing,
         breakers: open,
     })
 }

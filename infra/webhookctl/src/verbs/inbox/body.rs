@@ -41,9 +41,10 @@ pub(in crate::verbs) async fn body(
     let inbox = args.bodies_at.open(global).await?;
     let row = find(&inbox, &args.id).await?;
     let stored = read_body(&inbox, &row).await?;
-    let (body, masked) = match args.reveal {
-        true => (stored.clone(), 0),
-        false => without_tokens(&row, &stored),
+    let (body, masked) = if args.reveal {
+        (stored.clone(), 0)
+    } else {
+        without_tokens(&row, &stored)
     };
     if masked > 0 {
         let tokens = plural(masked, "token");

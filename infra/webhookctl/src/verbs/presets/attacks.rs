@@ -157,10 +157,8 @@ fn other(scheme: &Scheme, secret: &Secret) -> Option<Secret> {
     let changed = places.into_iter().map(|at| {
         let next = match text.as_bytes()[at] {
             b'9' => b'0',
-            b'f' => b'a',
-            b'F' => b'A',
-            b'z' => b'a',
-            b'Z' => b'A',
+            b'f' | b'z' => b'a',
+            b'F' | b'Z' => b'A',
             byte => byte + 1,
         };
         let mut changed = text.as_bytes().to_vec();

@@ -64,13 +64,7 @@ pub(super) async fn repair(
     }
     .record(&inbox)
     .await?;
-    let noted = Repair {
-        at: now,
-        by: who.clone(),
-        why: reason.to_owned(),
-        events: 0,
-        complete: false,
-    };
+    let noted = Repair::new(now, &who, reason);
     let repaired = report
         .repair((source, inbox.config.hash()), &door, noted, UnixMillis::now)
         .await
@@ -92,10 +86,11 @@ pub(super) async fn repair(
         reason: reason.to_owned(),
     };
     out.document("reconcile.repair", &repaired, &report.id, &text)?;
-    if report.counts.drifted() > drift.len() as u64 {
+    let more = report.counts.drifted().saturating_sub(drift.len() as u64);
+    if more > 0 {
+        let more = thousands(more);
         out.say(&format!(
-            "{} more drifted objects are not in the report; the next run finds them.",
-            thousands(report.counts.drifted() - drift.len() as u64)
+            "{more} more drifted objects are not in the report; the next run finds them."
         ));
     }
     Ok(Exit::Done)
