@@ -147,23 +147,14 @@ impl Noted {
 /// Returns the locations of the entity or of the version, if an event has no place in the order of
 /// its source but should have one.
 pub fn of_order(source: &Source, order: &Order, has_entity: bool) -> Option<MissingPath> {
-    let preset = &source.verifier.preset;
+    if source.verifier.preset.event.is_optional(PathUse::Order) {
+        return None;
+    }
     let locations = if has_entity {
         &order.at.version
     } else {
         &order.at.entity
     };
-    let of_preset = preset.order.as_ref().is_some_and(|known| {
-        let known = if has_entity {
-            &known.version
-        } else {
-            &known.entity
-        };
-        known == locations
-    });
-    if of_preset && preset.event.is_optional(PathUse::Order) {
-        return None;
-    }
     MissingPath::of(PathUse::Order, &locations.0)
 }
 

@@ -198,6 +198,17 @@ impl Preset {
         Ok(preset)
     }
 
+    /// Replaces the locations of the order. With them, verification stores the headers that contain
+    /// the entity and the version. `own` says whether the source itself names a location, so that
+    /// each event should have a value there.
+    pub(crate) fn set_order(&mut self, order: Option<OrderAt>, own: bool) {
+        self.order = order;
+        if own {
+            let optional = &mut self.event.optional;
+            optional.retain(|used_for| *used_for != PathUse::Order);
+        }
+    }
+
     /// Makes the id and the type of a generic preset optional, unless the source sets their locations.
     /// The default locations are only a convention.
     fn relax_defaults(&mut self, given: &BTreeMap<String, String>) {

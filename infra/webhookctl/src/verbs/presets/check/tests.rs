@@ -37,7 +37,7 @@ fn a_row_says_what_a_scheme_does_not_have() {
         "not signed"
     );
     assert_eq!(
-        text(&of("strava", rows()).attacks.other_secret),
+        text(&of("google-pubsub", rows()).attacks.other_secret),
         "no secret"
     );
     assert!(!of("figma", rows()).sdk);
