@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use shared::inbox::ledger::Row;
+use shared::webhook::event::Via;
 use shared::webhook::missing::MissingPath;
 use tokio::time::timeout;
 
@@ -15,6 +16,10 @@ const WRITE: Duration = Duration::from_secs(1);
 
 impl Processor {
     pub(crate) async fn note_missing(&self, row: &Row, missing: MissingPath) {
+        // Mitt itself writes the body of a repair's event, without the paths of the provider.
+        if row.via == Via::Recon {
+            return;
+        }
         let (source, now) = (row.key.source(), (self.clock)());
         let Some(noted) = self.missing.note(source, &row.kind, missing, now) else {
             return;

@@ -5,7 +5,7 @@ use serde_json::json;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::monitoring::missing_paths::MissingRecord;
-use shared::webhook::event::EventKey;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::support::{Inbox, options, seconds_from_now, unique};
 use super::support::{failures, record, work_message};
@@ -37,6 +37,29 @@ async fn process(inbox: &Inbox, body: &serde_json::Value) {
     assert_eq!(failures(inbox, &records).await, [""; 0]);
 }
 
+/// Stores and processes an event of a repair, which has no path of the provider.
+async fn repair(inbox: &Inbox) {
+    let table = inbox.stack.table().unwrap();
+    let ledger = Ledger::new(inbox.stack.clients().dynamodb, table, None);
+    let (id, now) = (unique(), UnixMillis::now());
+    let event = Event::fetched(Fetched {
+        source: "stripe-main",
+        provider: "stripe",
+        preset: "stripe",
+        id: &id,
+        kind: "mitt.reconcile.missing",
+        body: json!({"object": "sub_1"}).to_string().into(),
+        now,
+        via: Via::Recon,
+        config: "test",
+    });
+    ledger.receive(&event, now).await.unwrap();
+    let records = [record(&id, &work_message(event.key()))];
+    assert_eq!(failures(inbox, &records).await, [""; 0]);
+    let row = ledger.event(event.key()).await.unwrap().unwrap();
+    assert!(!row.is_open());
+}
+
 async fn stored(inbox: &Inbox) -> Vec<MissingRecord> {
     let table = inbox.stack.table().unwrap();
     let ledger = Ledger::new(inbox.stack.clients().dynamodb, table, None);
@@ -58,6 +81,7 @@ async fn a_thin_event_lacks_what_its_order_and_filter_read() {
     let snapshot = json!({"id": unique(), "type": "invoice.paid", "created": 1,
         "data": {"object": {"id": "in_1", "status": "paid"}}});
     process(&inbox, &snapshot).await;
+    repair(&inbox).await;
     assert_eq!(stored(&inbox).await, []);
 
     for _ in 0..3 {
