@@ -121,6 +121,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
             "RecordTrial": ("UpdateItem", ["E#*"]),
             "AdoptFromTrial": ("UpdateItem", ["E#*"]),
             "CountRefused": ("UpdateItem", ["Q#*"]),
+            "NoteMissingPaths": ("UpdateItem", ["PATHS"]),
             "ReadKeys": ("GetItem", ["K#*"]),
             "NoteObjects": ("GetItem PutItem UpdateItem", ["F#*"]),
             "ReadSources": ("GetItem", ["CFG"]),
@@ -128,13 +129,15 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         "ProcessorRole": {
             "WorkOnEvents": ("GetItem UpdateItem", ["E#*"]),
             "SpareDestinations": ("GetItem UpdateItem", ["SYS"]),
+            "NoteMissingPaths": ("UpdateItem", ["PATHS"]),
             "OrderEvents": ("Query PutItem UpdateItem DeleteItem", ["O#*"]),
             "ReadSources": ("GetItem", ["CFG"]),
         },
         "BackupSyncRole": {
             "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "O#*", "SYNC#*", "SYS"]),
+            "RecordRepairs": ("PutItem", ["LOG#*"]),
             "ReadSeveralEvents": ("BatchGetItem", ["E#*"]),
-            "ReadFigures": ("Query", ["SYNC#*", "SYS"]),
+            "ReadFigures": ("Query", ["SYNC#*", "SYS", "PATHS"]),
             "KeepKeys": ("GetItem PutItem", ["K#*"]),
             "JudgeWaiting": ("Query UpdateItem", ["Q#*"]),
             "FetchObjects": ("Query PutItem UpdateItem DeleteItem", ["F#*"]),
@@ -172,8 +175,8 @@ def test_functions_read_sources_from_the_table_only_where_that_is_asked_for(temp
 
 def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):
     changes = [s["Condition"] for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
-    # Counters of rejected requests and objects to fetch are not events.
-    others = (["Q#*"], ["F#*"])
+    # Counters of rejected requests, missing paths and objects to fetch are not events.
+    others = (["Q#*"], ["PATHS"], ["F#*"])
     events = [c for c in changes if c["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] not in others]
     assert [c["ForAllValues:StringEquals"]["dynamodb:Attributes"] for c in events] == list(CHANGED.values())
     assert {c["StringEqualsIfExists"]["dynamodb:ReturnValues"] for c in events} == {"NONE"}

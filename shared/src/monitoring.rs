@@ -4,6 +4,7 @@
 pub mod coverage;
 pub mod endpoint;
 pub mod hours;
+pub mod missing_paths;
 pub mod reconcile;
 pub mod silence;
 pub mod source_records;

@@ -3,6 +3,7 @@
 pub mod context;
 pub mod envelope;
 pub mod event;
+pub mod missing;
 pub mod preset;
 pub mod secret;
 pub mod sign;

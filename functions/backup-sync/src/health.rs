@@ -3,6 +3,7 @@
 //! An alarm fires if the metric is above zero. Another alarm fires if the metric is missing, because
 //! then no sweep runs. The first alarm can be raised for days, and must not hide the second.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// The number of intervals without an end of a task after which the task is late.
 const GRACE: u32 = 3;
+
+/// How long a missing path counts. A process stores each path once an hour, so a path that is missing
+/// in all events counts without interruption.
+const LACKING: Duration = Duration::from_secs(2 * 3600);
 
 /// The time at which this process last ran the checks.
 #[derive(Debug, Default)]
@@ -85,6 +90,7 @@ impl BackupSync {
         if self.services.sources.report().failed {
             violated.push("sources".to_owned());
         }
+        violated.extend(self.missing_paths(now).await?);
         let config = self.services.sources.config();
         for source in config.sources() {
             if source.endpoint.is_none() {
@@ -96,6 +102,20 @@ impl BackupSync {
             }
         }
         Ok(violated)
+    }
+
+    /// Returns a word for each configured source whose events recently lacked the path of their id or
+    /// of their order. Without the id, a repeated delivery can become a second event.
+    async fn missing_paths(&self, now: UnixMillis) -> anyhow::Result<BTreeSet<String>> {
+        let statistics = self.services.inbox.ledger.statistics();
+        let missing = statistics.missing_paths(now - LACKING).await?;
+        let config = self.services.sources.config();
+        let missing = missing.into_iter().filter(|record| {
+            record.missing.used_for.is_vital()
+                && now.since(record.last) < LACKING
+                && config.source(&record.source).is_some()
+        });
+        Ok(missing.map(|it| format!("paths.{}", it.source)).collect())
     }
 
     /// Returns the scheduled tasks and their intervals. The reconciliation is left out, because a

@@ -47,6 +47,7 @@ use tokio::time::{Instant, timeout_at};
 
 use deadline::cut;
 use endpoint::May;
+use reconcile::Which;
 
 pub use count::CountReport;
 pub use deadline::RunTime;
@@ -81,6 +82,9 @@ pub enum Task {
         source: Option<String>,
         /// The name of the only comparison to run.
         name: Option<String>,
+        /// Whether the run must not repair, whatever the comparison allows.
+        #[serde(default)]
+        report_only: bool,
     },
     Drain,
     Sync(SyncRequest),
@@ -98,6 +102,7 @@ impl Task {
             Self::Reconcile {
                 source: None,
                 name: None,
+                ..
             } => Some("reconcile"),
             _ => None,
         }
@@ -211,9 +216,17 @@ impl BackupSync {
                 let enabled = Box::pin(self.enable(&source, may, time)).await?;
                 Ok(Report::Enable(Box::new(enabled)))
             }
-            Task::Reconcile { source, name } => {
-                let (source, name) = (source.as_deref(), name.as_deref());
-                let reports = Box::pin(self.reconcile_all(source, name, time)).await?;
+            Task::Reconcile {
+                source,
+                name,
+                report_only,
+            } => {
+                let which = Which {
+                    source: source.as_deref(),
+                    name: name.as_deref(),
+                    may_repair: !report_only,
+                };
+                let reports = Box::pin(self.reconcile_all(which, time)).await?;
                 Ok(Report::Reconcile { reports })
             }
             Task::Drain => Ok(Report::Drain(Box::pin(self.drain(time)).await?)),

@@ -1,5 +1,6 @@
 //! The reconciliation compares the provider's objects with your own state, and reports the
-//! differences. It changes nothing.
+//! differences. It changes no object. With `repair = "auto"`, the scheduled run also adds an event
+//! for each difference to the inbox.
 //!
 //! The reconciliation reads objects that differ again at the end. Only a difference that stays the
 //! same is drift, because the two sides are read at different times, and an event can be in
@@ -8,6 +9,7 @@
 mod compare;
 mod local;
 mod provider;
+mod repair;
 
 use std::time::Duration;
 
@@ -52,6 +54,25 @@ fn in_time(now: UnixMillis, ends: UnixMillis, what: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The comparisons to run.
+#[derive(Clone, Copy)]
+pub(crate) struct Which<'a> {
+    /// `None` means all sources.
+    pub(crate) source: Option<&'a str>,
+    /// `None` means all comparisons.
+    pub(crate) name: Option<&'a str>,
+    /// Whether a comparison with `repair = "auto"` may repair. Only a run of all comparisons, which
+    /// the schedule requests, repairs.
+    pub(crate) may_repair: bool,
+}
+
+impl Which<'_> {
+    fn repairs(self, reconcile: &Reconcile) -> bool {
+        let is_scheduled = self.may_repair && self.source.is_none() && self.name.is_none();
+        is_scheduled && reconcile.auto_repair
+    }
+}
+
 impl BackupSync {
     /// Runs all comparisons, those of one source, or one of them. If one fails, the others still
     /// run, and the error is returned at the end. The start is random, so that a lack of time does
@@ -59,10 +80,10 @@ impl BackupSync {
     /// may use all the time that is not reserved for the others.
     pub(crate) async fn reconcile_all(
         &self,
-        source: Option<&str>,
-        name: Option<&str>,
+        which: Which<'_>,
         time: RunTime,
     ) -> anyhow::Result<Vec<Report>> {
+        let Which { source, name, .. } = which;
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
         let fits = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
         let config = self.services.sources.config();
@@ -79,7 +100,7 @@ impl BackupSync {
         let (count, chosen) = (chosen.len(), from_anywhere(chosen)?);
         for (index, (of, reconcile)) in chosen.into_iter().enumerate() {
             let ends = share(time, count - index - 1);
-            let one = self.reconcile(of, reconcile, ends, time);
+            let one = self.reconcile((of, reconcile), which, ends, time);
             match cut(ends + time.scaled(GRACE), "the comparison", one).await {
                 Ok(Some(report)) => {
                     tell(&report);
@@ -115,8 +136,8 @@ impl BackupSync {
     /// Runs one comparison. Returns `None` if another run holds its lease.
     async fn reconcile(
         &self,
-        source: &Source,
-        reconcile: &Reconcile,
+        (source, reconcile): (&Source, &Reconcile),
+        which: Which<'_>,
         ends: Instant,
         time: RunTime,
     ) -> anyhow::Result<Option<Report>> {
@@ -142,8 +163,13 @@ impl BackupSync {
             return Ok(None);
         };
         let ends = on(self.clock, ends);
-        let report = self.run_reconcile(source, reconcile, ends, last_look);
-        let report = report.await;
+        let report = async {
+            let report = self.run_reconcile(source, reconcile, ends, last_look);
+            let report = report.await?;
+            self.keep_and_repair(report, (source, reconcile), which.repairs(reconcile))
+                .await
+        };
+        let report = Box::pin(report).await;
         if let Err(error) = ledger.provider_reports().reconcile_release(lease).await {
             tracing::warn!(
                 error = format!("{error:#}"),
@@ -210,14 +236,7 @@ impl BackupSync {
         let mut report = run.compare(self.clock).await?;
         let took = (self.clock)().since(started).as_millis();
         report.took_ms = u64::try_from(took).unwrap_or(u64::MAX);
-        let report = report.bounded();
-        self.services
-            .inbox
-            .ledger
-            .provider_reports()
-            .keep_report(&report)
-            .await?;
-        Ok(report)
+        Ok(report.bounded())
     }
 
     /// Returns the newest live value of an API key.

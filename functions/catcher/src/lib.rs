@@ -21,6 +21,7 @@ mod failed;
 mod handshake;
 mod http;
 mod log_throttle;
+mod missing;
 mod notice;
 mod rejected;
 mod replies;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
 use shared::inbox::queue::{QueueName, WorkMessage};
+use shared::monitoring::missing_paths::{MissingPaths, Noted};
 use shared::services::Services;
 use shared::sources::{Config, Source};
 use shared::webhook::envelope::Envelope;
@@ -60,6 +62,7 @@ pub struct Catcher {
     store: EventStore,
     throttle: LogThrottle,
     trial: TrialState,
+    missing: MissingPaths,
     clock: Clock,
 }
 
@@ -72,7 +75,11 @@ struct Answer<'c> {
 enum Followup<'c> {
     Nothing,
     /// The event is durable, and its key goes to the work queue.
-    Send(Vec<WorkMessage>),
+    Send {
+        messages: Vec<WorkMessage>,
+        /// What the event lacks, to store.
+        missing: Vec<Noted>,
+    },
     StoreRejected(RejectedRequest<'c>),
 }
 
@@ -84,6 +91,7 @@ impl Catcher {
             store,
             throttle: LogThrottle::default(),
             trial: TrialState::default(),
+            missing: MissingPaths::default(),
             clock,
         }
     }
@@ -121,9 +129,10 @@ impl Catcher {
         };
         match &answer.then {
             Followup::Nothing => {}
-            Followup::Send(messages) => {
+            Followup::Send { messages, missing } => {
                 let inbox = &self.services.inbox;
                 inbox.announce(QueueName::Main, messages.iter()).await;
+                self.store_missing(missing, now, began + KEEP_BUDGET).await;
             }
             Followup::StoreRejected(rejected) => {
                 let left = KEEP_BUDGET.saturating_sub(began.elapsed());
@@ -209,7 +218,10 @@ impl Catcher {
         let work_messages = durable.into_iter().filter_map(Durable::into_work_message);
         Answer {
             response: acknowledged(source),
-            then: Followup::Send(work_messages.collect()),
+            then: Followup::Send {
+                messages: work_messages.collect(),
+                missing: self.missing_of(source, event, now),
+            },
         }
     }
 }

@@ -307,7 +307,11 @@ impl Catcher {
                     );
                 }
             }
-            Verified::Event(_) | Verified::Handshake(_) => {}
+            Verified::Event(event) => {
+                let missing = self.missing_of(source, &event, now);
+                self.store_missing(&missing, now, until).await;
+            }
+            Verified::Handshake(_) => {}
         }
     }
 

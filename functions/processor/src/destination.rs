@@ -15,6 +15,7 @@ use shared::inbox::ledger::{Content, Lease, Row};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::QueueName;
 use shared::sources::{Action, AnswerRules, Destination, Facts, Rate, Source};
+use shared::webhook::missing::{MissingPath, PathUse};
 
 use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
@@ -51,7 +52,12 @@ impl Processor {
         given: &ActionInput,
         until: UnixMillis,
     ) -> ActionsResult {
-        if !action.filter.matches(facts(&lease.row, content)) {
+        let tested = facts(&lease.row, content);
+        if let Some(path) = action.filter.missing_path(tested) {
+            let missing = MissingPath::new(PathUse::Filter, &format!("json:{path}"));
+            Box::pin(self.note_missing(&lease.row, missing)).await;
+        }
+        if !action.filter.matches(tested) {
             return Outcome::Done.into();
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);

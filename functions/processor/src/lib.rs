@@ -19,6 +19,7 @@ mod answers;
 mod attempt;
 mod destination;
 mod message;
+mod missing;
 mod order;
 
 use std::panic::AssertUnwindSafe;
@@ -36,6 +37,7 @@ use shared::delivery::breaker::Breakers;
 use shared::delivery::pause::Pauses;
 use shared::delivery::rates::Rates;
 use shared::inbox::ledger::ExpiredLease;
+use shared::monitoring::missing_paths::MissingPaths;
 use shared::services::Services;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -59,6 +61,7 @@ pub struct Processor {
     breakers: Breakers,
     pauses: Pauses,
     rates: Rates,
+    missing: MissingPaths,
     /// Held while an event with a body larger than [`LARGE`] is processed.
     large: Semaphore,
     clock: Clock,
@@ -83,6 +86,7 @@ impl Processor {
             breakers: Breakers::new(services.aws.dynamodb(), &services.table),
             pauses: Pauses::new(services.inbox.ledger.clone()),
             rates: Rates::new(services.aws.dynamodb(), &services.table),
+            missing: MissingPaths::default(),
             large: Semaphore::new(1),
             services,
             outbound,

@@ -20,6 +20,7 @@ use shared::inbox::ledger::{
 };
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
+use shared::monitoring::missing_paths::of_order;
 use shared::sources::Source;
 use shared::sources::ordering::{Entity, Mode, Order, Place, Version};
 use shared::webhook::event::EventKey;
@@ -127,7 +128,11 @@ impl Processor {
         };
         let row = &lease.row;
         let Some(place) = order.place(&source.name, &row.headers, body, row.received_at) else {
-            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} lacks its entity or its version, so it is processed without ordering", row.id());
+            tracing::info!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} lacks its entity or its version, so it is processed without ordering", row.id());
+            let has_entity = order.has_entity(&row.headers, body);
+            if let Some(missing) = of_order(source, order, has_entity) {
+                Box::pin(self.note_missing(row, missing)).await;
+            }
             turn.remark = Some(UNORDERED);
             return Ok(ActionInput::event(body, None));
         };

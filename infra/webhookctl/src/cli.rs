@@ -16,6 +16,7 @@ mod init;
 mod listen;
 mod log;
 mod mcp;
+mod presets;
 mod quarantine;
 mod reconcile;
 mod replay;
@@ -51,6 +52,7 @@ pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use mcp::McpArgs;
+pub use presets::{PresetsCheckArgs, PresetsCommand};
 pub use quarantine::{
     DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,
     QuarantineCommand, ReleaseArgs, ReverifyArgs, SecretsAt,

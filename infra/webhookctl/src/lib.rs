@@ -28,4 +28,5 @@ mod selection;
 pub mod target;
 mod test_keys;
 mod trial;
+mod vectors;
 pub mod verbs;

@@ -14,6 +14,8 @@ mod keys;
 mod listen;
 mod log;
 mod mcp;
+mod missing_paths;
+mod presets;
 mod quarantine;
 mod receiver_files;
 mod reconcile;
@@ -71,6 +73,7 @@ async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Status(args) => Box::pin(status::status(args, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,
         Command::Mcp(args) => Box::pin(mcp::mcp(args, &global, out)).await,
+        Command::Presets(command) => presets::run(&command, out),
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,

@@ -89,6 +89,23 @@ impl JsonPath {
 }
 
 impl JsonPath {
+    /// Returns whether the document has `null` or an empty array at the path, or on the way to it.
+    pub fn leads_to_nothing(&self, json: &[u8]) -> bool {
+        (1..=self.0.len()).any(|steps| {
+            let begin = Self(self.0[..steps].to_vec());
+            let values = begin.all(json).unwrap_or_default();
+            values.into_iter().flatten().any(is_nothing)
+        })
+    }
+}
+
+fn is_nothing(raw: &RawValue) -> bool {
+    let inner = raw.get().strip_prefix('[');
+    let inner = inner.and_then(|inner| inner.strip_suffix(']'));
+    raw.get() == "null" || inner.is_some_and(|inner| inner.trim_ascii().is_empty())
+}
+
+impl JsonPath {
     /// Mutable references to the values at this path. Missing values are created. A created array
     /// has one element.
     pub fn places<'v>(&self, json: &'v mut Value) -> Vec<&'v mut Value> {
@@ -303,6 +320,17 @@ mod tests {
         for bad in ["", "a.", ".a", "a..b", "a[0]", "a'b", "'a", "a[*]b"] {
             assert_eq!(JsonPath::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_null_or_an_empty_array_on_the_way_is_found() {
+        let leads = |path: &str| {
+            let json = br#"{"a":{"b":null,"c":1},"d":[{"e":null}],"f":null,"g":[ ]}"#;
+            JsonPath::parse(path).unwrap().leads_to_nothing(json)
+        };
+        let nothing = ["a.b", "a.b.x", "d[*].e", "f.x.y", "g[*].x", "g"];
+        assert!(nothing.into_iter().all(leads));
+        assert!(!["a.c", "a.x", "d[*].x", "x"].into_iter().any(leads));
     }
 
     #[test]

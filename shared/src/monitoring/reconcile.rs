@@ -6,6 +6,7 @@
 //! local state. A repair adds an event for each drifted object to the inbox, and the source's
 //! actions process the event.
 
+mod repair;
 mod report;
 mod store;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
+pub use repair::Repaired;
 pub(crate) use report::rfc3339;
 pub use report::{Counts, Repair, Report, time};
 pub use store::{ProviderReports, ReconcileLease};

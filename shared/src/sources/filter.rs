@@ -116,6 +116,34 @@ impl Filter {
                 .all(|condition| condition.holds(facts))
     }
 
+    /// Returns the path that an event of these types should have and lacks, if nothing else decides
+    /// whether the event matches. The type of the event must match a pattern other than `*`:
+    /// without a type, the condition itself may select the events that have the path. `null` and
+    /// an empty array are values, and a second condition with `exists` marks a path as optional.
+    pub fn missing_path(&self, facts: Facts<'_>) -> Option<&JsonPath> {
+        let names_type = |glob: &Glob| !glob.is_any() && glob.matches(facts.kind);
+        if self.conditions.is_empty() || !self.types.iter().any(names_type) {
+            return None;
+        }
+        let mut missing = None;
+        for condition in &self.conditions {
+            match condition.unusable(facts.body) {
+                Some(path) if !self.is_optional(path) => missing = missing.or(Some(path)),
+                _ if condition.holds(facts) => {}
+                _ => return None,
+            }
+        }
+        missing
+    }
+
+    /// Returns whether a condition tests if the path exists.
+    fn is_optional(&self, path: &JsonPath) -> bool {
+        self.conditions.iter().any(|condition| {
+            matches!(condition.test, Test::Exists(_))
+                && matches!(&condition.of, Of::Path(of) if of == path)
+        })
+    }
+
     /// Whether every condition tests the body.
     pub(super) fn tests_only_the_body(&self) -> bool {
         let of_body = |condition: &Condition| matches!(condition.of, Of::Path(_));
@@ -169,6 +197,11 @@ impl Glob {
         })
     }
 
+    /// Returns whether the pattern is `*`.
+    fn is_any(&self) -> bool {
+        self.head.is_empty() && self.tail.as_deref() == Some("")
+    }
+
     fn matches(&self, text: &str) -> bool {
         match &self.tail {
             None => text == self.head,
@@ -190,6 +223,20 @@ impl Condition {
                 self.holds_for(&Vec::from_iter(account))
             }
         }
+    }
+
+    /// Returns the path of the condition if the body has no value there that the test can compare.
+    fn unusable(&self, body: &[u8]) -> Option<&JsonPath> {
+        let Of::Path(path) = &self.of else {
+            return None;
+        };
+        if matches!(self.test, Test::Exists(_)) {
+            return None;
+        }
+        let values = path.all(body).unwrap_or_default();
+        let mut values = values.into_iter().flatten();
+        let is_usable = values.any(|raw| scalar(raw).is_ok());
+        (!is_usable && !path.leads_to_nothing(body)).then_some(path)
     }
 
     fn holds_for(&self, values: &[String]) -> bool {

@@ -67,6 +67,12 @@ impl FileOrder {
         Ok(Some(Order { mode, at }))
     }
 
+    /// Returns whether the source itself names a location, so that each event should have a value
+    /// there.
+    pub(super) fn names_a_location(&self) -> bool {
+        self.entity.is_some() || self.version.is_some()
+    }
+
     fn check_off(&self) -> anyhow::Result<()> {
         let is_set = self.entity.is_some() || self.version.is_some() || self.url.is_some();
         ensure!(

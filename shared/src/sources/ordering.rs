@@ -92,6 +92,12 @@ impl Order {
         Some(Place { entity, version })
     }
 
+    /// Returns whether the event names its entity. Then it lacks only its version, if it has no
+    /// place.
+    pub fn has_entity(&self, headers: &BTreeMap<String, String>, body: &Bytes) -> bool {
+        self.at.entity.first(&envelope(headers, body)).is_some()
+    }
+
     /// Returns the version of a fetched state.
     pub fn version_of(&self, state: &Bytes) -> Option<Version> {
         self.version(&envelope(&BTreeMap::new(), state))

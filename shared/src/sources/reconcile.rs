@@ -42,6 +42,8 @@ pub struct Reconcile {
     pub grace: Duration,
     /// The limit for the share of drifted objects, in percent. A repair stops above this limit.
     pub cap: f64,
+    /// Whether the scheduled run repairs the drift that it finds, up to `cap`.
+    pub auto_repair: bool,
 }
 
 /// The value that identifies an object at the provider and in the local state.
@@ -83,6 +85,17 @@ pub(super) struct FileReconcile {
     local: FileLocal,
     grace: Option<String>,
     cap: Option<f64>,
+    #[serde(default)]
+    repair: FileRepair,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FileRepair {
+    /// An operator repairs.
+    #[default]
+    Off,
+    Auto,
 }
 
 #[derive(Deserialize)]
@@ -158,6 +171,7 @@ impl FileReconcile {
             objects,
             secret,
             cap,
+            auto_repair: self.repair == FileRepair::Auto,
         })
     }
 }
@@ -326,6 +340,9 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
         assert_eq!(reconcile.secret, "stripe-main");
         assert_eq!(reconcile.grace, Duration::from_secs(900));
         assert!((reconcile.cap - 2.5).abs() < f64::EPSILON);
+        assert!(!reconcile.auto_repair);
+        let auto = GOOD.replace("cap = 2.5", "repair = \"auto\"");
+        assert!(checked(&auto).unwrap().auto_repair);
         let NamedBy::Path { param, .. } = &reconcile.named_by else {
             panic!("the objects are identified by the customer");
         };
@@ -348,6 +365,7 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
             ("\"customer\"", "\"items\"", "use id or customer"),
             ("cap = 2.5", "cap = 101.0", "between 0 and 100"),
             ("cap = 2.5", "kap = 1.0", "`kap`"),
+            ("cap = 2.5", "repair = \"always\"", "`auto`"),
             ("cap = 2.5", "grace = \"soon\"", "invalid duration"),
             (
                 "cap = 2.5",

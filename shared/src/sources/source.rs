@@ -148,6 +148,7 @@ impl FileSource {
         let endpoint = endpoint.transpose().within("endpoint").needs("preset")?;
         let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward);
         let reconcile = reconcile.needs("preset")?;
+        let own_order = self.order.names_a_location();
         let order = self
             .order
             .checked(preset.order.as_ref(), &actions, forward)
@@ -161,9 +162,7 @@ impl FileSource {
             .needs("variant")?;
         let retention = checked_retention(self.retention, order.as_ref())?;
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).within("quiet_after")?;
-        // With these locations, verification stores the headers that contain the entity and the
-        // version.
-        preset.order = order.as_ref().map(|order| order.at.clone());
+        preset.set_order(order.as_ref().map(|order| order.at.clone()), own_order);
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().within("retry")?,

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::context::{Account, KeptRequest};
+use crate::webhook::missing::MissingPath;
 pub use batch::Batch;
 pub(crate) use batch::Part;
 
@@ -59,6 +60,9 @@ pub struct Event {
     /// queue.
     pub(crate) drained_at: Option<UnixMillis>,
     pub(crate) delivered_by: DeliveredBy,
+    /// The locations of the id and the type that should have a value. Empty for an event that was
+    /// not just verified.
+    pub(crate) missing: Vec<MissingPath>,
 }
 
 /// Who delivers an event to its destination. The catcher decides this once per request, so that a trial that begins or
@@ -133,6 +137,7 @@ impl Event {
             config: event.config.to_owned(),
             drained_at: None,
             delivered_by: DeliveredBy::WhenStored,
+            missing: Vec::new(),
         }
     }
 
@@ -189,6 +194,12 @@ impl Event {
     /// The provider's id of this delivery, if there is one.
     pub fn delivery(&self) -> Option<&str> {
         self.delivery.as_deref()
+    }
+
+    /// The locations of the id and the type that should have a value in this request, but have no
+    /// usable value.
+    pub fn missing(&self) -> &[MissingPath] {
+        &self.missing
     }
 
     pub fn body(&self) -> &Bytes {

@@ -16,6 +16,7 @@ mod joins;
 mod jwt;
 mod kind;
 mod location;
+mod mask;
 mod objects;
 mod order;
 mod params;
@@ -34,6 +35,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::json_path::{JsonPath, span};
 use crate::webhook::event::Sha;
+use crate::webhook::missing::PathUse;
 
 pub use account::{AccountAt, FetchedAccount, RequestSettings};
 pub use fetch::{Fetch, FetchAuth, State};
@@ -135,7 +137,8 @@ impl Preset {
     /// Parses and validates the whole preset, so that an error does not first occur while Mitt
     /// handles a request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let preset = params::filled(text, params)?;
+        let mut preset = params::filled(text, params)?;
+        preset.relax_defaults(params);
         ensure!(
             preset.schema == 1,
             "schema {} is not supported; set schema = 1",
@@ -193,6 +196,28 @@ impl Preset {
                 .with_context(|| format!("objects {:?}", objects.name))?;
         }
         Ok(preset)
+    }
+
+    /// Replaces the locations of the order. With them, verification stores the headers that contain
+    /// the entity and the version. `own` says whether the source itself names a location, so that
+    /// each event should have a value there.
+    pub(crate) fn set_order(&mut self, order: Option<OrderAt>, own: bool) {
+        self.order = order;
+        if own {
+            let optional = &mut self.event.optional;
+            optional.retain(|used_for| *used_for != PathUse::Order);
+        }
+    }
+
+    /// Makes the id and the type of a generic preset optional, unless the source sets their locations.
+    /// The default locations are only a convention.
+    fn relax_defaults(&mut self, given: &BTreeMap<String, String>) {
+        let defaults = [("id", PathUse::Id), ("type", PathUse::Type)].into_iter();
+        let defaults = defaults.filter(|(name, _)| {
+            self.generic && self.params.contains_key(*name) && !given.contains_key(*name)
+        });
+        let optional: Vec<PathUse> = defaults.map(|(_, used_for)| used_for).collect();
+        self.event.optional.extend(optional);
     }
 
     /// Checks that the signature covers the content that distinguishes the items of a batch.
@@ -259,9 +284,18 @@ pub struct EventAt {
     pub varies: Vec<JsonPath>,
     #[serde(default)]
     pub fallback: Fallback,
+    /// The values that only some of the provider's events have. Mitt does not report that an event
+    /// lacks such a value.
+    #[serde(default)]
+    pub optional: Vec<PathUse>,
 }
 
 impl EventAt {
+    /// Returns whether only some events have this value.
+    pub fn is_optional(&self, used_for: PathUse) -> bool {
+        self.optional.contains(&used_for)
+    }
+
     /// Returns the hash of the bytes of an item that are the same in every delivery. `of_all`
     /// returns the hash of the whole item, for an item without varying values.
     pub(crate) fn content(&self, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {

@@ -19,6 +19,7 @@ mod jwt;
 mod key;
 mod mac;
 mod message;
+mod missing;
 mod prove;
 mod reply;
 mod token;

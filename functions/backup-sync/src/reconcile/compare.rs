@@ -111,6 +111,7 @@ impl Run<'_> {
 pub(super) fn tell(report: &Report) {
     let counts = &report.counts;
     let drift = counts.drifted();
+    let repaired = report.repair.as_ref().map_or(0, |repair| repair.events);
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(
@@ -127,6 +128,8 @@ pub(super) fn tell(report: &Report) {
                 moving = counts.moving,
                 young = counts.young,
                 unconfirmed = counts.unconfirmed,
+                repaired,
+                unrepaired = report.unrepaired,
                 took_ms = report.took_ms,
                 "reconciled {}/{}: {drift} of {} objects drifted",
                 report.source,

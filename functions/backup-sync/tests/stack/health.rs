@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, FlagKind, Ledger, OperatorFlag, Through};
 use shared::inbox::source_versions::{NewVersion, SourceVersions};
+use shared::monitoring::missing_paths::Noted;
+use shared::webhook::missing::{MissingPath, PathUse};
 
 use super::support::{Inbox, options, unique};
 
@@ -93,6 +95,34 @@ async fn a_sweep_names_a_destination_that_is_down() {
     // No event waits for the destination.
     breaker("erp", now - MINUTE, now - MINUTE * 16).await;
     assert_eq!(health(&inbox).await, (0, String::new()));
+    inbox.is_unharmed();
+}
+
+/// Without the id, a repeated delivery can become a second event.
+#[tokio::test]
+async fn a_sweep_names_a_source_whose_events_lack_their_id() {
+    let inbox = Inbox::start(options()).await;
+    let clients = inbox.stack.clients();
+    let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
+    let now = UnixMillis::now();
+    let lacks = async |source: &str, used_for, at| {
+        let noted = Noted {
+            source: source.to_owned(),
+            kind: "push".to_owned(),
+            missing: MissingPath::new(used_for, "json:id"),
+            events: 1,
+        };
+        ledger.statistics().keep_missing(&noted, at).await.unwrap();
+    };
+    lacks("github-main", PathUse::Type, now).await;
+    lacks("github-main", PathUse::Filter, now).await;
+    lacks("removed", PathUse::Id, now).await;
+    lacks("github-main", PathUse::Id, now - MINUTE * 121).await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+    lacks("github-main", PathUse::Id, now - MINUTE * 110).await;
+    lacks("stripe-main", PathUse::Order, now).await;
+    let said = "paths.github-main paths.stripe-main".to_owned();
+    assert_eq!(health(&inbox).await, (2, said));
     inbox.is_unharmed();
 }
 

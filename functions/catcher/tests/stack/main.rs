@@ -15,6 +15,7 @@ mod forged;
 mod keys;
 mod large;
 mod managed;
+mod missing;
 mod permissions;
 mod public_url;
 mod quarantine;

@@ -5,6 +5,7 @@
 mod answers;
 mod destinations;
 mod long;
+mod missing;
 mod order;
 mod pause;
 mod receivers;

@@ -15,6 +15,7 @@ use super::init::InitArgs;
 use super::listen::ListenArgs;
 use super::log::LogArgs;
 use super::mcp::McpArgs;
+use super::presets::PresetsCommand;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::replay::ReplayCommand;
@@ -197,6 +198,9 @@ pub enum Command {
     /// Add, check, test and pause sources, and rotate their secrets
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),
+    /// Check the presets of the providers against their test vectors
+    #[command(subcommand, arg_required_else_help = true)]
+    Presets(PresetsCommand),
     /// Show events that the scheduled sync found missing, or run it
     #[command(subcommand, arg_required_else_help = true)]
     Sync(SyncCommand),

@@ -107,6 +107,9 @@ pub struct BodyArgs {
     /// Also print control characters, which can control your terminal
     #[arg(long)]
     pub raw: bool,
+    /// Also print the tokens that a provider puts into the body, such as the passcode of Figma
+    #[arg(long)]
+    pub reveal: bool,
     #[command(flatten)]
     pub bodies_at: BodiesAt,
 }

@@ -13,8 +13,8 @@ pub enum ReconcileCommand {
     Report(ReconcileReportArgs),
     /// Compare now
     ///
-    /// backup-sync reads both sides and stores a report. It changes no object. Exit 5 if objects
-    /// differ.
+    /// backup-sync reads both sides and stores a report. It changes no object and adds no event, also
+    /// if the comparison has repair = "auto". Exit 5 if objects differ.
     Run(ReconcileRunArgs),
     /// Add an event to the inbox for each object that differs in a report
     ///

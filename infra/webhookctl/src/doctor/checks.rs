@@ -59,6 +59,7 @@ pub(crate) static ALL: &[&Check] = &[
     &source::OUTAGE,
     &source::SYNC,
     &source::SILENT,
+    &source::PATHS,
     &source::SUBSCRIPTION,
     &source::BREAKER,
     &source::PAUSED,

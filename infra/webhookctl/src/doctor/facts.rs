@@ -192,6 +192,8 @@ pub(crate) struct SourceFacts {
     pub long: Option<String>,
     /// Whether the source has a trial.
     pub trial: bool,
+    /// What events of the last day lacked, each as a sentence.
+    pub missing: Vec<String>,
     /// Destinations whose circuit breaker is open.
     pub breakers: Vec<OpenBreaker>,
 }

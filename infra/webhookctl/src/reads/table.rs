@@ -97,7 +97,7 @@ pub(crate) const READS: &[Read] = &[
         name: "inbox.body",
         words: &["inbox", "body"],
         flags: &[],
-        withheld: &["pretty", "raw", BUCKET],
+        withheld: &["pretty", "raw", "reveal", BUCKET],
         positional: &["id"],
     },
     Read {

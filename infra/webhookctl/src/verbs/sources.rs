@@ -36,6 +36,7 @@ use crate::output::{CliError, Exit, Printer};
 use crate::target::{Chosen, Deployment, Local};
 
 pub(in crate::verbs) use pause::Pause;
+pub(in crate::verbs) use presets::known as known_preset;
 pub(in crate::verbs) use rotate::next_slot;
 pub(in crate::verbs) use rotation::Rotation;
 pub(in crate::verbs) use secret_input::ask;

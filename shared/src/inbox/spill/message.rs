@@ -260,6 +260,7 @@ impl Wire {
             } else {
                 DeliveredBy::Mitt
             },
+            missing: Vec::new(),
         };
         if let Some(text) = &self.rq {
             let packed = STANDARD.decode(text).ok();

@@ -35,6 +35,9 @@ pub struct Report {
     pub drift: Vec<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// Why the scheduled run repaired nothing, although it may repair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrepaired: Option<String>,
 }
 
 /// The number of objects by result.
@@ -67,6 +70,19 @@ pub struct Repair {
     /// The number of events that were added so far.
     pub events: u64,
     pub complete: bool,
+}
+
+impl Repair {
+    /// Creates a repair that begins now.
+    pub fn new(now: UnixMillis, by: &str, why: &str) -> Self {
+        Self {
+            at: now,
+            by: by.to_owned(),
+            why: why.to_owned(),
+            events: 0,
+            complete: false,
+        }
+    }
 }
 
 impl Counts {
@@ -110,6 +126,7 @@ impl Report {
             counts: Counts::default(),
             drift: Vec::new(),
             repair: None,
+            unrepaired: None,
         }
     }
 

@@ -134,3 +134,38 @@ fn a_condition_has_one_test() {
         assert!(Filter::checked(&[], &file.conditions).is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_missing_path_is_named_only_if_it_decides() {
+    let missing = |text: &str, body: &str| {
+        let filter = filter(text);
+        let path = filter.missing_path(facts("invoice.paid", body.as_bytes()));
+        path.map(ToString::to_string)
+    };
+    let paid = "where = [{ path = '$.data.status', equals = 'paid' }]";
+    let named = |text: &str| format!("types = ['invoice.*']\n{text}");
+    let found = Some("data.status".to_owned());
+    for lacks in [r#"{"data":{}}"#, r#"{"data":{"status":{}}}"#, "no json"] {
+        assert_eq!(missing(&named(paid), lacks), found, "{lacks}");
+        // Without a type, other events can lack the path.
+        assert_eq!(missing(paid, lacks), None, "{lacks}");
+        assert_eq!(missing(&format!("types = ['*']\n{paid}"), lacks), None);
+        assert_eq!(missing(&format!("types = ['push']\n{paid}"), lacks), None);
+    }
+    for has in [
+        r#"{"data":{"status":"open"}}"#,
+        r#"{"data":{"status":null}}"#,
+        r#"{"data":null}"#,
+        r#"{"data":[]}"#,
+    ] {
+        assert_eq!(missing(&named(paid), has), None, "{has}");
+    }
+    let not = named("where = [{ path = 'data.status', not = 'void' }]");
+    assert_eq!(missing(&not, "{}"), found);
+    let both = "where = [{ path = 'data.status', equals = 'paid' }, { path = 'a', equals = 1 }]";
+    assert_eq!(missing(&named(both), r#"{"a":1}"#), found);
+    assert_eq!(missing(&named(both), r#"{"a":2}"#), None);
+    let optional = "where = [{ path = 'data.status', equals = 'paid' }, \
+                    { path = 'data.status', exists = true }]";
+    assert_eq!(missing(&named(optional), "{}"), None);
+}

@@ -298,6 +298,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "2.5",
     ),
     setting(
+        "source[].reconcile[].repair",
+        Word(&["off", "auto"]),
+        Is("\"off\""),
+        "With `\"auto\"`, the scheduled run repairs the drift that it finds, if it is not above `cap`.",
+        "\"auto\"",
+    ),
+    setting(
         "source[].reconcile[].fields[].name",
         String,
         Required,

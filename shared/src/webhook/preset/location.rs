@@ -199,6 +199,15 @@ impl Location {
         }
     }
 
+    /// Returns whether the value can be a part of one item of a request.
+    pub(crate) fn is_of_item(&self) -> bool {
+        match self {
+            Self::Item(_) | Self::ItemSha256 => true,
+            Self::First(parts) => parts.iter().any(Self::is_of_item),
+            _ => false,
+        }
+    }
+
     /// Returns all values at a path with `[*]`. Any other location has at most one value.
     pub fn find_all(&self, envelope: &Envelope) -> Result<Vec<Option<String>>, Unreadable> {
         let Self::Json(path) = self else {

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 use super::prove::Proof;
-use super::{Verifier, code};
+use super::{Verifier, code, missing};
 use crate::base::json_path::Alone;
 use crate::webhook::context::Account;
 use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{
     DeliveredBy, Event, EventKey, Item, LONGEST_NAME, LONGEST_STORED_HEADER, Part, Sha, Via, cut,
 };
+use crate::webhook::missing::MissingPath;
 use crate::webhook::preset::{
     self, Code, EventAt, Fallback, Kind, Location, OrderAt, Place, Scheme,
 };
@@ -72,6 +73,7 @@ impl Verifier {
             },
             preset: self.preset.id.clone(),
             kind: first_kind(&items),
+            missing: self.missing(&things, &items),
             items,
             parts,
             of: None,
@@ -92,6 +94,13 @@ impl Verifier {
             drained_at: None,
             delivered_by: DeliveredBy::Mitt,
         }
+    }
+
+    /// Returns the locations of the id and the type that should have a value.
+    fn missing(&self, things: &[Thing<'_>], items: &[Item]) -> Vec<MissingPath> {
+        let named = things.iter().zip(items);
+        let named = named.map(|(thing, item)| (thing.place, thing.by_content, item));
+        missing::missing(&self.preset.event, named)
     }
 
     /// Returns one event for each item of a batch.
@@ -158,6 +167,7 @@ impl Verifier {
             place,
             key,
             content,
+            by_content: false,
             account: self.account(scheme, place),
             once: mark
                 .or(scheme.covers_body().then_some(content))
@@ -193,10 +203,11 @@ impl Verifier {
         // An attacker can remove an unsigned id from a captured request.
         let mut names = at.composite.iter().chain(&at.id.0);
         let removable = names.any(|at| !self.covers(scheme, at));
-        named(
-            self.key(&id),
-            removable || !(scheme.covers_body() || signed_item),
-        )
+        let unsigned = removable || !(scheme.covers_body() || signed_item);
+        Thing {
+            by_content: true,
+            ..named(self.key(&id), unsigned)
+        }
     }
 
     /// Returns the headers to store: the headers that the preset names, and the user agent of the
@@ -301,6 +312,8 @@ struct Thing<'p> {
     place: Place<'p>,
     key: EventKey,
     content: Sha,
+    /// Whether the key is made of the content, because the id is missing.
+    by_content: bool,
     account: Option<Account>,
     once: Option<Sha>,
 }

@@ -18,7 +18,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
         "Act",
         &["replay", "dlq", "quarantine", "reconcile", "erase"],
     ),
-    ("Develop", &["dev", "send", "listen", "mcp"]),
+    ("Develop", &["dev", "send", "listen", "presets", "mcp"]),
     (
         "Set up",
         &[

@@ -39,6 +39,17 @@ pub(super) static SILENT: Check = Check {
     judge: silent,
 };
 
+pub(super) static PATHS: Check = Check {
+    name: "source.paths",
+    title: "Events have the values that Mitt reads",
+    why: "If the id is not at its location, a repeated delivery with other bytes becomes a second \
+          event. Without the entity or the version, events are not ordered, and a filter that reads \
+          a missing path never matches.",
+    fix: "compare the location with the documentation of the provider, then correct the source; \
+          webhookctl presets check lists the presets that are old",
+    judge: paths,
+};
+
 pub(super) static SUBSCRIPTION: Check = Check {
     name: "source.subscription",
     title: "The providers' subscriptions point to this inbox",
@@ -109,6 +120,13 @@ fn sync(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn silent(facts: &Facts) -> Result<Finding, Unknown> {
     each(facts, Verdict::Warn, |source| source.silent.clone())
+}
+
+fn paths(facts: &Facts) -> Result<Finding, Unknown> {
+    each(facts, Verdict::Warn, |source| {
+        let missing = &source.missing;
+        (!missing.is_empty()).then(|| missing.join("; "))
+    })
 }
 
 fn subscription(facts: &Facts) -> Result<Finding, Unknown> {

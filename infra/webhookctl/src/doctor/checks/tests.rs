@@ -208,6 +208,7 @@ fn healthy_source() -> SourceFacts {
         long: Some("action reports has a timeout of 5m".to_owned()),
         trial: true,
         overdue: None,
+        missing: Vec::new(),
         breakers: Vec::new(),
     }
 }
@@ -410,6 +411,10 @@ const FAULTS: &[Fault] = &[
     }),
     ("source.silent", Verdict::Warn, |f| {
         source(f).silent = Some("silent 36m, usually every 4m".to_owned());
+    }),
+    ("source.paths", Verdict::Warn, |f| {
+        let missing = "invoice.paid has no order at json:data.id".to_owned();
+        source(f).missing.push(missing);
     }),
     ("source.subscription", Verdict::Fail, |f| {
         source(f).dark = Some(Dark {

@@ -6,6 +6,7 @@ use futures::future::try_join_all;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::monitoring::endpoint::Health;
+use shared::monitoring::missing_paths::MissingRecord;
 use shared::sources::ordering::Mode;
 use shared::sources::{Local, Source};
 
@@ -14,6 +15,7 @@ use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
 use crate::outage_tolerance::Outage;
 use crate::output::time::duration;
 use crate::target::Deployment;
+use crate::verbs::missing_paths::{missing_paths, text_of};
 use crate::verbs::sources::{Pause, Rotation};
 use crate::verbs::sync::facts::{Facts, standing};
 
@@ -21,15 +23,23 @@ pub(super) async fn sources(inbox: &Deployment, now: UnixMillis) -> Known<Vec<So
     const ACTION: &str = "dynamodb:GetItem";
     let table = inbox.names().table.clone().unwrap_or_default();
     let breakers = Breakers::new(told(ACTION, inbox.dynamodb())?, table);
+    let missing = told("dynamodb:Query", missing_paths(inbox, now).await)?;
     let sources = inbox.config.sources();
-    let all = sources.map(|source| of(inbox, source, &breakers, now));
+    let all = sources.map(|source| of(inbox, source, &breakers, lacks(source, &missing), now));
     told(ACTION, try_join_all(all).await)
+}
+
+/// Returns what events of the source lack, each as a sentence.
+fn lacks(source: &Source, missing: &[MissingRecord]) -> Vec<String> {
+    let of_source = missing.iter().filter(|it| it.source == source.name);
+    of_source.map(|record| text_of(source, record)).collect()
 }
 
 async fn of(
     inbox: &Deployment,
     source: &Source,
     breakers: &Breakers,
+    missing: Vec<String>,
     now: UnixMillis,
 ) -> anyhow::Result<SourceFacts> {
     let facts = Facts::read(&inbox.ledger, source, now).await?;
@@ -87,6 +97,7 @@ async fn of(
         }),
         trial: source.trial.is_some(),
         overdue: overdue.map(|(rotation, _)| rotation.note(now)),
+        missing,
         breakers: open,
     })
 }

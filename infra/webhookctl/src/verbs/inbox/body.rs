@@ -1,15 +1,18 @@
 //! `inbox body`: prints the exact bytes of a body.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Serialize;
 use shared::inbox::ledger::{BodyAt, MissingBody, Row};
+use shared::webhook::preset::Preset;
 
 use super::find;
 use crate::cli::{BodyArgs, Global};
+use crate::output::count::plural;
 use crate::output::{CliError, Exit, Printer, safe};
 use crate::raw_json::Json;
 use crate::target::Deployment;
@@ -20,6 +23,9 @@ struct Document {
     content_type: Option<String>,
     bytes: usize,
     sha256: Option<String>,
+    /// The number of tokens of the provider that a mask replaces. `bytes` and `sha256` are of the
+    /// stored body.
+    masked: usize,
     /// The body as text, if it is UTF-8. Any other body is in `base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -34,13 +40,25 @@ pub(in crate::verbs) async fn body(
 ) -> anyhow::Result<Exit> {
     let inbox = args.bodies_at.open(global).await?;
     let row = find(&inbox, &args.id).await?;
-    let body = read_body(&inbox, &row).await?;
+    let stored = read_body(&inbox, &row).await?;
+    let (body, masked) = if args.reveal {
+        (stored.clone(), 0)
+    } else {
+        without_tokens(&row, &stored)
+    };
+    if masked > 0 {
+        let tokens = plural(masked, "token");
+        out.say(&format!(
+            "{tokens} masked; --reveal prints the stored bytes"
+        ));
+    }
     if !out.format.is_table() {
         let text = std::str::from_utf8(&body).ok().map(str::to_owned);
         let document = Document {
             id: row.id().to_string(),
             content_type: row.content_type.clone(),
-            bytes: body.len(),
+            bytes: stored.len(),
+            masked,
             sha256: row.sha.map(|sha| sha.hex()),
             base64: text.is_none().then(|| STANDARD.encode(&body)),
             text,
@@ -84,6 +102,17 @@ pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<B
                 .note(why)
                 .into())
         }
+    }
+}
+
+/// Returns the body without the tokens that the provider puts into it, and how many were masked. A
+/// caller with such a token could send events.
+pub(super) fn without_tokens(row: &Row, body: &Bytes) -> (Bytes, usize) {
+    let preset = Preset::embedded(&row.preset, &BTreeMap::new()).ok();
+    let masked = preset.and_then(|preset| preset.masked_body(body));
+    match masked {
+        Some((masked, count)) => (masked.into(), count),
+        None => (body.clone(), 0),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use shared::inbox::ledger::Row;
 
 use self::compare::{Change, compare};
-use super::body::read_body;
+use super::body::{read_body, without_tokens};
 use super::find;
 use crate::cli::{DiffArgs, Global};
 use crate::output::count::thousands;
@@ -39,7 +39,12 @@ pub(in crate::verbs) async fn diff(
     let inbox = args.bodies_at.open(global).await?;
     let (a, b) = (find(&inbox, &args.a).await?, find(&inbox, &args.b).await?);
     let (of_a, of_b) = (read_body(&inbox, &a).await?, read_body(&inbox, &b).await?);
-    let document = document((&a, &of_a), (&b, &of_b));
+    let (shown_a, shown_b) = (without_tokens(&a, &of_a).0, without_tokens(&b, &of_b).0);
+    let mut document = document((&a, &shown_a), (&b, &shown_b));
+    if document.same_bytes && of_a != of_b {
+        document.same_bytes = false;
+        document.also.push("the masked tokens differ".to_owned());
+    }
     let same = document.same_bytes;
     out.document("inbox.diff", &document, &document.a, &text(&document))?;
     // The exit code is 1 if the bodies differ, as with `diff`.

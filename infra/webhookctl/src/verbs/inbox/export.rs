@@ -13,6 +13,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 
 use self::record::{Record, Redaction, Request};
+use super::body::without_tokens;
 use crate::audit::Change;
 use crate::cli::{ExportArgs, Global};
 use crate::files;
@@ -195,13 +196,15 @@ async fn record(
     } else {
         None
     };
+    let body = content.as_ref();
+    let body = body.map(|content| without_tokens(row, &content.body).0);
     let kept = content
         .as_ref()
         .and_then(|content| content.request.as_ref());
     let request = with_request.then_some(Request {
         headers: &row.headers,
         context: kept.map(|kept| &kept.context),
-        body: content.as_ref().map(|content| content.body.as_ref()),
+        body: body.as_deref(),
     });
     Record::new(
         &view(row, &inbox.config),

@@ -3,7 +3,6 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
-use shared::inbox::Inbox;
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
@@ -65,14 +64,13 @@ pub(super) async fn repair(
     }
     .record(&inbox)
     .await?;
-    let noted = Repair {
-        at: now,
-        by: who.clone(),
-        why: reason.to_owned(),
-        events: 0,
-        complete: false,
-    };
-    let (new, events) = put(&report, &drift, source, noted, &inbox, &door).await?;
+    let noted = Repair::new(now, &who, reason);
+    let repaired = report
+        .repair((source, inbox.config.hash()), &door, noted, UnixMillis::now)
+        .await
+        .context("the repair is incomplete; run the command again")?;
+    let events: Vec<String> = repaired.events.iter().map(ToString::to_string).collect();
+    let new = repaired.new;
     let known = events.len() - new;
     let text = format!(
         "{} of {} put into the inbox by {who}: {new} new, {known} already stored\n",
@@ -88,46 +86,14 @@ pub(super) async fn repair(
         reason: reason.to_owned(),
     };
     out.document("reconcile.repair", &repaired, &report.id, &text)?;
-    if report.counts.drifted() > drift.len() as u64 {
+    let more = report.counts.drifted().saturating_sub(drift.len() as u64);
+    if more > 0 {
+        let more = thousands(more);
         out.say(&format!(
-            "{} more drifted objects are not in the report; the next run finds them.",
-            thousands(report.counts.drifted() - drift.len() as u64)
+            "{more} more drifted objects are not in the report; the next run finds them."
         ));
     }
     Ok(Exit::Done)
-}
-
-/// Adds an event to the inbox for each drifted object. Records in the report that the repair has
-/// started, and afterwards its result. Returns how many events are new, and the keys of all events.
-async fn put(
-    report: &Report,
-    drift: &[&Drift],
-    source: &Source,
-    mut noted: Repair,
-    inbox: &Deployment,
-    door: &Inbox,
-) -> anyhow::Result<(usize, Vec<String>)> {
-    let reports = inbox.ledger.provider_reports();
-    reports.note_repair(report, &noted).await?;
-    let (mut new, mut events) = (0, Vec::new());
-    for drift in drift {
-        let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
-        let kept = door.accept(&event, UnixMillis::now()).await;
-        let kept = kept.with_context(|| {
-            let put = events.len();
-            format!(
-                "put the event of {} into the inbox ({put} put so far; run the command again)",
-                drift.object
-            )
-        })?;
-        let is_new = kept.iter().filter(|kept| kept.received.is_new());
-        new += is_new.count();
-        events.push(event.key().to_string());
-    }
-    noted.events = events.len() as u64;
-    noted.complete = true;
-    reports.note_repair(report, &noted).await?;
-    Ok((new, events))
 }
 
 /// Opens the inbox. Without the name of the queue or the bucket, returns an error before the
@@ -179,13 +145,12 @@ fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(
     }
 }
 
-/// Checks that the share of drifted objects does not exceed the cap. If one side has lost all its
-/// objects, every object looks drifted.
+/// Checks that the share of drifted objects does not exceed the cap.
 fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<(), CliError> {
-    let percent = report.counts.percent();
-    if over_cap || percent <= reconcile.cap {
+    if over_cap || !report.is_over(reconcile.cap) {
         return Ok(());
     }
+    let percent = report.counts.percent();
     Err(CliError::refused(
         "reconcile.over_cap",
         format!(

@@ -57,7 +57,9 @@ pub(super) async fn run(
     inbox.may_write("store the report of a comparison")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);
-    let task = json!({"task": "reconcile", "source": source, "name": name});
+    let task = json!({
+        "task": "reconcile", "source": source, "name": name, "report_only": true,
+    });
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
     let answer: Reports =
         serde_json::from_value(answer).context("parse the answer of backup-sync")?;
@@ -127,6 +129,9 @@ fn text(report: &Report) -> String {
             repair.events,
             repair.why
         );
+    }
+    if let Some(why) = &report.unrepaired {
+        let _ = writeln!(text, "  not repaired: {why}");
     }
     text
 }

@@ -8,6 +8,7 @@ use super::pause::Pause;
 use super::rotation::Rotation;
 use crate::output::count::plural;
 use crate::target::Deployment;
+use crate::verbs::missing_paths::{missing_paths, note};
 use crate::verbs::sync::facts::Facts;
 
 /// The health of a source. If several variants apply, the first one counts.
@@ -39,6 +40,8 @@ pub(super) struct Stored {
     pub(super) rotation: Option<Rotation>,
     /// A text such as `silent 36m20s, usually every 4m`, if the source is silent.
     pub(super) silence: Option<String>,
+    /// A text such as `1 path missing, last 3m ago`, if events lack a value that Mitt reads.
+    pub(super) missing: Option<String>,
 }
 
 impl Health {
@@ -68,6 +71,7 @@ impl Checked {
             pause: Pause::of(inbox, &source.name).await?,
             rotation: rotation.map(|(rotation, _)| rotation),
             silence: Facts::read(ledger, source, now).await?.silence.note(),
+            missing: note(&missing_paths(inbox, now).await?, &source.name, now),
         };
         Ok(Self::of(source, stored, secrets, dead, now))
     }
@@ -84,6 +88,7 @@ impl Checked {
             pause,
             rotation,
             silence,
+            missing,
         } = stored;
         let lacks = secrets == Some(0) && needs_secret(source);
         let health = match (&pause, &silence) {
@@ -103,6 +108,7 @@ impl Checked {
         notes.extend(rotation.as_ref().map(|rotation| rotation.note(now)));
         notes.extend((dead > 0).then(|| plural(dead, "dead letter")));
         notes.extend(silence);
+        notes.extend(missing);
         if let (None, Some(count @ 2..)) = (&rotation, secrets) {
             notes.push(format!(
                 "{count} secrets are live: `sources show` shows which are in use"

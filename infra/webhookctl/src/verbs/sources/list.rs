@@ -20,6 +20,7 @@ use crate::output::count::Count;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
+use crate::verbs::missing_paths::{missing_paths, note};
 use crate::verbs::stats::{self, Chosen, Counts, arrivals};
 use crate::verbs::sync::facts::Facts;
 
@@ -136,13 +137,15 @@ async fn see(
     let sources: Vec<&Source> = inbox.config.sources().collect();
     let ledger = &inbox.ledger;
     let operations = ledger.operations();
-    let (counts, dead, facts, pauses, rotations) = tokio::join!(
+    let (counts, dead, facts, pauses, rotations, missing) = tokio::join!(
         Box::pin(arrivals(inbox, &chosen, now)),
         traffic::waiting(inbox, Waiting::Dead, now),
         Box::pin(Facts::all(ledger, &sources, now)),
         operations.flags(FlagKind::Pause("")),
         operations.flags(FlagKind::Rotation("")),
+        missing_paths(inbox, now),
     );
+    let missing = missing?;
     let (counts, dead, mut facts) = (counts?, dead?, facts?);
     let ((mut pauses, _), (rotations, _)) = (pauses?, rotations?);
     let open = stats::open(inbox, &chosen, Some(&counts.live), now).await?;
@@ -160,6 +163,7 @@ async fn see(
             silence: facts
                 .remove(&row.source)
                 .and_then(|facts| facts.silence.note()),
+            missing: note(&missing, &row.source, now),
         };
         let count = live.map(|live| live.get(&row.source).map_or(0, Vec::len));
         let dead = traffic::of(&dead, &row.source);

@@ -58,7 +58,7 @@ pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::R
     Ok(Exit::Done)
 }
 
-fn known(name: &str) -> anyhow::Result<Preset> {
+pub(in crate::verbs) fn known(name: &str) -> anyhow::Result<Preset> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
         let message = format!("unknown preset '{name}'");
         let error = CliError::not_found("sources.no_preset", message);

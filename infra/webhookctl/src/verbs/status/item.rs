@@ -28,6 +28,8 @@ pub(super) enum Code {
     PlanStopped,
     Rejected,
     Quarantined,
+    /// Verified events lack a value that Mitt reads.
+    PathMissing,
     /// Objects at the provider differ from yours.
     Drift,
     Late,
@@ -42,7 +44,7 @@ pub(super) enum Code {
 
 /// The order of the list, for items of the same severity: loss, then wrong results, then delays, then
 /// silence and what an operator began.
-pub(super) const ORDER: [Code; 19] = [
+pub(super) const ORDER: [Code; 20] = [
     Code::Lost,
     Code::DeadLetters,
     Code::Endpoint,
@@ -54,6 +56,7 @@ pub(super) const ORDER: [Code; 19] = [
     Code::PlanStopped,
     Code::Rejected,
     Code::Quarantined,
+    Code::PathMissing,
     Code::Drift,
     Code::Late,
     Code::QueueBacklog,
@@ -154,6 +157,7 @@ impl Code {
             Self::PlanStopped => "replay stopped",
             Self::Rejected => "rejected",
             Self::Quarantined => "quarantined",
+            Self::PathMissing => "path missing",
             Self::Drift => "drift",
             Self::Late => "late",
             Self::QueueBacklog => "queue backlog",
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "lost dead_letters endpoint heartbeat work_dead_letters spill_waiting breaker_open failing \
-             plan_stopped rejected quarantined drift late queue_backlog gaps sync_behind silent paused \
+             plan_stopped rejected quarantined path_missing drift late queue_backlog gaps sync_behind silent paused \
              rotation_overdue"
         );
     }

@@ -63,6 +63,7 @@ fn missing(about: &About<'_>) -> Vec<NotRead> {
         ("replays", of(&facts.plans)),
         ("rejected requests", of(&facts.rejected)),
         ("quarantined events", of(&facts.quarantined)),
+        ("missing paths", of(&facts.missing_paths)),
         ("tasks", of(&facts.heartbeats)),
     ];
     let queues = facts.queues.each().into_iter();

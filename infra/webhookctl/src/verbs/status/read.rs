@@ -11,6 +11,7 @@ use shared::inbox::ledger::{
 };
 use shared::inbox::rejected::RejectedRequest;
 use shared::monitoring::hours::Brief;
+use shared::monitoring::missing_paths::MissingRecord;
 use shared::monitoring::reconcile::Report;
 use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
@@ -21,6 +22,7 @@ use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
 use crate::target::Deployment;
 use crate::verbs::doctor::{queues, table, told};
+use crate::verbs::missing_paths::missing_paths;
 use crate::verbs::stats::{Chosen, Counts, Waits, arrivals, open};
 
 /// The maximum number of dead letters that are read, for each of the eight parts of the index.
@@ -59,6 +61,8 @@ pub(super) struct Facts {
     /// The requests that wait in the quarantine, of the sources with the most of them.
     pub(super) rejected: Known<BTreeMap<String, Vec<RejectedRequest>>>,
     pub(super) quarantined: Known<Vec<Row>>,
+    /// The paths that events of the last day lack.
+    pub(super) missing_paths: Known<Vec<MissingRecord>>,
     pub(super) heartbeats: Known<BTreeMap<String, UnixMillis>>,
     /// The table, if a heartbeat may be missing because the stack is new.
     pub(super) table: Known<Table>,
@@ -101,10 +105,11 @@ pub(super) async fn facts(
         Box::pin(queues(inbox)),
     );
     let open = told(BATCH, open);
-    let (rejected, quarantined, failed) = tokio::join!(
+    let (rejected, quarantined, failed, missing_paths) = tokio::join!(
         Box::pin(rejected(inbox, records.as_ref().ok(), now)),
         Box::pin(quarantined(inbox, chosen)),
         Box::pin(failed(inbox, open.as_ref().ok())),
+        Box::pin(missing_paths(inbox, now)),
     );
     Ok(Facts {
         sources: records,
@@ -122,6 +127,7 @@ pub(super) async fn facts(
         plans: told(BATCH, plans),
         rejected: told(QUERY, rejected),
         quarantined: told(QUERY, quarantined),
+        missing_paths: told(QUERY, missing_paths),
         heartbeats: told(QUERY, heartbeats),
         table: table?,
         queues,

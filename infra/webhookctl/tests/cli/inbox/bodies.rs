@@ -153,3 +153,45 @@ async fn an_export_without_events_writes_nothing_down() {
     assert!(csv.starts_with("id,received_at,source,type,status,") && csv.lines().count() == 3);
     assert!(!csv.contains("test"), "without --with-request no body");
 }
+
+/// The token of Figma is in the body. A reader of the inbox could otherwise send events.
+#[tokio::test]
+async fn a_token_in_a_body_is_shown_only_on_request() {
+    const TOKEN: &str = "passcode-of-a-webhook";
+    let body = format!(r#"{{"passcode":"{TOKEN}","event_type":"PING"}}"#);
+    let world = World::start("token").await;
+    world
+        .put(New {
+            body: body.clone(),
+            preset: "figma",
+            ..New::of("stripe-main", "one")
+        })
+        .await;
+    let masked = body.replace(TOKEN, "***");
+    let plain = world.run(&["inbox", "body", "one"]).await;
+    assert_eq!(stdout(&plain), masked);
+    assert!(
+        stderr(&plain).contains("1 token masked; --reveal"),
+        "{}",
+        stderr(&plain)
+    );
+    let json = world.json(&["inbox", "body", "one"]).await;
+    assert_eq!(
+        (&json["text"], &json["masked"]),
+        (&masked.clone().into(), &1.into())
+    );
+    assert_eq!(json["bytes"], body.len());
+    let revealed = world.run(&["inbox", "body", "one", "--reveal"]).await;
+    assert_eq!(stdout(&revealed), body);
+    let export = ["inbox", "export", "-f", "-", "--with-request", "-m", "why"];
+    for line in [
+        &export[..],
+        &["inbox", "inspect", "one", "--full"],
+        &["inbox", "diff", "one", "one"],
+    ] {
+        let shown = world.run(line).await;
+        let said = stdout(&shown) + &stderr(&shown);
+        assert!(!said.contains(TOKEN), "{line:?}: {said}");
+    }
+    assert!(stdout(&world.run(&export).await).contains("***"));
+}

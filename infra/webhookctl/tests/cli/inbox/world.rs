@@ -35,6 +35,7 @@ pub(crate) struct World {
 /// An event to store, and its outcome.
 pub(crate) struct New<'a> {
     pub(crate) source: &'a str,
+    pub(crate) preset: &'a str,
     pub(crate) id: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) via: Via,
@@ -47,6 +48,7 @@ impl<'a> New<'a> {
     pub(crate) fn of(source: &'a str, id: &'a str) -> Self {
         Self {
             source,
+            preset: "stripe",
             id,
             kind: "invoice.paid",
             via: Via::Webhook,
@@ -208,7 +210,7 @@ pub(crate) fn event(new: &New<'_>, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source: new.source,
         provider: "stripe",
-        preset: "stripe",
+        preset: new.preset,
         id: new.id,
         kind: new.kind,
         body: new.body.clone().into(),

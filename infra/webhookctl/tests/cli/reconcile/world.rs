@@ -201,6 +201,16 @@ impl World {
         Ok(answer["reports"].as_array().unwrap().clone())
     }
 
+    /// Runs all comparisons as their schedule does. Returns the report of the Stripe source.
+    pub(crate) async fn scheduled(&self) -> Value {
+        let task = json!({"task": "reconcile"});
+        let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();
+        let answer = invocation.json().unwrap();
+        let mut reports = answer["reports"].as_array().unwrap().iter();
+        let report = reports.find(|report| report["source"] == "stripe-main");
+        report.unwrap().clone()
+    }
+
     /// Returns the only report of the Stripe source.
     pub(crate) async fn report(&self) -> Value {
         let mut reports = self.run("stripe-main").await.unwrap();

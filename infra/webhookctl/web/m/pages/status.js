@@ -17,6 +17,7 @@ const TITLES = new Map(Object.entries({
   endpoint: () => "The provider's subscription is failing", queue_backlog: () => "Messages pile up in the queue",
   spill_waiting: () => "Events wait in the spill queue", heartbeat: () => "A scheduled task does not run",
   plan_stopped: () => "A replay stopped", rotation_overdue: () => "A secret rotation is overdue",
+  path_missing: () => "Events lack a value that Mitt reads",
 }));
 const title = (item) => TITLES.get(item.code)?.(item.count ?? 0) ?? words(item.code);
 

@@ -38,6 +38,7 @@ fn event(body: &[u8]) -> Event {
         config: "c0ffee".to_owned(),
         drained_at: None,
         delivered_by: DeliveredBy::Mitt,
+        missing: Vec::new(),
     }
 }
 

@@ -6,10 +6,12 @@ use shared::monitoring::coverage::Counts;
 use shared::monitoring::endpoint::Health;
 use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
+use shared::webhook::missing::PathUse;
 
 use super::About;
 use crate::output::count::plural;
 use crate::output::time::{age, duration, rfc3339};
+use crate::verbs::missing_paths::text_of;
 use crate::verbs::sources::Rotation;
 use crate::verbs::status::item::{Code, Item, Severity};
 use crate::verbs::sync::facts::{Silence, percent, standing};
@@ -34,6 +36,7 @@ pub(super) fn items(about: &About<'_>) -> Vec<Item> {
     }
     items.extend(breakers(about));
     items.extend(drift(about));
+    items.extend(missing(about));
     items
 }
 
@@ -256,11 +259,33 @@ fn drift(about: &About<'_>) -> Vec<Item> {
             report.counts.drifted(),
             report.counts.compared
         );
+        let unrepaired = report.unrepaired.as_ref();
+        let text = text + &unrepaired.map_or(String::new(), |why| format!("; not repaired: {why}"));
         Item::new(Code::Drift, Severity::Warn, text)
             .of(&report.source)
             .count(report.counts.drifted())
             .since(Some(report.started))
             .command(format!("webhookctl reconcile report {}", report.id))
+    });
+    items.collect()
+}
+
+/// Returns an item for each path that events of a chosen source lacked in the last day.
+fn missing(about: &About<'_>) -> Vec<Item> {
+    let records = about.facts.missing_paths.as_ref().ok();
+    let items = records.into_iter().flatten().filter_map(|record| {
+        let source = about.inbox.config.source(&record.source)?;
+        let severity = if record.missing.used_for == PathUse::Account {
+            Severity::Note
+        } else {
+            Severity::Warn
+        };
+        let item = Item::new(Code::PathMissing, severity, text_of(source, record))
+            .of(&source.name)
+            .count(record.events)
+            .since(Some(record.first))
+            .command(format!("webhookctl sources show {}", source.name));
+        about.chosen.has_source(&source.name).then_some(item)
     });
     items.collect()
 }
