@@ -17,6 +17,10 @@ pub(super) struct Code {
     pub(super) code: String,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own in the document"
+)]
 #[derive(Serialize)]
 struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
