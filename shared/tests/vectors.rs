@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
-use shared::sources::ordering::{Mode, Order};
+use shared::sources::ordering::{Mode, Order, Stored};
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::{Event, Proven};
 use shared::webhook::missing::{MissingPath, PathUse};
@@ -344,16 +344,17 @@ fn no_genuine_event_lacks_a_path_of_its_preset() {
             let entity = Order {
                 mode: Mode::Strict,
                 at: order.clone(),
+                batch: preset.event.batch.clone(),
             };
             let headers = envelope.headers.iter();
             let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let headers = headers.collect();
-            let of_items = order
-                .entity
-                .0
-                .iter()
-                .any(|at| at.to_string().starts_with("item:"));
-            let has_entity = of_items || entity.has_entity(&headers, event.body());
+            let stored = Stored {
+                headers: &headers,
+                content_type: envelope.headers.one("content-type").ok().flatten(),
+                body: event.body(),
+            };
+            let has_entity = entity.has_entity(stored);
             if !has_entity && !preset.event.is_optional(PathUse::Order) {
                 missing.push(PathUse::Order);
             }

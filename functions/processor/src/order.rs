@@ -127,9 +127,10 @@ impl Processor {
             return Ok(ActionInput::event(body, None));
         };
         let row = &lease.row;
-        let Some(place) = order.place(&source.name, &row.headers, body, row.received_at) else {
+        let stored = row.stored(body);
+        let Some(place) = order.place(&source.name, stored, row.received_at) else {
             tracing::info!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} lacks its entity or its version, so it is processed without ordering", row.id());
-            let has_entity = order.has_entity(&row.headers, body);
+            let has_entity = order.has_entity(stored);
             if let Some(missing) = of_order(source, order, has_entity) {
                 Box::pin(self.note_missing(row, missing)).await;
             }

@@ -4,6 +4,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::Deserialize;
 
 use super::{Action, ActionKind, Forward, check_name, check_url};
+use crate::base::json_path::JsonPath;
 use crate::base::setting_path::At as _;
 use crate::sources::ordering::{Current, Mode, Order};
 use crate::sources::policy::IdempotencySupport;
@@ -34,10 +35,11 @@ enum FileMode {
 
 impl FileOrder {
     /// Checks the settings. `preset` contains the locations of the entity and the version in the
-    /// provider's events, if the preset defines them.
+    /// provider's events, if the preset defines them. `batch` is the path of the items of a batch.
     pub(super) fn checked(
         self,
         preset: Option<&OrderAt>,
+        batch: Option<&JsonPath>,
         actions: &[Action],
         forward: &Forward,
     ) -> anyhow::Result<Option<Order>> {
@@ -64,7 +66,8 @@ impl FileOrder {
         if !matches!(mode, Mode::Strict) {
             check_filters(actions).at("mode")?;
         }
-        Ok(Some(Order { mode, at }))
+        let batch = batch.cloned();
+        Ok(Some(Order { mode, at, batch }))
     }
 
     /// Returns whether the source itself names a location, so that each event should have a value

@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::base::clock::UnixMillis;
+use crate::base::json_path::JsonPath;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::event::EventKey;
-use crate::webhook::preset::{Compare, OrderAt};
+use crate::webhook::preset::{Compare, Locations, OrderAt, Place as Located};
 
 /// The maximum length of a version that is compared as text, in bytes.
 const LONGEST_TEXT: usize = 64;
@@ -25,6 +26,16 @@ const LONGEST_TEXT: usize = 64;
 pub struct Order {
     pub mode: Mode,
     pub at: OrderAt,
+    /// The path of the items, if the provider sends batches. The body of an event has one item.
+    pub batch: Option<JsonPath>,
+}
+
+/// The stored parts of an event that can name its entity and its version.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'e> {
+    pub headers: &'e BTreeMap<String, String>,
+    pub content_type: Option<&'e str>,
+    pub body: &'e Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,12 +89,11 @@ impl Order {
     pub fn place(
         &self,
         source: &str,
-        headers: &BTreeMap<String, String>,
-        body: &Bytes,
+        stored: Stored<'_>,
         received_at: UnixMillis,
     ) -> Option<Place> {
-        let envelope = envelope(headers, body);
-        let entity = Entity::new(source, self.at.entity.first(&envelope)?);
+        let envelope = stored.envelope();
+        let entity = Entity::new(source, self.value(&self.at.entity, &envelope)?);
         let version = match self.mode {
             Mode::Fetch(_) => None,
             Mode::Strict if self.at.version.0.is_empty() => Some(Version::of_time(received_at)),
@@ -94,18 +104,33 @@ impl Order {
 
     /// Returns whether the event names its entity. Then it lacks only its version, if it has no
     /// place.
-    pub fn has_entity(&self, headers: &BTreeMap<String, String>, body: &Bytes) -> bool {
-        self.at.entity.first(&envelope(headers, body)).is_some()
+    pub fn has_entity(&self, stored: Stored<'_>) -> bool {
+        self.value(&self.at.entity, &stored.envelope()).is_some()
     }
 
     /// Returns the version of a fetched state.
     pub fn version_of(&self, state: &Bytes) -> Option<Version> {
-        self.version(&envelope(&BTreeMap::new(), state))
+        let stored = Stored {
+            headers: &BTreeMap::new(),
+            content_type: None,
+            body: state,
+        };
+        self.version(&stored.envelope())
     }
 
     fn version(&self, envelope: &Envelope) -> Option<Version> {
-        let written = self.at.version.first(envelope)?;
+        let written = self.value(&self.at.version, envelope)?;
         Version::read(written, self.at.compare)
+    }
+
+    fn value(&self, at: &Locations, envelope: &Envelope) -> Option<String> {
+        let items = self.batch.as_ref();
+        let items = items.and_then(|batch| batch.all(&envelope.body).ok());
+        let item = items.and_then(|items| items.into_iter().flatten().next());
+        at.first(Located {
+            item,
+            ..envelope.into()
+        })
     }
 }
 
@@ -182,22 +207,26 @@ fn text(text: &str) -> Option<String> {
     (plain && (1..=LONGEST_TEXT).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// Returns an envelope with the stored headers and the stored body of an event, for the lookup of
-/// locations.
-fn envelope(headers: &BTreeMap<String, String>, body: &Bytes) -> Envelope {
-    Envelope {
-        method: "POST".to_owned(),
-        url: String::new(),
-        headers: headers.iter().collect(),
-        body: body.clone(),
-        received_at: UnixMillis(0),
+impl Stored<'_> {
+    /// Returns an envelope for the lookup of locations.
+    fn envelope(self) -> Envelope {
+        let content_type = self.content_type.map(|value| ("content-type", value));
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers = headers.filter(|(name, _)| content_type.is_none() || *name != "content-type");
+        Envelope {
+            method: "POST".to_owned(),
+            url: String::new(),
+            headers: headers.chain(content_type).collect(),
+            body: self.body.clone(),
+            received_at: UnixMillis(0),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::webhook::preset::Locations;
 
     fn order(mode: Mode, entity: &str, version: &str) -> Order {
         let locations = |text: &str| {
@@ -213,7 +242,11 @@ mod tests {
             version: locations(version),
             compare: Compare::Number,
         };
-        Order { mode, at }
+        Order {
+            mode,
+            at,
+            batch: Some(JsonPath::parse("events[*]").unwrap()),
+        }
     }
 
     #[test]
@@ -302,7 +335,12 @@ mod tests {
         let body = Bytes::from_static(br#"{"id":"in_1","v":5}"#);
         let at = UnixMillis(1_000);
         let place = |mode, entity, version| {
-            let place = order(mode, entity, version).place("s", &headers, &body, at)?;
+            let stored = Stored {
+                headers: &headers,
+                content_type: None,
+                body: &body,
+            };
+            let place = order(mode, entity, version).place("s", stored, at)?;
             let version = place.version.map(|version| version.written);
             Some((place.entity.name, version))
         };
@@ -322,6 +360,30 @@ mod tests {
         assert_eq!(place(Mode::LatestWins, "json:none", "json:v"), None);
         assert_eq!(place(Mode::LatestWins, "json:id", "json:none"), None);
         assert_eq!(place(Mode::Strict, "json:id", "json:id"), None);
+    }
+
+    #[test]
+    fn an_item_and_a_field_of_a_form_name_the_entity() {
+        let named = |entity: &str, content_type: Option<&str>, body: &'static str| {
+            let stored = Stored {
+                headers: &BTreeMap::new(),
+                content_type,
+                body: &Bytes::from_static(body.as_bytes()),
+            };
+            let order = order(Mode::Strict, entity, "");
+            let place = order.place("s", stored, UnixMillis(1))?;
+            assert!(order.has_entity(stored));
+            Some(place.entity.name)
+        };
+        let batch = r#"{"events":[{"id":{"record":"r1"}}]}"#;
+        assert_eq!(named("item:id.record", None, batch), Some("r1".to_owned()));
+        assert_eq!(named("item:id.record", None, r#"{"events":[]}"#), None);
+        let form = "--b\r\nContent-Disposition: form-data; name=\"json\"\r\n\r\n{\"id\":\"s1\"}\r\n--b--\r\n";
+        let multipart = Some("multipart/form-data; boundary=b");
+        assert_eq!(
+            named("multipart-json:json/id", multipart, form),
+            Some("s1".to_owned())
+        );
     }
 
     #[test]

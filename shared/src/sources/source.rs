@@ -151,7 +151,12 @@ impl FileSource {
         let own_order = self.order.names_a_location();
         let order = self
             .order
-            .checked(preset.order.as_ref(), &actions, forward)
+            .checked(
+                preset.order.as_ref(),
+                preset.event.batch.as_ref(),
+                &actions,
+                forward,
+            )
             .within("order")
             .needs("preset")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;

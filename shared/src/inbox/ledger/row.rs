@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use bytes::Bytes;
 
 use super::transition::replay::REPLAYED;
 use super::{Item, OtherArrival, TrialAnswers, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
+use crate::sources::ordering::Stored;
 use crate::webhook::context::Account;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
 pub use history::Moment;
@@ -163,6 +165,15 @@ impl fmt::Display for BadRow {
 impl std::error::Error for BadRow {}
 
 impl Row {
+    /// Returns the parts that can name the entity and the version of the event.
+    pub fn stored<'e>(&'e self, body: &'e Bytes) -> Stored<'e> {
+        Stored {
+            headers: &self.headers,
+            content_type: self.content_type.as_deref(),
+            body,
+        }
+    }
+
     /// Reads a state row. The attributes that decide how the event is handled are required. The
     /// other attributes have defaults.
     pub fn read(row: &Item) -> Result<Self, BadRow> {

@@ -48,7 +48,7 @@ async fn newest_of_its_entity(inbox: &Deployment, row: &Row) -> anyhow::Result<O
     let Some(Ok(body)) = inbox.ledger.event_body(&row.key).await? else {
         return Ok(None);
     };
-    let place = order.place(row.key.source(), &row.headers, &body.0, row.received_at);
+    let place = order.place(row.key.source(), row.stored(&body.0), row.received_at);
     match place {
         Some(place) => inbox.ledger.entities().newest_of(&place.entity).await,
         None => Ok(None),

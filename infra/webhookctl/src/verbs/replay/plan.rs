@@ -310,7 +310,7 @@ async fn is_overtaken(row: &Row, order: &Order, inbox: &Deployment) -> anyhow::R
     let Some(Ok(body)) = inbox.ledger.event_body(&row.key).await? else {
         return Ok(false);
     };
-    let place = order.place(row.key.source(), &row.headers, &body.0, row.received_at);
+    let place = order.place(row.key.source(), row.stored(&body.0), row.received_at);
     match place {
         Some(place) => inbox.ledger.entities().is_overtaken(&place).await,
         None => Ok(false),

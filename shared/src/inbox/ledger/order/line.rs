@@ -11,7 +11,7 @@ use crate::base::clock::UnixMillis;
 use crate::base::timing::{KEEP_ORDER, ORDER_ENTRY_GRACE};
 use crate::inbox::ledger::transition::order as transition;
 use crate::inbox::ledger::{BadRow, Body, Item, Row, State, StoredBody, item};
-use crate::sources::ordering::{Entity, Version};
+use crate::sources::ordering::{Entity, Stored, Version};
 use crate::webhook::event::{Event, EventKey};
 
 /// The number of order entries that one request reads.
@@ -87,7 +87,12 @@ impl EntityOrder<'_> {
         let policies = self.policies.now();
         let order = policies.strict.get(event.key.source())?;
         let source = event.key.source();
-        let place = order.place(source, &event.headers, &event.body, event.received_at)?;
+        let stored = Stored {
+            headers: &event.headers,
+            content_type: event.content_type.as_deref(),
+            body: &event.body,
+        };
+        let place = order.place(source, stored, event.received_at)?;
         Some(OrderEntry::new(place.entity, &place.version?, &event.key))
     }
 
