@@ -112,32 +112,47 @@ pub struct Preset {
     pub settings: RequestSettings,
 }
 
+/// A preset that is a part of the program.
+struct Embedded {
+    id: &'static str,
+    aliases: &'static [&'static str],
+    /// The parameters with their defaults.
+    params: &'static [(&'static str, &'static str)],
+    /// The preset as JSON.
+    json: &'static str,
+}
+
 impl Preset {
     /// Returns the embedded preset with this id or alias. `params` replace the defaults in the
     /// file. Does not parse other presets.
     pub fn embedded(id: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let alias = format!("{id:?}");
-        let is_alias = |line: &str| line.starts_with("aliases = [") && line.contains(&alias);
         let mut presets = EMBEDDED.iter();
-        let found = presets
-            .find(|(name, _)| *name == id)
-            .or_else(|| EMBEDDED.iter().find(|(_, text)| text.lines().any(is_alias)));
-        let Some((_, text)) = found else {
+        let found = presets.find(|preset| preset.id == id).or_else(|| {
+            let mut presets = EMBEDDED.iter();
+            presets.find(|preset| preset.aliases.contains(&id))
+        });
+        let Some(embedded) = found else {
             let known: Vec<_> = Self::ids().collect();
             bail!("unknown preset {id:?}; known presets: {}", known.join(", "));
         };
-        Self::parse(text, params).with_context(|| format!("preset {id}"))
+        let preset = params::filled_embedded(embedded, params);
+        let preset = preset.and_then(|preset| preset.checked(params));
+        preset.with_context(|| format!("preset {id}"))
     }
 
     /// The ids of the embedded presets.
     pub fn ids() -> impl Iterator<Item = &'static str> {
-        EMBEDDED.iter().map(|(id, _)| *id)
+        EMBEDDED.iter().map(|preset| preset.id)
     }
 
     /// Parses and validates the whole preset, so that an error does not first occur while Mitt
     /// handles a request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let mut preset = params::filled(text, params)?;
+        params::filled(text, params)?.checked(params)
+    }
+
+    fn checked(self, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+        let mut preset = self;
         preset.relax_defaults(params);
         ensure!(
             preset.schema == 1,
@@ -426,7 +441,7 @@ mod tests {
             "{error}"
         );
 
-        let text = EMBEDDED.iter().find(|(id, _)| *id == "stripe").unwrap().1;
+        let text = include_str!("../../presets/stripe.toml");
         let typo = text.replace("message =", "mesage =");
         let error = format!("{:#}", Preset::parse(&typo, &BTreeMap::new()).unwrap_err());
         assert!(error.contains("mesage"), "{error}");

@@ -1,5 +1,6 @@
 //! The parameters that a source can set in a preset.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use anyhow::{bail, ensure};
@@ -7,7 +8,7 @@ use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::Preset;
+use super::{Embedded, Preset};
 use crate::base::toml_error::refusal;
 
 /// Parses a preset. Replaces each `{param:NAME}` in a string with the value that the source sets.
@@ -30,9 +31,32 @@ fn params(
 ) -> anyhow::Result<Vec<(String, String)>> {
     let declared = root.get("params").and_then(|one| one.get_ref().as_table());
     let declared = declared.into_iter().flatten();
-    let mut params: BTreeMap<&str, &str> = declared
-        .filter_map(|(name, value)| Some((name.get_ref().as_ref(), value.get_ref().as_str()?)))
-        .collect();
+    let declared = declared
+        .filter_map(|(name, value)| Some((name.get_ref().as_ref(), value.get_ref().as_str()?)));
+    placeholders(declared, given)
+}
+
+/// Like [`filled`], for an embedded preset. A value is printable ASCII without quotes, so it needs no
+/// escape in JSON.
+pub(super) fn filled_embedded(
+    preset: &Embedded,
+    given: &BTreeMap<String, String>,
+) -> anyhow::Result<Preset> {
+    let params = placeholders(preset.params.iter().copied(), given)?;
+    let mut json = Cow::Borrowed(preset.json);
+    for (placeholder, value) in &params {
+        if json.contains(placeholder) {
+            json = json.replace(placeholder, value).into();
+        }
+    }
+    Ok(serde_json::from_str(&json)?)
+}
+
+fn placeholders<'p>(
+    declared: impl Iterator<Item = (&'p str, &'p str)>,
+    given: &'p BTreeMap<String, String>,
+) -> anyhow::Result<Vec<(String, String)>> {
+    let mut params: BTreeMap<&str, &str> = declared.collect();
     for (name, value) in given {
         if !params.contains_key(name.as_str()) {
             let known = params.keys().copied().collect::<Vec<_>>().join(", ");
@@ -74,6 +98,17 @@ fn fill(value: &mut Spanned<DeValue<'_>>, params: &[(String, String)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_embedded_preset_is_its_file() {
+        for id in Preset::ids() {
+            let file = format!("{}/presets/{id}.toml", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(file).unwrap();
+            let none = BTreeMap::new();
+            let (file, embedded) = (Preset::parse(&text, &none), Preset::embedded(id, &none));
+            assert_eq!(format!("{file:?}"), format!("{embedded:?}"), "{id}");
+        }
+    }
 
     fn read(text: &str, given: &[(&str, &str)]) -> anyhow::Result<Preset> {
         let given = given.iter();
