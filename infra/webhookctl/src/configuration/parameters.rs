@@ -75,6 +75,7 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
                 "PermissionsBoundaryArn",
                 "arn:aws:iam::111122223333:policy/boundary",
             ),
+            ("OperatorPolicies", "true"),
         ],
     ),
     (

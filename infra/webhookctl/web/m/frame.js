@@ -173,7 +173,8 @@ addEventListener("blur", () => hide(true));
 /** @type {keys.Keys} */
 const common = [["?", "Keys", help], ["t", "Theme", nextTheme], [" ", "Live", toggleLive],
   ["c", "Copy", () => part.foot.querySelector("button")?.click()],
-  ["z", "Zone", zone], ["m", "Show", () => hide(false)], ...MENU.map(([page, [name, key]]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
+  ["z", "Zone", zone], ["m", "Show", () => hide(false)],
+  ...MENU.map(([page, [name, key]]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
     () => { location.hash = to(page); }]))];
 
 const icon = (viewBox, ...paths) => h("svg", { viewBox, "aria-hidden": "true" }, paths);
@@ -199,7 +200,8 @@ function build() {
         h("span", "webhookctl")),
       h(`span.where.${tone}`, h("b", s.context)),
       h("span.facts2.dim", [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · ")),
-      h("span.grow"), h("span.mode.dim", s.write ? "may write" : "read-only", s.private ? ", private" : ""), part.live,
+      h("span.grow"), h("span.mode.dim", s.write ? "may write" : "read-only", s.private ? ", private" : ""),
+      part.live,
       quiet("Theme: auto, light, dark (t)", "◐", nextTheme), quiet("Keys (?)", "?", help)),
     part.menu, h("main", { id: "main" }, part.banner, part.heading, part.content), part.foot, part.says);
   set(document.body, "class", tone ? `band ${tone}` : "");

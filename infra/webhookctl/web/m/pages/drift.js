@@ -7,7 +7,8 @@ const key = (name, tone, n) => h(`span.key.${tone}`, `${name} `, h("b", num(n)))
 
 function report(r) {
   const rows = r.drift.slice(0, 100).flatMap((d) => (d.fields?.length ? d.fields : [{}]).map((f) =>
-    [h("code.foreign", d.object ?? d.id ?? "–"), state(d.kind), f.name ?? "–", h("code.foreign", side(f.here ?? f.ours)),
+    [h("code.foreign", d.object ?? d.id ?? "–"), state(d.kind), f.name ?? "–",
+      h("code.foreign", side(f.here ?? f.ours)),
       h("code.foreign", side(f.there ?? f.provider))]));
   return h("section.report", h("h3", `${r.source}, ${r.name} `, h("code.dim", r.id)),
     r.stopped ? h("p.bad", `Stopped: ${r.stopped}`) : null,

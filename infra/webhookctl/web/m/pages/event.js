@@ -54,7 +54,8 @@ const factsOf = (doc) => facts([
   ["Source", h("a", { href: source(doc.source) }, doc.source)], ["Type", doc.type],
   ["Received", [when(doc.received_at, true), h("span.dim", ` by ${words(doc.via)}`)]],
   ["Provider's id", h("span.mono.cut.foreign", doc.dedupe_key)],
-  ["Account", doc.account && [h("span.foreign", doc.account.value), h("span.dim", doc.account.signed ? " signed" : " not signed")]],
+  ["Account", doc.account && [h("span.foreign", doc.account.value),
+    h("span.dim", doc.account.signed ? " signed" : " not signed")]],
   ["Attempts", `${doc.attempt_count} of ${doc.max_attempts}`],
   ["Lease", doc.lease && [doc.lease.owner, doc.lease.expired ? `, ended ${span(doc.lease.expired_for_s)} ago`
     : `, ${span(doc.lease.left_s)} left`]],
@@ -64,7 +65,8 @@ const factsOf = (doc) => facts([
   ["Also arrived", doc.also_seen.length > 0 && doc.also_seen.map((s) =>
     h("div", `by ${words(s.via)}, ${span(Math.abs(s.later_s))} ${s.later_s < 0 ? "earlier" : "later"}`))],
   ["Replays", doc.replays.length > 0 && doc.replays.map((r) => h("div",
-    h("a.mono", { href: to("plan", r.plan) }, r.plan), h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`)))],
+    h("a.mono", { href: to("plan", r.plan) }, r.plan),
+    h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`)))],
   ["Superseded by", doc.superseded_by && eventLink(doc.superseded_by)], ["Sources version", doc.sources_version],
   ["Trial", doc.trial && `${plural(doc.trial.requests, "request")}, ${doc.trial.accepted} accepted`],
 ]);
@@ -125,7 +127,8 @@ function bodyOf(doc) {
   });
   const kept = doc.body && doc.body.bytes !== null;
   const what = kept ? [size(doc.body.bytes), ` · ${doc.body.content_type ?? "no content type"} · sha256 `,
-    h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0, 12))] : "The body is no longer kept. Its hash stays.";
+    h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0, 12))]
+    : "The body is no longer kept. Its hash stays.";
   const node = h("section.panel", h("header", h("h2", "Body"), h("p.dim.small", what), h("span.grow"),
     kept ? [h("kbd", "b"), modes] : null), box,
     h("div.row.bodyrow", h("label.dim", { for: "other" }, "Compare with"), other,
@@ -139,7 +142,8 @@ function headersOf(doc) {
   const r = doc.request;
   if (!r?.kept) return note(r?.error ?? "The request was not kept.");
   const all = Object.entries(r.headers ?? {});
-  return h("details.headers", h("summary", `${r.method} ${r.path}`, r.query ? h("span.foreign", `?${r.query}`) : null, h("span.dim",
+  return h("details.headers", h("summary", `${r.method} ${r.path}`,
+    r.query ? h("span.foreign", `?${r.query}`) : null, h("span.dim",
     ` ${plural(all.length, "header")} kept${r.headers_dropped ? `, ${r.headers_dropped} dropped` : ""}`)),
   facts(all.map(([k, v]) => [h("span.mono", k), h("span.mono.wrap.foreign", v)]), ".lines"));
 }
