@@ -26,7 +26,8 @@ fn main() {
         let text = fs::read_to_string(&file).expect("a preset is UTF-8");
         let preset: toml::Table =
             toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let id = file.file_stem().expect("a file has a name");
+        let id = file.file_stem().and_then(|stem| stem.to_str());
+        let id = id.expect("the file name of a preset is UTF-8");
         let json = serde_json::to_string(&preset).expect("a table is JSON");
         let (aliases, params) = (texts(preset.get("aliases")), named(preset.get("params")));
         writeln!(
