@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
-use local::Stack;
+use local::{Options, Rights, Stack};
 use serde_json::{Value, json};
 use shared::inbox::ledger::Ledger;
 use tokio::process::Command;
@@ -62,6 +62,23 @@ url = "{app}/state"
 secret = "app"
 "#;
 
+/// The permissions of the roles, with the policy for the table of the application that
+/// `StatePolicyArn` names.
+fn rights() -> Rights {
+    let read = json!({
+        "Sid": "ReadState", "Effect": "Allow",
+        "Action": ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:Query"],
+        "Resource": [
+            format!("arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"),
+            format!("arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}/index/*"),
+        ],
+    });
+    Rights {
+        managed: [("BackupSyncRole".to_owned(), vec![read])].into(),
+        ..testkit::rights::enforced()
+    }
+}
+
 impl World {
     /// Starts a stack whose Stripe source has this configuration.
     pub(crate) async fn start(reconcile: &str) -> Self {
@@ -90,7 +107,11 @@ impl World {
         let [stripe_api, github_api, app_api] = apis;
         let folder = Folder::new("reconcile").unwrap();
         folder.write("sources.toml", sources).unwrap();
-        let stack = Stack::start(options(&folder)).await.unwrap();
+        let options = Options {
+            rights: Some(rights()),
+            ..options(&folder)
+        };
+        let stack = Stack::start(options).await.unwrap();
         let world = Self {
             ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
             stack,
