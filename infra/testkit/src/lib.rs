@@ -5,6 +5,7 @@
 pub mod inbox;
 pub mod pty;
 pub mod rights;
+pub mod sources;
 pub mod sts;
 pub mod wire;
 

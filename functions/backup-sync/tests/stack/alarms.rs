@@ -3,6 +3,7 @@
 
 use aws_sdk_ssm::types::ParameterType;
 use local::Options;
+use testkit::sources::SourcesFile;
 
 use super::support::{Inbox, headers, options, unique};
 
@@ -29,12 +30,9 @@ fn lines(inbox: &Inbox, text: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_request_with_an_unknown_key_raises_no_alarm() {
-    let folder = std::env::temp_dir().join(format!("mitt-alarms-{}", unique()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("sources.toml");
-    std::fs::write(&file, SOURCES).unwrap();
+    let sources = SourcesFile::new("alarms", SOURCES);
     let inbox = Inbox::start(Options {
-        sources_file: Some(file),
+        sources_file: Some(sources.path()),
         ..options()
     })
     .await;

@@ -3,6 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::Value;
+use testkit::sources::SourcesFile;
 
 use super::support::{
     DEMO_SECRET, Headers, Inbox, headers, hex, options, seconds_from_now, unique,
@@ -37,27 +38,21 @@ action = [{ kind = "keep" }]
 
 struct Running {
     inbox: Inbox,
-    folder: std::path::PathBuf,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    _sources: SourcesFile,
 }
 
 impl Running {
     async fn start() -> Self {
-        let folder = std::env::temp_dir().join(format!("mitt-missing-{}", unique()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("sources.toml");
-        std::fs::write(&file, SOURCES).unwrap();
+        let sources = SourcesFile::new("missing", SOURCES);
         let inbox = Inbox::start(Options {
-            sources_file: Some(file),
+            sources_file: Some(sources.path()),
             ..options()
         })
         .await;
-        Self { inbox, folder }
+        Self {
+            inbox,
+            _sources: sources,
+        }
     }
 
     async fn post(&self, source: &str, headers: &Headers, body: &str) {

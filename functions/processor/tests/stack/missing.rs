@@ -6,6 +6,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::monitoring::missing_paths::MissingRecord;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
+use testkit::sources::SourcesFile;
 
 use super::support::{Inbox, options, seconds_from_now, unique};
 use super::support::{failures, record, work_message};
@@ -69,12 +70,9 @@ async fn stored(inbox: &Inbox) -> Vec<MissingRecord> {
 
 #[tokio::test]
 async fn a_thin_event_lacks_what_its_order_and_filter_read() {
-    let folder = std::env::temp_dir().join(format!("mitt-missing-{}", unique()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("sources.toml");
-    std::fs::write(&file, SOURCES).unwrap();
+    let sources = SourcesFile::new("missing", SOURCES);
     let inbox = Inbox::start(Options {
-        sources_file: Some(file),
+        sources_file: Some(sources.path()),
         ..options()
     })
     .await;
@@ -110,6 +108,5 @@ async fn a_thin_event_lacks_what_its_order_and_filter_read() {
     );
     let log = std::fs::read_to_string(inbox.stack.log_file("Processor").unwrap()).unwrap();
     assert_eq!(log.matches("\"code\":\"path_missing\"").count(), 2);
-    let _ = std::fs::remove_dir_all(&folder);
     inbox.tells_nothing();
 }

@@ -11,7 +11,6 @@ mod trace;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
@@ -25,6 +24,7 @@ use shared::webhook::envelope::Envelope;
 use shared::webhook::event::EventKey;
 use shared::webhook::sign::{Algorithm, KeyPair, Means, means, signed, signed_by};
 use shared::webhook::verify::Arrival;
+use testkit::sources::SourcesFile;
 
 use super::support::{Inbox, failures, options, record, unique};
 use app::{App, Driver, NODE, PYTHON};
@@ -152,7 +152,7 @@ struct World {
     inbox: Inbox,
     config: Config,
     routes: Vec<Route>,
-    folder: PathBuf,
+    _sources: SourcesFile,
 }
 
 /// A receiver, the proxy in front of it, and the keys of the provider.
@@ -176,12 +176,6 @@ struct Keys {
     signing: String,
     /// The key that verifies: the secret, or the public key.
     verifying: String,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
 }
 
 impl World {
@@ -215,12 +209,9 @@ impl World {
                 _app: app,
             });
         }
-        let folder = std::env::temp_dir().join(format!("mitt-receivers-{}", unique()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let sources = folder.join("sources.toml");
-        std::fs::write(&sources, &file).unwrap();
+        let sources = SourcesFile::new("receivers", &file);
         let inbox = Inbox::start(Options {
-            sources_file: Some(sources),
+            sources_file: Some(sources.path()),
             ..options()
         })
         .await;
@@ -236,7 +227,7 @@ impl World {
             config: Config::parse(&file).unwrap(),
             inbox,
             routes,
-            folder,
+            _sources: sources,
         }
     }
 

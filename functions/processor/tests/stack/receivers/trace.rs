@@ -9,6 +9,7 @@ use shared::aws::outbound::to_this_machine;
 use shared::delivery::effects::idempotency_key;
 use shared::inbox::trace::{SpanId, TraceId};
 use shared::webhook::event::EventKey;
+use testkit::sources::SourcesFile;
 
 use super::app::{App, Driver, NODE, PYTHON};
 use crate::support::{Inbox, failures, options, record, unique, with, work_message};
@@ -35,12 +36,9 @@ async fn receivers_with_opentelemetry_continue_the_trace() {
         .unwrap();
         apps.push(app);
     }
-    let folder = std::env::temp_dir().join(format!("mitt-traced-{}", unique()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let sources = folder.join("sources.toml");
-    std::fs::write(&sources, &file).unwrap();
+    let sources = SourcesFile::new("traced", &file);
     let inbox = Inbox::start(Options {
-        sources_file: Some(sources),
+        sources_file: Some(sources.path()),
         ..options()
     })
     .await;
@@ -55,7 +53,6 @@ async fn receivers_with_opentelemetry_continue_the_trace() {
         assert_eq!(exported(app).await, [expected], "{script}");
     }
     inbox.is_unharmed();
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Sends an event whose sender names another trace, and processes it.
