@@ -24,12 +24,7 @@ impl Catcher {
             let storing = timeout_at(until, statistics.keep_missing(noted, now)).await;
             let stored = storing.unwrap_or_else(|_| Err(anyhow!("the call timed out")));
             if let Err(error) = stored {
-                tracing::warn!(
-                    source = noted.source,
-                    error = format!("{error:#}"),
-                    "could not store a missing path of {}",
-                    noted.source
-                );
+                noted.log_not_stored(&error);
             }
         }
     }

@@ -53,11 +53,12 @@ impl Processor {
         until: UnixMillis,
     ) -> ActionsResult {
         let tested = facts(&lease.row, content);
-        if let Some(path) = action.filter.missing_path(tested) {
+        let matched = action.filter.matches(tested);
+        if let Some(path) = action.filter.missing_path(tested, matched) {
             let missing = MissingPath::new(PathUse::Filter, &format!("json:{path}"));
             Box::pin(self.note_missing(&lease.row, missing)).await;
         }
-        if !action.filter.matches(tested) {
+        if !matched {
             return Outcome::Done.into();
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);

@@ -29,11 +29,7 @@ impl Processor {
         let storing = timeout(WRITE, statistics.keep_missing(&noted, now)).await;
         let stored = storing.unwrap_or_else(|_| Err(anyhow!("the call timed out")));
         if let Err(error) = stored {
-            tracing::warn!(
-                source,
-                error = format!("{error:#}"),
-                "could not store a missing path of {source}"
-            );
+            noted.log_not_stored(&error);
         }
     }
 }

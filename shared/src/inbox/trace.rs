@@ -73,12 +73,7 @@ impl fmt::Display for SpanId {
 }
 
 fn lower_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        f.write_char(char::from(DIGITS[usize::from(byte >> 4)]))?;
-        f.write_char(char::from(DIGITS[usize::from(byte & 15)]))?;
-    }
-    Ok(())
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// Hashes the kind, the partition key of the event, and the parts, with a zero byte between them.

@@ -144,6 +144,18 @@ impl Noted {
     }
 }
 
+impl Noted {
+    /// Logs that the path was not stored. Operators still have the line of [`log`](Self::log).
+    pub fn log_not_stored(&self, error: &anyhow::Error) {
+        let source = &self.source;
+        tracing::warn!(
+            source,
+            error = format!("{error:#}"),
+            "could not store a missing path of {source}"
+        );
+    }
+}
+
 /// Returns the locations of the entity or of the version, if an event has no place in the order of
 /// its source but should have one.
 pub fn of_order(source: &Source, order: &Order, has_entity: bool) -> Option<MissingPath> {

@@ -120,9 +120,12 @@ impl Filter {
     /// whether the event matches. The type of the event must match a pattern other than `*`:
     /// without a type, the condition itself may select the events that have the path. `null` and
     /// an empty array are values, and a second condition with `exists` marks a path as optional.
-    pub fn missing_path(&self, facts: Facts<'_>) -> Option<&JsonPath> {
+    /// `matched` is the result of [`matches`](Self::matches): an event that matches can lack only
+    /// the path of a condition that excludes values.
+    pub fn missing_path(&self, facts: Facts<'_>, matched: bool) -> Option<&JsonPath> {
         let names_type = |glob: &Glob| !glob.is_any() && glob.matches(facts.kind);
-        if self.conditions.is_empty() || !self.types.iter().any(names_type) {
+        let excludes = |condition: &Condition| matches!(condition.test, Test::NotIn(_));
+        if !self.types.iter().any(names_type) || matched && !self.conditions.iter().any(excludes) {
             return None;
         }
         let mut missing = None;

@@ -139,7 +139,8 @@ fn a_condition_has_one_test() {
 fn a_missing_path_is_named_only_if_it_decides() {
     let missing = |text: &str, body: &str| {
         let filter = filter(text);
-        let path = filter.missing_path(facts("invoice.paid", body.as_bytes()));
+        let facts = facts("invoice.paid", body.as_bytes());
+        let path = filter.missing_path(facts, filter.matches(facts));
         path.map(ToString::to_string)
     };
     let paid = "where = [{ path = '$.data.status', equals = 'paid' }]";

@@ -6,10 +6,6 @@ use super::schedule::TASKS;
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Mapping, Unknown};
 
-/// The limit of a new account.
-/// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
-const NEW_ACCOUNT: u64 = 10;
-
 /// The executions that the catcher needs at least, so that a burst of webhooks gets no 5xx.
 const CATCHER: u64 = 10;
 
@@ -42,7 +38,7 @@ fn concurrency(facts: &Facts) -> Result<Finding, Unknown> {
     if limit != free {
         let _ = write!(found, ", {free} of them not reserved");
     }
-    if limit > NEW_ACCOUNT && free >= needed {
+    if free >= needed {
         return Ok(Finding::pass(found));
     }
     let want = format!(

@@ -70,8 +70,8 @@ pub(super) fn respond(answer: &Answer, command: &str) -> Response {
     (code, headers, Body::from(answer.body.clone())).into_response()
 }
 
-/// Returns the bytes of a body, with its tokens masked. Its type and its name are ours, so that a browser never shows
-/// what a sender wrote.
+/// Returns the bytes of a body, with its tokens masked. Its type and its name are ours, so that a
+/// browser never shows what a sender wrote.
 pub(super) async fn body(console: &Arc<Console>, id: &str) -> Result<Response, Refusal> {
     let id = percent_decode_str(id).decode_utf8_lossy().into_owned();
     let question = Question::new("inbox.body", &vec![("id".to_owned(), id.clone())])?;

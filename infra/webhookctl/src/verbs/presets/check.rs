@@ -132,7 +132,7 @@ fn with_sdks() -> anyhow::Result<BTreeSet<String>> {
 fn age_days(preset: &Preset, now: UnixMillis) -> anyhow::Result<i64> {
     let first = format!("{}01", preset.checked.replace('-', ""));
     let first = Day::parse(&first);
-    let first = first.with_context(|| format!("preset {}: checked is no month", preset.id))?;
+    let first = first.with_context(|| format!("preset {}: checked is not a month", preset.id))?;
     let days = now.since(first.begins()).as_secs() / 86_400;
     Ok(i64::try_from(days).unwrap_or(i64::MAX))
 }
