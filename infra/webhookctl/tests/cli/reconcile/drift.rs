@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 
 use super::provider::API_KEY;
-use super::world::{BY_ID, TABLE, World, document, subscription, told};
+use super::world::{BY_ID, MISSING_TABLE, TABLE, World, document, subscription, told};
 
 fn counts(report: &Value, names: [&str; 4]) -> [u64; 4] {
     names.map(|name| report["counts"][name].as_u64().unwrap())
@@ -233,9 +233,9 @@ async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long(
 
 #[tokio::test]
 async fn the_inbox_is_no_state_of_ours_and_a_table_that_is_not_there_is_named() {
-    let world = World::start(&BY_ID.replace(TABLE, "no-such-table")).await;
+    let world = World::start(&BY_ID.replace(TABLE, MISSING_TABLE)).await;
     let error = world.run("stripe-main").await.unwrap_err();
-    assert!(error.contains("read table no-such-table"), "{error}");
+    assert!(error.contains("read table app-no-such-table"), "{error}");
     world.end().await;
 
     let inbox = local::Template::load(

@@ -24,6 +24,8 @@ use crate::support::stack::{announce, options};
 
 /// The table of an application, next to the inbox.
 pub(crate) const TABLE: &str = "app-subscriptions";
+/// A table that the policy of the application permits and that does not exist.
+pub(crate) const MISSING_TABLE: &str = "app-no-such-table";
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
@@ -62,16 +64,17 @@ url = "{app}/state"
 secret = "app"
 "#;
 
-/// The permissions of the roles, with the policy for the table of the application that
+/// The permissions of the roles, with the policy for the tables of the application that
 /// `StatePolicyArn` names.
 fn rights() -> Rights {
+    let resources = [TABLE, MISSING_TABLE].map(|name| {
+        let table = format!("arn:aws:dynamodb:us-east-1:000000000000:table/{name}");
+        [format!("{table}/index/*"), table]
+    });
     let read = json!({
         "Sid": "ReadState", "Effect": "Allow",
         "Action": ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:Query"],
-        "Resource": [
-            format!("arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}"),
-            format!("arn:aws:dynamodb:us-east-1:000000000000:table/{TABLE}/index/*"),
-        ],
+        "Resource": resources.as_flattened(),
     });
     Rights {
         managed: [("BackupSyncRole".to_owned(), vec![read])].into(),
