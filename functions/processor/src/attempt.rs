@@ -6,8 +6,10 @@ use anyhow::{Context as _, bail};
 use futures::future::{Either, join_all, select};
 use shared::base::backoff;
 use shared::base::clock::UnixMillis;
-use shared::base::timing::{GIVE_UP, LONG_LEASE, RENEW_AGAIN, RENEW_EVERY};
-use shared::inbox::ledger::{Content, EffectRow, Lease, MissingBody, REFUSED, Settled, Settlement};
+use shared::base::timing::{GIVE_UP, LEASE, LONG_LEASE, RENEW_AGAIN, RENEW_EVERY};
+use shared::inbox::ledger::{
+    Content, EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement,
+};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
 use shared::inbox::trace::TraceId;
@@ -17,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::answers::{Quote, quoting};
 use crate::order::Turn;
-use crate::{LARGE, Permit, Processor};
+use crate::{LARGE, Permit, Processor, WORKER};
 
 /// The error of an event whose actions need a function that the stack does not have.
 const LONG_ACTIONS_OFF: &str = "an action of the source has a timeout above 20 s, and this stack has \
@@ -77,7 +79,7 @@ impl Processor {
             backoff::jitter(),
         );
         let settlement = settle_turn(settlement, &mut turn, chained, now);
-        let attempt = Attempt::of(&lease);
+        let attempt = Attempt::of(&lease.row, lease.trace);
         let ledger = &self.services.inbox.ledger;
         let quoted = quoting(&settlement, &acted.quotes);
         let settled = ledger.settle(lease, quoted, &acted.changed, now).await?;
@@ -90,6 +92,23 @@ impl Processor {
         attempt.log(source, &settled, now.since(began));
         self.send_retry(attempt, settled).await;
         Ok(next)
+    }
+
+    /// Records an event of a source without effects as done, in one write. Returns `false` if the
+    /// event is not new. The caller then claims it.
+    pub(crate) async fn keep(
+        &self,
+        source: &Source,
+        key: &EventKey,
+        began: UnixMillis,
+    ) -> anyhow::Result<bool> {
+        let ledger = &self.services.inbox.ledger;
+        let Some(row) = ledger.keep(key, WORKER, began, LEASE).await? else {
+            return Ok(false);
+        };
+        let took = (self.clock)().since(began);
+        Attempt::of(&row, TraceId::of(key)).log(source, &Settled::Recorded(Settlement::Done), took);
+        Ok(true)
     }
 
     /// Runs the actions of the source in parallel. The event is done when all of its actions are
@@ -279,12 +298,11 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of(lease: &Lease) -> Self {
-        let row = &lease.row;
+    fn of(row: &Row, trace: TraceId) -> Self {
         Self {
             id: row.id(),
             key: row.key.clone(),
-            trace: lease.trace,
+            trace,
             kind: row.kind.clone(),
             run: row.run,
             number: row.attempts,

@@ -52,6 +52,9 @@ const SLOW: Duration = Duration::from_secs(1);
 /// bodies, and ten of the largest need more memory than the function has.
 const LARGE: u64 = 4 * 1024 * 1024;
 
+/// The first part of the name of each claim.
+const WORKER: &str = "processor";
+
 /// The services and clients of the processor, created once per process.
 pub struct Processor {
     services: Services,

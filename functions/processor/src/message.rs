@@ -12,7 +12,7 @@ use shared::inbox::ledger::{Claim, ExpiredLease};
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
 use shared::sources::Config;
 
-use crate::{Permit, Processor};
+use crate::{Permit, Processor, WORKER};
 
 /// The result of processing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,19 +84,17 @@ impl Processor {
         if deadline.since(now) < limit + CLOCK_MARGIN {
             bail!("not enough time is left in this invocation to process the event");
         }
+        // The second look at an event with an expired lease is not for a new event.
+        let is_new = abandoned == ExpiredLease::Leave;
+        if is_new && source.only_keeps() && self.keep(source, &work_message.key, now).await? {
+            return Ok((MessageOutcome::Acknowledge, None));
+        }
         let attempts = source.backoff.attempts;
         match self
             .services
             .inbox
             .ledger
-            .claim_or(
-                abandoned,
-                &work_message.key,
-                "processor",
-                now,
-                lease,
-                attempts,
-            )
+            .claim_or(abandoned, &work_message.key, WORKER, now, lease, attempts)
             .await?
         {
             Claim::Leased(lease) => {

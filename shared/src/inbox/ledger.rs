@@ -46,6 +46,7 @@ mod dead_letters;
 mod dictionary;
 mod erase;
 mod heartbeat;
+mod keep;
 mod operator_flag;
 mod order;
 pub(crate) mod pages;

@@ -173,6 +173,11 @@ impl Filter {
         Ok(())
     }
 
+    /// Returns whether the filter tests anything but the type.
+    pub fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
     /// Returns whether an event of this type can match. This function does not check the
     /// conditions, because they need the body.
     pub fn may_match(&self, kind: &str) -> bool {

@@ -18,8 +18,8 @@ use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
 use super::{
-    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_new,
-    check_url, public_url, quiet,
+    Action, ActionKind, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name,
+    check_new, check_url, public_url, quiet,
 };
 use crate::base::backoff::Backoff;
 use crate::base::setting_path::At as _;
@@ -74,6 +74,17 @@ impl Source {
     pub fn time_limit(&self) -> Duration {
         let timeouts = self.actions.iter().map(|action| action.timeout);
         timeouts.fold(ACTION_TIMEOUT, Duration::max) + AFTER_ACTION
+    }
+
+    /// Returns whether each event is done as soon as it is stored: no action has an effect, and
+    /// nothing reads the body of an event.
+    pub fn only_keeps(&self) -> bool {
+        let keeps = |action: &Action| {
+            matches!(action.kind, ActionKind::Keep) && !action.filter.has_conditions()
+        };
+        self.actions.iter().all(keeps)
+            && self.order.is_none()
+            && !self.verifier.confirms_subscriptions()
     }
 
     /// Returns whether an action can take longer than the processor runs. Then the function for

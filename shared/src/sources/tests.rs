@@ -71,6 +71,50 @@ rate = "5/s"
 }
 
 #[test]
+fn only_a_source_without_effects_needs_no_lease() {
+    let keep = "{ kind = \"keep\" }";
+    for (preset, settings, only_keeps) in [
+        ("stripe", format!("action = [{keep}]"), true),
+        (
+            "stripe",
+            "action = [{ kind = \"keep\", name = \"paid\", types = [\"invoice.paid\"] }]"
+                .to_owned(),
+            true,
+        ),
+        // The processor reads these events to find a path that they lack.
+        (
+            "stripe",
+            "action = [{ kind = \"keep\", where = [{ path = \"livemode\", equals = \"true\" }] }]"
+                .to_owned(),
+            false,
+        ),
+        (
+            "stripe",
+            format!("action = [{keep}]\norder = {{ mode = \"latest_wins\" }}"),
+            false,
+        ),
+        // The processor confirms the subscription.
+        ("sns", format!("action = [{keep}]"), false),
+        (
+            "stripe",
+            format!("action = [{keep}, {{ kind = \"lambda\", function = \"orders\" }}]"),
+            false,
+        ),
+        (
+            "stripe",
+            format!("action = [{keep}, {{ kind = \"rust\", name = \"open-issue\" }}]"),
+            false,
+        ),
+    ] {
+        let file =
+            format!("schema = 1\n[[source]]\nname = \"a\"\npreset = \"{preset}\"\n{settings}");
+        let config = Config::parse(&file).unwrap();
+        let source = config.source("a").unwrap();
+        assert_eq!(source.only_keeps(), only_keeps, "{preset}: {settings}");
+    }
+}
+
+#[test]
 fn a_source_may_be_given_what_it_trusts() {
     let plaid = r#"
 schema = 1

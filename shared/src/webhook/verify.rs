@@ -246,6 +246,12 @@ impl Verifier {
         }
     }
 
+    /// Returns whether an event can be a request to confirm a subscription.
+    pub fn confirms_subscriptions(&self) -> bool {
+        let scheme = self.preset.scheme(&self.variant);
+        scheme.is_some_and(|scheme| matches!(scheme.kind, Kind::Code(Code::Sns)))
+    }
+
     /// Returns the URL that confirms the request in a verified body, such as an Amazon SNS
     /// subscription. Fetch the URL only after the event is stored.
     pub fn confirmation(&self, body: &[u8]) -> Option<String> {

@@ -25,6 +25,7 @@ mod erase;
 mod fresh;
 mod heartbeat;
 mod hours;
+mod keep;
 mod lifetimes;
 mod matrix;
 mod notice;

@@ -64,6 +64,7 @@ enum Op {
     Claim,
     /// A claim of an event that has no attempts left.
     ClaimUsedUp,
+    Keep,
     Intend(Fence),
     Done(Fence),
     Retry(Fence),
@@ -84,11 +85,13 @@ enum Op {
 /// The expected results. The text before the arrow is the answer, and the text after the arrow is
 /// the state of the changed row. Without an arrow, no attribute of the row changes.
 #[rustfmt::skip]
-const TABLE: [(Op, [&str; 10]); 21] = [
+const TABLE: [(Op, [&str; 10]); 22] = [
     //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined  in a trial          accepted in a trial
     (Op::Receive,            ["open",                  "open",               "open",                  "settled",  "open",                  "open",                  "settled",   "settled",   "open → received",  "settled"]),
     (Op::Claim,              ["leased → processing",   "held",               "leased → processing",   "settled",  "leased → processing",   "not due",               "settled",   "settled",   "settled",          "settled"]),
     (Op::ClaimUsedUp,        ["exhausted → dead_letter", "held",             "exhausted → dead_letter", "settled", "exhausted → dead_letter", "exhausted → dead_letter", "settled", "settled",   "settled",          "settled"]),
+    // Workers have claimed each of these rows before.
+    (Op::Keep,               ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
     (Op::Intend(Right),      ["refused",               "noted → processing", "noted → processing",    "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
     (Op::Intend(OldEpoch),   ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
     (Op::Intend(OtherOwner), ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
@@ -124,7 +127,7 @@ async fn each_operation_on_each_state_has_its_outcome() {
             }
         }
     }
-    assert_eq!(cells, 210);
+    assert_eq!(cells, 220);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -259,6 +262,10 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
         },
         Op::Claim => claim(table, key, ATTEMPTS).await,
         Op::ClaimUsedUp => claim(table, key, att).await,
+        Op::Keep => match ledger.keep(key, "worker", THEN, LEASE).await.unwrap() {
+            Some(_) => "kept",
+            None => "refused",
+        },
         Op::Intend(_) => {
             let effect = EffectRow {
                 state: EffectState::Intent,

@@ -93,6 +93,17 @@ async fn a_claim_is_a_lease() {
 }
 
 #[tokio::test]
+async fn a_kept_event_is_kept_once() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    proxy.lose_answer("UpdateItem", ":received");
+    let row = ledger.keep(&key, "worker", NOW, LEASE).await.unwrap();
+    assert_sent(&proxy, "UpdateItem", 2);
+    assert!(row.is_some_and(|row| row.history.len() == 1));
+}
+
+#[tokio::test]
 async fn the_last_claim_is_a_lease_and_no_dead_letter() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;

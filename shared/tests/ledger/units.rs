@@ -222,6 +222,19 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
 }
 
 #[tokio::test]
+async fn an_event_without_effects_costs_one_write_after_it_is_stored() {
+    let metered = Metered::fresh().await;
+    let (ledger, event) = (&metered.ledger, event("evt_1"));
+    let placed = ledger.store_body(&event).await.unwrap();
+    let received = ledger.receive_stored(&event, &placed, FoundBy::TimeIndex, NOW);
+    received.await.unwrap();
+    metered.meter.read();
+    let kept = ledger.keep(event.key(), "worker", NOW, LEASE);
+    assert!(kept.await.unwrap().is_some());
+    assert_eq!(metered.meter.read(), (1.0, 0.0));
+}
+
+#[tokio::test]
 async fn a_poll_of_what_came_by_webhook_writes_nothing_and_the_other_order_once() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);

@@ -4,6 +4,7 @@
 
 mod answers;
 mod destinations;
+mod keep;
 mod long;
 mod missing;
 mod order;

@@ -244,7 +244,8 @@ fn is_mine(item: &Item, owner: &str) -> bool {
         && item::text(item, "st") == Some(State::Processing.as_str())
 }
 
-fn owner(worker: &str) -> anyhow::Result<String> {
+/// Returns a unique name for one claim of a worker.
+pub(super) fn owner(worker: &str) -> anyhow::Result<String> {
     let mut bytes = [0; 6];
     crate::base::random::fill(&mut bytes)?;
     Ok(format!("{worker}/{}", hex::encode(bytes)))

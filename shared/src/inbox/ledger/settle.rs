@@ -271,12 +271,8 @@ impl Ledger {
             Write::Applied(_) => {
                 // The body is released after the write, because a worker with a stale lease must
                 // not release it.
-                if settlement == Settlement::Done
-                    && let Err(error) = self.release_body(&lease.row, now).await
-                {
-                    // The event is done, even if this request fails. The body is then kept longer
-                    // than its retention.
-                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not set the expiry of the body of a done event, so the body is kept longer");
+                if settlement == Settlement::Done {
+                    self.release_body_of_done(&lease.row, now).await;
                 }
                 Ok(Settled::Recorded(settlement))
             }
@@ -289,6 +285,14 @@ impl Ledger {
                     Settled::Stale
                 })
             }
+        }
+    }
+
+    /// Restores the expiry of the body of an event that is now done. The event is done, even if this
+    /// request fails.
+    pub(super) async fn release_body_of_done(&self, row: &Row, now: UnixMillis) {
+        if let Err(error) = self.release_body(row, now).await {
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not set the expiry of the body of a done event, so the body is kept longer");
         }
     }
 

@@ -3,7 +3,7 @@
 //! The conditional put in `receive.rs` creates a state row. After that, only the pure functions of
 //! this module and its submodules define updates of the row. Each change that a worker makes after
 //! its claim has the fence `st = processing AND epoch = … AND own = …` in its condition. So only
-//! the worker with the newest claim can write.
+//! the worker with the newest claim can write. [`keep`] claims an event and settles it in one write.
 
 pub mod arrivals;
 pub mod conflict;
@@ -75,6 +75,37 @@ pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> 
     .with(":sv", item::n(NEWEST_SCHEMA))
     .with(":own", item::s(owner))
     .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// Moves a received event that no worker has claimed to `done`, as a claim and a settlement at the
+/// same time.
+pub fn keep(owner: &str, now: UnixMillis, until: UnixMillis, expires: UnixMillis) -> Change {
+    let moment = Moment {
+        at: now,
+        what: State::Done.as_str().to_owned(),
+        attempt: 1,
+        lease_until: Some(until),
+        owner: owner.to_owned(),
+        note: String::new(),
+    };
+    Change::new(
+        "record a kept event as done",
+        "st = :received AND epoch = :zero AND att = :zero AND sv <= :sv AND attribute_type(fx, :map)",
+        "SET st = :done, done_at = :now, done_by = :own, #ttl = :ttl, \
+         h = list_append(if_not_exists(h, :none), :h) \
+         REMOVE gpk, gsk, own, lu, due ADD epoch :one, att :one",
+    )
+    .states(&[State::Received, State::Done])
+    .named("#ttl", "ttl")
+    .with(":zero", item::n(0))
+    .with(":sv", item::n(NEWEST_SCHEMA))
+    .with(":map", item::s("M"))
+    .with(":now", item::ms(now))
+    .with(":own", item::s(owner))
+    .with(":ttl", item::n(expires.secs()))
+    .with(":none", AttributeValue::L(Vec::new()))
+    .with(":h", AttributeValue::L(vec![moment.write()]))
     .with(":one", item::n(1))
 }
 
