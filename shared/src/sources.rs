@@ -23,6 +23,7 @@ mod reconcile;
 mod refusal;
 mod retention;
 mod retry;
+mod rows;
 pub mod settings;
 mod signing;
 mod source;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use shared::base::timing::SYNC_EVERY;
 use shared::sources::Source;
-use shared::webhook::preset::{Preset, SyncKind};
+use shared::webhook::preset::SyncKind;
 
 use crate::output::time::duration;
 
@@ -25,38 +25,22 @@ pub(crate) struct Outage {
     pub why: Vec<String>,
 }
 
-/// The retries of the provider, according to its documentation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retries {
-    Unknown,
-    Never,
-    For(Duration),
-}
-
 impl Outage {
     /// Returns the outage that a source tolerates. This is the longer of two times: how long the
     /// provider retries, and how far back the sync reaches.
     pub(crate) fn of(source: &Source) -> Self {
         let preset = &source.verifier.preset;
-        let retries = Retries::read(preset.retry.horizon.as_deref());
+        let retries = preset.retry.longest();
         let mut why = vec![match retries {
-            Retries::Unknown => {
-                format!("it is unknown how long {} retries", preset.name)
-            }
-            Retries::Never => format!("{} does not retry", preset.name),
-            Retries::For(horizon) => format!("{} retries for {}", preset.name, said(horizon)),
+            None => format!("it is unknown how long {} retries", preset.name),
+            Some(Duration::ZERO) => format!("{} does not retry", preset.name),
+            Some(horizon) => format!("{} retries for {}", preset.name, said(horizon)),
         }];
         let reach = reach(source, &mut why);
         if let Some(disable) = &preset.retry.auto_disable {
             why.push(format!("the provider may disable the endpoint: {disable}"));
         }
-        let longest = match (retries, reach) {
-            (Retries::For(horizon), reach) => {
-                Some(reach.map_or(horizon, |reach| reach.max(horizon)))
-            }
-            (Retries::Never, reach) => Some(reach.unwrap_or_default()),
-            (Retries::Unknown, reach) => reach,
-        };
+        let longest = retries.max(reach);
         let any = longest == Some(Duration::MAX);
         Self {
             longest_s: longest.filter(|_| !any).map(|longest| longest.as_secs()),
@@ -110,42 +94,6 @@ fn reach(source: &Source, why: &mut Vec<String>) -> Option<Duration> {
     Some(history.saturating_sub(settings.overlap + SYNC_EVERY * 2))
 }
 
-/// Returns how long the provider retries. Zero if it does not retry, `None` if the preset does not
-/// know it.
-pub(crate) fn retry_horizon(preset: &Preset) -> Option<Duration> {
-    match Retries::read(preset.retry.horizon.as_deref()) {
-        Retries::Unknown => None,
-        Retries::Never => Some(Duration::ZERO),
-        Retries::For(horizon) => Some(horizon),
-    }
-}
-
-impl Retries {
-    fn read(horizon: Option<&str>) -> Self {
-        let Some(text) = horizon else {
-            return Self::Unknown;
-        };
-        if text == "none" {
-            return Self::Never;
-        }
-        let read = || {
-            let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-            let seconds = match unit {
-                "s" => 1,
-                "m" => 60,
-                "h" => 3600,
-                "d" => DAY,
-                "w" => 7 * DAY,
-                _ => return None,
-            };
-            number.parse::<u64>().ok()?.checked_mul(seconds)
-        };
-        read().map_or(Self::Unknown, |seconds| {
-            Self::For(Duration::from_secs(seconds))
-        })
-    }
-}
-
 fn said(span: Duration) -> String {
     duration(span.as_secs())
 }
@@ -153,7 +101,6 @@ fn said(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use shared::sources::Config;
-    use shared::webhook::preset::Preset;
 
     use super::*;
 
@@ -191,26 +138,5 @@ mod tests {
         assert!(!unknown.any);
         assert_eq!(unknown.longest_s, None);
         assert_eq!(unknown.text(), "the longest safe outage is unknown");
-        for horizon in [
-            None,
-            Some(""),
-            Some("long"),
-            Some("3 d"),
-            Some("-3d"),
-            Some("ä"),
-        ] {
-            assert_eq!(Retries::read(horizon), Retries::Unknown, "{horizon:?}");
-        }
-    }
-
-    #[test]
-    fn the_horizon_of_every_preset_is_understood() {
-        for id in Preset::ids() {
-            let preset = Preset::embedded(id, &std::collections::BTreeMap::new()).unwrap();
-            if let Some(horizon) = &preset.retry.horizon {
-                let read = Retries::read(Some(horizon));
-                assert_ne!(read, Retries::Unknown, "{id}: {horizon}");
-            }
-        }
     }
 }

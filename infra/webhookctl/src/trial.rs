@@ -7,8 +7,6 @@ use shared::inbox::ledger::Row;
 use shared::monitoring::trial::{Finding, TrialLimits, findings};
 use shared::sources::{Config, Source};
 
-use crate::outage_tolerance::retry_horizon;
-
 /// How long a provider retries, if its preset does not know it.
 const DEFAULT_HORIZON: Duration = Duration::from_secs(24 * 3600);
 
@@ -17,7 +15,7 @@ const DEFAULT_SLOW: Duration = Duration::from_secs(5);
 
 /// Returns the limits of a source. Without a source, or for unknown values, returns the defaults.
 pub(crate) fn limits(source: Option<&Source>) -> TrialLimits {
-    let horizon = source.and_then(|source| retry_horizon(&source.verifier.preset));
+    let horizon = source.and_then(|source| source.verifier.preset.retry.longest());
     let slow = source.and_then(deadline).map(|deadline| deadline / 2);
     TrialLimits {
         horizon: horizon.unwrap_or(DEFAULT_HORIZON),

@@ -163,9 +163,18 @@ pub const LARGEST_BACKLOG_BATCH: u64 = 500;
 /// The interval between syncs with the providers.
 pub const SYNC_EVERY: Duration = Duration::from_secs(900);
 
+/// The longest retry period that a provider documents. A source whose duplicates can arrive later
+/// than this keeps its rows for [`KEEP_ROW`].
+pub const LONGEST_REPETITION: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// How long the row of a settled event is kept, so that a late duplicate is recognized. This is
-/// three times the longest retry period that a provider documents (30 days).
+/// three times [`LONGEST_REPETITION`].
 pub const KEEP_ROW: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// How long the row of a settled event is kept if no duplicate can arrive more than
+/// [`LONGEST_REPETITION`] after the event. The other days are a margin for late expiry of the
+/// provider's own data.
+pub const KEEP_ROW_SHORT: Duration = Duration::from_secs(35 * 24 * 3600);
 
 /// How long the order of an entity is kept after its last event. The order is kept longer than the
 /// events, because the events can be replayed.

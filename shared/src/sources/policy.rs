@@ -52,6 +52,24 @@ pub struct Retention {
     pub bodies: Duration,
 }
 
+/// Why Mitt keeps the rows of a source for the time in [`Retention`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowsReason {
+    /// The source sets `retention.rows`.
+    Set,
+    /// No duplicate can arrive later than [`LONGEST_REPETITION`] after the event.
+    ///
+    /// [`LONGEST_REPETITION`]: crate::base::timing::LONGEST_REPETITION
+    Short {
+        /// The longest time for which Mitt accepts copies of a request.
+        copies: Duration,
+        /// For how long the provider lists events.
+        listed: Duration,
+    },
+    /// A duplicate can arrive later, or something else needs the rows for longer.
+    Long(&'static str),
+}
+
 impl Default for Retention {
     fn default() -> Self {
         Self {

@@ -6,7 +6,8 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use crate::base::setting_path::At as _;
-use crate::sources::policy::{BODY_DAYS, Retention};
+use crate::base::timing::{KEEP_BODY, KEEP_ROW, KEEP_ROW_SHORT};
+use crate::sources::policy::{BODY_DAYS, Retention, RowsReason};
 
 const DAY: u64 = 24 * 3600;
 
@@ -24,16 +25,26 @@ pub(super) struct FileRetention {
 }
 
 impl FileRetention {
-    pub(super) fn checked(self) -> anyhow::Result<Retention> {
-        let mut retention = Retention::default();
-        if let Some(text) = &self.rows {
-            retention.rows = rows(text).at("rows")?;
-        }
-        if let Some(text) = &self.bodies {
-            retention.bodies = bodies(text).at("bodies")?;
-        }
+    /// `default` returns the default retention of rows for a retention of bodies.
+    pub(super) fn checked(
+        self,
+        default: impl FnOnce(Duration) -> RowsReason,
+    ) -> anyhow::Result<(Retention, RowsReason)> {
+        let bodies = match &self.bodies {
+            Some(text) => bodies(text).at("bodies")?,
+            None => KEEP_BODY,
+        };
+        let (rows, reason) = match &self.rows {
+            Some(text) => (rows(text).at("rows")?, RowsReason::Set),
+            None => {
+                let reason = default(bodies);
+                let is_short = matches!(reason, RowsReason::Short { .. });
+                (if is_short { KEEP_ROW_SHORT } else { KEEP_ROW }, reason)
+            }
+        };
+        let retention = Retention { rows, bodies };
         check_both(retention).at("bodies").needs("rows")?;
-        Ok(retention)
+        Ok((retention, reason))
     }
 }
 
@@ -77,7 +88,8 @@ mod tests {
     use super::*;
 
     fn checked(text: &str) -> anyhow::Result<Retention> {
-        toml::from_str::<FileRetention>(text)?.checked()
+        let file = toml::from_str::<FileRetention>(text)?;
+        Ok(file.checked(|_| RowsReason::Long("test"))?.0)
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::quarantine::FileQuarantine;
 use super::reconcile::{self, FileReconcile};
 use super::retention::FileRetention;
 use super::retry::FileRetry;
+use super::rows;
 use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
@@ -27,7 +28,7 @@ use crate::base::timing::{ACTION_TIMEOUT, AFTER_ACTION, KEEP_ORDER};
 use crate::sources::ordering::Order;
 use crate::sources::policy::Limits;
 use crate::sources::policy::QuietAfter;
-use crate::sources::policy::Retention;
+use crate::sources::policy::{Retention, RowsReason};
 use crate::webhook::preset::{Preset, Scheme};
 use crate::webhook::verify::{Trust, Verifier};
 
@@ -55,6 +56,8 @@ pub struct Source {
     pub backoff: Backoff,
     /// How long Mitt keeps the events.
     pub retention: Retention,
+    /// Why Mitt keeps the rows for this time.
+    pub rows_reason: RowsReason,
     /// When the source counts as silent.
     pub quiet_after: QuietAfter,
     pub actions: Vec<Action>,
@@ -172,17 +175,17 @@ impl FileSource {
             .needs("preset")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;
         let trial = FileTrial::new(self.mode, self.tee_timeout);
-        let trial = trial
-            .checked(&actions, &preset, &self.variant)
-            .needs("preset")
-            .needs("variant")?;
-        let retention = checked_retention(self.retention, order.as_ref())?;
+        let trial = trial.checked(&actions, &preset, &self.variant);
+        let trial = trial.needs("preset").needs("variant")?;
+        let facts = rows::Facts::new(&preset, &self.variant, sync.as_ref(), trial.as_ref());
+        let (retention, rows_reason) = checked_retention(self.retention, facts, order.as_ref())?;
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).within("quiet_after")?;
         preset.set_order(order.as_ref().map(|order| order.at.clone()), own_order);
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().within("retry")?,
             retention,
+            rows_reason,
             quiet_after,
             verifier: Verifier {
                 source: self.name.clone(),
@@ -309,13 +312,19 @@ fn check_fetches(
     Ok(())
 }
 
-fn checked_retention(file: FileRetention, order: Option<&Order>) -> anyhow::Result<Retention> {
-    let retention = file.checked().within("retention")?;
+fn checked_retention(
+    file: FileRetention,
+    facts: rows::Facts<'_>,
+    order: Option<&Order>,
+) -> anyhow::Result<(Retention, RowsReason)> {
+    let (retention, reason) = file
+        .checked(|bodies| facts.rows_reason(bodies))
+        .within("retention")?;
     check_retention(retention, order)
         .at("rows")
         .at("retention")
         .needs("order")?;
-    Ok(retention)
+    Ok((retention, reason))
 }
 
 fn check_retention(retention: Retention, order: Option<&Order>) -> anyhow::Result<()> {

@@ -22,6 +22,7 @@ mod order;
 mod params;
 mod pattern;
 mod receiver;
+mod retry;
 mod scheme;
 mod signature;
 mod sync;
@@ -49,6 +50,7 @@ pub use objects::{Objects, Pages};
 pub use order::{Compare, OrderAt};
 pub use pattern::Pattern;
 pub use receiver::Receiver;
+pub use retry::Retry;
 pub use scheme::{BodyHash, PublishedKeys, RequiredValue, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{
@@ -373,24 +375,6 @@ impl Default for Ack {
             deadline_ms: None,
         }
     }
-}
-
-/// How a provider retries a failed delivery. The CLI displays these values, and computes from
-/// `horizon` how long an outage may last.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Retry {
-    /// For how long the provider retries.
-    pub horizon: Option<String>,
-    #[serde(default)]
-    pub schedule: Vec<String>,
-    /// The maximum number of retries.
-    pub max: Option<u32>,
-    /// Whether each attempt has a new signed timestamp.
-    pub resigned: Option<bool>,
-    pub attempt_header: Option<String>,
-    pub ordering: Option<String>,
-    pub auto_disable: Option<String>,
 }
 
 #[cfg(test)]

@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
+use shared::base::timing::KEEP_ROW_SHORT;
 use shared::inbox::ledger::Item;
 use shared::monitoring::coverage::{Comparison, DayCount};
 use shared::monitoring::coverage::{Counts, MOST_GAPS, Piece, Sighting, Tally, Window};
+use shared::sources::policy::Retention;
 
 use crate::support::{NOW, Table, after, n, number, s};
 
@@ -175,7 +177,13 @@ async fn a_count_whose_answer_was_lost_is_neither_lost_nor_made_twice() {
 
 #[tokio::test]
 async fn figures_keep_what_newer_code_wrote_beside_them_and_expire_after_the_rows() {
-    let table = Table::fresh().await;
+    let mut table = Table::fresh().await;
+    let short = Retention {
+        rows: KEEP_ROW_SHORT,
+        ..Retention::default()
+    };
+    let retentions = BTreeMap::from([(SOURCE.to_owned(), short)]);
+    table.ledger = table.ledger.clone().keeping(retentions.into());
     table.count(&run(before(5400), before(4500))).await;
     let mut item = table.day_item().await;
     item.insert("later_code".into(), s("keeps this"));
@@ -183,7 +191,7 @@ async fn figures_keep_what_newer_code_wrote_beside_them_and_expire_after_the_row
     table.count(&run(before(4500), before(3600))).await;
     let item = table.day_item().await;
     assert_eq!(item.get("later_code"), Some(&s("keeps this")));
-    // The retention of rows is 90 days. The counts expire after twice this time.
+    // The counts expire after twice 90 days, even if the rows of the source expire earlier.
     let expires = number(&item, "ttl");
     let day = Day::of(NOW);
     assert_eq!(expires, day.ends().secs() + 2 * 90 * 24 * 3600);

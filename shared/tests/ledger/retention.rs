@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::UnixMillis;
-use shared::base::timing::{KEEP_BODY, KEEP_ROW};
+use shared::base::timing::{KEEP_BODY, KEEP_ROW, KEEP_ROW_SHORT};
 use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, SweepResult};
 use shared::inbox::queue::QueueName;
+use shared::sources::Config;
 use shared::sources::policy::Retention;
 use shared::webhook::event::{Event, Sha, Via};
 
@@ -243,4 +244,31 @@ async fn a_body_that_is_gone_is_in_nobodys_way() {
         table.body_row(&events[0]).await.is_none(),
         "the body was written again"
     );
+}
+
+#[tokio::test]
+async fn a_source_without_late_duplicates_keeps_rows_for_35_days() {
+    let mut table = Table::fresh().await;
+    let file = "schema = 1\n[[source]]\nname = \"stripe-main\"\npreset = \"stripe\"\n\
+                action = [{ kind = \"keep\" }]\n[source.sync]\n\
+                [[source]]\nname = \"github-org\"\npreset = \"github\"\n\
+                action = [{ kind = \"keep\" }]\n[source.sync]\n\
+                fields = { owner = \"a\", repo = \"b\", hook = \"1\" }\n";
+    table.ledger = table
+        .ledger
+        .clone()
+        .with_sources(&Config::parse(file).unwrap());
+    let (stripe, github) = (
+        large("evt_1", 100),
+        crate::support::github("72d3162e", "{}"),
+    );
+    for (event, kept) in [(&stripe, KEEP_ROW_SHORT), (&github, KEEP_ROW)] {
+        table.receive(event).await;
+        let lease = table.lease(event.key(), NOW).await;
+        let settled = table.ledger.settle(lease, Settlement::Done, &[], NOW).await;
+        settled.unwrap();
+        let row = table.row(event.key()).await;
+        assert_eq!(number(&row, "ttl"), (NOW + kept).secs(), "{}", event.key());
+    }
+    assert_eq!(KEEP_ROW_SHORT, DAY * 35);
 }

@@ -280,7 +280,7 @@ mod tests {
             "inbox.not_found",
             "no event 'evt_01KZ99999999' in prod (eu-west-1)",
         )
-        .note("searched: inbox, quarantine, dead letters; kept for 90 days")
+        .note("searched: inbox, quarantine, dead letters; kept for 35 or 90 days")
         .tip("the event may be in another deployment; contexts: prod, staging, local (-c NAME)")
     }
 
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(
             not_found().render(Format::Table, false),
             "error: no event 'evt_01KZ99999999' in prod (eu-west-1) [inbox.not_found]\n\
-             \x20note: searched: inbox, quarantine, dead letters; kept for 90 days\n\
+             \x20note: searched: inbox, quarantine, dead letters; kept for 35 or 90 days\n\
              \x20 tip: the event may be in another deployment; contexts: prod, staging, local (-c NAME)\n\
              \x20docs: infra/docs/errors.md#inboxnot_found\n"
         );
@@ -300,7 +300,7 @@ mod tests {
         let expected = concat!(
             r#"{"error":{"code":"inbox.not_found","#,
             r#""message":"no event 'evt_01KZ99999999' in prod (eu-west-1)","exit":3,"#,
-            r#""note":"searched: inbox, quarantine, dead letters; kept for 90 days","#,
+            r#""note":"searched: inbox, quarantine, dead letters; kept for 35 or 90 days","#,
             r#""tip":"the event may be in another deployment; contexts: prod, staging, local (-c NAME)","#,
             r#""docs":"infra/docs/errors.md#inboxnot_found"}}"#,
             "\n"

@@ -82,7 +82,7 @@ fn missing(inbox: &Deployment, wanted: &str) -> CliError {
     CliError::not_found("inbox.not_found", message)
         .note(
             "searched for: an id, an id prefix that covers at most a day, a provider's event id, \
-             source:event-id; events are kept for 90 days",
+             source:event-id; by default, events are kept for 35 or 90 days",
         )
         .tip(tip)
 }

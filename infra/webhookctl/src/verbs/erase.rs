@@ -1,9 +1,13 @@
 //! `erase`: deletes the payloads of events, and keeps their rows and audit records.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
+use shared::base::timing::KEEP_ROW;
 use shared::inbox::ledger::{By, Erased, Row};
+use shared::sources::Config;
 
 use crate::audit::{self, Change};
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
@@ -152,11 +156,9 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
     }
 }
 
-/// Selects the events to erase. The default time range is the longest retention of rows, because a
-/// row contains small bodies.
+/// Selects the events to erase.
 fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Result<Selection> {
-    let kept = inbox.config.sources().map(|source| source.retention.rows);
-    let since = When::ago(kept.max().unwrap_or_default());
+    let since = When::ago(longest_kept(&inbox.config));
     let asked = SelectionArgs {
         received: Received {
             source: args.source.clone(),
@@ -169,4 +171,31 @@ fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Re
         ..SelectionArgs::default()
     };
     Ok(Selection::new(&asked, inbox, now.0)?.thorough())
+}
+
+/// Returns the default time range, which is the longest retention of rows, because a row contains
+/// small bodies. It is at least [`KEEP_ROW`], because a row keeps the retention that its source had
+/// when the event was done.
+fn longest_kept(config: &Config) -> Duration {
+    let kept = config.sources().map(|source| source.retention.rows);
+    kept.fold(KEEP_ROW, Duration::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_range_covers_rows_of_an_earlier_retention() {
+        let longest = |retention: &str| {
+            let file = format!(
+                "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n{retention}\n\
+                 action = [{{ kind = \"keep\" }}]\n[source.sync]\n"
+            );
+            longest_kept(&Config::parse(&file).unwrap()).as_secs() / 86_400
+        };
+        assert_eq!(longest(""), 90);
+        assert_eq!(longest("retention = { rows = \"31d\" }"), 90);
+        assert_eq!(longest("retention = { rows = \"400d\" }"), 400);
+    }
 }

@@ -12,6 +12,7 @@ mod promote;
 mod recipe;
 mod remove;
 mod request;
+mod retention;
 mod reveal;
 mod rotate;
 mod rotation;

@@ -15,6 +15,7 @@ use futures::stream::{self, StreamExt as _};
 use super::transition::{self, WORK_SHARDS};
 use super::{BodyAt, Item, Ledger, Row, State, item};
 use crate::base::clock::UnixMillis;
+use crate::base::timing::KEEP_ROW;
 use crate::sources::policy::{BODY_DAYS, Retention};
 use crate::webhook::event::EventKey;
 
@@ -51,6 +52,13 @@ impl Ledger {
     pub(crate) fn retention(&self, source: &str) -> Retention {
         let policies = self.policies.now();
         policies.retentions.get(source).copied().unwrap_or_default()
+    }
+
+    /// Returns how long the figures of a source's syncs are kept. This is twice the retention of
+    /// rows, because the retention of a row begins only when its event is done. The figures are
+    /// small, so a shorter default of the source does not apply to them.
+    pub(crate) fn keep_figures(&self, source: &str) -> Duration {
+        self.retention(source).rows.max(KEEP_ROW) * 2
     }
 
     /// Returns the tag for objects that contain a body of this source.

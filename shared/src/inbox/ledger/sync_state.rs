@@ -71,7 +71,7 @@ impl SyncStore<'_> {
     /// Records a span that the provider no longer lists. A longer span with the same start replaces
     /// the earlier record.
     pub async fn note_lost(self, source: &str, lost: Lost) -> anyhow::Result<()> {
-        let keep = self.retention(source).rows * 2;
+        let keep = self.keep_figures(source);
         let note = Item::from([
             ("pk".to_owned(), item::s(format!("SYNC#{source}"))),
             (

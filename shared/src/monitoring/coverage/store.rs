@@ -73,10 +73,7 @@ impl Statistics<'_> {
                 return Ok(None);
             };
             let sum = known.with(&piece, comparison);
-            // The counts expire after twice the retention of rows, because the retention of a row
-            // begins only when its event is done.
-            let keep = self.retention(source).rows * 2;
-            let expires = day.ends() + keep;
+            let expires = day.ends() + self.keep_figures(source);
             let written = change::count_day(known.counted, &owner, write(&sum), expires);
             match self.change_item(&pk(source), &sk(day), written).await? {
                 Write::Applied(_) => return Ok(Some((piece, sum))),

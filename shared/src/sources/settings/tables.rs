@@ -67,8 +67,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "source[].retention.rows",
         Duration,
-        Is("\"90d\""),
-        "How long Mitt keeps the row of an event after the event is done, from 31d to 3650d.",
+        Means("35d or 90d"),
+        "How long Mitt keeps the row of an event after the event is done, from 31d to 3650d. The \
+         default is 35d if [no duplicate can arrive later](retention.md#how-long-rows-are-kept), and \
+         90d otherwise.",
         "\"400d\"",
     ),
     setting(

@@ -1,6 +1,7 @@
 //! One signature scheme of a provider.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use regex_lite::Regex;
@@ -223,6 +224,35 @@ impl Scheme {
         }
     }
 
+    /// Returns the longest time for which verification accepts copies of a request that it has
+    /// accepted once. `None` if there is no limit, or if only the provider knows the limit.
+    pub fn accepts_copies_for(&self) -> Option<Duration> {
+        let (past, future) = match &self.kind {
+            Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
+                let ts = self.ts.as_ref()?;
+                (ts.enforce && self.signs(ts)).then_some((ts.past, ts.future))?
+            }
+            // The sender chooses `exp`, so only the age of a token is a limit.
+            Kind::Jwt => {
+                let jwt = self.jwt.as_ref()?;
+                let age = jwt.iat_max_age?;
+                (age.saturating_add(jwt.leeway), age)
+            }
+            Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None | Kind::Code(_) => {
+                return None;
+            }
+        };
+        // The time in the request can be in the future by the time of receipt.
+        let longest = past.saturating_add(future);
+        u64::try_from(longest).ok().map(Duration::from_secs)
+    }
+
+    /// Returns whether the signature covers the timestamp.
+    fn signs(&self, ts: &Timestamp) -> bool {
+        let in_body = matches!(ts.from, Location::Json(_)) && self.covers_body();
+        self.message.needs_timestamp() || in_body
+    }
+
     /// Returns whether the signature covers this field of a URL-encoded body, and the field occurs
     /// exactly once.
     pub(crate) fn covers_field(&self, name: &str) -> bool {
@@ -385,4 +415,47 @@ fn yes() -> bool {
 
 fn as_is() -> Vec<UrlForm> {
     vec![UrlForm::AsIs]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::webhook::preset::Preset;
+
+    use super::*;
+
+    fn scheme(preset: &str) -> Scheme {
+        let preset = Preset::embedded(preset, &BTreeMap::new()).unwrap();
+        preset.scheme("default").unwrap().clone()
+    }
+
+    fn changed(preset: &str, change: impl FnOnce(&mut Scheme)) -> Option<u64> {
+        let mut scheme = scheme(preset);
+        change(&mut scheme);
+        scheme.accepts_copies_for().map(|longest| longest.as_secs())
+    }
+
+    #[test]
+    fn a_signed_time_limits_copies_only_if_it_is_checked() {
+        assert_eq!(changed("stripe", |_| ()), Some(600));
+        assert_eq!(changed("stripe", |it| it.ts = None), None);
+        assert_eq!(changed("stripe", |it| it.kind = Kind::Token), None);
+        let unchecked = changed("stripe", |it| it.ts.as_mut().unwrap().enforce = false);
+        assert_eq!(unchecked, None);
+
+        let only_body = |from: &str| {
+            changed("stripe", |it| {
+                it.message = scheme("dwolla").message;
+                it.ts.as_mut().unwrap().from = Location::parse(from).unwrap();
+            })
+        };
+        assert_eq!(only_body("header:x-time"), None);
+        assert_eq!(only_body("json:created"), Some(600));
+    }
+
+    #[test]
+    fn the_age_of_a_token_limits_copies_but_its_expiry_does_not() {
+        let with_age = |age| changed("vonage", |it| it.jwt.as_mut().unwrap().iat_max_age = age);
+        assert_eq!(with_age(Some(300)), Some(600));
+        assert_eq!(with_age(None), None);
+    }
 }

@@ -13,6 +13,7 @@ use super::destinations::{self, Destination};
 use super::health::{Checked, Health};
 use super::pause::Pause;
 use super::request::Requests;
+use super::retention::Retention;
 use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
 use super::traffic::{self, MOST};
@@ -46,6 +47,7 @@ struct Shown {
     max_body_bytes: usize,
     quarantine_per_day: u32,
     attempts: u32,
+    retention: Retention,
     #[serde(flatten)]
     requests: Requests,
     actions: Vec<String>,
@@ -136,6 +138,7 @@ fn configured(source: &Source) -> Shown {
         max_body_bytes: source.max_body,
         quarantine_per_day: source.quarantine.per_day,
         attempts: source.backoff.attempts,
+        retention: Retention::of(source),
         requests: Requests::of(source),
         actions: source.actions.iter().map(|a| a.name.clone()).collect(),
         destinations: destinations::configured(source),
@@ -281,6 +284,7 @@ fn facts(shown: &Shown, source: &Source, now: i64) -> Facts {
     facts.add("limits", limits);
     shown.requests.add_to(&mut facts, &shown.path);
     facts.add("attempts", format!("{} in a run", shown.attempts));
+    facts.add("retention", shown.retention.text());
     let destinations = shown.destinations.iter();
     facts.all(
         "actions",
