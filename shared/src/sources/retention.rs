@@ -34,13 +34,14 @@ impl FileRetention {
             Some(text) => bodies(text).at("bodies")?,
             None => KEEP_BODY,
         };
-        let (rows, reason) = match &self.rows {
-            Some(text) => (rows(text).at("rows")?, RowsReason::Set),
-            None => {
-                let reason = default(bodies);
-                let is_short = matches!(reason, RowsReason::Short { .. });
-                (if is_short { KEEP_ROW_SHORT } else { KEEP_ROW }, reason)
-            }
+        let reason = match &self.rows {
+            Some(_) => RowsReason::Set,
+            None => default(bodies),
+        };
+        let rows = match (&self.rows, &reason) {
+            (Some(text), _) => rows(text).at("rows")?,
+            (None, RowsReason::Short { .. }) => KEEP_ROW_SHORT,
+            (None, RowsReason::Set | RowsReason::Long(_)) => KEEP_ROW,
         };
         let retention = Retention { rows, bodies };
         check_both(retention).at("bodies").needs("rows")?;
