@@ -2,9 +2,9 @@
 import { stored } from "./h.js";
 
 /** Names of the positional arguments of reads; the others are called `id`. */
-const POSITIONAL = new Map(Object.entries({
+const POSITIONAL = {
   "dlq.inspect": "error", "sources.show": "name", "replay.show": "plan", "replay.status": "plan",
-}));
+};
 
 /** @typedef {[string, string][]} Flags */
 
@@ -65,7 +65,7 @@ export async function session(code) {
 }
 
 /** The flags of a read of one thing. @returns {[string, Flags]} */
-export const about = (name, value, more = []) => [name, [[POSITIONAL.get(name) ?? "id", value], ...more]];
+export const about = (name, value, more = []) => [name, [[POSITIONAL[name] ?? "id", value], ...more]];
 const path = (name, flags) => `/api/${name}${flags.length ? `?${new URLSearchParams(flags)}` : ""}`;
 
 /** Reads a document. */

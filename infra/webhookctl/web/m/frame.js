@@ -12,8 +12,8 @@ import * as quarantine from "./pages/quarantine.js";
 import * as sources from "./pages/sources.js";
 import * as status from "./pages/status.js";
 import * as keys from "./keys.js";
-import { button, clock, copy, failure, fill, h, hasToken, health, isUtc, mark, num, parse, plural, read, say, session,
-  set, stored, switchZone, to } from "./kit.js";
+import { button, clock, copy, failure, fill, h, hasToken, health, isUtc, mark, num, parse, plural, read, rowKeys, say,
+  session, set, stored, switchZone, to } from "./kit.js";
 import { every, live, toggleLive } from "./live.js";
 
 /**
@@ -29,8 +29,8 @@ const PAGES = new Map(Object.entries({
 }));
 const MENU = [...PAGES].filter(([, [, key]]) => key);
 /** The codes of `status` that each page of the menu counts. */
-const COUNTED = new Map(Object.entries({ dead: ["dead_letters"], quarantine: ["rejected", "quarantined"],
-  plans: ["plan_stopped"], drift: ["drift"] }));
+const COUNTED = { dead: ["dead_letters"], quarantine: ["rejected", "quarantined"],
+  plans: ["plan_stopped"], drift: ["drift"] };
 
 let here = null, me = null;
 const answers = new Map(), part = {};
@@ -69,7 +69,7 @@ function drawMenu() {
   const items = shared.doc?.items ?? [], now = here?.route.page;
   for (const link of part.menu.children) {
     const name = link.dataset.page, first = name === "overview", loud = (i) => i.severity !== "note";
-    const mine = items.filter((i) => first ? loud(i) : COUNTED.get(name)?.includes(i.code));
+    const mine = items.filter((i) => first ? loud(i) : COUNTED[name]?.includes(i.code));
     const n = first ? mine.length : mine.reduce((sum, i) => sum + (i.count ?? 1), 0);
     say(link.lastChild, n ? num(n) : "");
     const tone = mine.some((i) => i.severity === "bad") ? "bad" : mine.some(loud) ? "warn" : "dim";
@@ -109,7 +109,7 @@ function context(abort) {
       root: part.content,
     read: (name, flags = []) => read(name, flags, abort.signal),
     note: (slot, answer) => { if (!abort.signal.aborted) { answers.set(slot, answer); drawFoot(); } },
-    heading: (content, text) => { fill(part.heading, content); title(text); },
+    heading: (content, text) => { fill(part.heading, content); title(text ?? part.heading.textContent); },
     live: (seconds, tick) => {
       // At most 50 calls in a second, however many calls the read needs.
       const slow = () => Math.max(seconds, Math.ceil((main()?.calls ?? 0) / 50));
@@ -135,7 +135,7 @@ function show() {
   const abort = new AbortController(), page = context(abort), name = found?.[0] ?? "Not found";
   fill(part.content);
   drawLive(null);
-  page.heading(name, name);
+  page.heading(name);
   here = { view: {}, route, abort };
   drawMenu();
   drawFoot();
@@ -145,6 +145,12 @@ function show() {
   part.heading.focus({ preventScroll: true });
 }
 
+/** The keys of the page. A list also has the keys of its rows. */
+function ownKeys() {
+  const own = here?.view.keys ?? [];
+  return own.some(([key]) => key === "j") || !part.content ? own : [...own, ...rowKeys(part.content)];
+}
+
 function help() {
   const rows = (list) => h("dl.keys", list.map(([key, what]) =>
     h("div", h("dt", key.split(" ").map((k) => h("kbd", k))), h("dd", what))));
@@ -152,7 +158,7 @@ function help() {
     on: { change: () => stored("keys", box.checked ? "on" : "off") } });
   const dialog = h("dialog", { "aria-label": "Keys" }, h("h2", "Keys"), h("div.columns",
     rows(MENU.map(([, [name, key]]) => [`g ${key}`, name])),
-    rows([...(here?.view.keys ?? []), ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"],
+    rows([...ownKeys(), ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"],
       ["t", "Theme: auto, light, dark"],
       ["z", "Times in UTC or local"], ...(me.private ? [["m", "Hold: show hidden text"]] : []), ["?", "This list"]])),
   h("p", h("label", { for: "keyson" }, box, " Single keys are on")), button("Close", () => dialog.close()));
@@ -177,7 +183,7 @@ const common = [["?", "Keys", help], ["t", "Theme", nextTheme], [" ", "Live", to
   ...MENU.map(([page, [name, key]]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
     () => { location.hash = to(page); }]))];
 
-const icon = (viewBox, ...paths) => h("svg", { viewBox, "aria-hidden": "true" }, paths);
+const icon = (viewBox, ...paths) => h("svg", { viewBox }, paths);
 function build() {
   const s = me, who = s.who?.split("/").slice(-2).join("/"), tone = s.protected ? "protected" : s.local ? "local" : "";
   const quiet = (label, text, click, kind = "", more = {}) => button(text, click, `.quiet${kind}`, { title: label,
@@ -211,8 +217,7 @@ function build() {
 function signIn(error) {
   here?.abort.abort();
   here = null;
-  const box = h("input", { id: "code", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
-    on: { keydown: (e) => { if (e.key === "Enter") enter(); } } });
+  const box = h("input", { id: "code", on: { keydown: (e) => { if (e.key === "Enter") enter(); } } });
   const enter = async () => {
     const code = /code=([^&\s]+)/.exec(box.value)?.[1] ?? box.value.trim();
     try { start(await session(code)); } catch (next) { signIn(next); }
@@ -260,5 +265,5 @@ health.addEventListener("gone", () => {
     `webhookctl has stopped. This is what it last knew, at ${clock(main()?.at ?? new Date())}.`);
 });
 health.addEventListener("back", () => { if (part.banner) part.banner.hidden = true; });
-keys.listen(() => [...(here?.view.keys ?? []), ...(me ? common : [])]);
+keys.listen(() => [...ownKeys(), ...(me ? common : [])]);
 begin();
