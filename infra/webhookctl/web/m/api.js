@@ -32,12 +32,18 @@ function mark(now) {
 }
 export const hasToken = () => Boolean(token());
 
+/** What first.js began to read. The first page takes each answer once. */
+export const begun = /** @type {Map<string, Promise<Response>>} */ (/** @type {any} */ (globalThis).begun);
+
 /** @param {string} path @param {any} [more] */
 async function ask(path, more = {}) {
   let response;
+  const early = more.method ? null : begun.get(path);
+  begun.delete(path);
   try {
     const headers = { ...(token() ? { authorization: `Bearer ${token()}` } : {}), ...more.headers };
-    response = await fetch(path, { ...more, headers });
+    response = await (early ?? fetch(path, { ...more, headers }));
+    more.signal?.throwIfAborted();
   } catch (error) {
     if (more.signal?.aborted) throw error;
     mark(true);
