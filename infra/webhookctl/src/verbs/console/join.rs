@@ -50,9 +50,9 @@ impl Script<'_> {
             }
         }
         let exports = exports.join(", ");
-        self.text += &format!(
-            "// {path}\nconst {constant} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"
-        );
+        let start = ["// ", path, "\nconst ", &constant, " = (() => {\n", &body];
+        self.text.extend(start);
+        self.text.extend(["return { ", &exports, " };\n})();\n"]);
         constant
     }
 
@@ -65,7 +65,7 @@ impl Script<'_> {
             return;
         };
         let names = names.trim_start_matches("* as ").replace(" as ", ": ");
-        *body += &format!("const {names} = {module};\n");
+        body.extend(["const ", &names, " = ", &module, ";\n"]);
     }
 }
 
