@@ -7,6 +7,7 @@ a read takes longer by its calls; the table has these too.
 """
 
 import gzip
+import json
 import os
 import statistics
 import sys
@@ -20,18 +21,19 @@ WEB = ROOT / "infra/webhookctl/web"
 PAGES = {"Overview": ("", ".items .go"), "Inbox": ("inbox", "tbody tr"), "Event": ("event/{event}", ".history li"), "Sources": ("sources", "tbody tr")}
 READS = ["status", "inbox.list", "inbox.stats", "inbox.stats?by=hour", "inbox.inspect?id={event}", "dlq.list", "quarantine.list", "sources.list",
          "sources.show?name=stripe-main", "sync.status", "sync.coverage", "replay.log", "log", "doctor"]
-# Notes when the shell stands, when the first rows stand, and when nothing is read any more.
-WATCH = """([selector]) => {
+# Runs in each document before its scripts. Notes when the shell is painted, when the first rows stand, and when nothing is read any more.
+WATCH = """(() => {
   const seen = window.seen = {};
   const look = () => {
     const now = performance.now();
-    if (document.querySelector('nav a')) seen.shell ??= now;
+    const selector = Object.entries(SELECTORS).find(([where]) => where && location.hash.startsWith('#/' + where))?.[1] ?? SELECTORS[''];
+    seen.shell ??= performance.getEntriesByName('first-contentful-paint')[0]?.startTime;
     if (document.querySelector(selector)) seen.rows ??= now;
-    if (seen.rows && !document.querySelector('[aria-busy], .skeleton')) seen.all ??= now;
+    if (seen.shell && seen.rows && !document.querySelector('[aria-busy], .skeleton')) seen.all ??= now;
     requestAnimationFrame(look);
   };
   look();
-}"""
+})()"""
 READ = """async (path) => {
   const headers = { authorization: `Bearer ${localStorage.getItem('token')}` };
   const at = performance.now(), answer = await fetch('/api/' + path, { headers }), text = await answer.text();
@@ -55,7 +57,7 @@ def main():
             browser = playwright.chromium.launch(executable_path=f"/usr/bin/{os.environ.get('CHROMIUM', 'chromium')}", args=arguments)
             page = browser.new_page()
             page.goto(dev.find(ADDRESS, 20)[0])
-            page.wait_for_selector("nav a")
+            page.wait_for_selector("nav [aria-current]")
             base = page.url.split("/#")[0]
             event = Cli(folder).json("inbox", "list", "--status", "dead_letter")["items"][0]["id"]
             pages(page, base, event, rounds)
@@ -68,12 +70,13 @@ def main():
 
 def pages(page, base, event, rounds):
     print(f"{'page':24}{'shell':>11}{'first rows':>12}{'complete':>11}")
-    for name, (where, selector) in PAGES.items():
+    selectors = {where.split("/")[0]: selector for where, selector in PAGES.values()}
+    page.add_init_script(WATCH.replace("SELECTORS", json.dumps(selectors)))
+    for name, (where, _) in PAGES.items():
         times = {"shell": [], "rows": [], "all": []}
         for _ in range(rounds):
             page.goto("about:blank")
             page.goto(f"{base}/#/{where.format(event=event)}", wait_until="commit")
-            page.evaluate(WATCH, [selector])
             # The policy of the page forbids `wait_for_function`, which evaluates a text.
             while not page.evaluate("window.seen.all"):
                 page.wait_for_timeout(20)

@@ -132,7 +132,8 @@ def opened(chromium, address):
     context = chromium.new_context()
     page = context.new_page()
     page.goto(address)
-    page.wait_for_selector("nav a")
+    # The menu is there before the session is.
+    page.wait_for_selector("nav [aria-current]")
     assert "code=" not in page.url, "the code stays in the address"
     state = context.storage_state()
     context.close()

@@ -22,6 +22,82 @@ def test_each_page_has_its_title_its_heading_and_its_command(tab, pages):
     look.blameless()
 
 
+class Held:
+    """A tab whose scripts wait, except first.js, until they are let go."""
+
+    def __init__(self, look, where):
+        self.look, self.waiting, self.asked = look, [], []
+        look.page.route("**/console.js*", lambda route: self.waiting.append(route))
+        look.page.on("request", lambda request: self.asked.append(request.url.removeprefix(look.base)))
+        look.page.goto("about:blank")
+        look.page.goto(f"{look.base}/#/{where}", wait_until="commit")
+        look.page.wait_for_selector("nav a")
+        for _ in range(100):
+            if self.waiting and self.reads():
+                break
+            look.page.wait_for_timeout(20)
+
+    def reads(self):
+        return [path for path in self.asked if path.startswith(("/api/", "/session"))]
+
+    def go(self):
+        self.waiting.pop().continue_()
+        self.look.settle()
+        self.look.page.unroute_all()
+
+
+def test_the_shell_is_painted_before_the_scripts_arrive(tab):
+    look = tab()
+    held = Held(look, "")
+    for _ in range(100):
+        if look.page.evaluate("performance.getEntriesByName('first-contentful-paint').length"):
+            break
+        look.page.wait_for_timeout(20)
+    else:
+        raise AssertionError("nothing is painted")
+    assert look.page.locator("nav a").all_inner_texts()[:2] == ["Overview", "Inbox"]
+    assert look.page.locator("header .brand").is_visible() and look.page.locator("footer").is_visible()
+    before = look.page.locator("nav").bounding_box(), look.page.locator("main").bounding_box()["x"]
+    held.go()
+    assert before == (look.page.locator("nav").bounding_box(), look.page.locator("main").bounding_box()["x"])
+    look.blameless()
+
+
+def test_the_first_reads_begin_before_the_scripts_arrive_and_are_taken(tab, pages):
+    wheres = ["overview", "inbox", "event", "dead", "plans", "quarantine", "sources", "flow"]
+    for where in [pages[name] for name in wheres] + ["inbox?status=dead_letter&source=acme"]:
+        look = tab()
+        held = Held(look, where)
+        early = held.reads()
+        assert len(early) == 2 and early[0] == "/session", (where, early)
+        held.go()
+        # The page takes the answer, and does not read the same again with other flags.
+        names = [path.split("?")[0] for path in held.reads()]
+        assert [names.count(path.split("?")[0]) for path in early] == [1, 1], (where, held.reads())
+        token = look.page.evaluate("localStorage.getItem('token')")
+        assert token and not [path for path in held.asked if token in path]
+        look.blameless()
+
+
+def test_a_filter_that_reads_bodies_is_not_read_early(tab):
+    held = Held(tab(), "inbox?where=status%3Dcompleted")
+    assert held.reads() == ["/session"]
+    held.go()
+    assert not [path for path in held.reads() if path.startswith("/api/inbox.list")]
+
+
+def test_the_page_is_a_few_requests_and_a_reload_needs_none_of_them(tab):
+    look = tab()
+    asked = []
+    look.page.on("request", lambda request: asked.append(request.url.removeprefix(look.base)))
+    look.open("")
+    files = sorted({path.split("?")[0] for path in asked if not path.startswith(("/api/", "/session", "about:"))})
+    assert [path for path in files if path != "/icon.svg"] == ["/", "/app.css", "/console.js", "/first.js"], files
+    look.open("")
+    sizes = look.page.evaluate("performance.getEntriesByType('resource').filter((e) => /console|first|app/.test(e.name)).map((e) => e.transferSize)")
+    assert sizes == [0, 0, 0], sizes
+
+
 def test_the_first_page_names_the_dead_letter(tab):
     look = tab()
     look.open("")

@@ -5,6 +5,7 @@ mod assets;
 mod browser;
 mod facts;
 mod guard;
+mod join;
 mod keep;
 mod live;
 mod refusal;

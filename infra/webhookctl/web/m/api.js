@@ -2,9 +2,9 @@
 import { stored } from "./h.js";
 
 /** Names of the positional arguments of reads; the others are called `id`. */
-const POSITIONAL = new Map(Object.entries({
+const POSITIONAL = {
   "dlq.inspect": "error", "sources.show": "name", "replay.show": "plan", "replay.status": "plan",
-}));
+};
 
 /** @typedef {[string, string][]} Flags */
 
@@ -32,12 +32,18 @@ function mark(now) {
 }
 export const hasToken = () => Boolean(token());
 
+/** What first.js began to read. The first page takes each answer once. */
+export const begun = /** @type {Map<string, Promise<Response>>} */ (/** @type {any} */ (globalThis).begun);
+
 /** @param {string} path @param {any} [more] */
 async function ask(path, more = {}) {
   let response;
+  const early = more.method ? null : begun.get(path);
+  begun.delete(path);
   try {
     const headers = { ...(token() ? { authorization: `Bearer ${token()}` } : {}), ...more.headers };
-    response = await fetch(path, { ...more, headers });
+    response = await (early ?? fetch(path, { ...more, headers }));
+    more.signal?.throwIfAborted();
   } catch (error) {
     if (more.signal?.aborted) throw error;
     mark(true);
@@ -65,7 +71,7 @@ export async function session(code) {
 }
 
 /** The flags of a read of one thing. @returns {[string, Flags]} */
-export const about = (name, value, more = []) => [name, [[POSITIONAL.get(name) ?? "id", value], ...more]];
+export const about = (name, value, more = []) => [name, [[POSITIONAL[name] ?? "id", value], ...more]];
 const path = (name, flags) => `/api/${name}${flags.length ? `?${new URLSearchParams(flags)}` : ""}`;
 
 /** Reads a document. */

@@ -1,7 +1,5 @@
 // Charts of hours: bars with axes, a readout, a sentence for screen readers, and a table with the same numbers.
-import { button, fill, h, sized } from "./h.js";
-import { grid } from "./table.js";
-import { day, hourMinute, num, plural } from "./words.js";
+import { button, day, fill, grid, h, hourMinute, num, plural, sized } from "./kit.js";
 
 /** @typedef {{at: number, parts: number[], counted?: boolean, open?: boolean}} Bar */
 
@@ -84,7 +82,7 @@ export function bars({ name, series, unit, step = HOUR, height = 168, compact, t
     const pattern = (id, n, angle) => h("pattern", { id, width: n, height: n, patternUnits: "userSpaceOnUse",
       patternTransform: `rotate(${angle})` }, h("line.hatch", { x1: 0, y1: 0, x2: 0, y2: n }));
     sums();
-    return h("svg", { width, height: tall, "aria-hidden": "true" },
+    return h("svg", { width, height: tall },
       h("defs", pattern("hatch", 5, 45), pattern("uncounted", 4, -45)), parts);
   }
 
@@ -162,7 +160,7 @@ export const OUTCOMES = [["Not failing", "good"], ["Failing", "warn"], ["Dead le
  * Bars of `inbox stats --by hour`. An hour that the document leaves out had no event.
  * @param {any} doc @param {number} hours how many hours to show at least @returns {Bar[]}
  */
-export function ofHours(doc, hours = 24) {
+function ofHours(doc, hours = 24) {
   const now = Date.parse(doc.as_of), until = Math.min(now, Date.parse(doc.until ?? doc.as_of) - 1);
   const known = new Map(doc.items.map((i) => [Date.parse(i.hour), i]));
   const last = Math.floor(until / HOUR) * HOUR;
@@ -191,7 +189,7 @@ export function hourly(page, panel, { flags, hours = () => 24, actions = null, .
 export function spark(list) {
   const points = list.slice(-25).map(total), high = Math.max(1, ...points);
   const path = points.map((n, i) => `${i ? "L" : "M"}${i * 3 + 1} ${19 - n / high * 17}`).join("");
-  return h("svg.spark", { viewBox: "0 0 74 20", width: 74, height: 20, "aria-hidden": "true" }, h("path", { d: path }));
+  return h("svg.spark", { viewBox: "0 0 74 20", width: 74, height: 20 }, h("path", { d: path }));
 }
 
 /** The lines of sources, which are read one after another, and the events of the last full hour. */

@@ -12,35 +12,40 @@ import * as quarantine from "./pages/quarantine.js";
 import * as sources from "./pages/sources.js";
 import * as status from "./pages/status.js";
 import * as keys from "./keys.js";
-import { button, clock, copy, failure, fill, h, hasToken, health, isUtc, mark, num, parse, plural, read, say, session,
-  set, stored, switchZone, to } from "./kit.js";
+import { begun, button, clock, copy, failure, fill, h, hasToken, health, isUtc, mark, num, parse, plural, read,
+  rowKeys, say, session, set, stored, switchZone, to } from "./kit.js";
 import { every, live, toggleLive } from "./live.js";
 
 /**
- * Each page: its name in the menu, its key, its module, and its page of the menu.
- * @type {Map<string, [string, string, any, string?]>}
+ * Each page: its module; the page of the menu and the name of those that are not in the menu.
+ * @type {Map<string, [any, string?, string?]>}
  */
 const PAGES = new Map(Object.entries({
-  overview: ["Overview", "o", status], inbox: ["Inbox", "i", inbox], dead: ["Dead letters", "d", dead],
-  quarantine: ["Quarantine", "q", quarantine], plans: ["Plans", "p", plan], sources: ["Sources", "s", sources],
-  flow: ["Flow", "m", flow], sync: ["Sync", "f", coverage], drift: ["Drift", "r", drift], log: ["Log", "l", log],
-  doctor: ["Doctor", "c", doctor], event: ["Event", "", event, "inbox"], plan: ["Plan", "", plan, "plans"],
-  source: ["Source", "", sources, "sources"], presets: ["Presets", "", sources, "sources"],
+  overview: [status], inbox: [inbox], dead: [dead], quarantine: [quarantine], plans: [plan], sources: [sources],
+  flow: [flow], sync: [coverage], drift: [drift], log: [log], doctor: [doctor], event: [event, "inbox", "Event"],
+  plan: [plan, "plans", "Plan"], source: [sources, "sources", "Source"], presets: [sources, "sources", "Presets"],
 }));
-const MENU = [...PAGES].filter(([, [, key]]) => key);
 /** The codes of `status` that each page of the menu counts. */
-const COUNTED = new Map(Object.entries({ dead: ["dead_letters"], quarantine: ["rejected", "quarantined"],
-  plans: ["plan_stopped"], drift: ["drift"] }));
+const COUNTED = { dead: ["dead_letters"], quarantine: ["rejected", "quarantined"],
+  plans: ["plan_stopped"], drift: ["drift"] };
 
 let here = null, me = null;
-const answers = new Map(), part = {};
+const answers = new Map();
+/** The parts of index.html. */
+const find = (what) => document.querySelector(what), shell = [...document.body.children];
+const part = { where: find(".where"), facts: find(".facts2"), mode: find(".mode"), live: find(".live"),
+  menu: find("nav"), banner: find(".banner"), heading: find("h1"), content: find(".content"), foot: find("footer"),
+  says: find(".vh") };
+/** The links of the menu: their pages, names and keys. */
+const MENU = [...part.menu.children].map((link) => [parse(link.hash).page, link.textContent, link.dataset.key]);
+for (const link of part.menu.children) link.append(h("span.badge"));
 
-const theme = () => stored("theme") ?? "auto";
-const drawTheme = () => set(document.documentElement, "data-theme", theme() === "auto" ? null : theme());
+/** The next theme. first.js sets the stored one. */
 function nextTheme() {
-  stored("theme", { auto: "light", light: "dark" }[theme()] ?? "auto");
-  drawTheme();
-  announce(`Theme: ${theme()}`);
+  const theme = { auto: "light", light: "dark" }[stored("theme") || "auto"] ?? "auto";
+  stored("theme", theme);
+  set(document.documentElement, "data-theme", theme);
+  announce(`Theme: ${theme}`);
 }
 
 let saidAt = 0;
@@ -68,13 +73,13 @@ const shared = Object.assign(new EventTarget(), {
 function drawMenu() {
   const items = shared.doc?.items ?? [], now = here?.route.page;
   for (const link of part.menu.children) {
-    const name = link.dataset.page, first = name === "overview", loud = (i) => i.severity !== "note";
-    const mine = items.filter((i) => first ? loud(i) : COUNTED.get(name)?.includes(i.code));
+    const name = parse(link.hash).page, first = name === "overview", loud = (i) => i.severity !== "note";
+    const mine = items.filter((i) => first ? loud(i) : COUNTED[name]?.includes(i.code));
     const n = first ? mine.length : mine.reduce((sum, i) => sum + (i.count ?? 1), 0);
     say(link.lastChild, n ? num(n) : "");
     const tone = mine.some((i) => i.severity === "bad") ? "bad" : mine.some(loud) ? "warn" : "dim";
     set(link.lastChild, "class", `badge ${tone}`);
-    set(link, "aria-current", name === (PAGES.get(now)?.[3] ?? now) ? "page" : null);
+    set(link, "aria-current", name === (PAGES.get(now)?.[1] ?? now) ? "page" : null);
   }
 }
 
@@ -109,7 +114,7 @@ function context(abort) {
       root: part.content,
     read: (name, flags = []) => read(name, flags, abort.signal),
     note: (slot, answer) => { if (!abort.signal.aborted) { answers.set(slot, answer); drawFoot(); } },
-    heading: (content, text) => { fill(part.heading, content); title(text); },
+    heading: (content, text) => { fill(part.heading, content); title(text ?? part.heading.textContent); },
     live: (seconds, tick) => {
       // At most 50 calls in a second, however many calls the read needs.
       const slow = () => Math.max(seconds, Math.ceil((main()?.calls ?? 0) / 50));
@@ -132,17 +137,24 @@ function show() {
   }
   here?.abort.abort();
   answers.clear();
-  const abort = new AbortController(), page = context(abort), name = found?.[0] ?? "Not found";
+  const abort = new AbortController(), page = context(abort),
+    name = found?.[2] ?? MENU.find(([name]) => name === route.page)?.[1] ?? "Not found";
   fill(part.content);
   drawLive(null);
-  page.heading(name, name);
+  page.heading(name);
   here = { view: {}, route, abort };
   drawMenu();
   drawFoot();
   scrollTo(0, 0);
   if (!found) fill(part.content, h("p", "There is no such page. ", h("a", { href: "#/" }, "Overview")));
-  else try { here.view = found[2].open(page, route) ?? {}; } catch (error) { fill(part.content, failure(error)); }
+  else try { here.view = found[0].open(page, route) ?? {}; } catch (error) { fill(part.content, failure(error)); }
   part.heading.focus({ preventScroll: true });
+}
+
+/** The keys of the page. A list also has the keys of its rows. */
+function ownKeys() {
+  const own = here?.view.keys ?? [];
+  return own.some(([key]) => key === "j") ? own : [...own, ...rowKeys(part.content)];
 }
 
 function help() {
@@ -151,10 +163,10 @@ function help() {
   const box = h("input", { type: "checkbox", id: "keyson", checked: keys.keysOn(),
     on: { change: () => stored("keys", box.checked ? "on" : "off") } });
   const dialog = h("dialog", { "aria-label": "Keys" }, h("h2", "Keys"), h("div.columns",
-    rows(MENU.map(([, [name, key]]) => [`g ${key}`, name])),
-    rows([...(here?.view.keys ?? []), ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"],
+    rows(MENU.map(([, name, key]) => [`g ${key}`, name])),
+    rows([...ownKeys(), ["c", "Copy the command of this page"], ["space", "Pause or continue live mode"],
       ["t", "Theme: auto, light, dark"],
-      ["z", "Times in UTC or local"], ...(me.private ? [["m", "Hold: show hidden text"]] : []), ["?", "This list"]])),
+      ["z", "Times in UTC or local"], ...(me?.private ? [["m", "Hold: show hidden text"]] : []), ["?", "This list"]])),
   h("p", h("label", { for: "keyson" }, box, " Single keys are on")), button("Close", () => dialog.close()));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
@@ -174,45 +186,26 @@ addEventListener("blur", () => hide(true));
 const common = [["?", "Keys", help], ["t", "Theme", nextTheme], [" ", "Live", toggleLive],
   ["c", "Copy", () => part.foot.querySelector("button")?.click()],
   ["z", "Zone", zone], ["m", "Show", () => hide(false)],
-  ...MENU.map(([page, [name, key]]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
+  ...MENU.map(([page, name, key]) => /** @type {keys.Keys[0]} */ ([`g ${key}`, name,
     () => { location.hash = to(page); }]))];
 
-const icon = (viewBox, ...paths) => h("svg", { viewBox, "aria-hidden": "true" }, paths);
+/** Fills the header with the facts of the session. */
 function build() {
   const s = me, who = s.who?.split("/").slice(-2).join("/"), tone = s.protected ? "protected" : s.local ? "local" : "";
-  const quiet = (label, text, click, kind = "", more = {}) => button(text, click, `.quiet${kind}`, { title: label,
-    "aria-label": label, ...more });
-  part.live = button("", toggleLive, ".quiet.live", { title: "Pause or continue live mode (space)" });
-  part.menu = h("nav", { "aria-label": "Pages", id: "menu" }, MENU.map(([page, [name]]) =>
-    h(`a.${page}`, { href: to(page), "data-page": page }, h("span", name), h("span.badge"))));
-  part.heading = h("h1", { tabindex: -1 });
-  part.content = h("div.content");
-  part.banner = h("div.banner", { role: "status", hidden: true });
-  part.foot = h("footer");
-  part.says = h("div.vh", { "aria-live": "polite" });
-  fill(document.body, h("a.skip", { href: "#main",
-    on: { click: (e) => { e.preventDefault(); part.heading.focus(); } } }, "Skip to content"),
-    h("header.top", quiet("Menu", icon("0 0 16 16", h("path", { d: "M2 4h12M2 8h12M2 12h12" })),
-      () => document.body.classList.toggle("menuopen"), ".menu", { "aria-controls": "menu" }),
-      h("a.brand", { href: "#/", "aria-label": "webhookctl, Overview" }, icon("0 0 32 32",
-        h("rect", { width: 32, height: 32, rx: 7 }),
-        h("path", { d: "M7 13v9a2 2 0 0 0 2 2h14a2 2 0 0 0 2-2v-9M16 6v11m-4.6-4.4L16 17l4.6-4.4" })),
-        h("span", "webhookctl")),
-      h(`span.where.${tone}`, h("b", s.context)),
-      h("span.facts2.dim", [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · ")),
-      h("span.grow"), h("span.mode.dim", s.write ? "may write" : "read-only", s.private ? ", private" : ""),
-      part.live,
-      quiet("Theme: auto, light, dark (t)", "◐", nextTheme), quiet("Keys (?)", "?", help)),
-    part.menu, h("main", { id: "main" }, part.banner, part.heading, part.content), part.foot, part.says);
+  if (!part.menu.isConnected) fill(document.body, shell);
   set(document.body, "class", tone ? `band ${tone}` : "");
+  set(part.where, "class", `where ${tone}`);
+  part.where.hidden = false;
+  say(part.where, s.context);
+  say(part.facts, [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · "));
+  say(part.mode, `${s.write ? "may write" : "read-only"}${s.private ? ", private" : ""}`);
 }
 
 /** What stands instead of the pages while there is no session. */
 function signIn(error) {
   here?.abort.abort();
   here = null;
-  const box = h("input", { id: "code", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
-    on: { keydown: (e) => { if (e.key === "Enter") enter(); } } });
+  const box = h("input", { id: "code", on: { keydown: (e) => { if (e.key === "Enter") enter(); } } });
   const enter = async () => {
     const code = /code=([^&\s]+)/.exec(box.value)?.[1] ?? box.value.trim();
     try { start(await session(code)); } catch (next) { signIn(next); }
@@ -232,12 +225,12 @@ function start(found) {
   hide(true);
   build();
   show();
-  shared.load();
+  if (here?.route.page !== "overview") shared.load();
+  begun.clear();
   every(() => 30, new AbortController().signal, () => (here?.route.page === "overview" ? null : shared.load()));
 }
 
 async function begin() {
-  drawTheme();
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (code) history.replaceState(null, "", "/#/");
   if (!code && !hasToken()) return signIn(null);
@@ -249,16 +242,20 @@ async function begin() {
 }
 
 addEventListener("hashchange", () => {
-  if (location.hash.startsWith("#code=")) begin(); else if (me && part.menu?.isConnected) show();
+  if (location.hash.startsWith("#code=")) begin(); else if (me && part.menu.isConnected) show();
 });
-live.addEventListener("change", () => { if (part.live && !part.live.hidden) drawLive(); });
+live.addEventListener("change", () => { if (!part.live.hidden) drawLive(); });
 health.addEventListener("ended", () => signIn(null));
 health.addEventListener("gone", () => {
-  if (!part.banner?.isConnected) return;
   part.banner.hidden = false;
   fill(part.banner, mark("square", "bad"),
     `webhookctl has stopped. This is what it last knew, at ${clock(main()?.at ?? new Date())}.`);
 });
-health.addEventListener("back", () => { if (part.banner) part.banner.hidden = true; });
-keys.listen(() => [...(here?.view.keys ?? []), ...(me ? common : [])]);
+health.addEventListener("back", () => { part.banner.hidden = true; });
+for (const [what, run] of [[".menu", () => document.body.classList.toggle("menuopen")], [".live", toggleLive],
+  [".theme", nextTheme], [".help", help],
+  [".skip", (/** @type {any} */ e) => { e.preventDefault(); part.heading.focus(); }]]) {
+  find(what).addEventListener("click", run);
+}
+keys.listen(() => [...ownKeys(), ...(me ? common : [])]);
 begin();

@@ -6,7 +6,7 @@ const HTML = set_of("a b button code dd details dialog div dl dt footer h1 h2 h3
   "nav ol option p pre section select span strong summary table tbody td th thead time tr ul");
 const SVG = set_of("svg g path rect circle line text title defs pattern");
 const ATTRIBUTES = set_of("class id role tabindex title href type value placeholder for scope datetime open hidden " +
-  "disabled checked autocomplete autocapitalize spellcheck maxlength inputmode viewBox width height x y x1 x2 y1 y2 " +
+  "disabled checked autocomplete autocapitalize maxlength inputmode viewBox width height x y x1 x2 y1 y2 " +
   "d r cx cy rx patternUnits patternTransform preserveAspectRatio fill");
 
 export function set(node, name, value) {
@@ -35,7 +35,9 @@ export function h(what, ...rest) {
   const svg = SVG.has(tag);
   if (!svg && !HTML.has(tag)) throw new Error(`h: tag ${tag}`);
   const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
-  if (tag === "button") node.setAttribute("type", "button");
+  if (tag === "button") set(node, "type", "button");
+  if (tag === "svg") set(node, "aria-hidden", "true");
+  if (tag === "input") for (const name of ["autocomplete", "autocapitalize"]) set(node, name, "off");
   const names = classes.filter(Boolean).join(" ");
   if (names) node.setAttribute("class", names);
   if (rest[0]?.constructor === Object) {

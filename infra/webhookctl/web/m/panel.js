@@ -1,8 +1,9 @@
 // A panel reads one document and draws it. Panels load apart; each keeps its last answer while a newer one comes.
 import { Failure } from "./api.js";
 import { fill, h } from "./h.js";
+import { source, to } from "./route.js";
 import { table } from "./table.js";
-import { clock, command } from "./words.js";
+import { ago, clock, command, short } from "./words.js";
 
 /** An error of the CLI, with what to do. */
 export function failure(error) {
@@ -73,12 +74,18 @@ export function panel(page, how) {
   return box;
 }
 
+export const eventPage = (e) => to("event", e.id);
+export const eventId = (e) => h("a.go.mono", { href: eventPage(e) }, short(e.id));
+export const eventColumns = (at) =>
+  [["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Event", "w-id", eventId]];
+export const sourceLink = (name, kind = "") => h(`a${kind}`, { href: source(name) }, name);
+
 /**
  * A panel with a table of the items of a document. `columns(at)` has the time of the document in `at.asOf`; `order`
  * sorts; `after(doc)` stands below the table; `none` is what stands for no items. @param {any} page @param {any} all
  */
 export function listing(page, all) {
-  const { label, columns, key, link, order, none, after, ...how } = all;
+  const { label = all.title, columns, key = (i) => i.id, link, order, none, after, ...how } = all;
   const at = { asOf: "" };
   const rows = table({ label, columns: columns(at), key, link });
   const below = h("div");

@@ -1,19 +1,18 @@
 // The history of an event as a drawing: what happened when, how long between, and what each destination answered.
-import { h, sized } from "./h.js";
-import { clock, hourMinute, look, shape, span, words } from "./words.js";
+import { clock, h, hourMinute, look, shape, sized, span, words } from "./kit.js";
 
 /** @typedef {{at: number, what: string, detail: string, name: string, tone: string, next?: boolean}} Mark */
 
-const OTHERS = new Map(Object.entries({
+const OTHERS = {
   replayed: ["loop", "info"], released: ["loop", "info"], quarantined: ["diamond", "hold"],
   discarded: ["diamond", "dim"], erased: ["diamond", "dim"],
-}));
+};
 
 /** @returns {Mark[]} */
 function marks(doc) {
   const all = doc.timeline.map(({ at, what, detail }, i) => {
     const last = i === doc.timeline.length - 1, said = /^(done|failed|dead_letter)\b/.exec(detail)?.[1];
-    const [name, tone] = !what.startsWith("attempt") ? OTHERS.get(what) ?? ["circle", "info"]
+    const [name, tone] = !what.startsWith("attempt") ? OTHERS[what] ?? ["circle", "info"]
       : look(said ?? (last ? doc.status : "failed"));
     return { at: Date.parse(at), what, detail, name, tone };
   });
@@ -106,7 +105,7 @@ function lanes(doc, width, now) {
       parts.push(point({ name: shape, tone, what: effect, detail: words(known.state) }, checked[0], y(lane)));
     }
   });
-  return h("svg.timeline", { width, height: bottom + 8, "aria-hidden": "true" }, parts);
+  return h("svg.timeline", { width, height: bottom + 8 }, parts);
 }
 
 export function timeline(doc, now) {
@@ -115,6 +114,6 @@ export function timeline(doc, now) {
   return h("div", box, h("ol.history", list.map((m, i) => h("li", h("time", { datetime: new Date(m.at).toISOString() },
     clock(m.at, true)),
     h("span.delta.dim", i ? `+${span((m.at - list[i - 1].at) / 1000)}` : ""),
-    h("span.railmark", h("svg.mark", { viewBox: "-2 -2 16 16", "aria-hidden": "true" }, point(m, 6, 6))),
+    h("span.railmark", h("svg.mark", { viewBox: "-2 -2 16 16" }, point(m, 6, 6))),
     h("b", m.what), h("span.detail", m.detail)))));
 }

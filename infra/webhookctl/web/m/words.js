@@ -54,21 +54,20 @@ export const size = (n) => n < 10240 ? plural(n, "byte") : n < 1048576 ? `${num(
   : `${num(n / 1048576)} MB`;
 export const short = (id) => id.startsWith("evt_") ? id.slice(0, 15) : id;
 export const words = (word) => word.replace(/_/g, " ");
-export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-const LINES = new Map(Object.entries({
+const LINES = {
   ring: "M6 2.4a3.6 3.6 0 1 0 .01 0z", diamond: "M6 1.4 10.6 6 6 10.6 1.4 6z",
     loop: "M9.6 4.4A4 4 0 1 0 10 6.6M10.6 1.8v3.4H7.2",
   half: "M6 2.4a3.6 3.6 0 1 0 .01 0v7.2",
-}));
-const AREAS = new Map(Object.entries({
+};
+const AREAS = {
   circle: "M6 2a4 4 0 1 0 .01 0z", triangle: "M6 1.6 11 10.4H1z", square: "M1.8 1.8h8.4v8.4H1.8z",
-}));
+};
 /** The path of a shape, in a square of 12. */
-export const shape = (name) => LINES.has(name) ? h("path.line", { d: LINES.get(name) }) : h("path",
-  { d: AREAS.get(name) });
+export const shape = (name) => name in LINES ? h("path.line", { d: LINES[name] })
+  : h("path", { d: AREAS[name] });
 /** A shape in the colour of a state; the word stands beside it. */
-export const mark = (name, tone) => h(`svg.mark.${tone}`, { viewBox: "0 0 12 12", "aria-hidden": "true" }, shape(name));
+export const mark = (name, tone) => h(`svg.mark.${tone}`, { viewBox: "0 0 12 12" }, shape(name));
 
 /** The shape and the tone of each state; other states are a dim ring. @type {Map<string, [string, string]>} */
 const STATES = new Map(`circle ok done ok pass closed committed finished

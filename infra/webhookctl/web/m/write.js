@@ -1,10 +1,6 @@
 // Changes, which only a console with `--write` makes. Each needs a reason, and shows the command that does the same.
-import { change } from "./api.js";
-import { button, fill, h } from "./h.js";
-import { failure } from "./panel.js";
 import { printFilter } from "./filter.js";
-import { to } from "./route.js";
-import { command, plural } from "./words.js";
+import { button, change, command, failure, fill, h, plural, to } from "./kit.js";
 
 /**
  * A dialog that makes one change. `where` is the path of the change; `flags` are its flags; `count`, if there is
@@ -15,9 +11,9 @@ import { command, plural } from "./words.js";
 function ask({ title, text, label, where, same, flags = () => ({}), more, count, then }) {
   const attempt = crypto.randomUUID(), says = h("div");
   const field = (id, name, input) => h("div.field", h("label", { for: id }, name), input);
-  const reason = h("input", { id: "reason", autocomplete: "off", maxlength: 200,
+  const reason = h("input", { id: "reason", maxlength: 200,
     placeholder: "GitHub outage, INC-2291" });
-  const number = h("input", { id: "confirm", inputmode: "numeric", autocomplete: "off" });
+  const number = h("input", { id: "confirm", inputmode: "numeric" });
   const ok = button(label, async () => {
     const why = reason.value.trim(), typed = number.value.trim();
     if (count !== undefined && typed !== String(count)) return fill(says, h("p.warn", { role: "alert" },
@@ -43,7 +39,7 @@ function ask({ title, text, label, where, same, flags = () => ({}), more, count,
 }
 
 /** Freezes a selection as a plan; nothing runs yet. */
-export function planDialog(page, flags, mode = "safe") {
+function planDialog(page, flags, mode = "safe") {
   const select = h("select", { id: "mode" },
     h("option", { value: "safe" }, "safe: only events whose open side effects did not happen"),
     h("option", { value: "guarded" }, "guarded: also those that may have happened, with the same idempotency key"));

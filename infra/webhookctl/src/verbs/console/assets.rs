@@ -1,7 +1,9 @@
 //! The files of the page. They are part of this program, and the same for every caller.
 
-use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode, header};
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 
@@ -16,6 +18,7 @@ macro_rules! assets {
 
 const ASSETS: &[Asset] = assets![
     "app.css",
+    "first.js",
     "icon.svg",
     "index.html",
     "m/api.js",
@@ -49,44 +52,101 @@ const ASSETS: &[Asset] = assets![
     "m/write.js",
 ];
 
-/// Returns the file for this path, if there is one.
-pub(super) fn find(path: &str, asked: &HeaderMap) -> Option<Response> {
-    let name = match path {
-        "/" => "index.html",
+/// The modules of the page as one script. `m/frame.js` imports all others.
+const SCRIPT: &str = "console.js";
+
+const PAGE: &str = "index.html";
+
+/// What the page loads.
+const LOADED: [&str; 4] = ["app.css", "first.js", "icon.svg", SCRIPT];
+
+/// What a browser requests for the page. The modules are there for tests, which import them alone.
+struct Files(Vec<File>);
+
+struct File {
+    name: &'static str,
+    text: String,
+    /// A hash of the text. The page adds it to the address, so that a browser can keep the file.
+    tag: String,
+}
+
+/// Returns the file for this address, if there is one.
+pub(super) fn find(uri: &Uri, asked: &HeaderMap) -> Option<Response> {
+    let name = match uri.path() {
+        "/" => PAGE,
         "/index.html" => return None,
         path => path.strip_prefix('/')?,
     };
-    let text = from_disk(name).or_else(|| built_in(name).map(str::to_owned))?;
-    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&text)[..12]));
+    let files = files();
+    let file = files.0.iter().find(|file| file.name == name)?;
+    let kind = (header::CONTENT_TYPE, kind(name).to_owned());
+    if name == PAGE {
+        return Some(([kind], file.text.clone()).into_response());
+    }
+    let version = uri.query().and_then(|query| query.strip_prefix("v="));
+    let cache = if version == Some(&file.tag) {
+        "max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    let tag = format!("\"{}\"", file.tag);
     let known = asked.get(header::IF_NONE_MATCH);
-    if name != "index.html" && known.is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
-        return Some(StatusCode::NOT_MODIFIED.into_response());
+    let is_known = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    // A browser takes these headers from a 304 response too.
+    let head = [
+        kind,
+        (header::CACHE_CONTROL, cache.to_owned()),
+        (header::ETAG, tag),
+    ];
+    Some(if is_known {
+        (StatusCode::NOT_MODIFIED, head).into_response()
+    } else {
+        (head, file.text.clone()).into_response()
+    })
+}
+
+/// In a debug build, `MITT_WEB` names a folder with the files, for those who edit them.
+fn files() -> Arc<Files> {
+    static BUILT_IN: LazyLock<Arc<Files>> =
+        LazyLock::new(|| Arc::new(Files::new(&|name| built_in(name).map(str::to_owned))));
+    let folder = cfg!(debug_assertions).then(|| shared::base::env::env_var("MITT_WEB"));
+    let Some(folder) = folder.flatten() else {
+        return Arc::clone(&BUILT_IN);
+    };
+    let folder = Path::new(&folder);
+    Arc::new(Files::new(&|name| {
+        std::fs::read_to_string(folder.join(name)).ok()
+    }))
+}
+
+impl Files {
+    fn new(read: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut page = read(PAGE).unwrap_or_default();
+        let mut files = Vec::new();
+        let modules = ASSETS.iter().map(|asset| asset.0);
+        let modules = modules.filter(|name| name.starts_with("m/"));
+        for name in LOADED.into_iter().chain(modules) {
+            let text = if name == SCRIPT {
+                super::join::join("m/frame.js", read)
+            } else {
+                read(name).unwrap_or_default()
+            };
+            let tag = hex::encode(&Sha256::digest(&text)[..8]);
+            page = page.replace(&format!("\"/{name}\""), &format!("\"/{name}?v={tag}\""));
+            files.push(File { name, text, tag });
+        }
+        files.push(File {
+            name: PAGE,
+            text: page,
+            tag: String::new(),
+        });
+        Self(files)
     }
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, kind(name).parse().ok()?);
-    if name != "index.html" {
-        headers.insert(header::CACHE_CONTROL, "no-cache".parse().ok()?);
-        headers.insert(header::ETAG, tag.parse().ok()?);
-    }
-    Some((headers, Body::from(text)).into_response())
 }
 
 fn built_in(name: &str) -> Option<&'static str> {
     let mut assets = ASSETS.iter();
     assets.find(|asset| asset.0 == name).map(|asset| asset.1)
-}
-
-/// In a debug build, `MITT_WEB` names a folder with the files, for those who edit them.
-fn from_disk(name: &str) -> Option<String> {
-    if !cfg!(debug_assertions) {
-        return None;
-    }
-    let folder = shared::base::env::env_var("MITT_WEB")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    if name.contains("..") || !name.chars().all(plain) {
-        return None;
-    }
-    std::fs::read_to_string(std::path::Path::new(&folder).join(name)).ok()
 }
 
 fn kind(name: &str) -> &'static str {
@@ -101,8 +161,6 @@ fn kind(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -135,6 +193,92 @@ mod tests {
             assert!(!text.contains("://"), "{} requests another host", asset.0);
         }
     }
+    /// An imported name that does not exist would be `undefined`, because the script has no imports.
+    #[test]
+    fn each_module_is_in_the_script_and_exports_what_others_import() {
+        fn exports(script: &str, module: &str) -> Vec<String> {
+            let from = script.find(&format!("\nconst {module} = (() => {{\n"));
+            let text = &script[from.unwrap_or_else(|| panic!("{module} is missing"))..];
+            let (_, text) = text.split_once("\nreturn { ").unwrap();
+            let (names, _) = text.split_once(" };\n})();").unwrap();
+            let names = names
+                .split(", ")
+                .flat_map(|name| match name.strip_prefix("...") {
+                    Some(module) => exports(script, module),
+                    None => vec![name.to_owned()],
+                });
+            names.collect()
+        }
+        let files = files();
+        let script = &files
+            .0
+            .iter()
+            .find(|file| file.name == SCRIPT)
+            .unwrap()
+            .text;
+        for Asset(name, source) in ASSETS.iter().filter(|asset| asset.0.starts_with("m/")) {
+            let mark = format!("// {name}\n");
+            assert_eq!(script.matches(&mark).count(), 1, "no page needs {name}");
+            let mut lines = source.lines().filter(|line| !line.contains("/*"));
+            let code = lines.find(|line| line.contains("*/") && !line.ends_with("*/"));
+            assert_eq!(code, None, "{name}: the script lacks code after a comment");
+        }
+        for line in script.lines() {
+            assert!(
+                !line.starts_with("import ") && !line.starts_with("export "),
+                "{line}"
+            );
+            let names = line
+                .strip_prefix("const { ")
+                .and_then(|line| line.split_once(" } = $"));
+            let Some((names, module)) = names else {
+                continue;
+            };
+            let known = exports(script, &format!("${}", module.trim_end_matches(';')));
+            for name in names.split(", ") {
+                let name = name
+                    .split(": ")
+                    .next()
+                    .unwrap()
+                    .trim_end_matches(',')
+                    .to_owned();
+                assert!(known.contains(&name), "{module} exports no {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_browser_keeps_a_file_until_it_changes() {
+        let asked = HeaderMap::new();
+        let page = find(&Uri::from_static("/"), &asked).unwrap();
+        assert_eq!(page.headers().get(header::CACHE_CONTROL), None);
+        let files = files();
+        for file in files.0.iter().filter(|file| LOADED.contains(&file.name)) {
+            let (name, tag) = (file.name, &file.tag);
+            let of = |address: String, asked: &HeaderMap| {
+                let response = find(&address.parse().unwrap(), asked).unwrap();
+                let head = |name| response.headers()[name].to_str().unwrap().to_owned();
+                let cache = head(header::CACHE_CONTROL);
+                (response.status().as_u16(), cache, head(header::ETAG))
+            };
+            let quoted = format!("\"{tag}\"");
+            let kept = "max-age=31536000, immutable".to_owned();
+            let asks = || ("no-cache".to_owned(), quoted.clone());
+            let known = HeaderMap::from_iter([(header::IF_NONE_MATCH, quoted.parse().unwrap())]);
+            let page = &files.0.iter().find(|file| file.name == PAGE).unwrap().text;
+            assert!(page.contains(&format!("\"/{name}?v={tag}\"")), "{page}");
+            assert_eq!(
+                of(format!("/{name}?v={tag}"), &asked),
+                (200, kept, quoted.clone())
+            );
+            assert_eq!(
+                of(format!("/{name}?v=0"), &asked),
+                (200, asks().0, asks().1)
+            );
+            assert_eq!(of(format!("/{name}"), &known), (304, asks().0, asks().1));
+        }
+    }
+
     #[test]
     fn lines_are_short_enough_to_read() {
         for asset in ASSETS {
@@ -144,15 +288,18 @@ mod tests {
             }
         }
     }
-    /// The pages are compiled into the program, and a browser reads all of them at the first look.
-    /// `make bench-console` prints what each file costs.
+    /// A browser loads all files at the first look. `make bench-console` prints what each source costs.
     #[test]
     fn the_pages_stay_small() {
-        let whole: String = ASSETS.iter().map(|asset| asset.1).collect();
+        let files = files();
+        let of_page = files.0.iter().filter(|file| !file.name.starts_with("m/"));
+        let whole: String = of_page.map(|file| file.text.as_str()).collect();
         let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::Write::write_all(&mut zipped, whole.as_bytes()).unwrap();
         let zipped = zipped.finish().unwrap().len();
-        assert!(whole.len() <= 166_000, "{} bytes", whole.len());
-        assert!(zipped <= 53_000, "{zipped} bytes compressed");
+        assert!(whole.len() <= 155_500, "{} bytes", whole.len());
+        assert!(zipped <= 50_000, "{zipped} bytes compressed");
+        let sources: usize = ASSETS.iter().map(|asset| asset.1.len()).sum();
+        assert!(sources <= 166_000, "{sources} bytes of sources");
     }
 }

@@ -192,8 +192,8 @@ impl Console {
             return self.session(request, body).await;
         }
         let Some(name) = path.strip_prefix("/api/") else {
-            let asset =
-                (request.method == Method::GET).then(|| assets::find(path, &request.headers));
+            let asset = (request.method == Method::GET)
+                .then(|| assets::find(&request.uri, &request.headers));
             return asset.flatten().ok_or_else(|| no_page(path));
         };
         self.authorized(request)?;

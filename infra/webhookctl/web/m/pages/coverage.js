@@ -1,6 +1,6 @@
 // Sync: what never arrived, and how late was it noticed?
-import { ago, command, day, empty, fill, flag, h, lead, listing, note, num, panel, segments, source, span, state, to,
-  when } from "../kit.js";
+import { ago, command, day, empty, fill, flag, h, lead, listing, note, num, panel, segments, source, sourceLink, span,
+  state, to, when } from "../kit.js";
 
 const LEVELS = [["l0", "nothing missed"], ["l1", "under 1 %"], ["l2", "under 5 %"], ["l3", "5 % or more"],
   ["none", "no data"]];
@@ -29,7 +29,7 @@ function heat(doc, since) {
       h("th.n", { scope: "col" }, "Missed"))),
     h("tbody", [...sources].map(([name, row]) => {
       const known = [...row.values()].filter((r) => r.seen !== null);
-      return h("tr", h("th", { scope: "row" }, h("a", { href: source(name) }, name)), days.map((d) => square(name, d,
+      return h("tr", h("th", { scope: "row" }, sourceLink(name)), days.map((d) => square(name, d,
         row.get(d))),
         h("td.n", known.length ? num(known.reduce((n, r) => n + r.sync_only, 0)) : "–"));
     }))));
@@ -64,11 +64,11 @@ export function open(page, route) {
   const silence = (s) => s?.silent_s ? h("span.warn",
     `silent for ${span(s.silent_s)}, usually every ${span(s.usually_s)}`)
     : s?.usually_s ? `usually every ${span(s.usually_s)}` : null;
-  const status = listing(page, { title: "Sync of each source", slot: "status", wait: [5], label: "Sync of each source",
+  const status = listing(page, { title: "Sync of each source", slot: "status", wait: [5],
     key: (s) => s.source,
     link: (s) => source(s.source), read: () => ["sync.status"], none: note("There are no sources."), order: (a, b) =>
-      Number(Boolean(b.cursor)) - Number(Boolean(a.cursor)),
-    columns: (at) => [["Source", "w-source", (s) => h("a.go", { href: source(s.source) }, s.source)],
+      Number(!a.cursor) - Number(!b.cursor),
+    columns: (at) => [["Source", "w-source", (s) => sourceLink(s.source, ".go")],
       ["Sync", "w-state", (s) => state(s.paused ? "paused" : s.state)],
       ["Behind", "w-age.n", (s) => span(s.lag_s)], ["Last run", "w-age.n.p2", (s) => ago(s.last_run_ended_at, at.asOf)],
       ["Seen", "n.p2", (s) => s.cursor ? num(s.seen) : "–"], ["Missed", "n", (s) => s.missed ? h("b.warn",

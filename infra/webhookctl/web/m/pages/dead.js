@@ -1,8 +1,7 @@
 // Dead letters: how many different errors are there?
 import { bars } from "../chart.js";
-import { about, ago, command, copy, empty, facts, fill, h, lead, listing, next, num, oneKeys, panel, plural, rowKeys,
-  section, short, source, state, to,
-  when, words } from "../kit.js";
+import { about, ago, command, copy, empty, eventColumns, eventPage, facts, fill, h, lead, listing, next, num, oneKeys,
+  panel, plural, section, sourceLink, state, to, when, words } from "../kit.js";
 import { planButton } from "../write.js";
 
 /** What a replay would do. */
@@ -23,21 +22,18 @@ function list(page) {
     "Errors that differ only in numbers and ids are the same."), box.node);
   box.load();
   page.live(10, box.load);
-  return { keys: rowKeys(page.root) };
 }
 
 function one(page, fp) {
-  page.heading(["Error ", h("span.mono", fp)], `Error ${fp}`);
+  page.heading(["Error ", h("span.mono", fp)]);
   const flags = [["status", "dead_letter"], ["error", fp]];
   const chart = bars({ name: "Dead letters in five minutes", series: [["Dead letters", "bad"]], unit: "dead letter",
     step: 3e5, height: 140 });
   const counts = (map) => Object.entries(map ?? {}).map(([name, n]) => h("div", `${words(name)} `, h("b", num(n))));
   const samples = listing(page, { title: "Events", slot: "samples", read: () => ["inbox.list",
     [...flags, ["limit", "5"]]],
-    label: "Some of its events", key: (e) => e.id, link: (e) => to("event", e.id), none: null, columns: (at) => [
-      ["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Event", "w-id", (e) => h("a.go.mono",
-        { href: to("event", e.id) }, short(e.id))],
-      ["Type", "", (e) => e.type], ["Next", "w-next.p2", (e) => e.next_action.text]],
+    label: "Some of its events", link: eventPage, none: null, columns: (at) => [
+      ...eventColumns(at), ["Type", "", (e) => e.type], ["Next", "w-next.p2", (e) => e.next_action.text]],
     after: () => h("p", h("a", { href: to("inbox", "", flags) }, "All of them in the inbox")) });
   const box = panel(page, { wait: [4, "tall"], read: () => about("dlq.inspect", fp), draw: (doc, body) => {
     const from = Date.parse(doc.histogram.from), guarded = doc.replay.guarded && !doc.replay.safe;
@@ -49,7 +45,7 @@ function one(page, fp) {
       (guarded ? " --mode guarded" : ""))),
     h("section.panel", h("header", h("h2.grow", "When they died"), chart.twinButton), chart.node),
     h("div.split.even", section("What they share", facts([
-      ["Sources", doc.sources.map((s) => h("div", h("a", { href: source(s) }, s)))], ["Types", counts(doc.types)],
+      ["Sources", doc.sources.map((s) => h("div", sourceLink(s)))], ["Types", counts(doc.types)],
       ["Reason", counts(doc.reasons)], ["Attempts", least === most ? num(most) : `${least} to ${most}`],
       ["First", when(doc.first.at)], ["Last", when(doc.last.at)]])),
     section("What a replay would do", facts([

@@ -1,5 +1,5 @@
 // Drift: do we and the provider agree?
-import { ago, command, empty, fill, grid, h, lead, listing, note, num, panel, source, state } from "../kit.js";
+import { ago, command, empty, fill, grid, h, lead, listing, note, num, panel, sourceLink, state } from "../kit.js";
 
 const COUNTS = ["missing", "gone", "different", "ambiguous", "settled", "moving", "young", "unconfirmed"];
 const side = (v) => v === null || v === undefined ? "–" : typeof v === "object" ? JSON.stringify(v) : String(v);
@@ -25,7 +25,7 @@ export function open(page) {
     none: empty("No comparison is configured.",
       "A comparison lists the provider's objects and yours, and finds those that differ, " +
       "whatever webhooks arrived.", command("webhookctl help reconcile")),
-    columns: (at) => [["Source", "w-source", (c) => h("a", { href: source(c.source) }, c.source)],
+    columns: (at) => [["Source", "w-source", (c) => sourceLink(c.source)],
       ["Objects", "w-state", (c) => c.objects],
       ["Compared", "w-n.n", (c) => num(c.compared)], ["Differ", "w-n.n", (c) => c.drifted ? h("b.bad", num(c.drifted))
         : "0"],

@@ -1,20 +1,20 @@
 // One event: what happened to it, whether the effect happened, and what to do.
 import { view } from "../body.js";
 import { about, ago, button, bytes, command, copy, facts, failure, fill, grid, h, mark, neighbours, next, note, num,
-  oneKeys, panel, plural, read, section, short, size, source, span, state, to, when, words } from "../kit.js";
+  oneKeys, panel, plural, read, section, short, size, sourceLink, span, state, to, when, words } from "../kit.js";
 import { timeline } from "../timeline.js";
 import { explain } from "../verify.js";
 import { decideButtons, planButton } from "../write.js";
 
-const PROVEN = new Map(Object.entries({
+const PROVEN = {
   body: "The signature covers the whole body.",
   fields: "The signature covers some fields: the id and the amount, not the rest.",
   origin: "The sender is known; the body is not signed.", nothing: "Nothing: no signature was checked.",
   token: "Only that the sender knows the address: any program that knows it could have sent this.",
-}));
+};
 const FINAL = ["done", "dead_letter", "quarantined"];
-const TONE = new Map(Object.entries({ auto_retry: "warn", reclaim: "warn", retry_safe: "bad", replay: "bad",
-  retry_guarded: "bad", check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" }));
+const TONE = { auto_retry: "warn", reclaim: "warn", retry_safe: "bad", replay: "bad",
+  retry_guarded: "bad", check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" };
 const eventLink = (id) => h("a.mono", { href: to("event", id) }, short(id));
 /** Says what went wrong in place of what was asked for. */
 const safely = (box, run) => async () => { try { await run(); } catch (error) { fill(box, failure(error)); } };
@@ -28,7 +28,7 @@ function nextOf(doc, page, again) {
     : effects.length === 1 ? "The side effect happened once" : `All ${effects.length} side effects happened`;
   const error = doc.last_error;
   const plans = line?.startsWith("webhookctl replay plan");
-  return next(nothing ? "ok" : TONE.get(code) ?? "dim", "Next action",
+  return next(nothing ? "ok" : TONE[code] ?? "dim", "Next action",
     nothing ? [mark("circle", "ok"), "Done, nothing to do"] : [h("span.dim", "Next "), text],
     [error ? [nothing ? "Last error: " : "", h(nothing ? "span" : "b", error.text)] : null, error && said ? " · " : "",
       said],
@@ -51,7 +51,7 @@ const answersOf = (doc) => !doc.answers?.length ? null : [h("h3", "What the dest
         ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept"))]))];
 
 const factsOf = (doc) => facts([
-  ["Source", h("a", { href: source(doc.source) }, doc.source)], ["Type", doc.type],
+  ["Source", sourceLink(doc.source)], ["Type", doc.type],
   ["Received", [when(doc.received_at, true), h("span.dim", ` by ${words(doc.via)}`)]],
   ["Provider's id", h("span.mono.cut.foreign", doc.dedupe_key)],
   ["Account", doc.account && [h("span.foreign", doc.account.value),
@@ -71,7 +71,7 @@ const factsOf = (doc) => facts([
   ["Trial", doc.trial && `${plural(doc.trial.requests, "request")}, ${doc.trial.accepted} accepted`],
 ]);
 
-const proof = (doc) => [h("p", PROVEN.get(doc.proven) ?? doc.proven,
+const proof = (doc) => [h("p", PROVEN[doc.proven] ?? doc.proven,
   doc.secret ? [" With secret ", h("code", doc.secret), "."] : null), explain(doc.id)];
 
 /** What differs between two bodies. */
@@ -116,7 +116,7 @@ function bodyOf(doc) {
   const modes = h("div.segments", { role: "group", "aria-label": "How the body is shown" }, ["Pretty", "Exact",
     "Hex"].map((name) =>
     button(name, () => show(name.toLowerCase()), "", { "aria-pressed": "false" })));
-  const other = h("input.mono", { id: "other", placeholder: "evt_…", autocomplete: "off", spellcheck: "false" });
+  const other = h("input.mono", { id: "other", placeholder: "evt_…" });
   const save = safely(box, async () => {
     await load();
     const link = document.createElement("a");
@@ -149,7 +149,7 @@ function headersOf(doc) {
 }
 
 export function open(page, route) {
-  page.heading(h("span.mono", short(route.id)), short(route.id));
+  page.heading(h("span.mono", short(route.id)));
   let drawn = "", body = null;
   const head = h("div.subhead"), top = h("div"), rest = h("div");
   const event = panel(page, { wait: [6, "tall"], read: () => about("inbox.inspect", route.id), draw: (doc, root,

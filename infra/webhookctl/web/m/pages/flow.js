@@ -1,5 +1,5 @@
 // Flow: where does it pile up?
-import { about, empty, fill, h, lead, num, panel, section, sized, source, state, table } from "../kit.js";
+import { about, empty, fill, h, lead, num, panel, section, sized, sourceLink, state, table } from "../kit.js";
 
 /** @param {any[]} edges source, action, destination: three columns with a line for each action */
 function drawing(edges, width) {
@@ -50,14 +50,14 @@ function drawing(edges, width) {
   }
   [[0, "Source"], [2, "Action"], [4, "Destination"]].forEach(([i, name]) => parts.push(h("text.tick",
     { x: x[i], y: 12 }, name)));
-  return h("svg.flow", { width, height: Math.max(y(edges.length), last + 22), "aria-hidden": "true" }, parts);
+  return h("svg.flow", { width, height: Math.max(y(edges.length), last + 22) }, parts);
 }
 
 export function open(page) {
   let edges = /** @type {any[]} */ ([]);
   const box = h("div"), again = sized(box, (width) => drawing(edges, width));
   const rows = table({ label: "Flow, as a table", key: (e) => `${e.source} ${e.action}`, columns: [
-    ["Source", "w-source", (e) => h("a", { href: source(e.source) }, e.source)], ["24 hours", "w-n.n", (e) => num(e.n)],
+    ["Source", "w-source", (e) => sourceLink(e.source)], ["24 hours", "w-n.n", (e) => num(e.n)],
       ["Action", "", (e) => e.action],
     ["Destination", "w-next.p1", (e) => e.destination], ["Breaker", "w-state", (e) => e.breaker ? state(e.breaker)
       : "–"],

@@ -1,7 +1,7 @@
 // Inbox: which events, and are there more of them?
 import { hourly } from "../chart.js";
 import { parseFilter, printFilter, readsBodies } from "../filter.js";
-import { ago, button, capital, command, failure, fill, flag, h, note, num, panel, plural, rowKeys, segments, set, short,
+import { ago, button, command, eventId, eventPage, failure, fill, flag, h, note, num, panel, plural, segments, set,
   state, table, to, withFlag } from "../kit.js";
 import { follow } from "../live.js";
 import { planButton } from "../write.js";
@@ -11,7 +11,6 @@ const VIEWS = [["All", []], ["Failing", [["status", "failed"]]], ["Dead letters"
   ["Quarantined", [["status", "quarantined"]]], ["Found by sync", [["via", "backup_sync"]]],
   ["Retried", [["attempts", "2"]]]];
 const TIMES = ["source", "since", "until"];
-const event = (e) => to("event", e.id);
 
 function nextOf(e) {
   const { code, text } = e.next_action ?? {};
@@ -20,9 +19,9 @@ function nextOf(e) {
 /** @returns {[any, string, (item: any) => any][]} */
 const columns = (at) => [
   ["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Status", "w-status", (e) => state(e.status)],
-  ["Event", "w-id.p1", (e) => h("a.go.mono", { href: event(e) }, short(e.id))], ["Source", "w-source.p2",
+  ["Event", "w-id.p1", eventId], ["Source", "w-source.p2",
     (e) => e.source],
-  ["Type", "", (e) => h("a.type", { href: event(e), tabindex: -1 }, e.type)], ["Tries", "w-n.n.p2",
+  ["Type", "", (e) => h("a.type", { href: eventPage(e), tabindex: -1 }, e.type)], ["Tries", "w-n.n.p2",
     (e) => num(e.attempt_count)],
   ["Next", "w-next.p3", nextOf],
 ];
@@ -30,14 +29,13 @@ const columns = (at) => [
 export function open(page, route) {
   let flags = route.flags, confirmed = !readsBodies(flags), cursor = "";
   const at = { asOf: "" }, fresh = new Map();
-  const input = h("input.mono", { id: "filter", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
-    "aria-describedby": "filtersays",
+  const input = h("input.mono", { id: "filter", "aria-describedby": "filtersays",
     placeholder: "status:failed source:… type:invoice.* since:2h" });
   const says = h("div", { id: "filtersays" }), chips = h("div.chips"), foot = h("div.listfoot.dim");
   const views = h("div.tabs", { role: "group", "aria-label": "Views" });
   const news = button("", () => reload(), ".news", { hidden: true });
   const plan = planButton(page, () => flags, "safe", "p");
-  const rows = table({ label: "Events, newest first", key: (e) => e.id, link: event, columns: columns(at) });
+  const rows = table({ label: "Events, newest first", key: (e) => e.id, link: eventPage, columns: columns(at) });
   const counted = () => flags.filter(([name]) => TIMES.includes(name));
   const hours = hourly(page, panel, { compact: true, flags: counted, settled: (error) =>
     { hours.node.hidden = Boolean(error); },
@@ -105,7 +103,8 @@ export function open(page, route) {
     const known = rows.items.find((e) => e.id === change.id);
     if (known) rows.change({ ...known, status: change.status, attempt_count: Math.max(known.attempt_count,
       change.attempt),
-      next_action: change.status === "done" ? null : { code: "wait", text: capital(change.detail) } });
+      next_action: change.status === "done" ? null
+        : { code: "wait", text: change.detail.replace(/^./, (c) => c.toUpperCase()) } });
     else if (change.change === "stored" || change.change === "quarantined") { fresh.set(change.id, change); newer(); }
   }
   input.addEventListener("keydown", ({ key }) => {
@@ -142,7 +141,6 @@ export function open(page, route) {
       start();
     },
     keys: [["/", "Filter", () => { input.focus(); input.select(); }], [".", "Show new events", reload],
-      ...rowKeys(page.root),
       ...(plan ? [["p", "Plan a replay of what matches", () => plan.click()]] : [])],
   };
 }

@@ -4,7 +4,7 @@ import { empty, fill, flag, h, listing, num, to, when, withFlag } from "../kit.j
 export function open(page, route) {
   let flags = route.flags;
   const field = (id, name, placeholder) => {
-    const input = h("input", { id, autocomplete: "off", spellcheck: "false", placeholder, on: {
+    const input = h("input", { id, placeholder, on: {
       change: () => page.go(to("log", "", withFlag(flags, id, input.value.trim()))) } });
     return { input, node: h("div.field", h("label", { for: id }, name), input) };
   };
@@ -12,7 +12,7 @@ export function open(page, route) {
   const values = () => fields.forEach(({ input }) => { input.value = flag(flags, input.id); });
   const through = { cli: "terminal", console: "console", mcp: "agent" };
   const plan = (e) => e.plan ?? /\brpl_\w+/.exec(`${e.selection}`)?.[0];
-  const box = listing(page, { wait: [8], read: () => ["log", flags], label: "What operators changed", key: (e) => e.id,
+  const box = listing(page, { wait: [8], read: () => ["log", flags], label: "What operators changed",
     none: empty("No change in this time.", "The log keeps what operators changed, who did it, and why."),
     columns: () => [
       ["When", "w-time", (e) => when(e.at)], ["What", "w-fp", (e) => h("b", e.what)], ["Who", "w-source.p1",

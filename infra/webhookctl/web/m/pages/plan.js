@@ -1,7 +1,6 @@
 // Plans: what a replay will do, how far it is, and who began it.
-import { about, ago, clock, command, empty, facts, fill, h, lead, listing, next, note, num, oneKeys, panel, plural,
-  rowKeys, section, short, state, to,
-  when, words } from "../kit.js";
+import { about, ago, clock, command, empty, eventColumns, eventPage, facts, fill, h, lead, listing, next, note, num,
+  oneKeys, panel, plural, section, state, to, when, words } from "../kit.js";
 import { applyButton, cancelButton, stopButton } from "../write.js";
 
 function list(page) {
@@ -18,7 +17,6 @@ function list(page) {
   fill(page.root, lead("Who replayed which events, and why."), box.node);
   box.load();
   page.live(10, box.load);
-  return { keys: rowKeys(page.root) };
 }
 
 /** A bar with its parts and their numbers. @param {[string, number, string][]} parts */
@@ -29,8 +27,7 @@ function meter(label, of, parts) {
     x += width;
     return rect;
   });
-  return h("div.meter", h("span", label), h("svg.meterbar", { viewBox: "0 0 1000 8", preserveAspectRatio: "none",
-    "aria-hidden": "true" },
+  return h("div.meter", h("span", label), h("svg.meterbar", { viewBox: "0 0 1000 8", preserveAspectRatio: "none" },
     h("rect.rest", { width: 1000, height: 8 }), rects),
   h("p.legend", parts.map(([name, n, tone]) => h(`span.key.${tone}`, `${name} `, h("b", num(n))))));
 }
@@ -47,22 +44,19 @@ const fate = (e) => OUTCOMES[e.outcome] ? [OUTCOMES[e.outcome], e.error ? `: ${e
     "its actions run");
 
 function one(page, id) {
-  page.heading(["Plan ", h("span.mono", id)], `Plan ${id}`);
-  const shared = (at) => [["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)],
-    ["Event", "w-id", (e) => h("a.go.mono", { href: to("event", e.id) }, short(e.id))]];
+  page.heading(["Plan ", h("span.mono", id)]);
   const events = listing(page, { title: "Events that run again", slot: "events", wait: [3],
-    label: "Events that run again", key: (e) => e.id,
-    link: (e) => to("event", e.id), none: note("No event runs."), read: () => about("replay.show", id,
+    link: eventPage, none: note("No event runs."), read: () => about("replay.show", id,
       [["events", ""]]), columns: (at) => [
-      ...shared(at), ["Type", "p1", (e) => e.type ?? "–"], ["State", "w-status", (e) => e.status ? state(e.status)
-        : "–"],
+      ...eventColumns(at), ["Type", "p1", (e) => e.type ?? "–"], ["State", "w-status",
+        (e) => e.status ? state(e.status) : "–"],
       ["What the replay does", "w-next", fate]], after: (doc) => doc.truncated
         ? note(`The first ${doc.items.length} of the plan.`) : null });
   const left = listing(page, { title: "Left out", slot: "left", wait: [2], label: "Events that do not run",
-    key: (e) => e.id,
-    link: (e) => to("event", e.id), none: note("Every selected event runs."), read: () => about("replay.show", id,
+    link: eventPage, none: note("Every selected event runs."), read: () => about("replay.show", id,
       [["left-out", ""]]),
-    columns: (at) => [...shared(at), ["Source", "w-source.p2", (e) => e.source], ["Why", "", (e) => words(e.why)]] });
+    columns: (at) => [
+      ...eventColumns(at), ["Source", "w-source.p2", (e) => e.source], ["Why", "", (e) => words(e.why)]] });
   const box = panel(page, { wait: [5, "tall"], read: () => about("replay.show", id), draw: (doc, body, answer) => {
     const e = doc.events, o = doc.outcome, out = Object.entries(e.left_out), planned = doc.state === "planned";
     const active = ["running", "applying"].includes(doc.state), again = () => { box.load(); events.load(); };

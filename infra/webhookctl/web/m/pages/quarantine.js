@@ -1,7 +1,6 @@
 // Quarantine: is this an attack, a wrong secret, or a bug?
-import { about, ago, command, empty, facts, fill, flag, h, lead, listing, next, note, num, oneKeys, panel, rowKeys,
-  section, short, size, source, to, when,
-  words } from "../kit.js";
+import { about, ago, command, empty, eventColumns, eventPage, facts, fill, flag, h, lead, listing, next, note, num,
+  oneKeys, panel, section, short, size, source, sourceLink, to, when, words } from "../kit.js";
 import { explain } from "../verify.js";
 import { reverifyButton } from "../write.js";
 
@@ -21,29 +20,25 @@ function list(page, route) {
       `Some of ${name} match a secret in use now: `,
       page.session.write ? reverifyButton(name, () => rejected.load()) : null,
       command(`webhookctl quarantine reverify -s ${name} --dry-run`))) });
-  const kept = listing(page, { title: "Quarantined events", slot: "events", wait: [2], label: "Quarantined events",
-    key: (e) => e.id,
-    link: (e) => to("event", e.id), read: () => ["inbox.list", [["status", "quarantined"], ["limit", "50"], ...of]],
+  const kept = listing(page, { title: "Quarantined events", slot: "events", wait: [2],
+    link: eventPage, read: () => ["inbox.list", [["status", "quarantined"], ["limit", "50"], ...of]],
     none: note("No event is quarantined. Mitt quarantines a signed event that it cannot trust, ",
       "such as a known id with another body."), columns: (at) => [
-      ["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Event", "w-id", (e) => h("a.go.mono",
-        { href: to("event", e.id) }, short(e.id))],
-      ["Source", "w-source.p2", (e) => e.source], ["Type", "", (e) => e.type], ["Reason", "w-next.p2",
-        (e) => words(e.error_fingerprint ?? "")]] });
+      ...eventColumns(at), ["Source", "w-source.p2", (e) => e.source], ["Type", "", (e) => e.type],
+      ["Reason", "w-next.p2", (e) => words(e.error_fingerprint ?? "")]] });
   fill(page.root, lead("Requests whose signature did not match, and events that wait for a decision. ",
     "Nothing here runs an action."), rejected.node, kept.node);
   rejected.load();
   kept.load();
-  return { keys: rowKeys(page.root) };
 }
 
 function one(page, id) {
-  page.heading(["Rejected request ", h("span.mono", short(id))], `Rejected ${short(id)}`);
+  page.heading(["Rejected request ", h("span.mono", short(id))]);
   const box = panel(page, { wait: [5, "tall"], read: () => about("quarantine.inspect", id), draw: (doc, body) =>
     fill(body,
     next("hold", "Next action", [doc.what, h("span.dim", ` ${doc.finding}`)], ["Next: ", doc.next_action],
       command(`webhookctl verify ${doc.id}`)),
-    h("div.split.even", section("Request", facts([["Source", h("a", { href: source(doc.source) }, doc.source)],
+    h("div.split.even", section("Request", facts([["Source", sourceLink(doc.source)],
       ["Received", when(doc.received_at)],
       ["Request", h("span.mono.wrap.foreign", `${doc.method} ${doc.url}`)],
       ["From", h("span.mono.foreign", doc.address)],

@@ -1,8 +1,7 @@
 // Sources: is it them or us? Also one source, and the list of presets.
 import { hourly, sparks } from "../chart.js";
 import { about, age, ago, clock, command, copy, count, empty, facts, fill, flag, grid, h, lead, listing, next, note,
-  num, oneKeys, panel, rowKeys, section,
-  source, span, state, table, to, when, words } from "../kit.js";
+  num, oneKeys, panel, section, source, sourceLink, span, state, table, to, when, words } from "../kit.js";
 import { pauseButton } from "../write.js";
 
 function list(page) {
@@ -12,7 +11,7 @@ function list(page) {
     order: (a, b) => Number(a.health === "ok") - Number(b.health === "ok"),
     none: empty("There are no sources.", "A source is one provider's webhooks: an address, a secret, and actions.",
       command("webhookctl sources add stripe")),
-    columns: (at) => [["Source", "w-source", (s) => h("a.go", { href: source(s.source) }, s.source)],
+    columns: (at) => [["Source", "w-source", (s) => sourceLink(s.source, ".go")],
       ["Health", "w-state", (s) => state(s.paused ? "paused" : s.health)], ["Last event", "w-age.n",
         (s) => ago(s.last_event_at, at.asOf)],
       ["24 hours", "w-n.n.p1", (s) => count(s.last_24h)], ["By hour, last", "w-spark.p2", (s) => lines.cell(s.source)],
@@ -24,7 +23,6 @@ function list(page) {
   fill(page.root, lead("Where webhooks come from. ", h("a", { href: "#/presets" }, "All presets")), box.node);
   box.load().then(() => lines.load(box.names(), box.redraw));
   page.live(15, box.load);
-  return { keys: rowKeys(page.root) };
 }
 
 const breaker = (d) => [d.action, h("span.wrap", d.destination ?? "–"), [d.breaker ? state(d.breaker) : "–",
@@ -48,7 +46,7 @@ function health(page, doc, again) {
 }
 
 function one(page, name) {
-  page.heading(name, name);
+  page.heading(name);
   const hours = hourly(page, panel, { title: "Last 24 hours", height: 140, flags: () => [["source", name]] });
   const endpoint = panel(page, { title: "Subscription at the provider", slot: "endpoint", wait: [1],
     read: () => ["endpoint.show"], draw: (doc, body) => {
@@ -96,7 +94,7 @@ function presets(page, route) {
     const q = input.value.trim().toLowerCase();
     rows.show(all.filter((p) => `${p.preset} ${p.name} ${p.aliases}`.toLowerCase().includes(q)));
   };
-  const input = h("input", { id: "find", autocomplete: "off", spellcheck: "false", placeholder: "stripe",
+  const input = h("input", { id: "find", placeholder: "stripe",
     value: flag(route.flags, "q"), on: { input: draw } });
   const rows = table({ label: "Presets", key: (p) => p.preset, columns: [["Preset", "w-source",
     (p) => h("b", p.preset)], ["Provider", "w-source.p1", (p) => p.name],

@@ -1,11 +1,10 @@
 // Overview: what is wrong, worst first, and what to do about it.
 import { bars, hourly, sparks } from "../chart.js";
 import { age, clock, command, copy, count, empty, facts, failure, fill, flag, h, keep, listing, mark, note, num, panel,
-  plural, rowKeys, segments,
-  skeleton, source, span, state, to, when, words } from "../kit.js";
+  plural, segments, skeleton, source, sourceLink, span, state, to, when, words } from "../kit.js";
 
-/** What each code of `status` means, with the count. @type {Map<string, (n: any) => string>} */
-const TITLES = new Map(Object.entries({
+/** What each code of `status` means, with the count. @type {Record<string, (n: any) => string>} */
+const TITLES = {
   dead_letters: (n) => plural(n, "dead letter"), rejected: (n) => plural(n, "rejected request"),
   quarantined: (n) => plural(n, "quarantined event"), gaps: (n) => n ? plural(n, "missed event") : "Missed events",
   lost: (n) => n ? `${plural(n, "event")} lost` : "Events lost", drift: (n) => n
@@ -18,8 +17,8 @@ const TITLES = new Map(Object.entries({
   spill_waiting: () => "Events wait in the spill queue", heartbeat: () => "A scheduled task does not run",
   plan_stopped: () => "A replay stopped", rotation_overdue: () => "A secret rotation is overdue",
   path_missing: () => "Events lack a value that Mitt reads",
-}));
-const title = (item) => TITLES.get(item.code)?.(item.count ?? 0) ?? words(item.code);
+};
+const title = (item) => TITLES[item.code]?.(item.count ?? 0) ?? words(item.code);
 
 /** The page that shows more about an item. */
 function more(item) {
@@ -120,7 +119,7 @@ export function open(page, route) {
     key: (s) => s.source, link: (s) => source(s.source),
     read: () => ["inbox.stats"], order: (a, b) => rank(a) - rank(b),
     none: empty("No source has received an event in the last 24 hours."), columns: () => [
-      ["Source", "w-source", (s) => h("a.go", { href: source(s.source) }, s.source)], ["Health", "w-state",
+      ["Source", "w-source", (s) => sourceLink(s.source, ".go")], ["Health", "w-state",
         (s) => state(s.health)],
       ["Received", "n", (s) => count(s.received)], ["By hour, last", "w-spark.p2", (s) => lines.cell(s.source)],
       ["Failing", "n.p2", (s) => zero(s.failed, "warn")], ["Dead", "n", (s) => zero(s.dead_letters, "bad")],
@@ -154,6 +153,5 @@ export function open(page, route) {
   page.status.addEventListener("change", () => { if (++ticks % 6 === 0) slow(); }, { signal: page.signal });
   return {
     update(next) { range = flag(next.flags, "since") || "24h"; spans(); hours.load(); },
-    keys: rowKeys(page.root),
   };
 }
