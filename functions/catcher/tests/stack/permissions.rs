@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
+use testkit::sources::SourcesFile;
 
 use super::{
     bad_input::noise,
@@ -98,10 +99,24 @@ async fn delete_bodies(inbox: &Inbox) {
     }
 }
 
+/// A source whose action reads the body.
+const READS_BODIES: &str = r#"
+schema = 1
+[[source]]
+name = "github-main"
+preset = "github"
+action = [{ kind = "keep", where = [{ path = "action", equals = "opened" }] }]
+"#;
+
 /// S3 reports a missing object only to a caller that may list the bucket.
 #[tokio::test]
 async fn an_event_whose_body_is_gone_says_so() {
-    let inbox = Inbox::start(options()).await;
+    let sources = SourcesFile::new("body-is-gone", READS_BODIES);
+    let inbox = Inbox::start(Options {
+        sources_file: Some(sources.path()),
+        ..options()
+    })
+    .await;
     let (id, body) = (unique(), noise(100_000));
     let headers = with(inbox.github(&id, &body), "content-type", "image/png");
     assert_eq!(inbox.post("github-main", &headers, &body).await.status, 200);
