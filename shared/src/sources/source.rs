@@ -213,7 +213,7 @@ impl FileSource {
     fn preset_and_quarantine(&mut self) -> anyhow::Result<(Preset, Limits)> {
         let preset = Preset::embedded(&self.preset, &self.params);
         let preset = match preset {
-            Err(error) if Preset::ids().any(|id| id == self.preset) => {
+            Err(error) if Preset::names().any(|known| known == self.preset) => {
                 Err(error).at("params").needs("preset")?
             }
             other => other.at("preset")?,

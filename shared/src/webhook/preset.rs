@@ -147,6 +147,18 @@ impl Preset {
         EMBEDDED.iter().map(|preset| preset.id)
     }
 
+    /// The ids of the embedded presets, then their aliases. [`embedded`](Self::embedded) accepts each
+    /// of them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let aliases = EMBEDDED.iter().flat_map(|preset| preset.aliases);
+        Self::ids().chain(aliases.copied())
+    }
+
+    /// Returns whether this is the id or an alias of the preset.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.id == name || self.aliases.iter().any(|alias| alias == name)
+    }
+
     /// Parses and validates the whole preset, so that an error does not first occur while Mitt
     /// handles a request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {

@@ -153,7 +153,7 @@ fn meant(refusal: &Refusal, place: &Place) -> Option<String> {
     let meant = if message.starts_with("unknown variant") {
         similar(word, &expected(message))
     } else if message.starts_with("unknown preset") {
-        similar(word, &Preset::ids().collect::<Vec<_>>())
+        similar(word, &Preset::names().collect::<Vec<_>>())
     } else {
         None
     };

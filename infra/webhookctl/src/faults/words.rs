@@ -68,7 +68,7 @@ pub(super) fn said(refusal: &Refusal, place: &Place) -> (String, String) {
         return (of, place.did_you_mean(&known).unwrap_or(other));
     }
     if message.starts_with("unknown preset") {
-        let known: Vec<&str> = Preset::ids().collect();
+        let known: Vec<&str> = Preset::names().collect();
         let what = message.split(';').next().unwrap_or(message).to_owned();
         let other = "`webhookctl sources presets` lists the presets".to_owned();
         return (what, place.did_you_mean(&known).unwrap_or(other));

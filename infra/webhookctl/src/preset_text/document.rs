@@ -128,7 +128,7 @@ pub(crate) fn text(shown: &Description) -> String {
     let mut facts = Facts::default();
     facts.add("docs", &shown.docs);
     facts.add("checked", &shown.checked);
-    facts.maybe("also for", some(shown.aliases.join(", ")));
+    facts.maybe("aliases", some(shown.aliases.join(", ")));
     facts.maybe("params", some(shown.params.join(", ")));
     facts.add("dedupe by", &shown.dedupe_key);
     facts.maybe("type", some(shown.event_type.clone()));

@@ -72,7 +72,7 @@ fn section(text: &mut String, shown: &Description) {
         shown.name, shown.docs, shown.checked
     );
     if !shown.aliases.is_empty() {
-        let _ = writeln!(text, "Also for: {}.", shown.aliases.join(", "));
+        let _ = writeln!(text, "Aliases: {}.", shown.aliases.join(", "));
     }
     if let Some(facts) = &shown.unconfirmed {
         let _ = writeln!(text, "Not confirmed by this documentation: {facts}.");

@@ -82,7 +82,7 @@ fn contexts() -> Vec<CompletionCandidate> {
 }
 
 fn presets() -> Vec<CompletionCandidate> {
-    candidates(Preset::ids().map(str::to_owned))
+    candidates(Preset::names().map(str::to_owned))
 }
 
 fn errors() -> Vec<CompletionCandidate> {

@@ -73,6 +73,23 @@ fn init_changes_no_file_that_exists() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Standard Webhooks and Svix verify the webhooks of several providers, which are aliases.
+#[test]
+fn a_provider_can_be_named_by_an_alias() -> anyhow::Result<()> {
+    let folder = Folder::new("alias")?;
+    folder.text(&["init"])?;
+    for alias in ["clerk", "supabase", "instagram", "twitter"] {
+        let add = format!("sources add {alias}-main --preset {alias} --no-secret");
+        folder.json(&words(&add))?;
+        let text = folder.read("sources.toml")?;
+        assert!(text.contains(&format!("preset = \"{alias}\"\n")), "{text}");
+    }
+    folder.json(&["sources", "check", "sources.toml"])?;
+    let unknown = words("sources add a --preset clark --no-secret");
+    assert_eq!(folder.error(&unknown)?, (2, "sources.no_preset".into()));
+    Ok(())
+}
+
 #[test]
 fn a_source_with_a_destination_is_added_once() -> anyhow::Result<()> {
     let folder = Folder::new("add-to")?;

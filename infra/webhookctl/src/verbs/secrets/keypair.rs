@@ -83,7 +83,7 @@ fn of_preset(name: &str, variant: &str) -> anyhow::Result<Receiver> {
     let preset = Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
         CliError::usage("secrets.no_preset", format!("unknown preset '{name}'"))
             .tip("webhookctl sources presets")
-            .did_you_mean(name, Preset::ids())
+            .did_you_mean(name, Preset::names())
     })?;
     let scheme = preset.scheme(variant).ok_or_else(|| {
         let known = preset.schemes.iter().map(|scheme| scheme.variant.as_str());

@@ -301,7 +301,7 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
     let by_preset = || {
         config
             .sources()
-            .find(|source| source.verifier.preset.id == name)
+            .find(|source| source.verifier.preset.is_named(name))
     };
     config.source(name).or_else(by_preset).ok_or_else(|| {
         let names: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
@@ -309,7 +309,7 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
             "send.no_source",
             format!("no source has the name or the preset '{name}'"),
         );
-        if Preset::ids().any(|id| id == name) {
+        if Preset::names().any(|known| known == name) {
             return error
                 .note(format!("sources: {}", names.join(", ")))
                 .tip(format!(
@@ -317,7 +317,7 @@ fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
                      webhookctl dev --sources FILE"
                 ));
         }
-        let mut known: Vec<&str> = Preset::ids().collect();
+        let mut known: Vec<&str> = Preset::names().collect();
         known.extend(names.iter().map(String::as_str));
         match nearest(name, known) {
             Some(meant) => error.tip(format!("did you mean '{meant}'?")),
@@ -330,7 +330,7 @@ fn known_preset(name: &str) -> Result<Preset, CliError> {
     Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
         CliError::usage("send.no_preset", format!("unknown preset '{name}'"))
             .tip("webhookctl send --list")
-            .did_you_mean(name, Preset::ids())
+            .did_you_mean(name, Preset::names())
     })
 }
 

@@ -211,13 +211,13 @@ async fn put(place: &Place, name: &str, secret: &Secret) -> anyhow::Result<()> {
 }
 
 fn check_preset(name: &str) -> Result<(), CliError> {
-    if Preset::ids().any(|id| id == name) {
+    if Preset::names().any(|known| known == name) {
         return Ok(());
     }
     Err(
         CliError::usage("sources.no_preset", format!("unknown preset '{name}'"))
             .tip("webhookctl sources presets")
-            .did_you_mean(name, Preset::ids()),
+            .did_you_mean(name, Preset::names()),
     )
 }
 

@@ -63,7 +63,7 @@ pub(in crate::verbs) fn known(name: &str) -> anyhow::Result<Preset> {
         let message = format!("unknown preset '{name}'");
         let error = CliError::not_found("sources.no_preset", message);
         let error = error.tip("webhookctl sources presets");
-        error.did_you_mean(name, Preset::ids()).into()
+        error.did_you_mean(name, Preset::names()).into()
     })
 }
 

@@ -175,7 +175,7 @@ fn known_preset(name: &str, params: &[(String, String)]) -> Result<Preset, CliEr
             return CliError::usage("verify.param", format!("{error:#}"));
         }
         CliError::usage("verify.no_preset", format!("unknown preset '{name}'"))
-            .one_of(name, &Preset::ids().collect::<Vec<_>>())
+            .one_of(name, &Preset::names().collect::<Vec<_>>())
     })
 }
 
