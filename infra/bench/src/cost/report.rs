@@ -62,7 +62,7 @@ impl Report<'_> {
             Some(Verdict { what, usd, most })
         };
         let first = self.cases.first();
-        let forwarded = self.cases.iter().find(|case| case.counted.case.forwards);
+        let forwarded = self.forwarded();
         let million = [
             verdict(
                 "a million events of 2 KB through the HTTP API",
@@ -104,6 +104,10 @@ impl Report<'_> {
         section("A million events, through the HTTP API", self.parts());
         if let Some(case) = self.cases.first() {
             section("The first case, line by line", lines(case));
+        }
+        if let Some(case) = self.forwarded() {
+            let title = format!("The case \"{}\", line by line", case.counted.case.name);
+            section(&title, lines(case));
         }
         section("A million events, by entry point", self.doors()?);
         section("A month without events", idle(&self.idle)?);
@@ -158,6 +162,11 @@ impl Report<'_> {
             },
             "targets": targets.collect::<Vec<_>>(),
         }))
+    }
+
+    /// Returns the case whose events a destination receives.
+    fn forwarded(&self) -> Option<&Priced<'_>> {
+        self.cases.iter().find(|case| case.counted.case.forwards)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
