@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 TITLES = "overview inbox event dead plans quarantine sync drift sources flow log doctor".split()
 
 
@@ -79,8 +81,11 @@ def test_the_first_reads_begin_before_the_scripts_arrive_and_are_taken(tab, page
         look.blameless()
 
 
-def test_a_filter_that_reads_bodies_is_not_read_early(tab):
-    held = Held(tab(), "inbox?where=status%3Dcompleted")
+@pytest.mark.parametrize(
+    "where", ["inbox?where=status%3Dcompleted", "inbox?%77here=status%3Dcompleted", "event/evt_1%26reveal", "event/a&b=c"]
+)
+def test_an_address_that_could_read_more_is_not_read_early(tab, where):
+    held = Held(tab(), where)
     assert held.reads() == ["/session"]
     held.go()
     assert not [path for path in held.reads() if path.startswith("/api/inbox.list")]

@@ -8,11 +8,10 @@
     plans: "replay.log?limit=50", quarantine: "quarantine.list", sources: "sources.list" };
   const [, page, id, query] = /^#?\/?([^/?]*)\/?([^?]*)\??(.*)/s.exec(location.hash);
   let read = id || query ? "" : reads[page];
-  if (page === "event") read = `inbox.inspect?id=${id}`;
-  // A filter that reads bodies waits for the operator.
-  if (page === "inbox" && query && !/(where|header)=/.test(query)) {
-    read = `inbox.list?${new URLSearchParams(`limit=50&${query}`)}`;
-  }
+  if (page === "event" && /^\w+$/.test(id)) read = `inbox.inspect?id=${id}`;
+  // What reads bodies waits for the operator.
+  const all = new URLSearchParams(`limit=50&${query}`);
+  if (page === "inbox" && query && !/(where|header)=/.test(all)) read = `inbox.list?${all}`;
   if (token) for (const path of ["/session", read && `/api/${read}`].filter(Boolean)) {
     const answer = fetch(path, { headers: { authorization: `Bearer ${token}` } });
     answer.catch(() => {});

@@ -255,11 +255,8 @@ impl Verifier {
     /// Returns the URL that confirms the request in a verified body, such as an Amazon SNS
     /// subscription. Fetch the URL only after the event is stored.
     pub fn confirmation(&self, body: &[u8]) -> Option<String> {
-        let scheme = self.preset.scheme(&self.variant)?;
-        match &scheme.kind {
-            Kind::Code(Code::Sns) => code::sns::confirmation(body),
-            _ => None,
-        }
+        let confirms = self.confirms_subscriptions();
+        confirms.then(|| code::sns::confirmation(body)).flatten()
     }
 
     fn handshake(&self, envelope: &Envelope) -> Option<&Handshake> {

@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::json;
 use shared::base::clock::UnixMillis;
+use shared::base::timing::LEASE;
 use shared::webhook::event::EventKey;
 use testkit::sources::SourcesFile;
 
@@ -53,6 +54,11 @@ async fn a_kept_event_is_done_once_and_a_crashed_attempt_is_taken_over() {
     let row = process(&inbox, &key).await;
     assert_eq!(row["st"], s("done"));
     assert_eq!([number(&row, "epoch"), number(&row, "att")], [1, 1]);
+    // The event was claimed and settled at the same time, which two writes cannot do.
+    let entry = row["h"].as_l().unwrap()[0].as_s().unwrap();
+    let fields: Vec<&str> = entry.split('|').collect();
+    let [at, until] = [0, 3].map(|field| UnixMillis(fields[field].parse().unwrap()));
+    assert_eq!(until, at + LEASE, "{entry}");
     // The queue may deliver the message again.
     assert_eq!(process(&inbox, &key).await, row);
     let log = std::fs::read_to_string(inbox.stack.log_file("Processor").unwrap()).unwrap();
