@@ -105,7 +105,7 @@ def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
 
 # The attributes of an event that each statement lets the catcher name when it changes the event.
 CHANGED = {
-    "NoteSecondWay": ["pk", "sk", "via", "also_webhook"],
+    "NoteSecondWay": ["pk", "sk", "via", "also_webhook", "dr", "dc", "du", "dat"],
     "RecordTrial": ["pk", "sk", "sv", "te", "ten", "teok", "tok", "tat", "tew"],
     "AdoptFromTrial": [
         "pk", "sk", "sv", "tok", "erased_at", "st", "gpk", "gsk", "enq", "ttl", "reason", "done_at", "epoch", "run",

@@ -1,7 +1,7 @@
 //! Logs an event that is durable, and creates its message for the work queue.
 
 use shared::inbox::Stored;
-use shared::inbox::ledger::{Received, TrialRecord};
+use shared::inbox::ledger::{Received, Repetition, TrialRecord};
 use shared::inbox::queue::WorkMessage;
 use shared::sources::Source;
 use shared::webhook::event::Event;
@@ -24,7 +24,7 @@ impl Durable {
     }
 
     pub(crate) fn log(&self, source: &Source) {
-        let (id, key, kind, secret, word) = match self {
+        let (id, key, kind, secret, word, repeat) = match self {
             Self::Stored(kept) => {
                 let word = match &kept.received {
                     Received::New => "new",
@@ -38,11 +38,14 @@ impl Durable {
                     Received::Recorded(TrialRecord::Conflict) => "recorded_conflict",
                 };
                 let secret = kept.secret.as_deref();
-                (kept.id.clone(), &kept.key, kept.kind.as_str(), secret, word)
+                let repeat = kept.repetition.map(Repetition::as_str);
+                let (id, kind) = (kept.id.clone(), kept.kind.as_str());
+                (id, &kept.key, kind, secret, word, repeat)
             }
             Self::Spilled(event) => {
                 let secret = event.secret();
-                (event.id(), event.key(), event.kind(), secret, "spilled")
+                let (id, kind) = (event.id(), event.kind());
+                (id, event.key(), kind, secret, "spilled", None)
             }
         };
         macro_rules! line {
@@ -55,6 +58,7 @@ impl Durable {
                     verification = "ok",
                     secret = secret.unwrap_or_default(),
                     received = word,
+                    repeat,
                     "the event is stored ({word})",
                 )
             };

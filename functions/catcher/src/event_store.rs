@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt as _};
 use shared::aws::CallPolicy;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::SPILL_BUDGET;
-use shared::inbox::ledger::{FoundBy, StoredBody, is_permanent_rejection};
+use shared::inbox::ledger::{StoredBody, is_permanent_rejection};
 use shared::inbox::spill::{Spill, Spilled};
 use shared::inbox::{Inbox, Stored};
 use shared::webhook::event::Event;
@@ -143,8 +143,7 @@ impl EventStore {
             return Put::Skipped(anyhow!("the body is not stored"));
         };
         let patient = until.saturating_duration_since(Instant::now()) >= CallPolicy::SHORT.attempt;
-        let watched = FoundBy::TimeIndex;
-        let put = self.inbox.store_with_body(&one.event, placed, watched, now);
+        let put = self.inbox.store_request(&one.event, placed, now);
         match timeout_at(until, Box::pin(put)).await {
             Ok(Ok(kept)) => {
                 one.kept = Some(kept);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::base::clock::UnixMillis;
 use crate::base::timing::SEND_BUDGET;
-use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, StoredBody};
+use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, Repetition, StoredBody};
 use crate::inbox::queue::{Queue, QueueName, WorkMessage};
 use crate::webhook::event::{Event, EventId, EventKey};
 
@@ -32,8 +32,38 @@ pub struct Stored {
     /// The label of the secret that verified the event.
     pub secret: Option<String>,
     pub received: Received,
+    /// The kind of repetition, if a request of the event was received before.
+    pub repetition: Option<Repetition>,
     /// The message to send. `None` if the event needs no message.
     pub work_message: Option<WorkMessage>,
+}
+
+impl Stored {
+    fn new(event: &Event, received: Received, repetition: Option<Repetition>) -> Self {
+        let run = match received {
+            Received::New => Some(0),
+            // An earlier delivery may have stored the event without sending its message.
+            Received::Open { silent: true, run } => Some(run),
+            Received::Open { silent: false, .. }
+            | Received::Settled
+            | Received::Conflict(_)
+            | Received::Repeated(_)
+            | Received::Recorded(_) => None,
+        };
+        let work_message = run.map(|run| WorkMessage {
+            key: event.key().clone(),
+            run,
+        });
+        Self {
+            key: event.key().clone(),
+            id: event.id(),
+            kind: event.kind().to_owned(),
+            secret: event.secret().map(str::to_owned),
+            received,
+            repetition,
+            work_message,
+        }
+    }
 }
 
 impl Inbox {
@@ -83,28 +113,18 @@ impl Inbox {
             .ledger
             .receive_stored(event, placed, watched, now)
             .await?;
-        let run = match received {
-            Received::New => Some(0),
-            // An earlier delivery may have stored the event without sending its message.
-            Received::Open { silent: true, run } => Some(run),
-            Received::Open { silent: false, .. }
-            | Received::Settled
-            | Received::Conflict(_)
-            | Received::Repeated(_)
-            | Received::Recorded(_) => None,
-        };
-        let work_message = run.map(|run| WorkMessage {
-            key: event.key().clone(),
-            run,
-        });
-        Ok(Stored {
-            key: event.key().clone(),
-            id: event.id(),
-            kind: event.kind().to_owned(),
-            secret: event.secret().map(str::to_owned),
-            received,
-            work_message,
-        })
+        Ok(Stored::new(event, received, None))
+    }
+
+    /// Like [`store_with_body`](Self::store_with_body), for a request that a provider just sent.
+    pub async fn store_request(
+        &self,
+        event: &Event,
+        placed: &StoredBody,
+        now: UnixMillis,
+    ) -> anyhow::Result<Stored> {
+        let (received, repetition) = self.ledger.receive_request(event, placed, now).await?;
+        Ok(Stored::new(event, received, repetition))
     }
 
     /// Releases a quarantined event, and sends a message for it.

@@ -56,6 +56,8 @@ pub struct Event {
     /// unsigned values. Mitt processes only the first event of a source with this mark.
     pub(crate) once: Option<Sha>,
     pub(crate) config: String,
+    /// When the sender signed this delivery, if the signature covers a time outside of the body.
+    pub(crate) signed_at: Option<UnixMillis>,
     /// When the drain read the event from the spill queue. `None` if the event was never in this
     /// queue.
     pub(crate) drained_at: Option<UnixMillis>,
@@ -135,6 +137,7 @@ impl Event {
             secret: None,
             once: None,
             config: event.config.to_owned(),
+            signed_at: None,
             drained_at: None,
             delivered_by: DeliveredBy::WhenStored,
             missing: Vec::new(),

@@ -36,6 +36,7 @@ mod proxy;
 mod quarantine;
 mod receive;
 mod reconcile;
+mod repetition;
 mod replay;
 mod retention;
 mod rows;

@@ -343,6 +343,16 @@ fn fetched(source: &str, id: &str, via: Via, body: impl Into<Bytes>) -> Event {
 
 /// Returns the event that verification creates from a request that is signed at [`NOW`].
 pub(crate) fn signed(preset: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Event {
+    signed_at(NOW, preset, headers, body)
+}
+
+/// Like [`signed`], for a request that is signed and received at `at`.
+pub(crate) fn signed_at(
+    at: UnixMillis,
+    preset: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Event {
     let secret = Secret::new("current.1", SECRET);
     let verifier = Verifier {
         source: format!("{preset}-main"),
@@ -356,10 +366,10 @@ pub(crate) fn signed(preset: &str, headers: &[(&str, &str)], body: impl Into<Byt
         url: format!("https://hooks.example.test/in/{preset}-main"),
         headers: headers.iter().copied().collect(),
         body: body.into(),
-        received_at: NOW,
+        received_at: at,
     };
     let scheme = verifier.preset.scheme("default").unwrap();
-    let proof = sign(scheme, &secret, &envelope, NOW).unwrap();
+    let proof = sign(scheme, &secret, &envelope, at).unwrap();
     let proof = proof.iter().map(|(n, v)| (n.as_str(), v.as_str()));
     envelope.headers = headers.iter().copied().chain(proof).collect();
     match verifier.verify(&envelope, &[secret]) {

@@ -31,7 +31,7 @@ use shared::webhook::event::{EventKey, Via};
 use crate::settle::effect;
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, event_with, is_embedded, lease_over, leased, noise,
-    number, retry_at,
+    number, retry_at, signed_at,
 };
 
 /// Requests the cost of each write, and adds up the reported units.
@@ -250,6 +250,24 @@ async fn a_poll_of_what_came_by_webhook_writes_nothing_and_the_other_order_once(
     for cost in [1.0, 0.0, 0.0] {
         ledger.receive(&event("evt_2"), NOW).await.unwrap();
         assert_eq!(meter.read(), (cost, 0.0), "the webhook, and again");
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_costs_one_write_more_and_a_signed_time_nothing() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let body = r#"{"id":"evt_1","type":"invoice.paid"}"#;
+    for (request, cost) in [
+        (signed_at(NOW, "stripe", &[], body), (1.0, 1.0)),
+        // Each refused put costs a unit, which DynamoDB does not report.
+        (signed_at(NOW, "stripe", &[], body), (1.0, 0.0)),
+        (signed_at(after(60_000), "stripe", &[], body), (1.0, 0.0)),
+    ] {
+        let placed = ledger.store_body(&request).await.unwrap();
+        let received = ledger.receive_request(&request, &placed, NOW);
+        received.await.unwrap();
+        assert_eq!(meter.read(), cost);
     }
 }
 

@@ -130,7 +130,7 @@ async fn an_event_whose_body_is_gone_says_so() {
     assert!(error.contains("no longer exists"), "{error}");
 }
 
-/// The catcher may change only this attribute of an event.
+/// The catcher may change only this attribute of an event, and the counts of repeated requests.
 #[tokio::test]
 async fn a_webhook_that_comes_after_the_sync_is_noted() {
     let inbox = Inbox::start(options()).await;
@@ -156,6 +156,36 @@ async fn a_webhook_that_comes_after_the_sync_is_noted() {
     assert_eq!(answer.status, 200, "{answer:?}");
     let row = inbox.row(event.key()).await;
     assert!(row.contains_key("also_webhook"), "{row:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_is_counted() {
+    let inbox = Inbox::start(options()).await;
+    let (id, other) = (format!("evt_{}", unique()), unique());
+    let body = json!({ "id": id, "type": "invoice.paid" }).to_string();
+    let (first, later) = (seconds_from_now(-2), seconds_from_now(0));
+    for at in [&first, &first, &later] {
+        let headers = inbox.timed("stripe-main", "", at, body.as_bytes());
+        let answer = inbox.post("stripe-main", &headers, body.as_bytes()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    for _ in 0..2 {
+        let headers = inbox.github(&other, b"{}");
+        assert_eq!(inbox.post("github-main", &headers, b"{}").await.status, 200);
+    }
+    let stripe = inbox.row(&EventKey::new("stripe-main", &id)).await;
+    let github = inbox.row(&EventKey::new("github-main", &other)).await;
+    for (row, name) in [(&stripe, "dr"), (&stripe, "dc"), (&github, "du")] {
+        assert_eq!(row[name].as_n().unwrap(), "1", "{name}: {row:?}");
+        assert!(row.contains_key("dat"), "{row:?}");
+    }
+    let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
+    for word in ["resent", "copied", "repeated"] {
+        assert!(
+            log.contains(&format!(r#""repeat":"{word}""#)),
+            "{word}: {log}"
+        );
+    }
 }
 
 /// The local stack detects a permission that is missing in the template. One body that cannot be

@@ -19,7 +19,7 @@ use crate::webhook::event::{Event, EventKey, Via};
 
 /// The time limit for recording an arrival. The write must not delay the response to the provider,
 /// and must not make the delivery fail.
-const PATIENCE: Duration = Duration::from_millis(200);
+pub(super) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A later arrival of an event whose `via` differs from the first arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

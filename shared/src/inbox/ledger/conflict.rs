@@ -218,7 +218,7 @@ impl Ledger {
             let refusal = self.put_event(event, &key, at, new, now).await?;
             let known = match refusal {
                 None | Some(Refusal::Own) => false,
-                Some(Refusal::Known(_) | Refusal::NotAccepted | Refusal::Newer(_)) => true,
+                Some(Refusal::Known(..) | Refusal::NotAccepted | Refusal::Newer(_)) => true,
                 // The row belongs to a different content whose hash begins with the same digits.
                 Some(Refusal::OtherBody) => continue,
             };

@@ -13,7 +13,9 @@ use super::time_index::{self, Partition};
 use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
-use super::{FoundBy, Item, Ledger, NEWEST_SCHEMA, Row, SCHEMA, State, Write, item};
+use super::{
+    FoundBy, Item, Ledger, NEWEST_SCHEMA, Repetition, Row, SCHEMA, State, Write, item, repetition,
+};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{DeliveredBy, Event, EventKey, Sha, Via};
@@ -54,6 +56,9 @@ impl Received {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum New<'n> {
     Received(FoundBy),
+    /// Like `Received`, for a request that a provider just sent. The time index finds the event. If
+    /// the row exists, the request is counted as a repetition.
+    Requested,
     /// The event conflicts with another event, and is quarantined for this reason.
     Conflicting {
         reason: &'n str,
@@ -67,9 +72,13 @@ pub(super) enum New<'n> {
 }
 
 impl New<'_> {
+    fn is_requested(self) -> bool {
+        matches!(self, Self::Requested)
+    }
+
     fn state(self) -> State {
         match self {
-            Self::Received(_) => State::Received,
+            Self::Received(_) | Self::Requested => State::Received,
             Self::Conflicting { .. } => State::Quarantined,
             Self::Trial { .. } => State::Done,
         }
@@ -77,7 +86,7 @@ impl New<'_> {
 
     fn schema(self) -> u32 {
         match self {
-            Self::Received(_) | Self::Conflicting { .. } => SCHEMA,
+            Self::Received(_) | Self::Requested | Self::Conflicting { .. } => SCHEMA,
             Self::Trial { .. } => TRIAL_SCHEMA,
         }
     }
@@ -88,7 +97,8 @@ impl New<'_> {
 pub(super) enum Refusal {
     /// An earlier try of this put succeeded, but its response was lost.
     Own,
-    Known(Received),
+    /// The event is known. A request that arrived again has its kind.
+    Known(Received, Option<Repetition>),
     OtherBody,
     /// A trial recorded the event, and the route did not accept it. The event was never delivered.
     NotAccepted,
@@ -115,9 +125,32 @@ impl Ledger {
         watched: FoundBy,
         now: UnixMillis,
     ) -> anyhow::Result<Received> {
+        let new = New::Received(watched);
+        let (received, _) = self.receive_as(event, placed, new, now).await?;
+        Ok(received)
+    }
+
+    /// Like [`receive_stored`](Self::receive_stored), for a request that a provider just sent. If
+    /// the event is known by an earlier request, also returns and counts the kind of repetition.
+    pub async fn receive_request(
+        &self,
+        event: &Event,
+        placed: &StoredBody,
+        now: UnixMillis,
+    ) -> anyhow::Result<(Received, Option<Repetition>)> {
+        self.receive_as(event, placed, New::Requested, now).await
+    }
+
+    async fn receive_as(
+        &self,
+        event: &Event,
+        placed: &StoredBody,
+        new: New<'_>,
+        now: UnixMillis,
+    ) -> anyhow::Result<(Received, Option<Repetition>)> {
         if self.is_only_recorded(event) {
             let recorded = Box::pin(self.record_trial(event, placed, now)).await?;
-            return Ok(Received::Recorded(recorded));
+            return Ok((Received::Recorded(recorded), None));
         }
         if let Some(mark) = &event.once
             && let Some(other) = self.earlier_with(mark, event, now).await?
@@ -128,23 +161,24 @@ impl Ledger {
                 Why::KnownSignature(*mark, other)
             };
             // The future is boxed because this path is rare and the future is large.
-            return Box::pin(self.quarantine(event, placed, why, now)).await;
+            let received = Box::pin(self.quarantine(event, placed, why, now)).await?;
+            return Ok((received, None));
         }
         if let Some(entry) = self.entities().order_entry_of(event, placed).await? {
             self.entities().enter_order(&entry, now).await?;
         }
-        match self
-            .put_event(event, &event.key, placed, New::Received(watched), now)
-            .await?
-        {
-            None | Some(Refusal::Own) => Ok(Received::New),
-            Some(Refusal::Known(known)) => Ok(known),
-            Some(Refusal::NotAccepted) => Box::pin(self.adopt(event, now)).await,
-            Some(Refusal::Newer(version)) => Err(NewerRow::of(event, version).into()),
-            Some(Refusal::OtherBody) => {
-                Box::pin(self.quarantine(event, placed, Why::OtherBody, now)).await
+        let received = match self.put_event(event, &event.key, placed, new, now).await? {
+            None | Some(Refusal::Own) => Received::New,
+            Some(Refusal::Known(known, repetition)) => {
+                return Ok((known, repetition.filter(|_| new.is_requested())));
             }
-        }
+            Some(Refusal::NotAccepted) => Box::pin(self.adopt(event, now)).await?,
+            Some(Refusal::Newer(version)) => return Err(NewerRow::of(event, version).into()),
+            Some(Refusal::OtherBody) => {
+                Box::pin(self.quarantine(event, placed, Why::OtherBody, now)).await?
+            }
+        };
+        Ok((received, None))
     }
 
     fn is_only_recorded(&self, event: &Event) -> bool {
@@ -186,12 +220,29 @@ impl Ledger {
                 let refusal = refusal(&old, event, &write_id, now);
                 if let Ok(row) = Row::read(&old) {
                     self.hold_again(&row, now).await;
-                    if matches!(refusal, Refusal::Known(_)) {
-                        self.record_other_arrival(&row, event).await;
-                    }
+                    self.record_arrival(&row, event, new, &refusal, now).await;
                 }
                 Ok(Some(refusal))
             }
+        }
+    }
+
+    /// Records a later arrival of a known event in its row. At most one of the two writes happens:
+    /// the first webhook of an event is another arrival, and each further webhook is a repetition.
+    async fn record_arrival(
+        &self,
+        row: &Row,
+        event: &Event,
+        new: New<'_>,
+        refusal: &Refusal,
+        now: UnixMillis,
+    ) {
+        match refusal {
+            Refusal::Known(_, Some(repetition)) if new.is_requested() => {
+                self.count_repetition(row, *repetition, now).await;
+            }
+            Refusal::Known(..) => self.record_other_arrival(row, event).await,
+            _ => {}
         }
     }
 
@@ -275,20 +326,24 @@ pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis
     match Row::read(old) {
         Ok(row) if row.is_open() => {
             let rung = row.sent_at.unwrap_or(row.received_at);
-            Refusal::Known(Received::Open {
+            let open = Received::Open {
                 silent: now.since(rung) > RUNG_RECENTLY,
                 run: row.run,
-            })
+            };
+            Refusal::Known(open, repetition::kind(&row, event))
         }
         Ok(row) if row.was_not_accepted() => Refusal::NotAccepted,
         Ok(row) if row.schema > NEWEST_SCHEMA && !row.is_trial() => Refusal::Newer(row.schema),
-        Ok(_) => Refusal::Known(Received::Settled),
+        Ok(row) => Refusal::Known(Received::Settled, repetition::kind(&row, event)),
         // The row is durable, but this code cannot read it. Another work message is harmless, and
         // the processor then reports the error.
-        Err(_) => Refusal::Known(Received::Open {
-            silent: true,
-            run: 0,
-        }),
+        Err(_) => {
+            let open = Received::Open {
+                silent: true,
+                run: 0,
+            };
+            Refusal::Known(open, None)
+        }
     }
 }
 
@@ -348,6 +403,9 @@ fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis)
                 row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
             }
         }
+        New::Requested => {
+            row.insert("enq".into(), item::ms(now));
+        }
         New::Conflicting { reason, other } => {
             row.insert("reason".into(), item::s(reason));
             if let Some(other) = other {
@@ -383,6 +441,9 @@ fn add_optional_attributes(row: &mut Item, event: &Event) {
     }
     if let Some(drained_at) = event.drained_at {
         row.insert("spl".into(), item::ms(drained_at));
+    }
+    if let Some(signed_at) = event.signed_at {
+        row.insert("sgt".into(), item::ms(signed_at));
     }
     let optional = [
         ("ct", &event.content_type),

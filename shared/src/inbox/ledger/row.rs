@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 
 use super::transition::replay::REPLAYED;
-use super::{Item, OtherArrival, TrialAnswers, item};
+use super::{Item, OtherArrival, Repetitions, TrialAnswers, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::sources::ordering::Stored;
@@ -88,6 +88,11 @@ pub struct Row {
     pub via: Via,
     /// Later arrivals of the event with a different `via`.
     pub also: Vec<OtherArrival>,
+    /// The requests of the event that arrived again.
+    pub repetitions: Repetitions,
+    /// When the sender signed the delivery that created the row, if the signature covers such a
+    /// time.
+    pub signed_at: Option<UnixMillis>,
     pub kind: String,
     pub provider: String,
     pub preset: String,
@@ -212,6 +217,8 @@ impl Row {
                 .and_then(Via::parse)
                 .unwrap_or(Via::Webhook),
             also: super::arrivals::read(row),
+            repetitions: Repetitions::read(row),
+            signed_at: item::time(row, "sgt"),
             kind: text("ty").unwrap_or_default(),
             provider: text("pvd").unwrap_or_default(),
             preset: text("pre").unwrap_or_default(),

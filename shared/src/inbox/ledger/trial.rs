@@ -132,7 +132,7 @@ impl Ledger {
         let new = New::Trial { expires };
         match self.put_event(event, &event.key, placed, new, now).await? {
             None | Some(Refusal::Own) => Ok(TrialRecord::New),
-            Some(Refusal::Known(_) | Refusal::NotAccepted | Refusal::Newer(_)) => {
+            Some(Refusal::Known(..) | Refusal::NotAccepted | Refusal::Newer(_)) => {
                 Ok(TrialRecord::Known)
             }
             Some(Refusal::OtherBody) => Ok(TrialRecord::Conflict),
@@ -194,7 +194,7 @@ impl Ledger {
             Write::Refused(old) => old.unwrap_or_default(),
         };
         match refusal(&old, event, "", now) {
-            Refusal::Known(known) => Ok(known),
+            Refusal::Known(known, _) => Ok(known),
             other => anyhow::bail!("event {key} could not be adopted after a trial: {other:?}"),
         }
     }

@@ -96,6 +96,9 @@ struct Wire {
     hdr: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     acc: Option<String>,
+    /// When the sender signed the delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sgt: Option<i64>,
     /// The request in base64, in the encoding of a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rq: Option<String>,
@@ -202,6 +205,7 @@ impl Wire {
             kid: event.secret.clone(),
             hdr: event.headers.clone(),
             acc: event.account.as_ref().map(Account::written),
+            sgt: event.signed_at.map(|signed_at| signed_at.0),
             rq: event
                 .request
                 .as_ref()
@@ -254,6 +258,7 @@ impl Wire {
             secret: self.kid,
             once,
             config: self.cfg,
+            signed_at: self.sgt.map(UnixMillis),
             drained_at: None,
             delivered_by: if self.tee {
                 DeliveredBy::Route

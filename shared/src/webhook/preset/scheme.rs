@@ -253,6 +253,17 @@ impl Scheme {
         self.message.needs_timestamp() || in_body
     }
 
+    /// Returns whether the signature covers a time outside of the body. The body is the same in each
+    /// delivery of an event, so only such a time changes when the sender signs the event again.
+    pub(crate) fn signs_time_of_delivery(&self) -> bool {
+        let outside = |at: &Location| matches!(at, Location::Header(_) | Location::Query(_));
+        let Some(ts) = &self.ts else {
+            return false;
+        };
+        let beside = matches!(ts.from, Location::Sig(_)) && outside(&self.sig.from);
+        (beside || outside(&ts.from)) && self.message.needs_timestamp()
+    }
+
     /// Returns whether the signature covers this field of a URL-encoded body, and the field occurs
     /// exactly once.
     pub(crate) fn covers_field(&self, name: &str) -> bool {

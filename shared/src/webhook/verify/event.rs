@@ -91,6 +91,7 @@ impl Verifier {
             secret: proof.secret.clone(),
             once,
             config: self.config.clone(),
+            signed_at: proof.signed_at,
             drained_at: None,
             delivered_by: DeliveredBy::Mitt,
         }

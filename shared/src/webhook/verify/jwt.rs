@@ -10,6 +10,7 @@ use super::decode::{BASE64_URL, decode};
 use super::key::signed_by;
 use super::prove::{Key, Proof};
 use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Kind, Location, Scheme};
 
@@ -110,6 +111,7 @@ pub(super) fn token(
     let many = scheme.is_signature() && !scheme.covers_body();
     Ok(Proof {
         secret,
+        signed_at: signed_at(jwt, &claims),
         claims: Some(claims),
         marks: many
             .then(|| mac::mark(&[], &[signed.as_bytes().into()]))
@@ -117,6 +119,15 @@ pub(super) fn token(
             .collect(),
         ..Proof::default()
     })
+}
+
+/// Returns when the token was made, if it is made for one delivery. A token that does not cover the
+/// body can be used for several events, and a token in the body is the same in each delivery.
+fn signed_at(jwt: &Jwt, claims: &Map<String, Value>) -> Option<UnixMillis> {
+    let of_delivery = jwt.body_sha256_claim.is_some()
+        && matches!(jwt.from, Location::Header(_) | Location::Query(_));
+    let made = claims.get("iat").filter(|_| of_delivery)?;
+    Some(UnixMillis::from_secs(made.as_i64()?))
 }
 
 /// Returns the label of the secret, or the id of the published key, that signed the token.

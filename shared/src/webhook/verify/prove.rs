@@ -9,6 +9,7 @@ use super::decode::decode;
 use super::key::{key, signed_by};
 use super::message::{Context, Piece, message};
 use super::{Reason, Rejected, Trust, code, joined, jwt, mac, token, unreadable, url, window};
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::event::Sha;
 use crate::webhook::preset::{Code, Kind, Place, Scheme};
@@ -28,6 +29,8 @@ pub(super) struct Proof {
     /// The marks that identify the signed messages, one for each item with its own signature. Empty
     /// if the signature covers the whole body, or if the scheme has no signature.
     pub(super) marks: Vec<Sha>,
+    /// The signed time of the delivery, if the signature covers a time outside of the body.
+    pub(super) signed_at: Option<UnixMillis>,
     /// The claims of the token that proved the request.
     pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -36,6 +39,7 @@ pub(super) struct Proof {
 pub(super) struct Owner<'s> {
     pub(super) secret: &'s Secret,
     mark: Option<Sha>,
+    signed_at: Option<UnixMillis>,
 }
 
 impl<'s> Owner<'s> {
@@ -45,13 +49,18 @@ impl<'s> Owner<'s> {
         Self {
             secret,
             mark: many.then(|| mac::mark(key, message)),
+            signed_at: None,
         }
     }
 
     /// Creates the owner for a secret that the sender sent, or for a signature that covers the
     /// whole body.
     fn plain(secret: &'s Secret) -> Self {
-        Self { secret, mark: None }
+        Self {
+            secret,
+            mark: None,
+            signed_at: None,
+        }
     }
 }
 
@@ -118,6 +127,7 @@ pub(super) fn prove(
     let mut proof = Proof {
         secret: owners.first().map(|owner| owner.secret.label().to_owned()),
         marks: owners.iter().filter_map(|owner| owner.mark).collect(),
+        signed_at: owners.first().and_then(|owner| owner.signed_at),
         ..Proof::default()
     };
     if owners.len() > 1 {
@@ -215,7 +225,13 @@ pub(super) fn one<'s>(
         let rejected = match judged {
             Ok((owner, ts)) => match (&scheme.ts, ts) {
                 (Some(ts), Some(text)) => match window::check(ts, &text, now) {
-                    Ok(()) => return Ok(owner),
+                    Ok(()) => {
+                        let signed_at = scheme
+                            .signs_time_of_delivery()
+                            .then(|| window::millis(ts.unit, &text).map(UnixMillis))
+                            .flatten();
+                        return Ok(Owner { signed_at, ..owner });
+                    }
                     Err(rejected) => rejected,
                 },
                 _ => return Ok(owner),

@@ -57,6 +57,11 @@ pub(super) fn check(ts: &Timestamp, text: &str, now: UnixMillis) -> Result<(), R
 
 /// Parses a timestamp as whole seconds.
 pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
+    millis(unit, text).map(|millis| millis / 1000)
+}
+
+/// Parses a timestamp as milliseconds.
+pub(super) fn millis(unit: Unit, text: &str) -> Option<i64> {
     match unit {
         Unit::Rfc3339 => return rfc3339(text),
         Unit::HttpDate => return http_date(text).or_else(|| rfc3339(text)),
@@ -74,7 +79,7 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
         Unit::Auto => text.len() >= 13,
         Unit::S | Unit::Rfc3339 | Unit::HttpDate | Unit::Iso8601Utc => false,
     };
-    Some(if millis { number / 1000 } else { number })
+    Some(if millis { number } else { number * 1000 })
 }
 
 /// Parses a time such as `2026-11-23T10:00:00.5Z`. The zone can also be an offset, such as
@@ -88,7 +93,7 @@ fn rfc3339(text: &str) -> Option<i64> {
         return None;
     }
     let time: jiff::Timestamp = text.parse().ok()?;
-    Some(time.as_second())
+    Some(time.as_millisecond())
 }
 
 fn is_date_and_time(text: &str) -> bool {
@@ -121,7 +126,7 @@ fn http_date(text: &str) -> Option<i64> {
         return None;
     }
     let time = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text);
-    Some(time.ok()?.as_second())
+    Some(time.ok()?.as_millisecond())
 }
 
 /// Formats a timestamp in the unit of a preset.

@@ -33,14 +33,15 @@ fn a_refused_put_is_read_from_what_stands_there() {
     let (now, later) = (UnixMillis(1_000_000), UnixMillis(1_010_000));
     let open = row(&one, State::Received);
     assert_eq!(refusal(&open, &one, "first", now), Refusal::Own);
-    let known = |silent| Refusal::Known(Received::Open { silent, run: 0 });
+    let repeated = Some(Repetition::Repeated);
+    let known = |silent| Refusal::Known(Received::Open { silent, run: 0 }, repeated);
     assert_eq!(refusal(&open, &one, "second", now), known(false));
     assert_eq!(refusal(&open, &one, "second", later), known(true));
     assert_eq!(refusal(&open, &two, "second", now), Refusal::OtherBody);
     let done = row(&one, State::Done);
     assert_eq!(
         refusal(&done, &one, "second", now),
-        Refusal::Known(Received::Settled)
+        Refusal::Known(Received::Settled, repeated)
     );
 }
 
@@ -51,7 +52,7 @@ fn what_the_api_lists_and_what_was_posted_are_one_event() {
         let old = row(first, State::Done);
         assert_eq!(
             refusal(&old, second, "x", UnixMillis(0)),
-            Refusal::Known(Received::Settled)
+            Refusal::Known(Received::Settled, None)
         );
     }
 }

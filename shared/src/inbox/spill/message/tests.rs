@@ -36,6 +36,7 @@ fn event(body: &[u8]) -> Event {
         secret: Some("previous".to_owned()),
         once: Some(Sha::of(b"signed")),
         config: "c0ffee".to_owned(),
+        signed_at: Some(UnixMillis(1_795_169_680_000)),
         drained_at: None,
         delivered_by: DeliveredBy::Mitt,
         missing: Vec::new(),
