@@ -7,6 +7,7 @@ mod document;
 mod lines;
 pub(crate) mod next_action;
 mod of_row;
+mod repeats;
 mod request;
 mod row;
 mod trial;

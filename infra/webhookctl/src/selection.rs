@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use shared::base::clock::UnixMillis;
 use shared::base::json_path::JsonPath;
 pub(crate) use shared::inbox::ledger::Cost;
-use shared::inbox::ledger::{Row, State};
+use shared::inbox::ledger::{Repetition, Row, State};
 use shared::monitoring::trial::Finding;
 use shared::webhook::event::Via;
 
@@ -57,6 +57,8 @@ pub(crate) struct Selection {
     headers: Vec<(String, String)>,
     /// Findings of a trial, of which the event must have one.
     tee: Vec<Finding>,
+    /// Kinds of repeated requests, of which the event must have one.
+    repeats: Vec<Repetition>,
     /// Whether reads are unlimited.
     thorough: bool,
     now: i64,
@@ -111,6 +113,7 @@ impl Selection {
             accounts: args.account.clone(),
             headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
             tee: args.tee.clone(),
+            repeats: args.repeats.clone(),
             thorough: false,
             now,
         })
@@ -178,6 +181,7 @@ impl Selection {
             || self.attempts.is_some()
             || !self.accounts.is_empty()
             || !self.tee.is_empty()
+            || !self.repeats.is_empty()
     }
 
     /// Returns whether a row matches all conditions except those on the body.
@@ -189,6 +193,7 @@ impl Selection {
             || !self.via.is_empty() && !self.via.contains(&row.via)
             || self.attempts.is_some_and(|least| row.attempts < least)
             || !has_account(&self.accounts, row)
+            || !has_repeats(&self.repeats, row)
             || !has_finding(&self.tee, row, &inbox.config, UnixMillis(self.now))
         {
             return false;
@@ -206,6 +211,12 @@ impl Selection {
 pub(crate) fn has_account(accounts: &[String], row: &Row) -> bool {
     let account = row.account.as_ref();
     accounts.is_empty() || account.is_some_and(|account| accounts.contains(&account.value))
+}
+
+/// Returns whether a request of the event was repeated in one of these ways. An empty list has every
+/// event.
+fn has_repeats(kinds: &[Repetition], row: &Row) -> bool {
+    kinds.is_empty() || kinds.iter().any(|kind| row.repetitions.of(*kind) > 0)
 }
 
 /// A condition on a header of the request: its name in lower case, and its value.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use shared::inbox::ledger::State;
+use shared::inbox::ledger::{Repetition, State};
 use shared::monitoring::trial::Finding;
 use shared::webhook::event::Via;
 
@@ -127,6 +127,21 @@ pub struct SelectionArgs {
         display_order = 13
     )]
     pub tee: Vec<Finding>,
+    /// Requests of the event that arrived again: resent, copied, repeated (repeatable)
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = repetition(),
+        hide_possible_values = true,
+        display_order = 14
+    )]
+    pub repeats: Vec<Repetition>,
+}
+
+fn repetition() -> impl TypedValueParser<Value = Repetition> {
+    let words = Repetition::ALL.iter().map(|kind| kind.as_str());
+    PossibleValuesParser::new(words)
+        .try_map(|word| Repetition::parse(&word).ok_or("not the name of a repetition"))
 }
 
 fn finding() -> impl TypedValueParser<Value = Finding> {

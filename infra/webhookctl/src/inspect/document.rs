@@ -4,6 +4,7 @@ use serde::Serialize;
 use shared::inbox::ledger::State;
 
 use super::answer::Answer;
+use super::repeats::{self, RepeatsDocument};
 use super::request::{RequestDocument, request};
 use super::trial::{self, TrialDocument};
 use super::view::{Account, Body, Effect, EventView, LastError, Moment, Replay, as_word};
@@ -35,6 +36,7 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
         received_at: rfc3339(view.received_at),
         via: &view.via,
         also_seen: view.also.iter().map(|also| also_seen(view, also)).collect(),
+        repeats: repeats::document(view),
         body: &view.body,
         proven: &view.proven,
         secret: view.secret.as_deref(),
@@ -71,6 +73,7 @@ struct Document<'v> {
     received_at: String,
     via: &'v str,
     also_seen: Vec<AlsoSeen>,
+    repeats: RepeatsDocument,
     body: &'v Body,
     proven: &'v str,
     secret: Option<&'v str>,
@@ -144,7 +147,9 @@ mod tests {
             r#""fingerprint":"c41f09","retryable":true},"side_effects":[{"#,
             r#""name":"open-issue","key":"issue:evt_01JX9M9M7S7","state":"not_committed","#,
             r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"answers":[],"#,
-            r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
+            r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"#,
+            r#""repeats":{"resent":0,"copied":0,"repeated":0,"replays":0,"last_at":null,"verdict":"none"},"#,
+            r#""body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
             r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","account":null,"sources_version":null,"replays":[],"superseded":false,"#,
             r#""superseded_by":null,"trial":null,"timeline":[{"#,

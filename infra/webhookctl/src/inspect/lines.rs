@@ -2,6 +2,7 @@
 
 use shared::inbox::ledger::{State, Through};
 
+use super::repeats;
 use super::request::{account_line, section};
 use super::trial::route_section;
 use super::view::EventView;
@@ -57,9 +58,10 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     };
     let route = route_section(view.trial.as_ref(), now_millis);
     format!(
-        "{}\nReceived\n{}{}{}{}\nSide effects\n{}{answers}{route}{lineage}\nTimeline\n{}",
+        "{}\nReceived\n{}{}{}{}{}\nSide effects\n{}{answers}{route}{lineage}\nTimeline\n{}",
         seven_lines(view, now_millis),
         received(view, now_millis),
+        repeats::line(view),
         account_line(view.account.as_ref()),
         version_line(view.sources_version),
         section(&view.request),

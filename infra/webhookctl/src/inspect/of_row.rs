@@ -3,6 +3,7 @@
 use shared::inbox::ledger::{Moment as Stage, Row, State};
 use shared::sources::Config;
 
+use super::repeats::Repeats;
 use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{
     Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, TrialSeen, later,
@@ -55,6 +56,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
             .iter()
             .map(|also| (also.via.as_str().to_owned(), also.at.0))
             .collect(),
+        repeats: Repeats::of(row, source),
         body: Body {
             bytes: row.body_len,
             content_type: row.content_type.clone().unwrap_or_default(),
@@ -313,5 +315,30 @@ next_action    retry-safe, side effect not committed
         );
         let json = serde_json::to_value(crate::inspect::document(&event, received)).unwrap();
         assert_eq!(json["also_seen"][0]["later_s"], 720);
+        assert_eq!(json["repeats"]["verdict"], "none");
+    }
+
+    #[test]
+    fn a_copy_is_suspicious_only_if_the_provider_signs_retries_anew() {
+        let config = Config::parse(EMBEDDED).unwrap();
+        let number = |number: i64| AttributeValue::N(number.to_string());
+        for (pk, verdict) in [
+            ("E#stripe-main#evt_1", "suspicious_copy"),
+            ("E#slack-main#evt_1", "unknown"),
+            ("E#removed#evt_1", "unknown"),
+        ] {
+            let mut row = row();
+            row.insert("pk".into(), AttributeValue::S(pk.to_owned()));
+            row.insert("dc".into(), number(2));
+            row.insert("dat".into(), number(1_795_165_925_118));
+            let event = view(&Row::read(&row).unwrap(), &config);
+            let json = serde_json::to_value(crate::inspect::document(&event, 0)).unwrap();
+            assert_eq!(json["repeats"]["verdict"], verdict, "{pk}");
+            let text = crate::inspect::full(&event, 0);
+            assert!(
+                text.contains("  repeats 2 copied, last 1s later: "),
+                "{text}"
+            );
+        }
     }
 }

@@ -5,6 +5,7 @@ use shared::inbox::ledger::{EffectState, State, Through};
 use shared::webhook::context::KeptRequest;
 
 use super::answer::Answer;
+use super::repeats::Repeats;
 use super::trial::TrialSeen;
 use crate::output::time::as_rfc3339;
 
@@ -32,6 +33,7 @@ pub(crate) struct EventView {
     pub via: String,
     /// The other deliveries of the event: how they arrived, and when.
     pub also: Vec<(String, i64)>,
+    pub repeats: Repeats,
     pub body: Body,
     /// What the signature proved: `body`, `fields`, `origin`, `token` or `nothing`.
     pub proven: String,
@@ -200,6 +202,7 @@ pub(crate) mod tests {
             received_at: NOW - 3_756_882,
             via: "webhook".into(),
             also: Vec::new(),
+            repeats: Repeats::default(),
             body: Body {
                 bytes: 1284,
                 content_type: "application/json".into(),

@@ -52,7 +52,7 @@ const GLOBAL: [&str; 14] = [
 
 const SELECTION: &[&str] = &[
     "source", "type", "status", "since", "until", "error", "via", "attempts", "id", "where",
-    "account", "header", "tee",
+    "account", "header", "tee", "repeats",
 ];
 
 /// Flags for rejected requests.

@@ -44,6 +44,9 @@ impl Selection {
             .extend((!self.fields.is_empty()).then(|| format!("where {}", self.paths().join(","))));
         words.extend(self.header_names().map(|name| format!("header {name}")));
         words.extend((!self.tee.is_empty()).then(|| format!("tee {}", self.findings().join(","))));
+        words.extend(
+            (!self.repeats.is_empty()).then(|| format!("repeats {}", self.repeated().join(","))),
+        );
         words.retain(|word| !word.is_empty());
         if words.is_empty() {
             return "everything".to_owned();
@@ -70,6 +73,7 @@ impl Selection {
             ("account", json!(vec![HIDDEN; self.accounts.len()])),
             ("header", json!(self.header_names().collect::<Vec<_>>())),
             ("tee", json!(self.findings())),
+            ("repeats", json!(self.repeated())),
         ];
         let said = all.into_iter().filter(|(_, value)| {
             !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
@@ -133,6 +137,7 @@ impl Selection {
         asked.extend(self.of_accounts());
         asked.extend(self.header_names().map(|name| format!("header={name}")));
         asked.extend(self.tee.iter().map(|finding| format!("tee={finding}")));
+        asked.extend(self.repeats.iter().map(|kind| format!("repeats={kind}")));
         asked.join(", ")
     }
 
@@ -147,6 +152,10 @@ impl Selection {
 
     fn findings(&self) -> Vec<&str> {
         self.tee.iter().map(|finding| finding.as_str()).collect()
+    }
+
+    fn repeated(&self) -> Vec<&str> {
+        self.repeats.iter().map(|kind| kind.as_str()).collect()
     }
 
     fn header_names(&self) -> impl Iterator<Item = &str> {
@@ -182,7 +191,7 @@ fn quoted(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use shared::base::json_path::JsonPath;
-    use shared::inbox::ledger::State;
+    use shared::inbox::ledger::{Repetition, State};
     use shared::monitoring::trial::Finding;
 
     use super::*;
@@ -205,6 +214,7 @@ mod tests {
             accounts: Vec::new(),
             headers: Vec::new(),
             tee: Vec::new(),
+            repeats: Vec::new(),
             thorough: false,
             now: NOW,
         }
@@ -247,6 +257,18 @@ mod tests {
         };
         assert_eq!(ids(2).words(), "id evt_0 evt_1");
         assert_eq!(ids(21).words(), "21 ids");
+    }
+
+    #[test]
+    fn a_selection_tells_the_kinds_of_repeated_requests() {
+        let copied = Selection {
+            repeats: vec![Repetition::Copied],
+            ..nothing()
+        };
+        assert_eq!(copied.words(), "repeats copied");
+        let asked = "source=any, status=any, since=24h, repeats=copied";
+        assert_eq!(copied.asked(), asked);
+        assert_eq!(copied.flags().as_deref(), Some("--repeats=copied"));
     }
 
     #[test]

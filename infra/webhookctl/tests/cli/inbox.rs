@@ -9,6 +9,7 @@ mod context;
 mod follow;
 mod hostile;
 mod proxy;
+mod repeats;
 mod selection;
 mod trace;
 mod trial;

@@ -74,7 +74,6 @@ export async function session(code) {
 export const about = (name, value, more = []) => [name, [[POSITIONAL[name] ?? "id", value], ...more]];
 const path = (name, flags) => `/api/${name}${flags.length ? `?${new URLSearchParams(flags)}` : ""}`;
 
-/** Reads a document. */
 export async function read(name, flags = [], signal) {
   const response = await ask(path(name, flags), { signal });
   const doc = await response.json();

@@ -106,7 +106,6 @@ function drawLive(text = "") {
   set(part.live, "aria-pressed", String(live.on));
 }
 
-/** What a page may use. */
 function context(abort) {
   const title = (text) => { document.title = `${text} · ${me.context}`; };
   return {

@@ -146,7 +146,7 @@ const TOOLS: &[Tool] = &[
         command: "replay.plan",
         flags: Some(&[
             "source", "type", "status", "since", "until", "error", "via", "attempts", "id",
-            "where", "account", "header", "tee",
+            "where", "account", "header", "tee", "repeats",
         ]),
         others: &[
             (

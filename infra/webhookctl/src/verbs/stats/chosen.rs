@@ -119,6 +119,7 @@ fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
         ("--account", !args.account.is_empty()),
         ("--header", !args.header.is_empty()),
         ("--tee", !args.tee.is_empty()),
+        ("--repeats", !args.repeats.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

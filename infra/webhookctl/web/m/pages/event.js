@@ -16,7 +16,6 @@ const FINAL = ["done", "dead_letter", "quarantined"];
 const TONE = { auto_retry: "warn", reclaim: "warn", retry_safe: "bad", replay: "bad",
   retry_guarded: "bad", check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" };
 const eventLink = (id) => h("a.mono", { href: to("event", id) }, short(id));
-/** Says what went wrong in place of what was asked for. */
 const safely = (box, run) => async () => { try { await run(); } catch (error) { fill(box, failure(error)); } };
 
 function nextOf(doc, page, again) {
@@ -50,20 +49,20 @@ const answersOf = (doc) => !doc.answers?.length ? null : [h("h3", "What the dest
       span(a.took_ms / 1000), h("span.dim.foreign", a.text ?? (a.text_hidden
         ? "kept; webhookctl inbox inspect --reveal shows it" : "no text was kept"))]))];
 
-const factsOf = (doc) => facts([
+const factsOf = (doc, { account, lease, repeats, last_error: error } = doc) => facts([
   ["Source", sourceLink(doc.source)], ["Type", doc.type],
   ["Received", [when(doc.received_at, true), h("span.dim", ` by ${words(doc.via)}`)]],
   ["Provider's id", h("span.mono.cut.foreign", doc.dedupe_key)],
-  ["Account", doc.account && [h("span.foreign", doc.account.value),
-    h("span.dim", doc.account.signed ? " signed" : " not signed")]],
+  ["Account", account && [h("span.foreign", account.value), h("span.dim", account.signed ? " signed" : " not signed")]],
   ["Attempts", `${doc.attempt_count} of ${doc.max_attempts}`],
-  ["Lease", doc.lease && [doc.lease.owner, doc.lease.expired ? `, ended ${span(doc.lease.expired_for_s)} ago`
-    : `, ${span(doc.lease.left_s)} left`]],
-  ["Error", doc.last_error && [h("a.mono", { href: to("dead", doc.last_error.fingerprint) },
-    doc.last_error.fingerprint),
-    doc.last_error.retryable ? "" : " not retryable"]],
+  ["Lease", lease && [lease.owner, lease.expired ? `, ended ${span(lease.expired_for_s)} ago`
+    : `, ${span(lease.left_s)} left`]],
+  ["Error", error && [h("a.mono", { href: to("dead", error.fingerprint) }, error.fingerprint),
+    error.retryable ? "" : " not retryable"]],
   ["Also arrived", doc.also_seen.length > 0 && doc.also_seen.map((s) =>
     h("div", `by ${words(s.via)}, ${span(Math.abs(s.later_s))} ${s.later_s < 0 ? "earlier" : "later"}`))],
+  ["Repeats", repeats.verdict !== "none" && [words(repeats.verdict), h("span.dim",
+    ["resent", "copied", "repeated"].map((kind) => repeats[kind] ? ` · ${repeats[kind]} ${kind}` : ""))]],
   ["Replays", doc.replays.length > 0 && doc.replays.map((r) => h("div",
     h("a.mono", { href: to("plan", r.plan) }, r.plan),
     h("span.dim", ` ${r.by ?? ""} ${r.reason ? `“${r.reason}”` : ""}`)))],
@@ -74,7 +73,6 @@ const factsOf = (doc) => facts([
 const proof = (doc) => [h("p", PROVEN[doc.proven] ?? doc.proven,
   doc.secret ? [" With secret ", h("code", doc.secret), "."] : null), explain(doc.id)];
 
-/** What differs between two bodies. */
 async function diff(box, a, b) {
   const { doc } = await read("inbox.diff", [["a", a], ["b", b]]);
   fill(box, doc.same_bytes ? h("p", "The bytes of both bodies are the same.") : grid("Differences of the bodies",
@@ -83,7 +81,7 @@ async function diff(box, a, b) {
   (doc.also ?? []).map((also) => note(String(also))));
 }
 
-/** The event whose id a quarantined event has too. The history names it, if the inbox knows it. */
+/** The event with the same id, which the history names if it is known. */
 function otherOf(doc) {
   const named = doc.timeline.map((m) => m.what === "quarantined" && /, of (\S.*)$/.exec(m.detail)?.[1]).find(Boolean);
   const other = doc.conflicts_with ?? named;
@@ -125,9 +123,9 @@ function bodyOf(doc) {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   });
-  const kept = doc.body && doc.body.bytes !== null;
-  const what = kept ? [size(doc.body.bytes), ` · ${doc.body.content_type ?? "no content type"} · sha256 `,
-    h("code", { title: doc.body.sha256 }, doc.body.sha256.slice(0, 12))]
+  const body = doc.body, kept = body && body.bytes !== null;
+  const what = kept ? [size(body.bytes), ` · ${body.content_type ?? "no content type"} · sha256 `,
+    h("code", { title: body.sha256 }, body.sha256.slice(0, 12))]
     : "The body is no longer kept. Its hash stays.";
   const node = h("section.panel", h("header", h("h2", "Body"), h("p.dim.small", what), h("span.grow"),
     kept ? [h("kbd", "b"), modes] : null), box,
