@@ -145,7 +145,7 @@ async fn a_count_does_not_create_a_row_that_ttl_removed() {
     let first = stripe(0);
     request(&table.ledger, &first, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
-    let held = proxy.hold("UpdateItem", "attribute_exists");
+    let held = proxy.hold("UpdateItem", "ADD #count");
     let pk = first.key().pk();
     let copy = request(&ledger, &first, after(1));
     let (kind, ()) = held.around(copy, table.delete(&pk, "M")).await;
@@ -159,7 +159,7 @@ async fn a_count_that_fails_does_not_fail_the_request() {
     let first = stripe(0);
     request(&table.ledger, &first, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
-    proxy.lose_answer("UpdateItem", "attribute_exists");
+    proxy.lose_answer("UpdateItem", "ADD #count");
     let kind = request(&ledger, &first, after(1)).await;
     assert_eq!(kind, Some(Repetition::Copied));
 }

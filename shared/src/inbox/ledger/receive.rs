@@ -72,7 +72,7 @@ pub(super) enum New<'n> {
 }
 
 impl New<'_> {
-    fn is_requested(self) -> bool {
+    pub(super) fn is_requested(self) -> bool {
         matches!(self, Self::Requested)
     }
 
@@ -130,18 +130,8 @@ impl Ledger {
         Ok(received)
     }
 
-    /// Like [`receive_stored`](Self::receive_stored), for a request that a provider just sent. If
-    /// the event is known by an earlier request, also returns and counts the kind of repetition.
-    pub async fn receive_request(
-        &self,
-        event: &Event,
-        placed: &StoredBody,
-        now: UnixMillis,
-    ) -> anyhow::Result<(Received, Option<Repetition>)> {
-        self.receive_as(event, placed, New::Requested, now).await
-    }
-
-    async fn receive_as(
+    /// Like `receive_stored`. If a request arrived again, also returns the kind of repetition.
+    pub(super) async fn receive_as(
         &self,
         event: &Event,
         placed: &StoredBody,
@@ -224,25 +214,6 @@ impl Ledger {
                 }
                 Ok(Some(refusal))
             }
-        }
-    }
-
-    /// Records a later arrival of a known event in its row. At most one of the two writes happens:
-    /// the first webhook of an event is another arrival, and each further webhook is a repetition.
-    async fn record_arrival(
-        &self,
-        row: &Row,
-        event: &Event,
-        new: New<'_>,
-        refusal: &Refusal,
-        now: UnixMillis,
-    ) {
-        match refusal {
-            Refusal::Known(_, Some(repetition)) if new.is_requested() => {
-                self.count_repetition(row, *repetition, now).await;
-            }
-            Refusal::Known(..) => self.record_other_arrival(row, event).await,
-            _ => {}
         }
     }
 

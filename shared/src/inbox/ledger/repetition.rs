@@ -8,8 +8,9 @@
 //! with the number of duplicates that it stands for. So a flood of duplicates costs few writes.
 
 use super::arrivals::PATIENCE;
+use super::receive::{New, Refusal};
 use super::transition::arrivals::repetition;
-use super::{Item, Ledger, Row, item};
+use super::{Item, Ledger, Received, Row, StoredBody, item};
 use crate::base::clock::UnixMillis;
 use crate::base::random;
 use crate::base::string_enum::string_enum;
@@ -82,9 +83,39 @@ impl Repetitions {
 }
 
 impl Ledger {
+    /// Like [`receive_stored`](Self::receive_stored), for a request that a provider just sent. If
+    /// the event is known by an earlier request, also returns and counts the kind of repetition.
+    pub async fn receive_request(
+        &self,
+        event: &Event,
+        placed: &StoredBody,
+        now: UnixMillis,
+    ) -> anyhow::Result<(Received, Option<Repetition>)> {
+        self.receive_as(event, placed, New::Requested, now).await
+    }
+
+    /// Records a later arrival of a known event in its row. At most one of the two writes happens:
+    /// the first webhook of an event is another arrival, and each further webhook is a repetition.
+    pub(super) async fn record_arrival(
+        &self,
+        row: &Row,
+        event: &Event,
+        new: New<'_>,
+        refusal: &Refusal,
+        now: UnixMillis,
+    ) {
+        match refusal {
+            Refusal::Known(_, Some(repetition)) if new.is_requested() => {
+                self.count_repetition(row, *repetition, now).await;
+            }
+            Refusal::Known(..) => self.record_other_arrival(row, event).await,
+            _ => {}
+        }
+    }
+
     /// Counts a repeated request in the row of its event. An error is only logged, because the
     /// event is durable without the count.
-    pub(super) async fn count_repetition(&self, row: &Row, kind: Repetition, now: UnixMillis) {
+    async fn count_repetition(&self, row: &Row, kind: Repetition, now: UnixMillis) {
         let mut drawn = [0; 8];
         let known = row.repetitions.of(kind);
         // The first duplicates are all written, so most calls need no random number.

@@ -32,7 +32,7 @@ async fn events_are_selected_by_their_repeated_requests() {
     assert_eq!(both, ["copied", "resent"]);
     assert!(world.listed(&["--repeats", "repeated"]).await.is_empty());
 
-    let text = stdout(&world.run(&["inbox", "inspect", "resent"]).await);
+    let text = stdout(&world.run(&["inbox", "inspect", "resent", "--full"]).await);
     assert!(
         text.contains("repeats 3 resent, last 30s later: retries of the provider"),
         "{text}"
