@@ -34,10 +34,17 @@ pub enum Property {
     KeptIsAcked,
     /// A signed message runs once, and unchanged.
     OneEventPerSignature,
+    /// The processor claims no event that waits for a worker or for an approval.
+    ParkedIsLeft,
+    /// An event that waits for a worker or for an approval is in the partition of the index that is
+    /// read for it.
+    WaitingIsListed,
+    /// A call that a rule holds is made only as a person approved it, in the same run.
+    ApprovedBeforeCall,
 }
 
 impl Property {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::AckedIsKept,
         Self::EveryEventEnds,
         Self::OneOutcomePerRun,
@@ -55,6 +62,9 @@ impl Property {
         Self::AnsweredInTime,
         Self::KeptIsAcked,
         Self::OneEventPerSignature,
+        Self::ParkedIsLeft,
+        Self::WaitingIsListed,
+        Self::ApprovedBeforeCall,
     ];
 
     /// Describes the violation that a counterexample shows.
@@ -77,6 +87,9 @@ impl Property {
             Self::AnsweredInTime => "the sender waited too long",
             Self::KeptIsAcked => "a durable event was not acknowledged",
             Self::OneEventPerSignature => "a captured request runs as another event",
+            Self::ParkedIsLeft => "the processor has claimed a parked event",
+            Self::WaitingIsListed => "a waiting event is not in its partition of the index",
+            Self::ApprovedBeforeCall => "a call was made that was not approved",
         }
     }
 }
