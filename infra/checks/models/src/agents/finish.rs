@@ -31,10 +31,9 @@ impl At<'_> {
         };
         let outcome = match result {
             Effect::Done => Outcome::Done,
-            Effect::Not => Outcome::Retry,
+            Effect::Unknown if self.model.in_doubt == InDoubt::Stops => Outcome::DeadLetter,
+            Effect::Not | Effect::Unknown => Outcome::Retry,
             Effect::Refused => Outcome::DeadLetter,
-            Effect::Unknown if self.model.in_doubt == InDoubt::Asks => Outcome::Retry,
-            Effect::Unknown => Outcome::DeadLetter,
         };
         let what = match result {
             Effect::Done => "records that the effect has happened",
