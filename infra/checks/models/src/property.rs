@@ -34,8 +34,9 @@ pub enum Property {
     KeptIsAcked,
     /// A signed message runs once, and unchanged.
     OneEventPerSignature,
-    /// The processor claims no event that waits for a worker or for an approval.
-    ParkedIsLeft,
+    /// The processor claims no event that waits for a worker or for an approval, and workers claim
+    /// no other events.
+    ClaimedByItsSide,
     /// An event that waits for a worker or for an approval is in the partition of the index that is
     /// read for it.
     WaitingIsListed,
@@ -62,7 +63,7 @@ impl Property {
         Self::AnsweredInTime,
         Self::KeptIsAcked,
         Self::OneEventPerSignature,
-        Self::ParkedIsLeft,
+        Self::ClaimedByItsSide,
         Self::WaitingIsListed,
         Self::ApprovedBeforeCall,
     ];
@@ -87,7 +88,9 @@ impl Property {
             Self::AnsweredInTime => "the sender waited too long",
             Self::KeptIsAcked => "a durable event was not acknowledged",
             Self::OneEventPerSignature => "a captured request runs as another event",
-            Self::ParkedIsLeft => "the processor has claimed a parked event",
+            Self::ClaimedByItsSide => {
+                "the processor has claimed a parked event, or a worker another event"
+            }
             Self::WaitingIsListed => "a waiting event is not in its partition of the index",
             Self::ApprovedBeforeCall => "a call was made that was not approved",
         }

@@ -1,7 +1,7 @@
 //! The environment of the workers: time, the queue, the sweep, the destination, an operator.
 
 use super::rules::{Agents, Rule};
-use super::world::{Fx, Part, Sort, St, World};
+use super::world::{Age, Fx, Part, Sort, St, World};
 use crate::checker::Steps;
 
 pub(super) fn steps(model: &Agents, world: &World, steps: &mut Steps<World>) {
@@ -91,21 +91,25 @@ fn time(world: &World, steps: &mut Steps<World>) {
         };
         steps.sure("time", what, to);
     }
+    let Fx::Doubt { current, age } = row.fx else {
+        return;
+    };
+    let aged = |age| world.with(|w| w.row.fx = Fx::Doubt { current, age });
+    let ended = !row.is_live() || !current || row.extended;
     // A call or an extension arrives within this time, or never.
-    let ended = !row.is_live();
     let silent = world.calls == 0 && world.workers.iter().all(|worker| !worker.extends);
-    if let Fx::Doubt {
-        current,
-        old: false,
-    } = row.fx
-        && (ended || !current)
-        && silent
-    {
-        let to = world.with(|w| w.row.fx = Fx::Doubt { current, old: true });
-        steps.sure(
-            "time",
-            "passes: 60 seconds after the lease of the intent",
-            to,
-        );
+    match age {
+        Age::Live if ended => {
+            steps.sure(
+                "time",
+                "passes: the lease of the intent ends",
+                aged(Age::Ended),
+            );
+        }
+        Age::Ended if silent => {
+            let what = "passes: 60 seconds after the lease of the intent";
+            steps.sure("time", what, aged(Age::Old));
+        }
+        _ => {}
     }
 }

@@ -7,9 +7,8 @@ use crate::property::Property;
 const MODEL: &str = "agents";
 const PULL: Agents = Agents::PULL;
 const HOLD: Agents = Agents::HOLD;
-const HOLD_ONE: Agents = Agents::HOLD_ONE;
 const EXTENDED: Agents = Agents {
-    late_extensions: true,
+    extends: true,
     ..PULL
 };
 const TWO_PROCESSORS: Agents = Agents {
@@ -36,10 +35,18 @@ fn holds() -> Vec<Case> {
                 ..PULL
             },
         ),
-        case("extensions that arrive late", EXTENDED).large(),
+        case("leases that are extended", EXTENDED).large(),
         case("two processors", TWO_PROCESSORS).large(),
-        case("effects that are held, one worker", HOLD_ONE),
-        case("effects that are held", HOLD).large(),
+        case("effects that are held", HOLD),
+        case(
+            "effects that are held, two workers",
+            Agents {
+                workers: 2,
+                replays: 0,
+                ..HOLD
+            },
+        )
+        .large(),
     ]
 }
 
@@ -48,19 +55,13 @@ fn twice() -> Vec<Case> {
     let case = |name, of: Agents, off| Case::new(MODEL, name, Expect::Holds, of.without(off));
     vec![
         case(
-            "takeover without the epoch",
-            EXTENDED,
-            &[Rule::TakeoverAsksForEpoch],
-        )
-        .large(),
-        case(
             "approval without the epoch",
-            HOLD_ONE,
+            HOLD,
             &[Rule::ApprovalAsksForEpoch],
         ),
         case(
             "approval without the id of the hold",
-            HOLD_ONE,
+            HOLD,
             &[Rule::ApprovalAsksForHold],
         ),
     ]
@@ -72,20 +73,26 @@ fn breaks(name: &'static str, property: Property, of: Agents, off: &'static [Rul
 
 fn claims() -> Vec<Case> {
     use Property::{
-        EveryEventEnds, LiveLeaseIsLeft, NewestClaimWrites, ParkedIsLeft, WaitingIsListed,
+        ClaimedByItsSide, EveryEventEnds, LiveLeaseIsLeft, NewestClaimWrites, WaitingIsListed,
     };
     vec![
         breaks(
             "the processor claims parked events",
-            ParkedIsLeft,
+            ClaimedByItsSide,
             PULL,
             &[Rule::ProcessorLeavesParked],
         ),
         breaks(
             "the processor takes over without the epoch",
-            ParkedIsLeft,
+            ClaimedByItsSide,
             TWO_PROCESSORS,
             &[Rule::ProcessorAsksForEpoch],
+        ),
+        breaks(
+            "takeover without the epoch",
+            ClaimedByItsSide,
+            PULL,
+            &[Rule::TakeoverAsksForEpoch],
         ),
         breaks(
             "takeover without the epoch and the end of the lease",
@@ -94,7 +101,7 @@ fn claims() -> Vec<Case> {
             &[Rule::TakeoverAsksForEpoch, Rule::TakeoverWaitsForLease],
         ),
         breaks(
-            "takeover without the end of the lease, late extensions",
+            "takeover without the end of the lease",
             LiveLeaseIsLeft,
             EXTENDED,
             &[Rule::TakeoverWaitsForLease],
@@ -109,7 +116,7 @@ fn claims() -> Vec<Case> {
         breaks(
             "workers claim held events",
             EveryEventEnds,
-            HOLD_ONE,
+            HOLD,
             &[Rule::ClaimLeavesHeld],
         ),
     ]
@@ -131,6 +138,12 @@ fn effects() -> Vec<Case> {
             once,
             PULL,
             &[Rule::CallNeedsLease],
+        ),
+        breaks(
+            "a call under an extension of the lease",
+            once,
+            EXTENDED,
+            &[Rule::CallNeedsLeaseOfIntent],
         ),
         Case::new(
             MODEL,

@@ -2,7 +2,7 @@
 
 use super::rules::{InDoubt, Rule};
 use super::worker::At;
-use super::world::{Effect, Fx, Outcome, Part, Phase, Search, Sort, St, World};
+use super::world::{Age, Effect, Fx, Outcome, Part, Phase, Search, Sort, St, World};
 use crate::checker::Steps;
 use crate::property::Property;
 
@@ -32,27 +32,28 @@ impl At<'_> {
                 let to = self.go(Phase::Finishing(Outcome::DeadLetter));
                 steps.sure(me, "learns that the effect was refused", to);
             }
-            Fx::Doubt { current, old } if !current && !self.is_resolved(search, old) => {
-                self.doubt(search, old, steps);
+            Fx::Doubt { current, age } if !current && !self.is_resolved(search, age) => {
+                self.doubt(search, age, steps);
             }
             Fx::Not | Fx::Doubt { .. } => self.allow(steps),
         }
     }
 
     /// Returns whether the search proves that the effect has not happened.
-    fn is_resolved(&self, search: Search, old: bool) -> bool {
+    fn is_resolved(&self, search: Search, age: Age) -> bool {
         if search == Search::None || !self.model.has(Rule::SearchWaits) {
             return search != Search::None;
         }
         if self.model.has(Rule::SearchIsDated) {
             search == Search::Late
         } else {
-            old
+            age == Age::Old
         }
     }
 
-    fn doubt(&self, search: Search, old: bool, steps: &mut Steps<World>) {
+    fn doubt(&self, search: Search, age: Age, steps: &mut Steps<World>) {
         let me = self.name();
+        let late = age == Age::Old;
         if self.model.in_doubt == InDoubt::Stops {
             let to = self.go(Phase::Finishing(Outcome::DeadLetter));
             steps.sure(me, "learns that the effect may have happened", to);
@@ -62,10 +63,10 @@ impl At<'_> {
             steps.maybe(
                 me,
                 "learns that it searched too early, and searches again",
-                self.go(Phase::Searching { late: old }),
+                self.go(Phase::Searching { late }),
             );
         } else {
-            let to = self.go(Phase::Searching { late: old });
+            let to = self.go(Phase::Searching { late });
             steps.sure(me, "learns that the effect may have happened", to);
         }
     }
@@ -85,7 +86,7 @@ impl At<'_> {
                 if self.model.has(Rule::Intent) {
                     w.row.fx = Fx::Doubt {
                         current: true,
-                        old: false,
+                        age: Age::Live,
                     };
                 }
             })
@@ -157,6 +158,11 @@ impl At<'_> {
                 "sees that its lease has ended; makes no call",
                 to,
             );
+        } else if self.is_begun_under_another_end() && self.model.has(Rule::CallNeedsLeaseOfIntent)
+        {
+            let to = self.go(Phase::Beginning(Search::None));
+            let what = "sees that the lease of the intent has ended; begins again";
+            steps.sure(self.name(), what, to);
         } else if self.model.has(Rule::LookAndCallAreOne) {
             self.call(steps);
         } else {
@@ -166,6 +172,11 @@ impl At<'_> {
                 self.go(Phase::Looked),
             );
         }
+    }
+
+    /// Returns whether the lease had ended by now if it had not been extended.
+    fn is_begun_under_another_end(&self) -> bool {
+        matches!(self.world.row.fx, Fx::Doubt { age, .. } if age != Age::Live)
     }
 
     pub(super) fn call(&self, steps: &mut Steps<World>) {

@@ -3,7 +3,7 @@
 
 use super::rules::InDoubt;
 use super::worker::At;
-use super::world::{Effect, Fx, Outcome, Part, Phase, Sort, St, World};
+use super::world::{Age, Effect, Fx, Outcome, Part, Phase, Sort, St, World};
 use crate::checker::Steps;
 
 impl At<'_> {
@@ -21,10 +21,10 @@ impl At<'_> {
                     (Effect::Not, _) => Fx::Not,
                     (Effect::Refused, _) => Fx::Refused,
                     // The doubt is as old as the intent.
-                    (Effect::Unknown, Fx::Doubt { current, old }) => Fx::Doubt { current, old },
+                    (Effect::Unknown, doubt @ Fx::Doubt { .. }) => doubt,
                     (Effect::Unknown, _) => Fx::Doubt {
                         current: true,
-                        old: false,
+                        age: Age::Live,
                     },
                 };
             })

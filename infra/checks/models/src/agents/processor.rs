@@ -99,7 +99,7 @@ impl At<'_> {
     fn claimed(&self, world: World) -> World {
         world.with(|w| {
             if w.row.parked || w.row.hold.is_some() {
-                w.is_wrong(Property::ParkedIsLeft);
+                w.is_wrong(Property::ClaimedByItsSide);
             }
             w.claim();
             w.processors[self.n] = Processor {

@@ -25,6 +25,8 @@ pub(super) enum Rule {
     SearchIsDated,
     /// The worker makes the call only under its lease.
     CallNeedsLease,
+    /// The lease of a call is the one of its intent, without later extensions.
+    CallNeedsLeaseOfIntent,
     /// The worker makes the call at the moment in which it looks at the clock.
     LookAndCallAreOne,
     /// An approval counts only for the plan that was shown.
@@ -62,8 +64,8 @@ pub(super) struct Agents {
     pub(super) holds: u8,
     pub(super) replays: u8,
     pub(super) in_doubt: InDoubt,
-    /// Whether an extension of a lease can arrive after the lease has ended.
-    pub(super) late_extensions: bool,
+    /// Whether workers extend their leases. An extension can arrive after the lease has ended.
+    pub(super) extends: bool,
 }
 
 impl Agents {
@@ -77,19 +79,14 @@ impl Agents {
         holds: 0,
         replays: 1,
         in_doubt: InDoubt::Asks,
-        late_extensions: false,
+        extends: false,
     };
 
     /// A configuration with a rule that holds the effect.
     pub(super) const HOLD: Self = Self {
         holds: 2,
-        ..Self::PULL
-    };
-
-    /// A configuration with a rule and only one worker.
-    pub(super) const HOLD_ONE: Self = Self {
         workers: 1,
-        ..Self::HOLD
+        ..Self::PULL
     };
 
     pub(super) fn has(&self, rule: Rule) -> bool {

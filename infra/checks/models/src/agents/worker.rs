@@ -3,6 +3,7 @@
 use super::rules::{Agents, Rule};
 use super::world::{Part, Phase, Plan, Search, Sort, St, Worker, World};
 use crate::checker::Steps;
+use crate::property::Property;
 
 const NAMES: [&str; 2] = ["worker 1", "worker 2"];
 
@@ -108,8 +109,8 @@ impl At<'_> {
         let row = self.world.row;
         let as_seen = self.me().current || !self.model.has(Rule::TakeoverAsksForEpoch);
         let over = row.lease_over || !self.model.has(Rule::TakeoverWaitsForLease);
-        let open = row.st == St::Processing && row.parked && over;
-        if open && as_seen && row.attempts < self.model.attempts {
+        // The queue does not change under the same epoch, so the condition does not include it.
+        if row.st == St::Processing && over && as_seen && row.attempts < self.model.attempts {
             self.take("takes over", "takes over; the answer is lost", steps);
         } else {
             steps.sure(
@@ -123,6 +124,9 @@ impl At<'_> {
     /// Adds the steps of a claim whose condition holds.
     fn take(&self, what: &'static str, lost: &'static str, steps: &mut Steps<World>) {
         let taken = self.world.with(|w| {
+            if !w.row.parked {
+                w.is_wrong(Property::ClaimedByItsSide);
+            }
             w.claim();
             w.row.sort = Sort::Later;
         });
@@ -177,7 +181,7 @@ impl At<'_> {
     /// Adds the steps of an extension. An extension that arrives at once changes nothing, because a
     /// lease can end at any moment.
     fn extend(&self, steps: &mut Steps<World>) {
-        if self.is_live() && !self.me().extends && self.model.late_extensions {
+        if self.is_live() && !self.me().extends && self.model.extends {
             let to = self.world.with(|w| w.workers[self.n].extends = true);
             steps.maybe(self.name(), "sends an extension of its lease", to);
         }
@@ -187,6 +191,7 @@ impl At<'_> {
                 if self.fence_holds() {
                     w.row.lease_over = false;
                     w.row.sort = Sort::Later;
+                    w.row.extended = true;
                 }
             });
             steps.sure(self.name(), "has its lease extended", to);

@@ -70,17 +70,28 @@ pub(super) enum Fx {
     Doubt {
         /// Whether the lease that wrote the intent is the row's newest.
         current: bool,
-        /// Whether that lease ended so long ago that its calls have ended too.
-        old: bool,
+        age: Age,
     },
     Done,
     Refused,
+}
+
+/// The time since the end of the lease under which an intent was written, as it was then. A later
+/// extension does not change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Age {
+    Live,
+    Ended,
+    /// Calls that began under the lease have arrived, or never will.
+    Old,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Row {
     pub(super) st: St,
     pub(super) lease_over: bool,
+    /// Whether the lease was extended.
+    pub(super) extended: bool,
     pub(super) part: Option<Part>,
     pub(super) sort: Sort,
     pub(super) attempts: u8,
@@ -194,6 +205,7 @@ impl Row {
     pub(super) fn release(&mut self, st: St, part: Part, sort: Sort) {
         self.st = st;
         self.lease_over = false;
+        self.extended = false;
         self.part = Some(part);
         self.sort = sort;
     }
@@ -232,6 +244,7 @@ impl World {
             row: Row {
                 st: St::Received,
                 lease_over: false,
+                extended: false,
                 part: None,
                 sort: Sort::Absent,
                 attempts: 0,
@@ -293,6 +306,7 @@ impl World {
         self.raise_epoch();
         self.row.st = St::Processing;
         self.row.lease_over = false;
+        self.row.extended = false;
         self.row.attempts += 1;
     }
 
