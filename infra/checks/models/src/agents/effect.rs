@@ -116,7 +116,7 @@ impl At<'_> {
                 self.is_newest(w);
                 w.set_hold(Some(self.me().plan));
                 w.row.holds += 1;
-                w.row.attempts -= 1;
+                w.row.attempts = w.row.attempts.saturating_sub(1);
                 if self.model.has(Rule::HoldEndsLease) {
                     w.row.st = St::Received;
                     w.row.lease_over = false;

@@ -66,7 +66,7 @@ impl At<'_> {
                 match outcome {
                     Outcome::Done => w.row.end(St::Done),
                     Outcome::Release => {
-                        w.row.attempts -= 1;
+                        w.row.attempts = w.row.attempts.saturating_sub(1);
                         w.row.release(St::Failed, Part::Parked, Sort::Later);
                     }
                     Outcome::Retry if !used_up => {
