@@ -467,6 +467,9 @@ def test_workers_have_a_signed_route_only_where_that_is_asked_for(template):
     permission = properties(template, "ApiMayInvokeProcessor")
     assert permission["SourceArn"]["Fn::Sub"].endswith(":${Api}/*/POST/work/*")
     assert permission["FunctionName"] == integration["IntegrationUri"]
+    granted = properties(template, "ProcessorRole")["Policies"][0]["PolicyDocument"]["Statement"]
+    conditional = {s["Fn::If"][1]["Sid"]: s["Fn::If"][0] for s in granted if "Fn::If" in s}
+    assert conditional["FindWork"] == "HasWorkerApi"
     [rule] = template["Rules"]["TheWorkerApiIsARouteOfTheHttpApi"]["Assertions"]
     assert rule["Assert"] == {"Fn::Equals": [{"Ref": "FrontDoor"}, "HttpApi"]}
 

@@ -202,7 +202,7 @@ impl Processor {
 
     /// Reads the body of an event and its request, or returns the outcome of an attempt without
     /// them.
-    async fn read_content(&self, lease: &Lease) -> Result<Content, Outcome> {
+    pub(crate) async fn read_content(&self, lease: &Lease) -> Result<Content, Outcome> {
         let ledger = &self.services.inbox.ledger;
         let content = ledger.leased_content(lease).await;
         match content.context("read the body") {
@@ -308,7 +308,7 @@ fn settle_turn(
 
 /// The values of a row that the log and the message need after the settlement has consumed the
 /// lease.
-struct Attempt {
+pub(crate) struct Attempt {
     id: EventId,
     key: EventKey,
     trace: TraceId,
@@ -319,7 +319,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of(row: &Row, trace: TraceId) -> Self {
+    pub(crate) fn of(row: &Row, trace: TraceId) -> Self {
         Self {
             id: row.id(),
             key: row.key.clone(),
@@ -331,7 +331,7 @@ impl Attempt {
         }
     }
 
-    fn log(&self, source: &Source, settled: &Settled, took: Duration) {
+    pub(crate) fn log(&self, source: &Source, settled: &Settled, took: Duration) {
         let (word, error) = match settled {
             Settled::Recorded(Settlement::Done) => ("done", None),
             Settled::Recorded(Settlement::Parked { .. }) => ("parked", None),
