@@ -107,8 +107,8 @@ second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger
 sam-local: test-build $(CHECK)/stamp # Run the functions with the environments of `sam local` and `cargo lambda watch`; BUILD=--build also lets cargo lambda build them
 	$(CHECK)/bin/python infra/tests/sam_local.py $(BUILD)
 
-recipes: test-build $(RECIPE_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
-	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py
+recipes: test-build $(RECIPE_PACKAGES) $(CLIENT_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
+	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py $(RECIPES)/clients.py
 
 test-pages: test-build # Run the commands of the pages, and compare the pictures with what the commands print
 	$(PYTHON) infra/tests/documented_commands.py

@@ -87,14 +87,16 @@ class Api {
 
   /** Repeats a request that gets no answer, until this time. Each one can be repeated. */
   async post(op: string, fields: Fields, until = Infinity): Promise<Fields> {
-    const { api, queue, region, credentials } = this.settings;
+    const { api, queue, credentials } = this.settings;
     const url = new URL(`${api.replace(/\/+$/, "")}/work/${queue}/${op}`);
+    const inHost = /\.execute-api\.([^.]+)/.exec(url.host)?.[1];
+    const region = this.settings.region ?? inHost ?? process.env.AWS_REGION ?? "";
     const body = JSON.stringify(fields);
     for (let attempt = 0; ; attempt++) {
       let why: unknown;
       try {
         const keys = await (credentials ?? fromEnvironment)();
-        const headers = signed(url, body, region ?? process.env.AWS_REGION ?? "", keys);
+        const headers = signed(url, body, region, keys);
         const answer = await fetch(url, { method: "POST", body, headers, signal: AbortSignal.timeout(30_000) });
         if (answer.ok) return (await answer.json()) as Fields;
         why = answer.status;

@@ -61,7 +61,8 @@ class Api:
     def __init__(self, url, queue, region=None, session=None):
         self.url = f"{url.rstrip('/')}/work/{queue}"
         self.session = session or botocore.session.get_session()
-        self.region = region or self.session.get_config_variable("region")
+        in_host = url.partition(".execute-api.")[2].partition(".")[0]
+        self.region = region or in_host or self.session.get_config_variable("region")
 
     def signed(self, op, body):
         request = AWSRequest("POST", f"{self.url}/{op}", {"content-type": "application/json"}, body)

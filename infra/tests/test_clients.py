@@ -27,6 +27,8 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": KEYS.secret_key,
     "AWS_SESSION_TOKEN": KEYS.token,
     "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
@@ -113,7 +115,7 @@ def test_the_examples_of_the_page_run(tmp_path, language):
     [example] = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     opened = event("issues.opened", body='{"issue": {"title": "It fails"}}')
     with StandIn([opened], begin=[in_doubt(-1), GO]) as stand_in:
-        example = example.replace("https://api.example.com", stand_in.url).replace("eu-west-1", "us-east-1")
+        example = example.replace("https://a1b2c3.execute-api.eu-west-1.amazonaws.com", stand_in.url)
         with working(in_folder(tmp_path, language, example), stand_in) as process:
             assert stand_in.wait("finish"), process.communicate(process.terminate())
 

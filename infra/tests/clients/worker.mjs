@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const [client, api, queue] = process.argv.slice(2);
 const { Ended, Worker, done, not, refused } = await import(client);
-const worker = new Worker({ api, queue, name: "test-1", region: "us-east-1" });
+const worker = new Worker({ api, queue, name: "test-1" });
 
 worker.on("plain.ok", (event) => assert.deepEqual(event.json(), { text: "café" }));
 worker.on("plain.retry", () => { throw new Ended("retry", "try later", 90); });

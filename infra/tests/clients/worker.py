@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "clients"))
 
 from mitt_worker import Permanent, Retry, Unknown, Worker
 
-worker = Worker(sys.argv[1], queue=sys.argv[2], name="test-1", region="us-east-1")
+worker = Worker(sys.argv[1], queue=sys.argv[2], name="test-1")
 
 
 @worker.on("plain.ok")
