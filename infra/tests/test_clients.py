@@ -157,6 +157,7 @@ def test_botocore_signs_like_the_typescript_client(compiled, url, body, token):
     headers = json.loads(done.stdout)[0]
 
     assert headers["x-amz-date"] == "20261128T070809Z"
+    assert headers.get("x-amz-security-token") == token
     host = url.split("/")[2]
     assert headers["authorization"] == authorization(url, headers | {"host": host}, body.encode(), "eu-south-2", keys)
 
