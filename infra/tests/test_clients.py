@@ -162,6 +162,14 @@ def test_botocore_signs_like_the_typescript_client(compiled, url, body, token):
     assert headers["authorization"] == authorization(url, headers | {"host": host}, body.encode(), "eu-south-2", keys)
 
 
+def test_the_region_is_the_one_in_the_address_of_the_api():
+    sys.path.insert(0, str(CLIENTS))
+    from mitt_worker import Api
+
+    assert Api("https://a1b2c3.execute-api.eu-south-2.amazonaws.com/", "triage").region == "eu-south-2"
+    assert Api("https://a1b2c3.execute-api.eu-south-2.amazonaws.com", "triage", region="us-east-1").region == "us-east-1"
+
+
 def test_a_worker_finishes_an_event(program):
     assert work(program, "plain.ok") == [FINISHED]
 
