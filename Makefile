@@ -12,6 +12,8 @@ EXAMPLES := infra/examples
 # Without npm, the tests skip the recipes that need it.
 RECIPE_LOCKS := $(if $(shell command -v npm),$(wildcard $(EXAMPLES)/*/package-lock.json))
 CDK_PACKAGES := $(if $(shell command -v npm),infra/cdk/node_modules/stamp)
+CLIENTS := infra/tests/clients
+CLIENT_PACKAGES := $(if $(shell command -v npm),$(CLIENTS)/node_modules/stamp)
 RECIPE_PACKAGES := .venv/recipes/stamp $(RECIPE_LOCKS:package-lock.json=node_modules/stamp)
 NODE_PEER := infra/bench/peers/node
 CASES := 5000000
@@ -95,7 +97,7 @@ test-rust: test-build # Run the unit and integration tests in Rust, on the local
 	@# Fails for a wrong verdict; names presets that are old.
 	target/debug/webhookctl presets check > /dev/null
 
-test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) $(CDK_PACKAGES) # Check the invariants of the template and the pages, and that the gates reject faults
+test-template: $(CHECK)/stamp .venv/scanners/stamp $(DENY) $(CDK_PACKAGES) $(CLIENT_PACKAGES) # Check the invariants of the template and the pages, and that the gates reject faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
 second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger tests, the end-to-end test and every command of infra/docs/deploy.md on ministack, deployed by SAM
@@ -105,8 +107,8 @@ second-opinion: test-build $(CHECK)/stamp .venv/ministack/stamp # Run the ledger
 sam-local: test-build $(CHECK)/stamp # Run the functions with the environments of `sam local` and `cargo lambda watch`; BUILD=--build also lets cargo lambda build them
 	$(CHECK)/bin/python infra/tests/sam_local.py $(BUILD)
 
-recipes: test-build $(RECIPE_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
-	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py
+recipes: test-build $(RECIPE_PACKAGES) $(CLIENT_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
+	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py $(RECIPES)/clients.py
 
 test-pages: test-build # Run the commands of the pages, and compare the pictures with what the commands print
 	$(PYTHON) infra/tests/documented_commands.py
@@ -221,7 +223,7 @@ man: build # Write a man page for each command of webhookctl, into MAN=folder
 venv: $(CHECK)/stamp .venv/scanners/stamp .venv/ministack/stamp # Install the Python tools, each set in its own folder
 
 clean: ## Remove all build output and installed tools
-	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(RECEIVERS)/node/node_modules $(NODE_PEER)/node_modules $(EXAMPLES)/*/node_modules $(EXAMPLES)/*/.next
+	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(RECEIVERS)/node/node_modules $(NODE_PEER)/node_modules $(CLIENTS)/node_modules $(EXAMPLES)/*/node_modules $(EXAMPLES)/*/.next
 	cd infra/checks/fuzz && rm -rf target corpus artifacts
 
 $(CHECK)/stamp: infra/requirements.txt

@@ -61,6 +61,7 @@ SETS = {
         "Sources": "table",
         "Trial": "true",
         "StatePolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/state",
+        "WorkerApi": "true",
     },
     "a function URL": {"AlarmProfile": "full", "CatcherConcurrency": "5", "FrontDoor": "FunctionUrl"},
     # The rollback needs two alarms that this profile does not have.

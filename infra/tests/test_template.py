@@ -429,7 +429,7 @@ def test_every_log_is_ours_and_ends(template):
 
 def test_the_api_has_the_routes_of_sources_and_nothing_else(template):
     assert properties(template, "Api")["ProtocolType"] == "HTTP"
-    routes = [route for _, route in of_type(template, "AWS::ApiGatewayV2::Route")]
+    routes = [route for name, route in of_type(template, "AWS::ApiGatewayV2::Route") if name != "WorkRoute"]
     assert {r["RouteKey"] for r in routes} == {
         f"{m} /in/{{source}}{path}" for m in ("POST", "GET", "HEAD") for path in ("", "/{path+}")
     }
@@ -441,6 +441,37 @@ def test_the_api_has_the_routes_of_sources_and_nothing_else(template):
     assert (stage["StageName"], stage["AutoDeploy"]) == ("$default", True)
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "IngressRateLimit"}
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == {"Ref": "IngressBurstLimit"}
+
+
+def test_workers_have_a_signed_route_only_where_that_is_asked_for(template):
+    assert template["Parameters"]["WorkerApi"]["Default"] == "false"
+    wanted, api = template["Conditions"]["HasWorkerApi"]["Fn::And"]
+    assert wanted == {"Fn::Equals": [{"Ref": "WorkerApi"}, "true"]} and api == {"Condition": "UsesHttpApi"}
+    for name in ("WorkRoute", "WorkIntegration", "ApiMayInvokeProcessor"):
+        assert template["Resources"][name]["Condition"] == "HasWorkerApi", name
+    route, integration = properties(template, "WorkRoute"), properties(template, "WorkIntegration")
+    # The policies of workers name this path, and the processor reads the queue and the operation from it.
+    assert route["RouteKey"] == "POST /work/{queue}/{op}"
+    assert route["AuthorizationType"] == "AWS_IAM"
+    assert route["Target"] == {"Fn::Sub": "integrations/${WorkIntegration}"}
+    assert integration["IntegrationUri"] == arn_of("Processor")
+    assert integration["PayloadFormatVersion"] == "2.0"
+    # API Gateway waits for 30 s at most, and the function has twice this time.
+    assert integration["TimeoutInMillis"] == 30000 < properties(template, "Processor")["Timeout"] * 1000
+    # A throttled worker must not use up the rate of the senders, and the other way round.
+    condition, settings, _ = properties(template, "Stage")["RouteSettings"]["Fn::If"]
+    limits = dict.fromkeys(("ThrottlingRateLimit", "ThrottlingBurstLimit"), {"Ref": "WorkRateLimit"})
+    assert (condition, settings) == ("HasWorkerApi", {route["RouteKey"]: limits})
+    # CloudFormation must create the route before its settings.
+    assert {"workRoute": {"Ref": "WorkRoute"}} in properties(template, "Stage")["StageVariables"]["Fn::If"]
+    permission = properties(template, "ApiMayInvokeProcessor")
+    assert permission["SourceArn"]["Fn::Sub"].endswith(":${Api}/*/POST/work/*")
+    assert permission["FunctionName"] == integration["IntegrationUri"]
+    granted = properties(template, "ProcessorRole")["Policies"][0]["PolicyDocument"]["Statement"]
+    conditional = {s["Fn::If"][1]["Sid"]: s["Fn::If"][0] for s in granted if "Fn::If" in s}
+    assert conditional["FindWork"] == "HasWorkerApi"
+    [rule] = template["Rules"]["TheWorkerApiIsARouteOfTheHttpApi"]["Assertions"]
+    assert rule["Assert"] == {"Fn::Equals": [{"Ref": "FrontDoor"}, "HttpApi"]}
 
 
 def test_the_access_log_holds_nothing_that_a_sender_chose(template):

@@ -42,6 +42,9 @@ ABOUT = {
     "TableName": "AWS::DynamoDB::GlobalTable",
 }
 
+# The part of a metric filter that leaves out the requests of workers.
+WEBHOOKS = '($.route != "POST /work/{queue}/{op}")'
+
 OURS = {"Fn::Sub": "Mitt/${AWS::StackName}"}
 
 PROFILES = {
@@ -146,7 +149,8 @@ def test_what_the_catcher_does_not_answer_is_counted(template):
     logged = json.loads(properties(template, "Stage")["AccessLogSettings"]["Format"])
     # API Gateway logs a dash for a value that is not set.
     assert logged["integrationError"] == "$context.integrationErrorMessage"
-    assert gateway["FilterPattern"] == '{ $.integrationError != "-" }'
+    assert gateway["FilterPattern"] == f'{{ ($.integrationError != "-") && {WEBHOOKS} }}'
+    assert logged["route"] == "$context.routeKey"
 
 
 def test_too_many_missed_events_are_an_alarm(template):
@@ -201,7 +205,7 @@ def test_senders_that_are_throttled_for_long_are_an_alarm(template):
     assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
     logged = json.loads(properties(template, "Stage")["AccessLogSettings"]["Format"])
     assert filter["LogGroupName"] == {"Ref": "ApiLogs"} and logged["status"] == "$context.status"
-    assert filter["FilterPattern"] == '{ $.status = "429" }'
+    assert filter["FilterPattern"] == f'{{ ($.status = "429") && {WEBHOOKS} }}'
     assert alarm["Threshold"] == 0 and 300 <= alarm["Period"] * alarm["EvaluationPeriods"] <= 900
 
 

@@ -96,7 +96,8 @@ def test_a_function_url_takes_the_place_of_the_api(template):
     parts = {name for name, part in template["Resources"].items() if part["Type"].startswith("AWS::ApiGatewayV2::")}
     parts |= {"ApiLogs", "ApiMayInvokeCatcher", "GatewayErrorsMetric", "ThrottledRequestsMetric"}
     under = {name: template["Resources"][name]["Condition"] for name in parts}
-    assert under == dict.fromkeys(parts, "UsesHttpApi") | {"Domain": "HasDomain", "DomainMapping": "HasDomain"}
+    of_workers = dict.fromkeys(("WorkRoute", "WorkIntegration"), "HasWorkerApi")
+    assert under == dict.fromkeys(parts, "UsesHttpApi") | {"Domain": "HasDomain", "DomainMapping": "HasDomain"} | of_workers
     for name, part in template["Resources"].items():
         if name != "Names" and part.get("Condition") in (None, "HasMinimalAlarms", "HasCoreAlarms", "HasFullAlarms", "IsGradual"):
             assert not re.search(r'"(Api|Stage|ApiLogs)"', json.dumps(part["Properties"])), name

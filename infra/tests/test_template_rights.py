@@ -29,6 +29,7 @@ RIGHTS = {
     },
     "ProcessorRole": {
         "Inbox": "dynamodb:GetItem dynamodb:UpdateItem dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem",
+        "Inbox/index/work": "dynamodb:Query",
         "Bodies": "s3:GetObject s3:PutObjectTagging s3:ListBucket",
         "WorkQueue": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
         " sqs:ChangeMessageVisibility sqs:SendMessage",

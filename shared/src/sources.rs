@@ -42,7 +42,7 @@ use toml::de::DeTable;
 
 use crate::base::setting_path::{At as _, Step};
 use crate::base::toml_error::{self, NotAName, refusal};
-pub use action::{Action, ActionKind, Destination, Invocation};
+pub use action::{Action, ActionKind, Destination, Invocation, Pull};
 pub use address::{is_fifo, is_on_this_machine};
 pub use answers::AnswerRules;
 pub use bounds::Bounds;
@@ -201,6 +201,19 @@ impl Config {
         trials.map(|source| source.name.clone()).collect()
     }
 
+    /// Returns the sources whose events the workers of a queue take.
+    pub fn sources_of_queue<'c>(&'c self, queue: &'c str) -> impl Iterator<Item = &'c Source> {
+        self.pulled().filter(move |source| {
+            let pull = source.pull();
+            pull.is_some_and(|(_, pull)| pull.queue == queue)
+        })
+    }
+
+    /// Returns the sources whose events workers outside of Lambda take.
+    pub fn pulled(&self) -> impl Iterator<Item = &Source> {
+        self.sources().filter(|source| source.pull().is_some())
+    }
+
     /// Returns the retention of each source.
     pub fn retentions(&self) -> Retentions {
         let sources = self.sources.iter();
@@ -229,7 +242,7 @@ fn refused_by_parser(error: &toml::de::Error, text: &str) -> String {
     let said = refusal(error, text);
     match error.message() {
         MISSING_SCHEMA => format!("{said}; add `schema = {SCHEMA}` as the first line"),
-        _ => said,
+        _ => refusal::with_hint(error, said),
     }
 }
 

@@ -76,7 +76,8 @@ impl Work<'_> {
     pub(crate) async fn run(&self, action: &Action) -> Outcome {
         let name = &action.name;
         match &action.kind {
-            ActionKind::Keep => Outcome::Done,
+            // A worker takes the event after all other actions are done.
+            ActionKind::Keep | ActionKind::Pull(_) => Outcome::Done,
             ActionKind::Http { url, signing, keys } => {
                 http::forward(self, name, url, signing, *keys).await
             }

@@ -8,12 +8,12 @@ use shared::base::backoff;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{GIVE_UP, LEASE, LONG_LEASE, RENEW_AGAIN, RENEW_EVERY};
 use shared::inbox::ledger::{
-    Content, EffectRow, Lease, MissingBody, REFUSED, Row, Settled, Settlement,
+    Content, EffectRow, EffectState, Lease, MissingBody, REFUSED, Row, Settled, Settlement,
 };
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
 use shared::inbox::trace::TraceId;
-use shared::sources::Source;
+use shared::sources::{Action, Source};
 use shared::webhook::event::{EventId, EventKey};
 use tokio::time::timeout;
 
@@ -32,6 +32,8 @@ pub(crate) struct ActionsResult {
     pub(crate) changed: Vec<(String, EffectRow)>,
     /// What destinations said.
     pub(crate) quotes: Vec<Quote>,
+    /// The queue whose workers take the event, if all actions of the processor are done.
+    pub(crate) queue: Option<String>,
 }
 
 impl From<Outcome> for ActionsResult {
@@ -40,6 +42,7 @@ impl From<Outcome> for ActionsResult {
             outcome,
             changed: Vec::new(),
             quotes: Vec::new(),
+            queue: None,
         }
     }
 }
@@ -78,6 +81,9 @@ impl Processor {
             now,
             backoff::jitter(),
         );
+        let settlement = acted
+            .queue
+            .map_or(settlement, |queue| Settlement::Parked { queue });
         let settlement = settle_turn(settlement, &mut turn, chained, now);
         let attempt = Attempt::of(&lease.row, lease.trace);
         let ledger = &self.services.inbox.ledger;
@@ -143,10 +149,25 @@ impl Processor {
             Ok(given) => given,
             Err(outcome) => return outcome.into(),
         };
-        let actions = source.actions.iter().map(|action| {
+        let own = |action: &&Action| action.kind.pull().is_none();
+        let actions = source.actions.iter().filter(own).map(|action| {
             Box::pin(self.run_action(source, action, lease, &content, &given, until))
         });
-        combined(join_all(actions).await, lease, turn)
+        let mut acted = combined(join_all(actions).await, lease, turn);
+        if acted.outcome == Outcome::Done {
+            acted.queue = self.queue_of(source, lease, &content).await;
+        }
+        acted
+    }
+
+    /// Returns the queue whose workers take the event. A replay that keeps the effects of the event
+    /// also keeps what a worker did.
+    async fn queue_of(&self, source: &Source, lease: &Lease, content: &Content) -> Option<String> {
+        let (action, pull) = source.pull()?;
+        let before = lease.row.effects.get(&action.name);
+        let is_done = before.is_some_and(|before| before.state == EffectState::Done);
+        let takes = !is_done && self.concerns(action, lease, content).await;
+        takes.then(|| pull.queue.clone())
     }
 
     /// Waits for the actions of an event, and renews its lease in the meantime. Drops the actions and
@@ -181,7 +202,7 @@ impl Processor {
 
     /// Reads the body of an event and its request, or returns the outcome of an attempt without
     /// them.
-    async fn read_content(&self, lease: &Lease) -> Result<Content, Outcome> {
+    pub(crate) async fn read_content(&self, lease: &Lease) -> Result<Content, Outcome> {
         let ledger = &self.services.inbox.ledger;
         let content = ledger.leased_content(lease).await;
         match content.context("read the body") {
@@ -287,7 +308,7 @@ fn settle_turn(
 
 /// The values of a row that the log and the message need after the settlement has consumed the
 /// lease.
-struct Attempt {
+pub(crate) struct Attempt {
     id: EventId,
     key: EventKey,
     trace: TraceId,
@@ -298,7 +319,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of(row: &Row, trace: TraceId) -> Self {
+    pub(crate) fn of(row: &Row, trace: TraceId) -> Self {
         Self {
             id: row.id(),
             key: row.key.clone(),
@@ -310,9 +331,10 @@ impl Attempt {
         }
     }
 
-    fn log(&self, source: &Source, settled: &Settled, took: Duration) {
+    pub(crate) fn log(&self, source: &Source, settled: &Settled, took: Duration) {
         let (word, error) = match settled {
             Settled::Recorded(Settlement::Done) => ("done", None),
+            Settled::Recorded(Settlement::Parked { .. }) => ("parked", None),
             Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
             Settled::Recorded(Settlement::Deferred { why, .. }) => ("deferred", Some(why)),
             Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),

@@ -52,13 +52,7 @@ impl Processor {
         given: &ActionInput,
         until: UnixMillis,
     ) -> ActionsResult {
-        let tested = facts(&lease.row, content);
-        let matched = action.filter.matches(tested);
-        if let Some(path) = action.filter.missing_path(tested, matched) {
-            let missing = MissingPath::new(PathUse::Filter, &format!("json:{path}"));
-            Box::pin(self.note_missing(&lease.row, missing)).await;
-        }
-        if !matched {
+        if !self.concerns(action, lease, content).await {
             return Outcome::Done.into();
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
@@ -99,7 +93,20 @@ impl Processor {
             outcome,
             changed: effects.into_changed(),
             quotes,
+            queue: None,
         }
+    }
+
+    /// Returns whether the filter of an action matches the event. Records a path of the filter that
+    /// is missing in the body.
+    pub(crate) async fn concerns(&self, action: &Action, lease: &Lease, content: &Content) -> bool {
+        let tested = facts(&lease.row, content);
+        let matched = action.filter.matches(tested);
+        if let Some(path) = action.filter.missing_path(tested, matched) {
+            let missing = MissingPath::new(PathUse::Filter, &format!("json:{path}"));
+            Box::pin(self.note_missing(&lease.row, missing)).await;
+        }
+        matched
     }
 
     /// Confirms a subscription.

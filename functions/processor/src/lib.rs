@@ -5,6 +5,8 @@
 //! little time was left to begin. Otherwise it acknowledges the message, whatever the state of the
 //! row: done, leased, not due or dead letter.
 //!
+//! Workers outside of Lambda claim and settle events through the HTTP API, which [`work`] answers.
+//!
 //! A message takes six steps:
 //!
 //! 1. [`Processor::process_batch`] takes a batch.
@@ -21,6 +23,7 @@ mod destination;
 mod message;
 mod missing;
 mod order;
+mod work;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -40,6 +43,7 @@ use shared::inbox::ledger::ExpiredLease;
 use shared::monitoring::missing_paths::MissingPaths;
 use shared::services::Services;
 use tokio::sync::{Semaphore, SemaphorePermit};
+pub use work::{Answer, Invocation, Payload, Reply, Request};
 
 /// The number of records of a batch that are processed in parallel.
 const AT_ONCE: usize = 4;

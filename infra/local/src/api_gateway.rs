@@ -2,6 +2,7 @@
 //! format 2.0.
 
 mod answer;
+mod caller;
 mod event;
 mod routes;
 

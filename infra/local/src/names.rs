@@ -7,6 +7,8 @@ pub const ACCOUNT: &str = "000000000000";
 /// The emulators do not check credentials. ministack gives the key `test` all permissions.
 pub const ACCESS_KEY: &str = "test";
 pub const SECRET_KEY: &str = "test";
+/// The role of callers of a route with IAM authorization that name no other role.
+pub const LOCAL_WORKER: &str = "local-worker";
 /// The name of the local stack, and the first part of its secrets' paths: `/mitt/ingress`.
 pub const STACK_NAME: &str = "mitt";
 

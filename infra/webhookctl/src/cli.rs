@@ -16,6 +16,7 @@ mod init;
 mod listen;
 mod log;
 mod mcp;
+mod policies;
 mod presets;
 mod quarantine;
 mod reconcile;
@@ -34,6 +35,7 @@ mod trial;
 mod values;
 mod verify;
 mod version;
+mod work;
 
 pub use args::{Cli, Command, Global};
 pub use bodies::BodiesAt;
@@ -52,6 +54,7 @@ pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use mcp::McpArgs;
+pub use policies::{PoliciesCommand, PolicyWorkerArgs};
 pub use presets::{PresetsCheckArgs, PresetsCommand};
 pub use quarantine::{
     DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,
@@ -88,3 +91,7 @@ pub use tree::tree;
 pub use trial::{TrialCommand, TrialReportArgs};
 pub use values::{Assignment, Chaos, ColorChoice, FunctionName, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;
+pub use work::{
+    LeaseAt, WorkAt, WorkBeginArgs, WorkCommand, WorkEndArgs, WorkExtendArgs, WorkFinishArgs,
+    WorkKeys, WorkNextArgs, WorkOutcome, WorkResult, WorkRunArgs,
+};

@@ -15,6 +15,7 @@ mod listen;
 mod log;
 mod mcp;
 mod missing_paths;
+mod policies;
 mod presets;
 mod quarantine;
 mod receiver_files;
@@ -28,6 +29,7 @@ mod status;
 mod sync;
 mod trial;
 mod verify;
+mod work;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -73,6 +75,7 @@ async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Status(args) => Box::pin(status::status(args, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,
         Command::Mcp(args) => Box::pin(mcp::mcp(args, &global, out)).await,
+        Command::Policies(command) => policies::run(&command, &global, out),
         Command::Presets(command) => presets::run(&command, out),
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
@@ -87,5 +90,6 @@ async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Man(args) => completions::man(&args, out),
         Command::Trial(command) => Box::pin(trial::run(command, &global, out)).await,
         Command::Sync(command) => sync::run(command, &global, out).await,
+        Command::Work(command) => Box::pin(work::run(command, &global, out)).await,
     }
 }

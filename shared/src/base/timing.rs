@@ -35,6 +35,9 @@ pub const LEASE: Duration = Duration::from_secs(35);
 /// wait for the longest action after a crash.
 pub const LONG_LEASE: Duration = Duration::from_secs(120);
 
+/// The longest lease of a worker outside of Lambda, before it extends the lease.
+pub const LONGEST_WORK_LEASE: Duration = Duration::from_secs(900);
+
 /// The interval between two renewals of a [`LONG_LEASE`].
 pub const RENEW_EVERY: Duration = Duration::from_secs(50);
 

@@ -248,6 +248,32 @@ impl Breakers {
         }
     }
 
+    /// Records how the calls of a worker outside of Lambda ended. The worker claimed its event at
+    /// `claimed_at`. If the breaker did not change after that, the event was its probe.
+    pub async fn heard_from_worker(
+        &self,
+        destination: &str,
+        claimed_at: UnixMillis,
+        failed: bool,
+        now: UnixMillis,
+        jitter: f64,
+    ) {
+        let heard = if failed {
+            CallResult::Failure
+        } else {
+            CallResult::Success
+        };
+        let position = self.position(destination, now).await;
+        let seen = self.standing(destination);
+        let pass = match position {
+            Position::Closed => Pass::Free,
+            // The call was in flight when the breaker opened.
+            _ if claimed_at < seen.written_at() => return,
+            _ => Pass::Probe(Probe(seen)),
+        };
+        self.heard(destination, pass, heard, now, jitter).await;
+    }
+
     /// Counts the result of a call that was no probe. If the breaker has to open, returns the state
     /// that this process saw and the next state.
     fn counted(

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::base::clock::Clock;
-use crate::inbox::ledger::{EffectRow, EffectState, Lease, Ledger};
+use crate::base::clock::{Clock, UnixMillis};
+use crate::base::timing::LONGEST_WORK_LEASE;
+use crate::inbox::ledger::{EffectRow, EffectState, Lease, Ledger, Row};
 use crate::inbox::outcome::Outcome;
 use crate::inbox::trace::SpanId;
 use crate::sources::policy::IdempotencySupport;
@@ -205,14 +206,12 @@ impl<'l> Effects<'l> {
 
     /// Returns whether an earlier attempt may have applied the effect.
     fn is_in_doubt(&self, name: &str) -> bool {
-        let before = self.before(name).map(|effect| effect.state);
-        matches!(before, Some(EffectState::Intent | EffectState::Unknown))
+        self.before(name).is_some_and(is_in_doubt)
     }
 
     /// Returns whether the destination is known to have stored a failure under the key.
     fn is_spent(&self, name: &str) -> bool {
-        self.before(name)
-            .is_some_and(|before| before.state == EffectState::Unknown && !before.keyed)
+        self.before(name).is_some_and(is_spent)
     }
 
     fn before(&self, name: &str) -> Option<&EffectRow> {
@@ -221,22 +220,19 @@ impl<'l> Effects<'l> {
 
     /// Returns the outcome if the ledger alone determines it, or `None` if a call is needed.
     fn known(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
-        let before = self.before(name)?;
-        let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
-        match keys {
-            _ if before.state == EffectState::Done => Some(Outcome::Done),
-            _ if before.state == EffectState::Refused && before.run == self.lease.row.run => {
-                Some(Outcome::permanent(before.note.clone()))
-            }
-            IdempotencySupport::Ignored if in_doubt => Some(Outcome::unknown(format!(
-                "effect {name} may have happened in an earlier attempt, and the destination ignores idempotency keys"
-            ))),
-            IdempotencySupport::HonouredWithFailures if self.is_spent(name) => {
+        let never = Inquiry::Never;
+        match before(&self.lease.row, name, keys, never, (self.clock)()) {
+            Begin::Go => None,
+            Begin::Done { .. } => Some(Outcome::Done),
+            Begin::Refused { note } => Some(Outcome::permanent(note)),
+            Begin::InDoubt { .. } if keys == IdempotencySupport::Ignored => {
                 Some(Outcome::unknown(format!(
-                    "effect {name} failed in an earlier attempt, and the destination returns the stored failure for each call with the same idempotency key"
+                    "effect {name} may have happened in an earlier attempt, and the destination ignores idempotency keys"
                 )))
             }
-            _ => None,
+            Begin::InDoubt { .. } => Some(Outcome::unknown(format!(
+                "effect {name} failed in an earlier attempt, and the destination returns the stored failure for each call with the same idempotency key"
+            ))),
         }
     }
 
@@ -308,14 +304,8 @@ impl<'l> Effects<'l> {
         keys: IdempotencySupport,
         note: &str,
     ) -> EffectRow {
-        EffectRow {
-            state,
-            key: self.key(name),
-            keyed: keys != IdempotencySupport::Ignored,
-            at: (self.clock)(),
-            run: self.lease.row.run,
-            note: note.chars().take(120).collect(),
-        }
+        let key = self.key(name);
+        record(&self.lease.row, key, state, keys, note, (self.clock)())
     }
 
     fn key(&self, name: &str) -> String {
@@ -326,6 +316,142 @@ impl<'l> Effects<'l> {
             None => key(name),
         }
     }
+}
+
+/// What a caller knows about an effect in doubt, before it makes the call again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inquiry {
+    /// The caller cannot ask the destination.
+    Never,
+    /// The caller can ask the destination, and has not asked yet.
+    Possible,
+    /// The destination answered that the effect did not happen.
+    DidNot,
+}
+
+/// What an effect needs, as the row alone determines it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// The intent can be written, and the call made after it.
+    Go,
+    /// An earlier attempt applied the effect.
+    Done { note: String },
+    /// An earlier attempt may have applied the effect, and a repeat is not safe.
+    InDoubt {
+        /// When the effect began or became unknown.
+        since: UnixMillis,
+        /// The time from which [`Inquiry::DidNot`] is accepted. Until then, a call of the earlier
+        /// attempt may still be under way.
+        ask_from: UnixMillis,
+    },
+    /// The destination refused the effect in this run.
+    Refused { note: String },
+}
+
+/// How long after the end of a lease a call that began under it may still arrive.
+const CALL_ARRIVES: Duration = Duration::from_secs(60);
+
+/// Decides what an effect of an event needs before it begins. `keys` says what the destination does
+/// with a repeated key, and `asked` what it answered about an effect in doubt.
+///
+/// The effects of the processor and those of workers outside of Lambda follow this one table.
+pub fn before(
+    row: &Row,
+    name: &str,
+    keys: IdempotencySupport,
+    asked: Inquiry,
+    now: UnixMillis,
+) -> Begin {
+    let Some(before) = row.effects.get(name) else {
+        return Begin::Go;
+    };
+    match before.state {
+        EffectState::Done => {
+            let note = before.note.clone();
+            return Begin::Done { note };
+        }
+        EffectState::Refused if before.run == row.run => {
+            let note = before.note.clone();
+            return Begin::Refused { note };
+        }
+        EffectState::Not | EffectState::Refused => return Begin::Go,
+        EffectState::Intent | EffectState::Unknown => {}
+    }
+    let ask_from = match before.lease {
+        // The caller repeats its own request, whose answer was lost.
+        Some(lease) if before.state == EffectState::Intent && lease.epoch == row.epoch => {
+            return Begin::Go;
+        }
+        Some(lease) => lease.until + CALL_ARRIVES,
+        None => before.at + LONGEST_WORK_LEASE + CALL_ARRIVES,
+    };
+    let in_doubt = Begin::InDoubt {
+        since: before.at,
+        ask_from,
+    };
+    match (asked, keys) {
+        (Inquiry::DidNot, _) if now < ask_from => in_doubt,
+        (Inquiry::DidNot, keys) if keys != IdempotencySupport::Ignored && is_spent(before) => {
+            Begin::Refused {
+                note: format!(
+                    "effect {name} failed, and the destination returns the stored failure for each call with the same idempotency key"
+                ),
+            }
+        }
+        (Inquiry::DidNot, _) => Begin::Go,
+        (Inquiry::Possible, _) | (Inquiry::Never, IdempotencySupport::Ignored) => in_doubt,
+        (Inquiry::Never, IdempotencySupport::HonouredWithFailures) if is_spent(before) => in_doubt,
+        (Inquiry::Never, _) => Begin::Go,
+    }
+}
+
+/// Returns the names of the effects of which no result is known. A worker must report the result of
+/// each before it ends its work as done.
+pub fn open_effects(row: &Row) -> impl Iterator<Item = &str> {
+    let is_open = |effect: &EffectRow| effect.state == EffectState::Intent;
+    let effects = row.effects.iter();
+    effects.filter_map(move |(name, effect)| is_open(effect).then_some(name.as_str()))
+}
+
+/// Returns the record of an effect of an event.
+pub fn effect_row(
+    row: &Row,
+    name: &str,
+    state: EffectState,
+    keys: IdempotencySupport,
+    note: &str,
+    now: UnixMillis,
+) -> EffectRow {
+    let key = idempotency_key(&row.key, name, row.generation);
+    record(row, key, state, keys, note, now)
+}
+
+fn record(
+    row: &Row,
+    key: String,
+    state: EffectState,
+    keys: IdempotencySupport,
+    note: &str,
+    now: UnixMillis,
+) -> EffectRow {
+    EffectRow {
+        state,
+        key,
+        keyed: keys != IdempotencySupport::Ignored,
+        at: now,
+        run: row.run,
+        note: note.chars().take(120).collect(),
+        lease: None,
+    }
+}
+
+fn is_in_doubt(effect: &EffectRow) -> bool {
+    matches!(effect.state, EffectState::Intent | EffectState::Unknown)
+}
+
+/// Returns whether the destination is known to have stored a failure under the key.
+fn is_spent(effect: &EffectRow) -> bool {
+    effect.state == EffectState::Unknown && !effect.keyed
 }
 
 /// Returns the outcome of a call whose effect may have happened.

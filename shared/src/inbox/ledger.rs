@@ -68,6 +68,7 @@ mod sync_state;
 mod time_index;
 pub mod transition;
 mod trial;
+mod work;
 
 use crate::aws::Lazy;
 pub use arrivals::{OtherArrival, Seen};
@@ -95,7 +96,7 @@ pub use repetition::{Repetition, Repetitions};
 pub use replay::{Again, Planned, Replayed};
 pub use request::UnreadableRequest;
 pub(crate) use request::{InRow, pack_as_text, unpack as unpack_request};
-pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
+pub use row::{BadRow, BodyAt, EffectLease, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
 pub use settle::{REFUSED, Settled, Settlement};
 pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
@@ -107,6 +108,7 @@ use transition::Change;
 pub use trial::{
     MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,
 };
+pub use work::{Intended, PULL_SCHEMA, WorkClaim, WorkLease};
 
 pub(crate) use crate::inbox::item;
 pub use crate::inbox::item::Item;
@@ -118,7 +120,8 @@ pub const SCHEMA: u32 = 1;
 
 /// The newest row version that this code processes. In a row of the next version, this code reads
 /// the attributes that it knows, and keeps all other attributes. Rows of a trial have the version
-/// [`TRIAL_SCHEMA`] and are not processed.
+/// [`TRIAL_SCHEMA`] and are not processed. Rows that wait for a worker have the version
+/// [`PULL_SCHEMA`], and the processor does not claim them.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 
 /// The sort keys of the answers that destinations gave begin with this.

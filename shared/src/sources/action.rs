@@ -1,6 +1,7 @@
 //! Reads `[[source.action]]`, which configures the actions of a source and their destinations.
 
 mod kind;
+mod pull;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::base::setting_path::At as _;
 use crate::base::timing::{ACTION_TIMEOUT, LONGEST_ACTION};
 use crate::sources::policy::IdempotencySupport;
 use kind::FileActionKind;
+pub use pull::Pull;
 
 /// An action for the events of a source. Each action is a separate effect.
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub enum ActionKind {
     },
     /// Starts an execution of a Step Functions state machine.
     StepFunctions { state_machine: String },
+    /// Leaves the event to a worker outside of Lambda, after the other actions are done.
+    Pull(Pull),
     /// Calls the code with this name in `functions/processor/src/actions/`.
     Rust {
         code: String,
@@ -88,7 +92,16 @@ impl ActionKind {
             | Self::Sqs { .. }
             | Self::EventBridge { .. }
             | Self::StepFunctions { .. }
+            | Self::Pull(_)
             | Self::Rust { .. } => None,
+        }
+    }
+
+    /// Returns the settings of an action that leaves the event to a worker.
+    pub fn pull(&self) -> Option<&Pull> {
+        match self {
+            Self::Pull(pull) => Some(pull),
+            _ => None,
         }
     }
 }
@@ -146,6 +159,9 @@ pub(super) struct FileAction {
     source: Option<String>,
     detail_type: Option<String>,
     state_machine: Option<String>,
+    lease: Option<String>,
+    max_hold: Option<String>,
+    workers: Option<Vec<String>>,
     params: Option<BTreeMap<String, String>>,
 }
 
@@ -272,6 +288,7 @@ impl FileAction {
                     Some(destination),
                 )
             }
+            FileActionKind::Pull => (ActionKind::Pull(self.into_pull(source)?), None),
             FileActionKind::Rust => {
                 let kind = ActionKind::Rust {
                     code: name.to_owned(),

@@ -88,6 +88,19 @@ pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
         })
 }
 
+/// Checks the ARN of an IAM role.
+/// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html>
+pub(super) fn check_role(given: &str) -> anyhow::Result<()> {
+    let name = arn(given, "iam").and_then(|rest| rest.strip_prefix("role/"));
+    let account = given.split(':').nth(4).unwrap_or_default();
+    let is_account = account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit());
+    ensure!(
+        is_account && name.is_some_and(|name| is_name(name, 576, "+=,.@_/-")),
+        "invalid role ARN {given:?}; use an ARN like arn:aws:iam::111122223333:role/triage-agent"
+    );
+    Ok(())
+}
+
 /// Checks the text of a field that EventBridge rules can match.
 pub(super) fn check_event_text(what: &str, text: &str, most: usize) -> anyhow::Result<()> {
     ensure!(
@@ -139,6 +152,26 @@ mod tests {
         let given = "arn:aws-cn:states:cn-north-1:1:stateMachine:orders:live";
         assert_eq!(state_machine(given).unwrap(), "orders");
         assert!(state_machine("arn:aws:states:eu-central-1:1:execution:orders:1").is_err());
+    }
+
+    #[test]
+    fn a_worker_is_the_arn_of_a_role() {
+        for good in [
+            "arn:aws:iam::111122223333:role/triage-agent",
+            "arn:aws-cn:iam::111122223333:role/agents/triage@1",
+        ] {
+            check_role(good).unwrap();
+        }
+        for bad in [
+            "triage-agent",
+            "arn:aws:iam::111122223333:role/",
+            "arn:aws:iam::111122223333:user/a",
+            "arn:aws:iam::1111:role/a",
+            "arn:aws:iam::111122223333:role/*",
+            "arn:aws:sts::111122223333:assumed-role/a/b",
+        ] {
+            assert!(check_role(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -227,7 +227,8 @@ fn honours_keys(kind: &ActionKind) -> bool {
             params.get("keys").is_some_and(|keys| keys == "honoured")
         }
         ActionKind::Http { keys, .. } => *keys != IdempotencySupport::Ignored,
-        ActionKind::Keep | ActionKind::StepFunctions { .. } => true,
+        // Order and pull exclude each other.
+        ActionKind::Keep | ActionKind::StepFunctions { .. } | ActionKind::Pull(_) => true,
         // A FIFO queue drops duplicates for only five minutes. The other destinations do not drop
         // duplicates.
         ActionKind::Lambda { .. } | ActionKind::Sqs { .. } | ActionKind::EventBridge { .. } => {

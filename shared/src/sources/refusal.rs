@@ -21,7 +21,7 @@ pub struct Refusal {
 impl Refusal {
     pub(super) fn of_parser(error: &toml::de::Error) -> Self {
         Self {
-            message: message(error),
+            message: with_hint(error, message(error)),
             paths: Vec::new(),
             span: error.span(),
         }
@@ -35,5 +35,14 @@ impl Refusal {
             paths: at.map(AtSetting::paths).unwrap_or_default(),
             span: None,
         }
+    }
+}
+
+/// Adds what to do instead of a setting that Mitt does not have yet.
+pub(super) fn with_hint(error: &toml::de::Error, said: String) -> String {
+    if error.message().starts_with("unknown field `leases`") {
+        format!("{said}; leases is not supported yet, so limit the number of workers instead")
+    } else {
+        said
     }
 }

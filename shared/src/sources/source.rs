@@ -19,7 +19,7 @@ use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
 use super::{
-    Action, ActionKind, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name,
+    Action, ActionKind, Endpoint, Forward, Pull, Reconcile, SecretStore, SourceSync, check_name,
     check_new, check_url, public_url, quiet,
 };
 use crate::base::backoff::Backoff;
@@ -88,6 +88,12 @@ impl Source {
         self.actions.iter().all(keeps)
             && self.order.is_none()
             && !self.verifier.confirms_subscriptions()
+    }
+
+    /// Returns the action that leaves the events to workers outside of Lambda, and its settings.
+    pub fn pull(&self) -> Option<(&Action, &Pull)> {
+        let mut actions = self.actions.iter();
+        actions.find_map(|action| Some((action, action.kind.pull()?)))
     }
 
     /// Returns whether an action can take longer than the processor runs. Then the function for
@@ -174,6 +180,7 @@ impl FileSource {
             .within("order")
             .needs("preset")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;
+        check_pull(&actions, order.as_ref())?;
         let trial = FileTrial::new(self.mode, self.tee_timeout);
         let trial = trial.checked(&actions, &preset, &self.variant);
         let trial = trial.needs("preset").needs("variant")?;
@@ -285,6 +292,33 @@ fn check_signing(
                 .needs("variant")
                 .needs("order")?;
         }
+    }
+    Ok(())
+}
+
+/// Rejects a second action of kind `pull`, and one together with an order.
+fn check_pull(actions: &[Action], order: Option<&Order>) -> anyhow::Result<()> {
+    let pulls = actions.iter().enumerate();
+    let pulls = pulls.filter(|(_, action)| action.kind.pull().is_some());
+    for (place, (index, action)) in pulls.enumerate() {
+        let check = || {
+            ensure!(
+                place == 0,
+                "a source has at most one action of kind \"pull\"; remove one, or use a second source"
+            );
+            ensure!(
+                order.is_none(),
+                "kind \"pull\" and order exclude each other, because a worker can hold an event while \
+                 a newer one is processed; remove one of the two"
+            );
+            Ok(())
+        };
+        check()
+            .with_context(|| format!("action {:?}", action.name))
+            .at("kind")
+            .at(index)
+            .at("action")
+            .needs("order")?;
     }
     Ok(())
 }

@@ -134,6 +134,7 @@ fn route(actions: &[Action]) -> anyhow::Result<(&Action, &str, &Signing)> {
         | ActionKind::Sqs { .. }
         | ActionKind::EventBridge { .. }
         | ActionKind::StepFunctions { .. }
+        | ActionKind::Pull(_)
         | ActionKind::Rust { .. } => None,
     });
     match (routes.next(), routes.next()) {

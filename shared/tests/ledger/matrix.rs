@@ -274,6 +274,7 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
                 at: THEN,
                 run: 0,
                 note: String::new(),
+                lease: None,
             };
             let noted = ledger.intend(&lease, "http", &effect).await.unwrap();
             if noted { "noted" } else { "refused" }
@@ -326,6 +327,7 @@ async fn claim(table: &Table, key: &EventKey, attempts: u32) -> &'static str {
             "not due"
         }
         Claim::Exhausted => "exhausted",
+        Claim::Parked => "parked",
         Claim::Missing => "missing",
         Claim::TooNew(_) => "too new",
     }

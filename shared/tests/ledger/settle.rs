@@ -398,5 +398,6 @@ pub(crate) fn effect(state: EffectState) -> EffectRow {
         at: NOW,
         run: 0,
         note: "issue 7".into(),
+        lease: None,
     }
 }

@@ -31,7 +31,7 @@ impl BackupSync {
         let mut positions = Vec::new();
         for action in &source.actions {
             match (&action.kind, &action.destination) {
-                (ActionKind::Keep, _) => {}
+                (ActionKind::Keep | ActionKind::Pull(_), _) => {}
                 (_, Some(destination)) => {
                     positions.push(self.breakers.position(&destination.name, now).await);
                 }

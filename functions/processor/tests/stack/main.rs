@@ -10,6 +10,7 @@ mod missing;
 mod order;
 mod pause;
 mod receivers;
+mod work;
 
 use std::path::{Path, PathBuf};
 

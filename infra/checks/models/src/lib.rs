@@ -1,6 +1,7 @@
 //! Models of the protocol that list every state explicitly. `infra/checks/README.md` explains what
 //! each model contains, and how to read a line of the output.
 
+pub mod agents;
 pub mod budget;
 pub mod case;
 pub mod checker;
@@ -29,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         shard::cases(),
         signature::cases(),
         trial::cases(),
+        agents::cases(),
     ]
     .into_iter()
     .flatten()

@@ -34,10 +34,18 @@ pub enum Property {
     KeptIsAcked,
     /// A signed message runs once, and unchanged.
     OneEventPerSignature,
+    /// The processor claims no event that waits for a worker or for an approval, and workers claim
+    /// no other events.
+    ClaimedByItsSide,
+    /// An event that waits for a worker or for an approval is in the partition of the index that is
+    /// read for it.
+    WaitingIsListed,
+    /// A call that a rule holds is made only as a person approved it, in the same run.
+    ApprovedBeforeCall,
 }
 
 impl Property {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::AckedIsKept,
         Self::EveryEventEnds,
         Self::OneOutcomePerRun,
@@ -55,6 +63,9 @@ impl Property {
         Self::AnsweredInTime,
         Self::KeptIsAcked,
         Self::OneEventPerSignature,
+        Self::ClaimedByItsSide,
+        Self::WaitingIsListed,
+        Self::ApprovedBeforeCall,
     ];
 
     /// Describes the violation that a counterexample shows.
@@ -77,6 +88,11 @@ impl Property {
             Self::AnsweredInTime => "the sender waited too long",
             Self::KeptIsAcked => "a durable event was not acknowledged",
             Self::OneEventPerSignature => "a captured request runs as another event",
+            Self::ClaimedByItsSide => {
+                "the processor has claimed a parked event, or a worker another event"
+            }
+            Self::WaitingIsListed => "a waiting event is not in its partition of the index",
+            Self::ApprovedBeforeCall => "a call was made that was not approved",
         }
     }
 }

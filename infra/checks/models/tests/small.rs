@@ -43,6 +43,11 @@ fn the_end_of_a_trial() {
 }
 
 #[test]
+fn workers_outside_and_approvals() {
+    are_as_expected(&models::agents::cases());
+}
+
+#[test]
 fn the_spill_the_lease_the_budget_and_the_sweep() {
     are_as_expected(&models::spill::cases());
     are_as_expected(&models::lease::cases());

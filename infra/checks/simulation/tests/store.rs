@@ -255,6 +255,7 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         at: NOW,
         run: 0,
         note: "n".into(),
+        lease: None,
     };
     let effects = [("http".to_owned(), effect.clone())];
     let effects = if dice.hits(5_000) { &effects[..] } else { &[] };

@@ -7,6 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
+use super::caller::iam;
 use super::routes::Match;
 use crate::names::{ACCOUNT, random_hex};
 
@@ -59,6 +60,10 @@ pub(super) fn event(arrival: &Arrival, matched: &Match) -> Value {
         },
         "isBase64Encoded": false,
     });
+    if matched.route.signed {
+        let authorization = text(header::AUTHORIZATION);
+        event["requestContext"]["authorizer"] = json!({ "iam": iam(authorization) });
+    }
     let cookies = cookies(&parts.headers);
     if !cookies.is_empty() {
         event["cookies"] = json!(cookies);
@@ -186,11 +191,16 @@ mod tests {
     use crate::template::Route;
 
     fn event_of(request: Request<Vec<u8>>) -> Value {
+        event_of_route(request, false)
+    }
+
+    fn event_of_route(request: Request<Vec<u8>>, signed: bool) -> Value {
         let (parts, body) = request.into_parts();
         let route = Route {
             key: "POST /in/{source}".to_owned(),
             function: "Catcher".to_owned(),
             timeout: std::time::Duration::from_secs(30),
+            signed,
         };
         let parameters = BTreeMap::from([("source".to_owned(), "x".to_owned())]);
         let arrival = Arrival {
@@ -278,6 +288,19 @@ mod tests {
                 "sourceIp": "192.0.2.7", "userAgent": "agent/1",
             })
         );
+    }
+
+    #[test]
+    fn a_signed_route_names_the_caller_and_another_names_none() {
+        let request = || Request::post("/in/x").body(Vec::new()).unwrap();
+        let event = event_of_route(request(), true);
+        let iam = &event["requestContext"]["authorizer"]["iam"];
+        assert_eq!(
+            iam["userArn"],
+            "arn:aws:sts::000000000000:assumed-role/local-worker/local"
+        );
+        let event = event_of(request());
+        assert_eq!(event["requestContext"].get("authorizer"), None);
     }
 
     #[test]

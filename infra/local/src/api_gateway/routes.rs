@@ -138,6 +138,7 @@ mod tests {
             key: (*key).to_owned(),
             function: "F".to_owned(),
             timeout: std::time::Duration::from_secs(30),
+            signed: false,
         };
         Routes::new(&keys.iter().map(route).collect::<Vec<_>>())
     }

@@ -18,6 +18,8 @@ pub struct Route {
     pub function: String,
     /// The time that the gateway waits for the function.
     pub timeout: Duration,
+    /// Whether callers sign their requests with AWS credentials.
+    pub signed: bool,
 }
 
 /// A queue, and the function that gets its messages.
@@ -63,10 +65,19 @@ impl Template {
             .with_context(|| format!("resource {integration}: {uri:?} contains no function"))?;
         let timeout = number(document, integration, "TimeoutInMillis")?;
         let timeout = timeout.map_or(GATEWAY_TIMEOUT, Duration::from_millis);
+        let authorization = document.property(id, "AuthorizationType")?;
+        let signed = match authorization.as_ref().and_then(Value::as_str) {
+            None | Some("NONE") => false,
+            Some("AWS_IAM") => true,
+            Some(other) => {
+                bail!("resource {id}: the local stack does not support the authorization {other:?}")
+            }
+        };
         Ok(Route {
             key,
             function,
             timeout,
+            signed,
         })
     }
 

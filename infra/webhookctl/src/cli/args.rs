@@ -15,6 +15,7 @@ use super::init::InitArgs;
 use super::listen::ListenArgs;
 use super::log::LogArgs;
 use super::mcp::McpArgs;
+use super::policies::PoliciesCommand;
 use super::presets::PresetsCommand;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
@@ -27,6 +28,7 @@ use super::sync::SyncCommand;
 use super::trial::TrialCommand;
 use super::values::{ColorChoice, Zone};
 use super::verify::VerifyArgs;
+use super::work::WorkCommand;
 use crate::output::{CliError, Format, Query};
 use crate::target::TargetOptions;
 
@@ -187,6 +189,12 @@ pub enum Command {
     /// of webhooks chose. With --propose, the agent can also propose a replay, which a person
     /// applies.
     Mcp(McpArgs),
+    /// Claim events of a queue, work on them, and end the work
+    ///
+    /// The commands call the API of workers, and print its answer as JSON. Exit 3 if the lease has
+    /// ended: another worker can have the event, so stop the work.
+    #[command(subcommand, arg_required_else_help = true)]
+    Work(WorkCommand),
     /// Write a first sources file into this folder
     ///
     /// Creates sources.toml with comments and an example, and adds the folder of `dev` to
@@ -195,6 +203,9 @@ pub enum Command {
     /// List and store secrets; prints fingerprints, never values
     #[command(subcommand, arg_required_else_help = true)]
     Secrets(SecretsCommand),
+    /// Print IAM policies for programs
+    #[command(subcommand, arg_required_else_help = true)]
+    Policies(PoliciesCommand),
     /// Add, check, test and pause sources, and rotate their secrets
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),

@@ -36,7 +36,7 @@ pub enum By {
 }
 
 /// Parses a duration, such as `15m`, `2h` or `90s`.
-fn span(text: &str) -> Result<Duration, CliError> {
+pub(super) fn span(text: &str) -> Result<Duration, CliError> {
     match When::parse(text) {
         Ok(When::Ago(span)) => Duration::try_from(span).ok(),
         _ => None,

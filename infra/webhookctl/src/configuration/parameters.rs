@@ -23,6 +23,7 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
                 "StatePolicyArn",
                 "arn:aws:iam::111122223333:policy/mitt-state",
             ),
+            ("WorkerApi", "true"),
         ],
     ),
     (
@@ -30,6 +31,7 @@ pub(super) const GROUPS: &[(&str, &[Example])] = &[
         &[
             ("IngressRateLimit", "200"),
             ("IngressBurstLimit", "400"),
+            ("WorkRateLimit", "100"),
             ("MaxWriteUnits", "4000"),
             ("MaxReadUnits", "4000"),
             ("ProcessorConcurrency", "2"),

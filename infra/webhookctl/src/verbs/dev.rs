@@ -202,6 +202,7 @@ async fn start(args: &DevArgs, files: &Files, broken: Option<&Broken>) -> anyhow
             ("SweepEvery".to_owned(), "rate(1 minute)".to_owned()),
             ("LongActions".to_owned(), "true".to_owned()),
             ("Trial".to_owned(), "true".to_owned()),
+            ("WorkerApi".to_owned(), "true".to_owned()),
         ]
         .into(),
         schedules: !args.once,

@@ -63,6 +63,7 @@ impl World {
                     at,
                     run,
                     note,
+                    lease: None,
                 },
             )
         });

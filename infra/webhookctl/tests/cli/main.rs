@@ -31,3 +31,4 @@ mod sync_commands;
 mod terminal;
 mod trial;
 mod verify;
+mod work;

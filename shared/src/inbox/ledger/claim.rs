@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::transition::{self, Fence};
-use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
+use super::{BadRow, Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::base::backoff::CRASHES;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
@@ -41,6 +41,8 @@ pub enum Claim {
     NotDue(UnixMillis),
     /// No attempts are left. The event is now a dead letter.
     Exhausted,
+    /// The event waits for a worker outside of Lambda, or such a worker holds it.
+    Parked,
     /// The event does not exist, or no longer exists.
     Missing,
     /// A newer release wrote the row, with this version. The row is unchanged, so that a worker of
@@ -94,6 +96,10 @@ impl Lease {
         self.annotation = Some(remark);
     }
 
+    pub(super) fn extended(&self, until: UnixMillis) {
+        self.until.store(until.0, Ordering::Relaxed);
+    }
+
     pub(super) fn fence(&self) -> Fence<'_> {
         Fence {
             epoch: self.row.epoch,
@@ -141,15 +147,14 @@ impl Ledger {
                 Write::Refused(None) => return Ok(Claim::Missing),
                 Write::Refused(Some(old)) => old,
             };
-            // This code does not know the attributes of a newer row, so an error in them means
-            // nothing. A row of a trial is settled.
             let row = Row::read(&old);
-            if let Some(version) = item::number(&old, "sv").filter(|v| *v > NEWEST_SCHEMA)
-                && !row.as_ref().is_ok_and(Row::is_trial)
-            {
+            if let Some(version) = too_new(&old, &row) {
                 return Ok(Claim::TooNew(version));
             }
             let row = row?;
+            if row.is_pulled() {
+                return Ok(Claim::Parked);
+            }
             match refusal(&row, &owner, now, attempts) {
                 Refusal::Own => return leased(Some(old), owner, until),
                 Refusal::Settled(state) => return Ok(Claim::Settled(state)),
@@ -196,7 +201,7 @@ impl Ledger {
         let change = transition::renew(lease.fence(), now, until);
         let renewed = matches!(self.change(&pk, change).await?, Write::Applied(_));
         if renewed {
-            lease.until.store(until.0, Ordering::Relaxed);
+            lease.extended(until);
         }
         Ok(renewed)
     }
@@ -226,20 +231,33 @@ pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) ->
     }
 }
 
+/// Returns the version of a row that only a newer release can process. This code does not know the
+/// attributes of such a row, so an error in them means nothing.
+pub(super) fn too_new(old: &Item, row: &Result<Row, BadRow>) -> Option<u32> {
+    let version = item::number(old, "sv").filter(|version| *version > NEWEST_SCHEMA)?;
+    let known = row.as_ref().is_ok_and(|row| !row.is_too_new());
+    (!known).then_some(version)
+}
+
 fn leased(item: Option<Item>, owner: String, until: UnixMillis) -> anyhow::Result<Claim> {
     let item = item.unwrap_or_default();
     let row = Row::read(&item)?;
-    Ok(Claim::Leased(Box::new(Lease {
+    Ok(Claim::Leased(Box::new(lease_of(row, item, owner, until))))
+}
+
+/// Returns the lease of a row that its owner has claimed.
+pub(super) fn lease_of(row: Row, item: Item, owner: String, until: UnixMillis) -> Lease {
+    Lease {
         trace: TraceId::of(&row.key),
         row,
         item,
         owner,
         until: AtomicI64::new(until.0),
         annotation: None,
-    })))
+    }
 }
 
-fn is_mine(item: &Item, owner: &str) -> bool {
+pub(super) fn is_mine(item: &Item, owner: &str) -> bool {
     item::text(item, "own") == Some(owner)
         && item::text(item, "st") == Some(State::Processing.as_str())
 }

@@ -14,7 +14,7 @@ use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
 use super::{
-    FoundBy, Item, Ledger, NEWEST_SCHEMA, Repetition, Row, SCHEMA, State, Write, item, repetition,
+    FoundBy, Item, Ledger, Repetition, Row, SCHEMA, State, Write, item, repetition,
 };
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
@@ -298,13 +298,14 @@ pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis
         Ok(row) if row.is_open() => {
             let rung = row.sent_at.unwrap_or(row.received_at);
             let open = Received::Open {
-                silent: now.since(rung) > RUNG_RECENTLY,
+                // A worker asks for its events, so a message would have no effect.
+                silent: !row.is_pulled() && now.since(rung) > RUNG_RECENTLY,
                 run: row.run,
             };
             Refusal::Known(open, repetition::kind(&row, event))
         }
         Ok(row) if row.was_not_accepted() => Refusal::NotAccepted,
-        Ok(row) if row.schema > NEWEST_SCHEMA && !row.is_trial() => Refusal::Newer(row.schema),
+        Ok(row) if row.is_too_new() => Refusal::Newer(row.schema),
         Ok(row) => Refusal::Known(Received::Settled, repetition::kind(&row, event)),
         // The row is durable, but this code cannot read it. Another work message is harmless, and
         // the processor then reports the error.

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{PutRequest, TransactWriteItem, Update, WriteReques
 
 use super::transition::replay::{APPLIED, PLANNED};
 use super::transition::{Change, replay as transition};
-use super::{Item, NEWEST_SCHEMA, Row, State, item};
+use super::{Item, Row, State, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::inbox::table::Transaction;
@@ -217,7 +217,7 @@ fn may_be_replayed(row: &Row, again: &Again<'_>) -> bool {
         && row.epoch == again.seen
         && row.erased_at.is_none()
         // This code cannot claim a row of a newer version, so the event would stay open forever.
-        && (row.schema <= NEWEST_SCHEMA || row.is_trial())
+        && !row.is_too_new()
 }
 
 fn plan_pk(plan: &str) -> String {

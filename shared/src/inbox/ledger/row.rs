@@ -74,6 +74,8 @@ pub struct Row {
     pub owner: Option<String>,
     pub lease_until: Option<UnixMillis>,
     pub due: Option<UnixMillis>,
+    /// The queue of the workers that take the event, after its other actions are done.
+    pub pull: Option<String>,
     pub received_at: UnixMillis,
     pub write_id: String,
     pub sha: Option<Sha>,
@@ -148,6 +150,17 @@ pub struct EffectRow {
     /// The run in which the effect was tried.
     pub run: u64,
     pub note: String,
+    /// The lease under which a worker outside of Lambda began the effect.
+    pub lease: Option<EffectLease>,
+}
+
+/// A lease under which an effect began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectLease {
+    /// The fencing token of the lease.
+    pub epoch: u64,
+    /// The end of the lease at the time of the beginning. The call ends before it.
+    pub until: UnixMillis,
 }
 
 /// A row that cannot be read.
@@ -205,6 +218,7 @@ impl Row {
             owner: text("own"),
             lease_until: item::time(row, "lu"),
             due: item::time(row, "due"),
+            pull: text("pul"),
             received_at: item::time(row, "rcv").ok_or_else(|| bad("rcv"))?,
             write_id: text("wid").unwrap_or_default(),
             sha: sha(row),
@@ -356,6 +370,7 @@ fn effects(row: &Item) -> BTreeMap<String, EffectRow> {
                 at: item::time(entry, "at").unwrap_or_default(),
                 run: item::number(entry, "n").unwrap_or(0),
                 note: item::text(entry, "r").unwrap_or_default().to_owned(),
+                lease: item::text(entry, "l").and_then(EffectLease::read),
             };
             Some((name.clone(), effect))
         })
@@ -377,7 +392,21 @@ impl EffectRow {
         if !self.note.is_empty() {
             entry.insert("r".to_owned(), item::s(&self.note));
         }
+        if let Some(lease) = self.lease {
+            let text = format!("{}|{}", lease.epoch, lease.until.0);
+            entry.insert("l".to_owned(), item::s(text));
+        }
         AttributeValue::M(entry)
+    }
+}
+
+impl EffectLease {
+    fn read(text: &str) -> Option<Self> {
+        let (epoch, until) = text.split_once('|')?;
+        Some(Self {
+            epoch: epoch.parse().ok()?,
+            until: UnixMillis(until.parse().ok()?),
+        })
     }
 }
 

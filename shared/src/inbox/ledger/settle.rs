@@ -42,6 +42,10 @@ pub enum Settlement {
         reason: &'static str,
         error: String,
     },
+    /// All actions of the processor are done, and the event now waits for a worker of this queue.
+    Parked {
+        queue: String,
+    },
 }
 
 /// The result of recording a settlement.
@@ -109,7 +113,7 @@ impl Settlement {
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Retry { error, .. } | Self::DeadLetter { error, .. } => Some(error),
-            Self::Done | Self::Deferred { .. } => None,
+            Self::Done | Self::Deferred { .. } | Self::Parked { .. } => None,
         }
     }
 
@@ -154,7 +158,7 @@ impl Settlement {
                 in_line,
                 first,
             },
-            other @ (Self::Done | Self::DeadLetter { .. }) => other,
+            other @ (Self::Done | Self::DeadLetter { .. } | Self::Parked { .. }) => other,
         }
     }
 
@@ -183,7 +187,7 @@ impl Settlement {
                 due,
                 resend_after,
             } => {
-                let look = look_behind(*due, *resend_after);
+                let look = look_behind(row, *due, *resend_after);
                 transition::retry(fence, row, effects, error, *due, look, now)
             }
             Self::Deferred {
@@ -193,7 +197,7 @@ impl Settlement {
                 in_line,
                 first,
             } => {
-                let look = look_behind(*due, *resend_after);
+                let look = look_behind(row, *due, *resend_after);
                 let attempts = if *in_line {
                     attempts_in_history(row)
                 } else {
@@ -208,6 +212,7 @@ impl Settlement {
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
             }
+            Self::Parked { queue } => transition::work::park(fence, row, queue, effects, now),
         }
     }
 }
@@ -235,17 +240,23 @@ fn attempts_in_history(row: &Row) -> u32 {
 
 /// Returns the delay of the next message if the worker sends that message itself. The worker sends
 /// the message if the wait is short and the run has few claims, because Lambda stops a long loop of
-/// these messages. Attempts and deferrals both count as claims.
+/// these messages. Attempts and deferrals both count as claims. An event that workers take needs no
+/// message.
 fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
+    if row.pull.is_some() {
+        return None;
+    }
     let claims = row.attempts.saturating_add(row.deferrals);
     (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
 }
 
 /// Returns when the sweep checks the row. If the worker sends the message, the check is two minutes
 /// after the due time, in case the message is lost. Otherwise the check is one minute before the
-/// due time.
-fn look_behind(due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
-    if resend_after.is_some() {
+/// due time. A worker can take an event of its queue when the event is due.
+fn look_behind(row: &Row, due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
+    if row.pull.is_some() {
+        due
+    } else if resend_after.is_some() {
         due + FIRST_LOOK
     } else {
         due - SWEEP_AHEAD
@@ -336,6 +347,9 @@ fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -
                 row.state == State::DeadLetter
                     && row.dead_at == Some(now)
                     && row.reason.as_deref() == Some(reason)
+            }
+            Settlement::Parked { queue } => {
+                row.waits_for_worker() && row.pull.as_ref() == Some(queue)
             }
         }
 }

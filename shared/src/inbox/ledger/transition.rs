@@ -20,6 +20,7 @@ pub mod source_versions;
 pub mod sweep;
 pub mod sync;
 pub mod trial;
+pub mod work;
 mod work_index;
 
 use std::fmt::Write as _;
@@ -63,7 +64,7 @@ pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> 
         // The condition also refuses rows that this code cannot read, so that the claim does not
         // count as an attempt.
         "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND cr < :crashes \
-         AND sv <= :sv AND epoch >= :zero AND attribute_type(fx, :map)",
+         AND sv <= :sv AND attribute_not_exists(pul) AND epoch >= :zero AND attribute_type(fx, :map)",
         "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
     )
     .states(&[State::Received, State::Failed, State::Processing])
@@ -91,7 +92,8 @@ pub fn keep(owner: &str, now: UnixMillis, until: UnixMillis, expires: UnixMillis
     };
     Change::new(
         "record a kept event as done",
-        "st = :received AND epoch = :zero AND att = :zero AND sv <= :sv AND attribute_type(fx, :map)",
+        "st = :received AND epoch = :zero AND att = :zero AND sv <= :sv AND attribute_not_exists(pul) \
+         AND attribute_type(fx, :map)",
         "SET st = :done, done_at = :now, done_by = :own, #ttl = :ttl, \
          h = list_append(if_not_exists(h, :none), :h) \
          REMOVE gpk, gsk, own, lu, due ADD epoch :one, att :one",
@@ -181,6 +183,7 @@ pub fn done(
     .named("#ttl", "ttl")
     .history(row, "done", "", now)
     .effects(effects)
+    .leaves_queue(row)
 }
 
 /// Moves an event from `processing` to `failed`, with the due time of the next attempt.
@@ -263,6 +266,7 @@ pub fn dead_letter(
     .fenced(fence)
     .dead(row, reason, error, now)
     .effects(effects)
+    .leaves_queue(row)
 }
 
 /// Moves an open event to `dead_letter` if its attempts or crashes are exhausted. The worker or the
@@ -282,6 +286,7 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMilli
     .with(":cr", item::n(row.crashed()))
     .with(":crashes", item::n(CRASHES - (row.crashed() - row.crashes)))
     .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
+    .leaves_queue(row)
 }
 
 /// Takes an exclusive lease that ends at `until`.
@@ -341,7 +346,11 @@ impl Change {
 
     /// Puts the row into the `work` index among the open rows, even if it was not indexed before.
     fn open(self, row: &Row) -> Self {
-        self.with(":gpk", item::s(work_partition(&row.key.pk())))
+        let part = match row.pull {
+            Some(_) => work::pull_partition(&row.key),
+            None => work_partition(&row.key.pk()),
+        };
+        self.with(":gpk", item::s(part))
     }
 
     fn dead(self, row: &Row, reason: &str, error: &str, now: UnixMillis) -> Self {

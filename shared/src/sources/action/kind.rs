@@ -16,17 +16,19 @@ pub(super) enum FileActionKind {
     #[serde(rename = "eventbridge")]
     EventBridge,
     StepFunctions,
+    Pull,
     Rust,
 }
 
 impl FileActionKind {
-    /// The kinds that call a destination.
+    /// The kinds that have a destination. That of a `pull` action is the one that its workers call.
     const ELSEWHERE: &'static [Self] = &[
         Self::Http,
         Self::Lambda,
         Self::Sqs,
         Self::EventBridge,
         Self::StepFunctions,
+        Self::Pull,
         Self::Rust,
     ];
 
@@ -38,6 +40,7 @@ impl FileActionKind {
             Self::Sqs => "sqs",
             Self::EventBridge => "eventbridge",
             Self::StepFunctions => "step-functions",
+            Self::Pull => "pull",
             Self::Rust => "rust",
         }
     }
@@ -57,24 +60,29 @@ impl FileAction {
             ("permanent_errors", self.permanent_errors.is_some()),
         ];
         let waits = [("timeout", self.timeout.is_some())];
-        let sqs = [
-            ("queue", self.queue.is_some()),
-            ("group", self.group.is_some()),
-        ];
+        let queue = [("queue", self.queue.is_some())];
+        let sqs = [("group", self.group.is_some())];
         let event_bridge = [
             ("bus", self.bus.is_some()),
             ("source", self.source.is_some()),
             ("detail_type", self.detail_type.is_some()),
         ];
         let step_functions = [("state_machine", self.state_machine.is_some())];
-        let settings: [Settings<'_>; 7] = [
+        let pull = [
+            ("lease", self.lease.is_some()),
+            ("max_hold", self.max_hold.is_some()),
+            ("workers", self.workers.is_some()),
+        ];
+        let settings: [Settings<'_>; 9] = [
             (Kind::ELSEWHERE, &elsewhere),
             (&[Kind::Http, Kind::Lambda, Kind::Rust], &waits),
             (&[Kind::Http], &self.of_http()),
             (&[Kind::Lambda], &lambda),
+            (&[Kind::Sqs, Kind::Pull], &queue),
             (&[Kind::Sqs], &sqs),
             (&[Kind::EventBridge], &event_bridge),
             (&[Kind::StepFunctions], &step_functions),
+            (&[Kind::Pull], &pull),
         ];
         for (kinds, settings) in settings {
             let set = settings.iter().find(|(_, is_set)| *is_set);

@@ -14,6 +14,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "sqs",
             "eventbridge",
             "step-functions",
+            "pull",
             "rust",
         ]),
         Required,
@@ -173,8 +174,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "source[].action[].queue",
         String,
-        Means("required for `sqs`"),
-        "The URL of the SQS queue.",
+        Means("required for `sqs`; for `pull`, the name of the source"),
+        "For `sqs`, the URL of the SQS queue. For `pull`, the name of the queue that the workers ask for \
+         events. Several sources can share it.",
         "\"https://sqs.eu-central-1.amazonaws.com/111122223333/orders.fifo\"",
     ),
     setting(
@@ -211,6 +213,27 @@ pub(super) const SETTINGS: &[Setting] = &[
         Means("required for `step-functions`"),
         "The ARN of the state machine.",
         "\"arn:aws:states:eu-central-1:111122223333:stateMachine:orders\"",
+    ),
+    setting(
+        "source[].action[].lease",
+        Duration,
+        Is("\"2m\""),
+        "For `pull`, how long a worker holds an event before it must extend its lease, from 30s to 15m.",
+        "\"5m\"",
+    ),
+    setting(
+        "source[].action[].max_hold",
+        Duration,
+        Is("\"1h\""),
+        "For `pull`, how long a worker can hold an event by extending its lease, at most 12h.",
+        "\"4h\"",
+    ),
+    setting(
+        "source[].action[].workers",
+        Strings,
+        Is("[]"),
+        "For `pull`, the ARNs of the IAM roles that can take the events.",
+        "[\"arn:aws:iam::111122223333:role/triage-agent\"]",
     ),
     setting(
         "source[].action[].params",

@@ -202,6 +202,7 @@ fn action(key: &str) -> &'static str {
         }
         "bus" | "source" | "detail_type" => "kind = \"eventbridge\"",
         "state_machine" => "kind = \"step-functions\"",
+        "lease" | "max_hold" | "workers" => "kind = \"pull\"",
         "params" => "kind = \"rust\"\nname = \"x\"",
         "stale" => "kind = \"http\"\nurl = \"https://hooks.example.com/x\"\nsign = \"as-received\"",
         "variant" | "signed_url" => {

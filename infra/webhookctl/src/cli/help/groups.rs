@@ -16,7 +16,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "Act",
-        &["replay", "dlq", "quarantine", "reconcile", "erase"],
+        &["replay", "dlq", "quarantine", "reconcile", "erase", "work"],
     ),
     ("Develop", &["dev", "send", "listen", "presets", "mcp"]),
     (
@@ -26,6 +26,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
             "sources",
             "secrets",
             "endpoint",
+            "policies",
             "context",
             "completions",
         ],

@@ -37,6 +37,7 @@ async fn traced(name: &str) -> (World, EventKey, String) {
         at: called,
         run: 0,
         note: "200".into(),
+        lease: None,
     };
     let effects = [("orders".to_owned(), effect)];
     let settled = world

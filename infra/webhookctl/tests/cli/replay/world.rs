@@ -273,6 +273,7 @@ pub(crate) fn effect(state: EffectState, keyed: bool) -> EffectRow {
         at: UnixMillis::now(),
         run: 0,
         note: String::new(),
+        lease: None,
     }
 }
 

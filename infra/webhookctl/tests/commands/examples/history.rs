@@ -170,6 +170,7 @@ impl World {
             at,
             run: 0,
             note: String::new(),
+            lease: None,
         };
         let dead = Settlement::DeadLetter {
             reason: "attempts_exhausted",

@@ -39,7 +39,8 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     .with(":now", item::ms(now))
     .with(":one", item::n(1))
     .with(":h", rest.history.clone())
-    .with(":fx", rest.effects.clone());
+    .with(":fx", rest.effects.clone())
+    .leaves_queue(row);
     let change = if row.is_open() {
         change
             .states(&[State::DeadLetter])

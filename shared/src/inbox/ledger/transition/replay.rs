@@ -51,7 +51,9 @@ pub fn replay(
     .with(":look", item::ms(look))
     .with(":gpk", item::s(work_partition(&row.key.pk())))
     .named("#ttl", "ttl")
-    .history(row, REPLAYED, plan, now);
+    .history(row, REPLAYED, plan, now)
+    // The processor runs the other actions again, and parks the event again.
+    .leaves_queue(row);
     let change = if row.is_trial() {
         change.with(":sv", item::n(SCHEMA))
     } else {

@@ -53,6 +53,7 @@ fn with(state: State, effects: &[(EffectState, bool)]) -> Row {
             at: RECEIVED,
             run: 0,
             note: String::new(),
+            lease: None,
         };
         row.effects.insert(format!("effect-{number}"), effect);
     }

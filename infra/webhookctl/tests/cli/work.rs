@@ -1,0 +1,200 @@
+//! `webhookctl work` against a `dev`, as a user runs it: a program handles the events of a queue, and
+//! another process takes over when its worker is killed.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use crate::support::world::World;
+
+const SOURCES: &str = r#"
+schema = 1
+
+[[source]]
+name = "issues"
+preset = "github"
+
+[[source.action]]
+kind = "pull"
+name = "triage"
+queue = "triage"
+lease = "30s"
+workers = [
+  "arn:aws:iam::000000000000:role/local-worker",
+  "arn:aws:iam::000000000000:role/second",
+]
+"#;
+
+/// Longer than a lease and the margin after it.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Writes what it got, and then does what the file `then` says.
+const HANDLER: &str = r#"#!/bin/sh
+cat > event.$$.part
+printf '%s %s\n' "$MITT_RUN_ID" "$MITT_IDEMPOTENCY_KEY $TRACEPARENT" > env.$$
+mv event.$$.part "event.$(ls event.*.json 2>/dev/null | wc -l).json"
+. ./then
+"#;
+
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl World {
+    fn handler(&self, then: &str) -> anyhow::Result<()> {
+        self.write("then", then)?;
+        self.write("handler", HANDLER)?;
+        let path = self.path().join("handler");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    fn send_issue(&self) -> anyhow::Result<String> {
+        let sent = self.json(&["send", "issues"])?;
+        Ok(sent["id"].as_str().context("an id")?.to_owned())
+    }
+
+    fn worker(&self, more: &[&str]) -> anyhow::Result<Worker> {
+        let arguments = [&["work", "run", "-q", "triage"], more, &["--", "./handler"]].concat();
+        let mut command = self.webhookctl(&arguments);
+        Ok(Worker(command.stderr(Stdio::null()).spawn()?))
+    }
+
+    fn status_of(&self, id: &str) -> anyhow::Result<String> {
+        let shown = self.json(&["inbox", "inspect", id])?;
+        Ok(shown["status"].as_str().context("a status")?.to_owned())
+    }
+
+    fn until<T>(&self, what: &str, is: impl Fn() -> Option<T>) -> anyhow::Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(is) = is() {
+                return Ok(is);
+            }
+            ensure!(Instant::now() < deadline, "never: {what}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn event(&self, number: u32) -> anyhow::Result<Value> {
+        let name = format!("event.{number}.json");
+        let read = || serde_json::from_str(&self.read(&name).ok()?).ok();
+        self.until(&name, read)
+    }
+}
+
+#[test]
+fn a_program_handles_each_event_and_its_exit_code_is_the_outcome() -> anyhow::Result<()> {
+    let world = World::start("work", SOURCES)?;
+    world.handler("exit 0")?;
+    let id = world.send_issue()?;
+    let _worker = world.worker(&["--worker", "triage-1"])?;
+    let event = world.event(0)?;
+    assert_eq!(event["id"], id.as_str());
+    assert_eq!(event["source"], "issues");
+    assert!(event["body"].is_string());
+    world.until("done", || {
+        (world.status_of(&id).ok()? == "done").then_some(())
+    })?;
+
+    world.handler("exit 65")?;
+    let id = world.send_issue()?;
+    world.until("dead", || {
+        (world.status_of(&id).ok()? == "dead_letter").then_some(())
+    })?;
+    world.handler("exit 75")?;
+    let id = world.send_issue()?;
+    world.until("failed", || {
+        (world.status_of(&id).ok()? == "failed").then_some(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn another_worker_takes_over_when_one_is_killed() -> anyhow::Result<()> {
+    let world = World::start("work-killed", SOURCES)?;
+    world.handler("sleep 600")?;
+    let id = world.send_issue()?;
+    let mut first = world.worker(&[])?;
+    let event = world.event(0)?;
+    assert_eq!(event["takeover"], false);
+    first.0.kill()?;
+    first.0.wait()?;
+    world.handler("exit 0")?;
+    let _second = world.worker(&["--as", "second"])?;
+    let again = world.event(1)?;
+    assert_eq!(
+        (&again["id"], &again["takeover"]),
+        (&event["id"], &true.into())
+    );
+    assert_ne!(again["run_id"], event["run_id"]);
+    world.until("done", || {
+        (world.status_of(&id).ok()? == "done").then_some(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_releases_its_event() -> anyhow::Result<()> {
+    let world = World::start("work-stopped", SOURCES)?;
+    world.handler("trap 'touch stopped; exit 1' TERM; sleep 600 & wait")?;
+    let id = world.send_issue()?;
+    let mut first = world.worker(&[])?;
+    world.event(0)?;
+    let pid = i32::try_from(first.0.id())?;
+    let pid = rustix::process::Pid::from_raw(pid).context("a pid")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+    ensure!(
+        first.0.wait()?.success(),
+        "the worker ends without an error"
+    );
+    assert!(world.path().join("stopped").exists());
+    world.handler("exit 0")?;
+    let ran = world.run(&["work", "run", "-q", "triage", "--once", "--", "./handler"])?;
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    assert_eq!(world.status_of(&id)?, "done");
+    assert_eq!(world.event(1)?["attempt"], 1, "a release is not an attempt");
+    Ok(())
+}
+
+#[test]
+fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Result<()> {
+    let world = World::start("work-operations", SOURCES)?;
+    let id = world.send_issue()?;
+    let claim = || {
+        let answer = world.json(&["work", "next", "-q", "triage"]).ok()?;
+        answer["events"][0]["lease"].as_str().map(str::to_owned)
+    };
+    let lease = world.until("an event", claim)?;
+    let lease = ["-q", "triage", "--lease", lease.as_str()];
+    let work = |op: &str, more: &[&str]| world.json(&[&["work", op], &lease[..], more].concat());
+    assert!(work("extend", &["--for", "5m"])?["lease_ms"].as_u64() > Some(200_000));
+    let begun = work("begin", &["--effect", "open-ticket", "--keys", "honoured"])?;
+    assert_eq!(begun["go"], true);
+    let error = world.error(&[&["work", "finish"], &lease[..], &["--outcome", "done"]].concat())?;
+    assert_eq!(error, (7, "work.refused".to_owned()));
+    let done = ["--outcome", "done", "--effect", "open-ticket=done"];
+    assert_eq!(work("finish", &done)?["status"], "done");
+    assert_eq!(world.status_of(&id)?, "done");
+    let error = world.error(&[&["work", "extend"], &lease[..]].concat())?;
+    assert_eq!(error, (3, "work.lease_lost".to_owned()));
+    let error = world.error(&["work", "next", "-q", "triage", "--as", "stranger"])?;
+    assert_eq!(error, (4, "work.not_allowed".to_owned()));
+    let error = world.error(&["work", "next", "-q", "other"])?;
+    assert_eq!(error, (3, "work.unknown_queue".to_owned()));
+    Ok(())
+}
