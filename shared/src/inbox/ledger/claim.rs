@@ -39,6 +39,8 @@ pub enum Claim {
     Abandoned,
     /// The next attempt is due at this time. The sweep or another message starts it.
     NotDue(UnixMillis),
+    /// The event waits for an approval. The approval sends another message.
+    OnHold,
     /// No attempts are left. The event is now a dead letter.
     Exhausted,
     /// The event does not exist, or no longer exists.
@@ -144,6 +146,9 @@ impl Ledger {
             // This code does not know the attributes of a newer row, so an error in them means
             // nothing. A row of a trial is settled.
             let row = Row::read(&old);
+            if row.as_ref().is_ok_and(Row::is_held) {
+                return Ok(Claim::OnHold);
+            }
             if let Some(version) = item::number(&old, "sv").filter(|v| *v > NEWEST_SCHEMA)
                 && !row.as_ref().is_ok_and(Row::is_trial)
             {

@@ -273,6 +273,11 @@ pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis
         return Refusal::OtherBody;
     }
     match Row::read(old) {
+        // The approval of a held event sends its message.
+        Ok(row) if row.is_held() => Refusal::Known(Received::Open {
+            silent: false,
+            run: row.run,
+        }),
         Ok(row) if row.is_open() => {
             let rung = row.sent_at.unwrap_or(row.received_at);
             Refusal::Known(Received::Open {

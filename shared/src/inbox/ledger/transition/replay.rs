@@ -40,7 +40,7 @@ pub fn replay(
         &format!(
             "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
              gsk = :look, h = :h{forget}{version} \
-             REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by ADD epoch :one, run :one{next}"
+             REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by, hld, apv ADD epoch :one, run :one{next}"
         ),
     )
     .states(&[State::Received])
