@@ -21,6 +21,7 @@ use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
 use crate::attempt::ActionsResult;
 use crate::order::ActionInput;
+use crate::rules::Ruled;
 
 /// The maximum time that a worker waits for its turn under the rate limit. If the turn comes later,
 /// the event is deferred.
@@ -61,6 +62,17 @@ impl Processor {
         if !matched {
             return Outcome::Done.into();
         }
+        if !source.policy.is_empty() {
+            let ruled = Ruled {
+                source,
+                lease,
+                content,
+                given,
+            };
+            if let Some(result) = ruled.action(action, (self.clock)()) {
+                return result;
+            }
+        }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         if let Some(version) = &given.state {
             effects.of_state(version);
@@ -99,6 +111,7 @@ impl Processor {
             outcome,
             changed: effects.into_changed(),
             quotes,
+            dry_run: false,
         }
     }
 

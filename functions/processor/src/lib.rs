@@ -21,6 +21,7 @@ mod destination;
 mod message;
 mod missing;
 mod order;
+mod rules;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;

@@ -112,7 +112,11 @@ impl Processor {
                 tracing::error!(event.key = %work_message.key, outcome = "dead_letter", "event {} is a dead letter: its attempts are used up", work_message.key);
                 Ok((MessageOutcome::Acknowledge, None))
             }
-            other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
+            other @ (Claim::Settled(_)
+            | Claim::Held
+            | Claim::OnHold
+            | Claim::NotDue(_)
+            | Claim::Missing) => {
                 tracing::debug!(event.key = %work_message.key, claim = ?other, "event {} needs no attempt now", work_message.key);
                 Ok((MessageOutcome::Acknowledge, None))
             }
