@@ -16,7 +16,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "Act",
-        &["replay", "dlq", "quarantine", "reconcile", "erase"],
+        &["replay", "dlq", "quarantine", "hold", "reconcile", "erase"],
     ),
     ("Develop", &["dev", "send", "listen", "presets", "mcp"]),
     (
