@@ -78,7 +78,7 @@ impl BackupSync {
         match self.services.inbox.ledger.expire_hold(key, now).await {
             Ok(HoldDecision::Made(row)) => {
                 // A metric counts these lines.
-                tracing::warn!(
+                tracing::error!(
                     event.key = %key,
                     source = key.source(),
                     outcome = "dead_letter",

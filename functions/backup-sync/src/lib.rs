@@ -4,7 +4,8 @@
 //! - `{"task":"sweep"}`, every five minutes, sends messages for open events whose message may be
 //!   lost and for retries that are due. It then fetches the certificates and key sets that requests
 //!   wait for (`{"task":"keys"}` does only this) and the objects that unsigned notices name
-//!   (`{"task":"fetch"}` does only this), and reports the health of the inbox.
+//!   (`{"task":"fetch"}` does only this), ends holds that expired, and reports the health of the
+//!   inbox.
 //! - `{"task":"drain"}`, every five minutes, moves spilled events into the ledger, and messages of
 //!   the backlog queue into the work queue.
 //! - `{"task":"sync"}`, every 15 minutes, asks providers for events since the cursor, and stores

@@ -118,8 +118,8 @@ pub const SCHEMA: u32 = 1;
 
 /// The newest row version that this code processes. In a row of the next version, this code reads
 /// the attributes that it knows, and keeps all other attributes. Rows of a trial have the version
-/// [`TRIAL_SCHEMA`], and rows that wait for an approval have the version [`HELD_SCHEMA`]; neither
-/// are processed.
+/// [`TRIAL_SCHEMA`], and rows that wait for an approval have the version [`HELD_SCHEMA`]. No worker
+/// claims rows of these versions.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 
 /// The sort keys of the answers that destinations gave begin with this.

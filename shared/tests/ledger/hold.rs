@@ -504,3 +504,24 @@ async fn the_body_of_a_held_event_does_not_expire_and_that_of_a_done_one_does() 
     table.settle(lease, Settlement::Done).await;
     assert!(ttl().await);
 }
+
+#[tokio::test]
+async fn a_second_delivery_does_not_let_the_body_of_a_held_event_expire() {
+    let table = Table::with_bucket().await;
+    let event = event_of("stripe-main", "evt_1", hex::encode(noise(60_000)));
+    let key = table.receive(&event).await;
+    let lease = table.lease(&key, NOW).await;
+    let Outcome::Held(mut long) = request("http", "p1") else {
+        panic!("not held");
+    };
+    long.expires = 7 * DAY;
+    let hold = settlement(Outcome::Held(long), &lease.row, NOW);
+    table.ledger.settle(lease, hold, &[], NOW).await.unwrap();
+    assert_eq!(crate::retention::tag(&table, &event).await, "open");
+    let again = table.ledger.receive(&event, THEN).await.unwrap();
+    assert!(
+        matches!(again, Received::Open { silent: false, .. }),
+        "{again:?}"
+    );
+    assert_eq!(crate::retention::tag(&table, &event).await, "open");
+}

@@ -177,7 +177,8 @@ impl Ledger {
     /// Sets the retention tag again after a second delivery wrote the object with a tag that lets
     /// the object expire. The body of an event that is not done must not expire.
     pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
-        let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
+        let old = now.since(row.received_at) > HOLD_AFTER;
+        let open = row.is_open() && (old || row.is_held());
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);
         // The body of a conflicting delivery was held when it was written. Its row is already
         // `done`, so the body must expire again.

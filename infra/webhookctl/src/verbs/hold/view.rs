@@ -109,9 +109,9 @@ impl Shown {
             };
             lines.push(("read", format!("{} = {values}", read.path)));
         }
-        let lines = lines.iter();
-        let lines = lines.map(|(name, value)| format!("{name:<12}{}\n", safe(value)));
-        lines.collect()
+        lines.iter().fold(String::new(), |text, (name, value)| {
+            text + &format!("{name:<12}{}\n", safe(value))
+        })
     }
 }
 
