@@ -90,6 +90,8 @@ impl BackupSync {
         if self.services.sources.report().failed {
             violated.push("sources".to_owned());
         }
+        let late = self.late_approvals(now).await?;
+        violated.extend(late.iter().map(|name| format!("approval.{name}")));
         violated.extend(self.missing_paths(now).await?);
         let config = self.services.sources.config();
         for source in config.sources() {

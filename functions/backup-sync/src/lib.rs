@@ -4,7 +4,8 @@
 //! - `{"task":"sweep"}`, every five minutes, sends messages for open events whose message may be
 //!   lost and for retries that are due. It then fetches the certificates and key sets that requests
 //!   wait for (`{"task":"keys"}` does only this) and the objects that unsigned notices name
-//!   (`{"task":"fetch"}` does only this), and reports the health of the inbox.
+//!   (`{"task":"fetch"}` does only this), ends holds that expired, and reports the health of the
+//!   inbox.
 //! - `{"task":"drain"}`, every five minutes, moves spilled events into the ledger, and messages of
 //!   the backlog queue into the work queue.
 //! - `{"task":"sync"}`, every 15 minutes, asks providers for events since the cursor, and stores
@@ -24,6 +25,7 @@ mod endpoint;
 mod fetch_back;
 mod health;
 mod heartbeat;
+mod holds;
 mod keys;
 mod reconcile;
 mod retry;
@@ -264,9 +266,12 @@ impl BackupSync {
         // These tasks log their own errors, which must not fail a successful sweep.
         let ends = time.until(SWEEP_KEYS);
         join(Box::pin(self.keys(time, ends)), self.fetch_back_until(ends)).await;
-        let held = timeout_at(time.until(SWEEP_HOLD), self.hold_dead_letters());
+        let held = async { join(self.hold_dead_letters(), self.end_holds(began)).await };
+        let held = timeout_at(time.until(SWEEP_HOLD), Box::pin(held));
         if held.await.is_err() {
-            tracing::warn!("no time was left in this run to hold the bodies of dead letters");
+            tracing::warn!(
+                "no time was left in this run to hold the bodies of dead letters and to end holds"
+            );
         }
         // A failed sweep counts as a failed row.
         let told = swept.as_ref().cloned().unwrap_or_else(|_| SweepReport {

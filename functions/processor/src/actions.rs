@@ -13,6 +13,7 @@ mod eventbridge;
 mod http;
 mod lambda;
 mod open_issue;
+mod plan;
 mod request;
 mod sqs;
 mod step_functions;
@@ -37,6 +38,7 @@ use shared::webhook::context::RequestContext;
 use crate::answers::LastAnswer;
 use crate::order::EntityHeaders;
 pub(crate) use aws::Clients;
+pub(crate) use plan::{Plan, Planned};
 
 /// A leased event, and the services that an action can use.
 pub(crate) struct Work<'w> {

@@ -101,7 +101,10 @@ fn quote(outcome: &Outcome, said: Option<&Excerpt>) -> Option<Quote> {
         | Outcome::Refused { error, .. }
         | Outcome::Permanent { error }
         | Outcome::Unknown { error } => error.clone(),
-        Outcome::Done | Outcome::Deferred { .. } | Outcome::Unsendable { .. } => return None,
+        Outcome::Done
+        | Outcome::Deferred { .. }
+        | Outcome::Held(_)
+        | Outcome::Unsendable { .. } => return None,
     };
     let text = said?.in_error.clone()?;
     Some(Quote { error, text })

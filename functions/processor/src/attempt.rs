@@ -19,11 +19,15 @@ use tokio::time::timeout;
 
 use crate::answers::{Quote, quoting};
 use crate::order::Turn;
+use crate::rules::Ruled;
 use crate::{LARGE, Permit, Processor, WORKER};
 
 /// The error of an event whose actions need a function that the stack does not have.
 const LONG_ACTIONS_OFF: &str = "an action of the source has a timeout above 20 s, and this stack has \
      no function for long actions; deploy the stack with LongActions=true, then redrive the event";
+
+/// The annotation in the history of an event of which a call was only recorded.
+const DRY_RUN: &str = "dry run";
 
 /// The outcome of the actions, and what they leave behind.
 pub(crate) struct ActionsResult {
@@ -34,6 +38,8 @@ pub(crate) struct ActionsResult {
     pub(crate) quotes: Vec<Quote>,
     /// The queue whose workers take the event, if all actions of the processor are done.
     pub(crate) queue: Option<String>,
+    /// Whether a rule of the source replaced a call by its record.
+    pub(crate) dry_run: bool,
 }
 
 impl From<Outcome> for ActionsResult {
@@ -43,6 +49,7 @@ impl From<Outcome> for ActionsResult {
             changed: Vec::new(),
             quotes: Vec::new(),
             queue: None,
+            dry_run: false,
         }
     }
 }
@@ -149,6 +156,17 @@ impl Processor {
             Ok(given) => given,
             Err(outcome) => return outcome.into(),
         };
+        if !source.policy.is_empty() {
+            let ruled = Ruled {
+                source,
+                lease,
+                content: &content,
+                given: &given,
+            };
+            if let Some(outcome) = ruled.event() {
+                return outcome.into();
+            }
+        }
         let own = |action: &&Action| action.kind.pull().is_none();
         let actions = source.actions.iter().filter(own).map(|action| {
             Box::pin(self.run_action(source, action, lease, &content, &given, until))
@@ -258,6 +276,9 @@ fn combined(results: Vec<ActionsResult>, lease: &Lease, turn: &mut Turn) -> Acti
         }
         all.outcome = all.outcome.and(outcome);
         all.quotes.extend(result.quotes);
+        if result.dry_run {
+            turn.remark = turn.remark.or(Some(DRY_RUN));
+        }
         for (name, effect) in result.changed {
             if all.changed.iter().any(|(other, _)| *other == name) {
                 tracing::error!(event.id = %lease.row.id(), effect = name, "two actions have an effect named {name}; the second is not recorded");
@@ -337,6 +358,7 @@ impl Attempt {
             Settled::Recorded(Settlement::Parked { .. }) => ("parked", None),
             Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
             Settled::Recorded(Settlement::Deferred { why, .. }) => ("deferred", Some(why)),
+            Settled::Recorded(Settlement::Held(hold)) => ("held", Some(&hold.why)),
             Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
             Settled::Stale => ("stale", None),
         };

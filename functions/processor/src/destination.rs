@@ -21,6 +21,7 @@ use crate::Processor;
 use crate::actions::{DestinationHealth, Work};
 use crate::attempt::ActionsResult;
 use crate::order::ActionInput;
+use crate::rules::Ruled;
 
 /// The maximum time that a worker waits for its turn under the rate limit. If the turn comes later,
 /// the event is deferred.
@@ -54,6 +55,17 @@ impl Processor {
     ) -> ActionsResult {
         if !self.concerns(action, lease, content).await {
             return Outcome::Done.into();
+        }
+        if !source.policy.is_empty() {
+            let ruled = Ruled {
+                source,
+                lease,
+                content,
+                given,
+            };
+            if let Some(result) = ruled.action(action, (self.clock)()) {
+                return result;
+            }
         }
         let effects = Effects::new(&self.services.inbox.ledger, lease, self.clock);
         if let Some(version) = &given.state {
@@ -94,6 +106,7 @@ impl Processor {
             changed: effects.into_changed(),
             quotes,
             queue: None,
+            dry_run: false,
         }
     }
 

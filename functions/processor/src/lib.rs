@@ -23,6 +23,7 @@ mod destination;
 mod message;
 mod missing;
 mod order;
+mod rules;
 mod work;
 
 use std::panic::AssertUnwindSafe;

@@ -114,6 +114,7 @@ impl Processor {
             }
             other @ (Claim::Settled(_)
             | Claim::Held
+            | Claim::OnHold
             | Claim::NotDue(_)
             | Claim::Parked
             | Claim::Missing) => {

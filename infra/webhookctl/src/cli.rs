@@ -11,6 +11,7 @@ mod doctor;
 mod endpoint;
 mod erase;
 mod help;
+mod hold;
 mod inbox;
 mod init;
 mod listen;
@@ -47,6 +48,7 @@ pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
+pub use hold::{HoldApproveArgs, HoldCommand, HoldListArgs, HoldRejectArgs, HoldShowArgs};
 pub use inbox::{
     BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs, TraceArgs,
 };

@@ -24,5 +24,5 @@ pub(crate) use trial::{TrialSeen, route_section};
 #[cfg(test)]
 pub(crate) use view::tests;
 pub(crate) use view::{
-    Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, as_word,
+    Account, Body, Effect, EventView, HoldSeen, LastError, Moment, Replay, RequestSeen, as_word,
 };

@@ -4,6 +4,7 @@ mod body;
 mod conditions;
 mod find;
 mod follow;
+mod held;
 mod ids;
 mod position;
 mod stream;
@@ -30,6 +31,7 @@ use crate::trial::has_finding;
 
 pub(crate) use body::{has_headers, no_bucket};
 pub(crate) use find::newest;
+pub(crate) use held::{held_keys, held_rows, with_rules};
 pub(crate) use ids::find as find_one;
 pub(crate) use position::Position;
 

@@ -8,6 +8,7 @@ mod dlq;
 mod doctor;
 mod endpoint;
 mod erase;
+mod hold;
 mod inbox;
 mod init;
 mod keys;
@@ -78,6 +79,7 @@ async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Policies(command) => policies::run(&command, &global, out),
         Command::Presets(command) => presets::run(&command, out),
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
+        Command::Hold(command) => Box::pin(hold::run(command, &global, out)).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Replay(command) => replay::run(command, &global, out).await,

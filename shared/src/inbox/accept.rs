@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use crate::base::clock::UnixMillis;
 use crate::base::timing::SEND_BUDGET;
-use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, Repetition, StoredBody};
+use crate::inbox::ledger::{
+    By, Decided, FoundBy, HoldDecision, Ledger, Received, Repetition, StoredBody,
+};
 use crate::inbox::queue::{Queue, QueueName, WorkMessage};
 use crate::webhook::event::{Event, EventId, EventKey};
 
@@ -139,6 +141,20 @@ impl Inbox {
             let lane = QueueName::of(row.received_at, now);
             self.announce(lane, decided.work_message().iter()).await;
         }
+        Ok(decided)
+    }
+
+    /// Approves a held event, and sends a message for it.
+    pub async fn approve(
+        &self,
+        key: &EventKey,
+        hold: &str,
+        by: By<'_>,
+        now: UnixMillis,
+    ) -> anyhow::Result<HoldDecision> {
+        let decided = self.ledger.approve(key, hold, by, now).await?;
+        let message = decided.work_message();
+        self.announce(QueueName::Main, message.iter()).await;
         Ok(decided)
     }
 

@@ -46,6 +46,7 @@ mod dead_letters;
 mod dictionary;
 mod erase;
 mod heartbeat;
+mod hold;
 mod keep;
 mod operator_flag;
 mod order;
@@ -81,6 +82,7 @@ pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};
 pub use cursor::{Cursor, ResumePoint, SyncLease, SyncStore};
 pub use erase::{By, Erased};
 pub use heartbeat::SourcesReport;
+pub use hold::{Approval, HELD_SCHEMA, Hold, HoldDecision, WHOLE_EVENT};
 pub use operator_flag::{FlagKind, FlagResult, Operations, OperatorFlag};
 pub use order::{EntityLock, EntityOrder, OrderEntry, Predecessor, VersionCheck};
 pub use pages::{Cost, HourPart, Next, Page};
@@ -121,7 +123,8 @@ pub const SCHEMA: u32 = 1;
 /// The newest row version that this code processes. In a row of the next version, this code reads
 /// the attributes that it knows, and keeps all other attributes. Rows of a trial have the version
 /// [`TRIAL_SCHEMA`] and are not processed. Rows that wait for a worker have the version
-/// [`PULL_SCHEMA`], and the processor does not claim them.
+/// [`PULL_SCHEMA`], and rows that wait for an approval the version [`HELD_SCHEMA`]. The processor
+/// claims neither.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 
 /// The sort keys of the answers that destinations gave begin with this.

@@ -33,6 +33,8 @@ pub enum Outcome {
         /// The destination was called, and asked for this wait with `Retry-After`.
         asked: bool,
     },
+    /// A rule of the source holds the effect until an operator approves it. The action was not tried.
+    Held(Box<HoldRequest>),
     /// The action failed, and a retry would fail again.
     Permanent { error: String },
     /// The processor cannot make a request that the destination would accept, and a retry would not
@@ -41,6 +43,24 @@ pub enum Outcome {
     /// The action may have succeeded, and a retry may repeat its effect. An operator or a check
     /// must decide whether to retry.
     Unknown { error: String },
+}
+
+/// What an operator must approve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldRequest {
+    pub effect: String,
+    /// The name of the rule.
+    pub rule: String,
+    /// The hash of what would be sent.
+    pub plan: String,
+    /// What would be sent, for operators.
+    pub summary: String,
+    /// Why the rule applies.
+    pub why: String,
+    /// The paths in the body that the rule read.
+    pub read: Vec<String>,
+    /// How long the event waits.
+    pub expires: Duration,
 }
 
 impl Outcome {
@@ -127,9 +147,10 @@ impl Outcome {
             Self::Done => 0,
             Self::Permanent { .. } | Self::Unsendable { .. } => 1,
             Self::Unknown { .. } => 2,
-            Self::Deferred { .. } => 3,
-            Self::Refused { .. } => 4,
-            Self::Retry { .. } => 5,
+            Self::Held(_) => 3,
+            Self::Deferred { .. } => 4,
+            Self::Refused { .. } => 5,
+            Self::Retry { .. } => 6,
         }
     }
 }
@@ -146,6 +167,18 @@ mod tests {
         }
     }
 
+    fn held(effect: &str) -> Outcome {
+        Outcome::Held(Box::new(HoldRequest {
+            effect: effect.into(),
+            rule: "large".into(),
+            plan: "a1".into(),
+            summary: "POST https://a.example.com".into(),
+            why: "amount is above 5".into(),
+            read: vec!["amount".into()],
+            expires: Duration::from_secs(60),
+        }))
+    }
+
     #[test]
     fn an_event_is_open_as_long_as_a_part_of_it_may_still_be_done() {
         let later = |secs: i64| Outcome::deferred("full", UnixMillis(secs));
@@ -153,6 +186,7 @@ mod tests {
             Outcome::Done,
             Outcome::permanent("404"),
             Outcome::unknown("cut off"),
+            held("orders"),
             later(9),
             later(5),
             refused("404", 3),

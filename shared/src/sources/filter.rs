@@ -23,7 +23,7 @@ pub struct Filter {
 
 /// A pattern with at most one `*`, which matches any number of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Glob {
+pub(super) struct Glob {
     head: String,
     /// The text after the `*`, if there is a `*`.
     tail: Option<String>,
@@ -147,6 +147,42 @@ impl Filter {
         })
     }
 
+    /// Returns what the event lacks for a test, if no condition is false. A condition counts as true
+    /// if the body has no value that it can compare, and a type counts as true if the event has
+    /// none. `null` is not a value here.
+    pub(super) fn lacks(&self, facts: Facts<'_>) -> Option<Vec<String>> {
+        let mut lacks = Vec::new();
+        if !self.may_match(facts.kind) {
+            if !facts.kind.is_empty() {
+                return None;
+            }
+            lacks.push("the event has no type".to_owned());
+        }
+        for condition in &self.conditions {
+            match condition.lacking(facts.body) {
+                Some(path) => lacks.push(format!("{path} is missing")),
+                None if condition.holds(facts) => {}
+                None => return None,
+            }
+        }
+        Some(lacks)
+    }
+
+    /// Returns the paths in the body that the conditions test.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &JsonPath> {
+        self.conditions
+            .iter()
+            .filter_map(|condition| match &condition.of {
+                Of::Path(path) => Some(path),
+                Of::Header(_) | Of::Query(_) | Of::Account => None,
+            })
+    }
+
+    /// Returns whether the filter does not match every event.
+    pub(super) fn is_set(&self) -> bool {
+        !self.types.is_empty() || self.has_conditions()
+    }
+
     /// Whether every condition tests the body.
     pub(super) fn tests_only_the_body(&self) -> bool {
         let of_body = |condition: &Condition| matches!(condition.of, Of::Path(_));
@@ -191,13 +227,18 @@ impl Glob {
             !text.is_empty(),
             "types contains an empty type; to match any type, use \"*\""
         );
+        Self::parse_as("type", text)
+    }
+
+    /// Parses a pattern. `what` is the word for errors.
+    pub(super) fn parse_as(what: &str, text: &str) -> anyhow::Result<Self> {
         let (head, tail) = match text.split_once('*') {
             Some((head, tail)) => (head, Some(tail.to_owned())),
             None => (text, None),
         };
         ensure!(
             !tail.as_deref().unwrap_or_default().contains('*'),
-            "type {text:?} is invalid; use at most one \"*\""
+            "{what} {text:?} is invalid; use at most one \"*\""
         );
         Ok(Self {
             head: head.to_owned(),
@@ -210,7 +251,7 @@ impl Glob {
         self.head.is_empty() && self.tail.as_deref() == Some("")
     }
 
-    fn matches(&self, text: &str) -> bool {
+    pub(super) fn matches(&self, text: &str) -> bool {
         match &self.tail {
             None => text == self.head,
             Some(tail) => text
@@ -245,6 +286,32 @@ impl Condition {
         let mut values = values.into_iter().flatten();
         let is_usable = values.any(|raw| scalar(raw).is_ok());
         (!is_usable && !path.leads_to_nothing(body)).then_some(path)
+    }
+
+    /// Returns the path of the condition if the body does not show whether the condition is true:
+    /// the body is not JSON, or the value at the path, or in one of the elements on the path, is
+    /// missing or cannot be compared.
+    fn lacking(&self, body: &[u8]) -> Option<&JsonPath> {
+        let Of::Path(path) = &self.of else {
+            return None;
+        };
+        let Ok(values) = path.all(body) else {
+            return Some(path);
+        };
+        if matches!(self.test, Test::Exists(_)) {
+            return None;
+        }
+        let texts = values.into_iter();
+        let texts: Vec<Option<String>> = texts.map(|raw| scalar(raw?).ok().flatten()).collect();
+        let is_listed = |text: &Option<String>| match &self.test {
+            Test::In(wanted) | Test::NotIn(wanted) => {
+                text.as_ref().is_some_and(|text| wanted.contains(text))
+            }
+            Test::Exists(_) => false,
+        };
+        // One listed value decides both tests.
+        let is_known = texts.iter().any(is_listed) || !texts.is_empty() && !texts.contains(&None);
+        (!is_known).then_some(path)
     }
 
     fn holds_for(&self, values: &[String]) -> bool {
@@ -368,7 +435,7 @@ pub(super) fn path(text: &str) -> anyhow::Result<JsonPath> {
     JsonPath::try_from(bare.to_owned()).map_err(anyhow::Error::msg)
 }
 
-fn plain(value: &toml::Value) -> anyhow::Result<String> {
+pub(super) fn plain(value: &toml::Value) -> anyhow::Result<String> {
     Ok(match value {
         toml::Value::String(text) => text.clone(),
         toml::Value::Integer(number) => number.to_string(),

@@ -4,6 +4,7 @@
 //! these types: the names of the settings, the defaults, and the examples.
 
 mod action;
+mod policy;
 mod root;
 mod source;
 mod tables;
@@ -96,6 +97,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         source::SETTINGS,
         tables::SETTINGS,
         action::SETTINGS,
+        policy::SETTINGS,
     ]
     .into_iter()
     .flatten()

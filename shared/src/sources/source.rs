@@ -15,6 +15,7 @@ use super::reconcile::{self, FileReconcile};
 use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::rows;
+use super::rules::{FileRule, Rule, all_rules};
 use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
@@ -61,6 +62,8 @@ pub struct Source {
     /// When the source counts as silent.
     pub quiet_after: QuietAfter,
     pub actions: Vec<Action>,
+    /// The rules that decide whether an action may run.
+    pub policy: Vec<Rule>,
     pub sync: Option<SourceSync>,
     /// The comparisons of the provider's objects with the operator's own state.
     pub reconcile: Vec<Reconcile>,
@@ -140,6 +143,8 @@ pub(super) struct FileSource {
     quiet_after: Option<String>,
     #[serde(default)]
     action: Vec<FileAction>,
+    #[serde(default)]
+    policy: Vec<FileRule>,
     sync: Option<FileSync>,
     #[serde(default)]
     reconcile: Vec<FileReconcile>,
@@ -181,6 +186,7 @@ impl FileSource {
             .needs("preset")?;
         check_signing(&actions, &preset, &self.variant, order.as_ref())?;
         check_pull(&actions, order.as_ref())?;
+        let policy = all_rules(self.policy, &actions, order.as_ref())?;
         let trial = FileTrial::new(self.mode, self.tee_timeout);
         let trial = trial.checked(&actions, &preset, &self.variant);
         let trial = trial.needs("preset").needs("variant")?;
@@ -207,6 +213,7 @@ impl FileSource {
             max_body,
             accept_path: self.accept_path,
             actions,
+            policy,
             sync,
             reconcile,
             endpoint,

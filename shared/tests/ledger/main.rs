@@ -24,6 +24,7 @@ mod effects;
 mod erase;
 mod fresh;
 mod heartbeat;
+mod hold;
 mod hours;
 mod keep;
 mod lifetimes;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Claim, EffectRow, EffectState, Item, Lease, Received, RouteAnswer, RouteOutcome, SCHEMA,
-    Settled, Settlement, SweepResult, TRIAL_SCHEMA, TrialRecord,
+    By, Claim, EffectRow, EffectState, HELD_SCHEMA, Hold as HoldOf, HoldDecision, Item, Lease,
+    Received, RouteAnswer, RouteOutcome, SCHEMA, Settled, Settlement, SweepResult, TRIAL_SCHEMA,
+    TrialRecord,
 };
 use shared::webhook::event::{Event, EventKey};
 
@@ -30,9 +32,11 @@ enum Stand {
     Recorded,
     /// A trial recorded the event. The route accepted it.
     Accepted,
+    /// The event waits for an approval.
+    Held,
 }
 
-const STANDS: [Stand; 10] = [
+const STANDS: [Stand; 11] = [
     Stand::Received,
     Stand::Live,
     Stand::Expired,
@@ -43,6 +47,7 @@ const STANDS: [Stand; 10] = [
     Stand::Quarantined,
     Stand::Recorded,
     Stand::Accepted,
+    Stand::Held,
 ];
 
 /// The lease of a worker, compared with the lease in the row.
@@ -69,6 +74,13 @@ enum Op {
     Done(Fence),
     Retry(Fence),
     Dead(Fence),
+    /// A rule holds the event.
+    Hold(Fence),
+    Approve,
+    Reject,
+    /// The sweep ends a hold, before and after its end.
+    Expire,
+    ExpireLate,
     /// The sweep, with a current index entry.
     Look,
     /// The sweep, with an outdated index entry.
@@ -85,32 +97,39 @@ enum Op {
 /// The expected results. The text before the arrow is the answer, and the text after the arrow is
 /// the state of the changed row. Without an arrow, no attribute of the row changes.
 #[rustfmt::skip]
-const TABLE: [(Op, [&str; 10]); 22] = [
-    //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined  in a trial          accepted in a trial
-    (Op::Receive,            ["open",                  "open",               "open",                  "settled",  "open",                  "open",                  "settled",   "settled",   "open → received",  "settled"]),
-    (Op::Claim,              ["leased → processing",   "held",               "leased → processing",   "settled",  "leased → processing",   "not due",               "settled",   "settled",   "settled",          "settled"]),
-    (Op::ClaimUsedUp,        ["exhausted → dead_letter", "held",             "exhausted → dead_letter", "settled", "exhausted → dead_letter", "exhausted → dead_letter", "settled", "settled",   "settled",          "settled"]),
+const TABLE: [(Op, [&str; 11]); 29] = [
+    //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined  in a trial          accepted in a trial  held
+    (Op::Receive,            ["open",                  "open",               "open",                  "settled",  "open",                  "open",                  "settled",   "settled",   "open → received",  "settled", "open"]),
+    (Op::Claim,              ["leased → processing",   "held",               "leased → processing",   "settled",  "leased → processing",   "not due",               "settled",   "settled",   "settled",          "settled", "on hold"]),
+    (Op::ClaimUsedUp,        ["exhausted → dead_letter", "held",             "exhausted → dead_letter", "settled", "exhausted → dead_letter", "exhausted → dead_letter", "settled", "settled",   "settled",          "settled", "on hold"]),
     // Workers have claimed each of these rows before.
-    (Op::Keep,               ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
-    (Op::Intend(Right),      ["refused",               "noted → processing", "noted → processing",    "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
-    (Op::Intend(OldEpoch),   ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
-    (Op::Intend(OtherOwner), ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused"]),
-    (Op::Done(Right),        ["stale",                 "recorded → done",    "recorded → done",       "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Done(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Done(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
+    (Op::Keep,               ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused", "refused"]),
+    (Op::Intend(Right),      ["refused",               "noted → processing", "noted → processing",    "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused", "refused"]),
+    (Op::Intend(OldEpoch),   ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused", "refused"]),
+    (Op::Intend(OtherOwner), ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "refused",          "refused", "refused"]),
+    (Op::Done(Right),        ["stale",                 "recorded → done",    "recorded → done",       "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Done(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Done(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
     // If a dead letter has another time, another task such as the sweep recorded it.
-    (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale"]),
-    (Op::Look,               ["rings → received",      "left → processing",  "rings → processing",    "left",     "rings → failed",        "rings → failed",        "left",      "left",      "left",             "left"]),
-    (Op::LookLate,           ["left",                  "left",               "left",                  "left",     "left",                  "left",                  "left",      "left",      "left",             "left"]),
-    (Op::LookFull,           ["held back",             "left → processing",  "held back",             "left",     "rings → failed",        "rings → failed",        "left",      "left",      "left",             "left"]),
-    (Op::LookUsedUp,         ["exhausted → dead_letter", "left → processing", "exhausted → dead_letter", "left",  "exhausted → dead_letter", "exhausted → dead_letter", "left",  "left",      "left",             "left"]),
-    (Op::Record,             ["known",                 "known",              "known",                 "known",    "known",                 "known",                 "known",     "known",     "known",            "known"]),
-    (Op::RouteAnswer,        ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "recorded → done",  "recorded → done"]),
+    (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale",     "stale",            "stale", "stale"]),
+    (Op::Look,               ["rings → received",      "left → processing",  "rings → processing",    "left",     "rings → failed",        "rings → failed",        "left",      "left",      "left",             "left", "left"]),
+    (Op::LookLate,           ["left",                  "left",               "left",                  "left",     "left",                  "left",                  "left",      "left",      "left",             "left", "left"]),
+    (Op::LookFull,           ["held back",             "left → processing",  "held back",             "left",     "rings → failed",        "rings → failed",        "left",      "left",      "left",             "left", "left"]),
+    (Op::LookUsedUp,         ["exhausted → dead_letter", "left → processing", "exhausted → dead_letter", "left",  "exhausted → dead_letter", "exhausted → dead_letter", "left",  "left",      "left",             "left", "left"]),
+    (Op::Record,             ["known",                 "known",              "known",                 "known",    "known",                 "known",                 "known",     "known",     "known",            "known", "known"]),
+    (Op::RouteAnswer,        ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused",   "recorded → done",  "recorded → done", "refused"]),
+    (Op::Hold(Right), ["stale", "recorded → received", "recorded → received", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale"]),
+    (Op::Hold(OldEpoch), ["stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale"]),
+    (Op::Hold(OtherOwner), ["stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale", "stale"]),
+    (Op::Approve, ["moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "made → received"]),
+    (Op::Reject, ["moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "made → dead_letter"]),
+    (Op::Expire, ["moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved"]),
+    (Op::ExpireLate, ["moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "moved", "made → dead_letter"]),
 ];
 
 #[tokio::test]
@@ -127,7 +146,7 @@ async fn each_operation_on_each_state_has_its_outcome() {
             }
         }
     }
-    assert_eq!(cells, 220);
+    assert_eq!(cells, 319);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -152,6 +171,13 @@ async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
             before.insert(name.into(), after[name].clone());
         }
     }
+    if matches!(op, Op::Hold(_)) {
+        assert_eq!(number(&after, "sv"), i64::from(HELD_SCHEMA));
+        before.insert("sv".into(), after["sv"].clone());
+    } else if stand == Stand::Held {
+        assert_eq!(number(&after, "sv"), i64::from(SCHEMA));
+        before.insert("sv".into(), after["sv"].clone());
+    }
     assert_sound(&before, &after);
     format!("{answer} → {}", text(&after, "st"))
 }
@@ -163,7 +189,11 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
     // Adds an attribute of newer code.
     row.insert("zz".into(), s("of a later version"));
     let fence = match op {
-        Op::Intend(fence) | Op::Done(fence) | Op::Retry(fence) | Op::Dead(fence) => Some(fence),
+        Op::Intend(fence)
+        | Op::Done(fence)
+        | Op::Retry(fence)
+        | Op::Dead(fence)
+        | Op::Hold(fence) => Some(fence),
         _ => None,
     };
     match stand {
@@ -207,10 +237,35 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.remove("gpk");
             row.remove("gsk");
         }
+        Stand::Held => place_hold(row),
         Stand::Recorded | Stand::Accepted => place_trial(row, stand == Stand::Accepted),
     }
     let processing = matches!(stand, Stand::Live | Stand::Expired);
     place_fence(row, fence, processing);
+}
+
+/// Puts the row into the state of an event that waits for an approval.
+fn place_hold(row: &mut Item) {
+    let hold = Item::from([
+        ("id".to_owned(), s("h1")),
+        ("rule".to_owned(), s("large")),
+        ("eff".to_owned(), s("http")),
+        ("plan".to_owned(), s("p1")),
+        ("at".to_owned(), ms(NOW)),
+        ("exp".to_owned(), ms(hold_end())),
+        ("n".to_owned(), n(1)),
+        ("sv".to_owned(), n(SCHEMA)),
+    ]);
+    row.insert("st".into(), s("received"));
+    row.insert("sv".into(), n(HELD_SCHEMA));
+    row.insert("hld".into(), AttributeValue::M(hold));
+    row.insert("apv".into(), AttributeValue::M(Item::new()));
+    row.insert("gpk".into(), s("H#stripe-main"));
+    row.insert("gsk".into(), ms(hold_end()));
+}
+
+fn hold_end() -> UnixMillis {
+    THEN + Duration::from_secs(3_600)
 }
 
 /// Puts the row into the state of an event that a trial recorded.
@@ -282,12 +337,48 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
         Op::Done(_) => settle(table, lease, Settlement::Done).await,
         Op::Retry(_) => settle(table, lease, retry_at(next_due())).await,
         Op::Dead(_) => settle(table, lease, dead()).await,
+        Op::Hold(_) => settle(table, lease, Settlement::Held(Box::new(hold("h2")))).await,
+        Op::Approve => decided(&ledger.approve(key, "h1", ANNA, THEN).await.unwrap()),
+        Op::Reject => decided(&ledger.reject(key, "h1", ANNA, THEN).await.unwrap()),
+        Op::Expire => decided(&ledger.expire_hold(key, THEN).await.unwrap()),
+        Op::ExpireLate => decided(&ledger.expire_hold(key, hold_end()).await.unwrap()),
         Op::Look => look(table, key, row, (0, ATTEMPTS, true)).await,
         Op::LookLate => look(table, key, row, (1, ATTEMPTS, true)).await,
         Op::LookFull => look(table, key, row, (0, ATTEMPTS, false)).await,
         Op::LookUsedUp => look(table, key, row, (0, att, true)).await,
         Op::Record => record(table, event).await,
         Op::RouteAnswer => route_answer(table, key).await,
+    }
+}
+
+const ANNA: By<'static> = By {
+    who: "anna",
+    why: "the customer asked for it",
+};
+
+/// Returns a hold that begins at [`THEN`].
+pub(crate) fn hold(id: &str) -> HoldOf {
+    HoldOf {
+        id: id.into(),
+        rule: "large".into(),
+        effect: "http".into(),
+        plan: "p1".into(),
+        summary: "POST to hooks.example.com".into(),
+        why: "amount is above 5000".into(),
+        read: vec!["amount".into()],
+        at: THEN,
+        expires: hold_end(),
+        count: 1,
+        version: SCHEMA,
+    }
+}
+
+fn decided(decision: &HoldDecision) -> &'static str {
+    match decision {
+        HoldDecision::Made(_) => "made",
+        HoldDecision::Moved(_) => "moved",
+        HoldDecision::Expired => "expired",
+        HoldDecision::Missing => "missing",
     }
 }
 
@@ -321,6 +412,7 @@ async fn claim(table: &Table, key: &EventKey, attempts: u32) -> &'static str {
         }
         Claim::Settled(_) => "settled",
         Claim::Held => "held",
+        Claim::OnHold => "on hold",
         Claim::Abandoned => "abandoned",
         Claim::NotDue(due) => {
             assert_eq!(due, THEN + Duration::from_millis(1));
@@ -377,6 +469,7 @@ pub(crate) fn assert_sound(before: &Item, after: &Item) {
     assert_eq!(has("ttl"), state == "done", "ttl of a row that is {state}");
     let held = state == "processing";
     assert_eq!((has("own"), has("lu")), (held, held), "owner of {state}");
+    assert!(!has("hld") || state == "received", "hold of {state}");
     let (gpk, indexed) = (after.get("gpk"), has("gsk"));
     match state.as_str() {
         "done" => assert_eq!((gpk, indexed), (None, false), "{state}"),
@@ -386,6 +479,11 @@ pub(crate) fn assert_sound(before: &Item, after: &Item) {
             None => assert!(!indexed),
         },
         "dead_letter" => assert!(text(after, "gpk").starts_with("D#") && indexed),
+        _ if has("hld") => {
+            let part = text(after, "gpk");
+            assert_eq!((state.as_str(), indexed), ("received", true));
+            assert!(part.starts_with("H#") && number(after, "sv") == i64::from(HELD_SCHEMA));
+        }
         _ => assert!(text(after, "gpk").starts_with("W#") && indexed, "{state}"),
     }
     assert!(number(after, "epoch") >= number(before, "epoch"));

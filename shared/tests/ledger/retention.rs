@@ -38,7 +38,7 @@ async fn body_expires(table: &Table, event: &Event) -> Option<i64> {
 }
 
 /// Returns the tag of the event's object.
-async fn tag(table: &Table, event: &Event) -> String {
+pub(crate) async fn tag(table: &Table, event: &Event) -> String {
     let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
         panic!("the body is not in the bucket");
     };

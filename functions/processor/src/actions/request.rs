@@ -224,6 +224,16 @@ impl EventRequest<'_> {
         )
     }
 
+    /// Returns the URL of the request, as [`request`](Self::request) makes it.
+    pub(super) fn target(&self, template: &str, signing: &Signing) -> Result<String, BadPath> {
+        let url = self.url(template)?;
+        Ok(match signing {
+            Signing::Provider { .. } => as_sent(&self.with_query(&url)),
+            Signing::AsReceived { .. } => self.with_query(&url),
+            Signing::Standard { .. } | Signing::Unsigned => url,
+        })
+    }
+
     /// Returns the headers that Mitt sets.
     fn ours(&self, signing: &Signing, ids: CallIds<'_>) -> Vec<(&str, String)> {
         let row = self.row;

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod context;
+mod hold;
 mod kept;
 mod recipes;
 mod refusals;

@@ -10,6 +10,7 @@ use super::dlq::DlqCommand;
 use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
+use super::hold::HoldCommand;
 use super::inbox::InboxCommand;
 use super::init::InitArgs;
 use super::listen::ListenArgs;
@@ -168,6 +169,9 @@ pub enum Command {
     /// Review rejected requests and quarantined events
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),
+    /// Review events that wait for an approval, and approve or reject them
+    #[command(subcommand, arg_required_else_help = true)]
+    Hold(HoldCommand),
     /// Compare provider objects with yours, and repair differences
     #[command(subcommand, arg_required_else_help = true)]
     Reconcile(ReconcileCommand),

@@ -7,7 +7,7 @@ use super::answer::Answer;
 use super::repeats::{self, RepeatsDocument};
 use super::request::{RequestDocument, request};
 use super::trial::{self, TrialDocument};
-use super::view::{Account, Body, Effect, EventView, LastError, Moment, Replay, as_word};
+use super::view::{Account, Body, Effect, EventView, HoldSeen, LastError, Moment, Replay, as_word};
 use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
@@ -30,6 +30,7 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
             .claimed_until
             .map(|until| lease(view, until, now_millis)),
         due: view.due.map(rfc3339),
+        hold: view.hold.as_ref(),
         last_error: view.last_error.as_ref(),
         side_effects: &view.effects,
         answers: &view.answers,
@@ -67,6 +68,8 @@ struct Document<'v> {
     claimed_until: Option<String>,
     lease: Option<Lease>,
     due: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<&'v HoldSeen>,
     last_error: Option<&'v LastError>,
     side_effects: &'v [Effect],
     answers: &'v [Answer],

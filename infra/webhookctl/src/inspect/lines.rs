@@ -74,7 +74,7 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
 fn status(view: &EventView) -> &'static str {
     match &view.trial {
         Some(trial) if trial.is_done_by_trial => "done (tee)",
-        _ => view.status.as_str(),
+        _ => view.status_word(),
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) enum Code {
     Replay,
     FixSecret,
     Decide,
+    Approve,
     Paused,
 }
 
@@ -49,6 +50,7 @@ pub(crate) fn next_action(view: &EventView, now_millis: i64) -> NextAction {
                 format!("wait, lease {}", duration(seconds_up(left))),
             )
         }
+        State::Received if view.hold.is_some() => approve(view, now_millis),
         State::Received | State::Processing | State::Failed if view.source_paused => {
             (Code::Paused, "resume the source".to_owned())
         }
@@ -80,6 +82,27 @@ fn quarantined(view: &EventView) -> (Code, String) {
             "release or discard it; last_error says why it is quarantined".to_owned(),
         )
     }
+}
+
+fn approve(view: &EventView, now_millis: i64) -> (Code, String) {
+    let Some(hold) = &view.hold else {
+        return (Code::Wait, "wait, no attempt yet".to_owned());
+    };
+    let left = hold.expires - now_millis;
+    let expires = if left > 0 {
+        format!("expires in {}", duration(seconds_up(left)))
+    } else {
+        "expired; the sweep makes it a dead letter".to_owned()
+    };
+    let effect = match hold.effect.as_str() {
+        "*" => "the event",
+        effect => effect,
+    };
+    let text = format!(
+        "approve or reject {effect}: {}, rule {}; {expires}",
+        hold.summary, hold.rule
+    );
+    (Code::Approve, text)
 }
 
 fn auto_retry(view: &EventView, millis: i64) -> String {
@@ -145,6 +168,7 @@ fn command(code: Code, view: &EventView) -> Option<String> {
         Code::FixSecret if is_plain(source) => Some(format!(
             "webhookctl quarantine reverify --source {source} --dry-run"
         )),
+        Code::Approve if is_plain(id) => Some(format!("webhookctl hold show {id}")),
         Code::Paused if is_plain(source) => Some(format!("webhookctl sources resume {source}")),
         _ => None,
     }
@@ -166,6 +190,7 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
+    use crate::inspect::HoldSeen;
     use crate::inspect::tests::{NOW, example};
 
     fn view(change: impl FnOnce(&mut EventView)) -> (Code, String) {
@@ -298,6 +323,33 @@ mod tests {
     }
 
     #[test]
+    fn approve_while_a_rule_holds_it() {
+        let held = |left: i64, effect: &'static str| {
+            view(|v| {
+                v.status = State::Received;
+                v.source_paused = true;
+                v.hold = Some(HoldSeen {
+                    id: "3f9a1c7e20b4".into(),
+                    rule: "large-refund".into(),
+                    effect: effect.into(),
+                    reason: "amount is above 5000".into(),
+                    summary: "POST to hooks.example.com (12 bytes)".into(),
+                    expires: NOW + left,
+                });
+            })
+        };
+        let text = "approve or reject refund: POST to hooks.example.com (12 bytes), rule large-refund; \
+             expires in 3h";
+        assert_eq!(held(3 * 3_600_000, "refund"), is(Code::Approve, text));
+        let (code, text) = held(0, "*");
+        assert_eq!(code, Code::Approve);
+        assert!(
+            text.starts_with("approve or reject the event: ") && text.contains("; expired"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn paused_when_the_source_is() {
         let paused = view(|v| (v.due, v.source_paused) = (Some(NOW + 1000), true));
         assert_eq!(paused, is(Code::Paused, "resume the source"));
@@ -317,6 +369,7 @@ mod tests {
             Replay,
             FixSecret,
             Decide,
+            Approve,
             Paused,
         ];
         let mut commands = 0;
@@ -326,7 +379,7 @@ mod tests {
                 commands += 1;
             }
         }
-        assert_eq!(commands, 6);
+        assert_eq!(commands, 7);
     }
 
     #[test]

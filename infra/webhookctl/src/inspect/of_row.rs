@@ -6,7 +6,8 @@ use shared::sources::Config;
 use super::repeats::Repeats;
 use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{
-    Account, Body, Effect, EventView, LastError, Moment, Replay, RequestSeen, TrialSeen, later,
+    Account, Body, Effect, EventView, HoldSeen, LastError, Moment, Replay, RequestSeen, TrialSeen,
+    later,
 };
 
 /// The processor's note on an event that was superseded by a newer event of the same entity.
@@ -41,6 +42,14 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
             .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
             .map(|until| until.0),
         due: row.due.map(|due| due.0),
+        hold: row.hold.as_ref().map(|hold| HoldSeen {
+            id: hold.id.clone(),
+            rule: hold.rule.clone(),
+            effect: hold.effect.clone(),
+            reason: hold.why.clone(),
+            summary: hold.summary.clone(),
+            expires: hold.expires.0,
+        }),
         last_error: error_text(row).map(|text| LastError {
             text: text.to_owned(),
             fingerprint: Fingerprint::of(text).short().to_owned(),
@@ -190,7 +199,10 @@ fn stage_moment(stage: &Stage) -> Moment {
         "kept_apart" => ("quarantined".to_owned(), stage.note.clone()),
         // The note is the plan id. The operator is stored only in the plan.
         "replayed" => ("replayed".to_owned(), format!("by {}", stage.note)),
-        what @ ("released" | "discarded" | "erased") => (what.to_owned(), [owner, note].concat()),
+        what @ ("released" | "discarded" | "erased" | "approved" | "rejected") => {
+            (what.to_owned(), [owner, note].concat())
+        }
+        "approval_expired" => ("approval expired".to_owned(), String::new()),
         what => (
             format!("attempt {}", stage.attempt),
             [what, &some(" ", &owner), &note].concat(),
@@ -207,7 +219,14 @@ fn is_a_humans(stage: &Stage) -> bool {
     let what = stage.what.as_str();
     matches!(
         what,
-        "kept_apart" | "released" | "discarded" | "erased" | "replayed"
+        "kept_apart"
+            | "released"
+            | "discarded"
+            | "erased"
+            | "replayed"
+            | "approved"
+            | "rejected"
+            | "approval_expired"
     )
 }
 

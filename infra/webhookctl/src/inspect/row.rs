@@ -16,6 +16,9 @@ pub(crate) struct EventRow {
     pub event_type: String,
     #[serde(serialize_with = "as_word")]
     pub status: State,
+    /// The rule whose approval the event waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
     pub attempt_count: u32,
     pub account: Option<String>,
     pub dedupe_key: String,
@@ -32,6 +35,7 @@ impl EventRow {
             source: view.source.clone(),
             event_type: view.event_type.clone(),
             status: view.status,
+            held_by: view.hold.as_ref().map(|hold| hold.rule.clone()),
             attempt_count: view.attempt_count,
             account: view.account.as_ref().map(|account| account.value.clone()),
             dedupe_key: view.dedupe_key.clone(),
@@ -53,7 +57,10 @@ pub(crate) fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
         Column::id("id"),
         Column::whole("SOURCE", "source"),
         Column::text("TYPE", "type", 16),
-        Column::status("status"),
+        Column::status("status").shown(|event: &EventRow| match &event.held_by {
+            Some(_) => "held".to_owned(),
+            None => event.status.to_string(),
+        }),
         Column::whole("TRIES", "attempt_count").right().extra(),
         Column::text("VIA", "via", 8).extra(),
         Column::text("DEDUPE KEY", "dedupe_key", 12).extra(),

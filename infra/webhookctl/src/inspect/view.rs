@@ -24,6 +24,8 @@ pub(crate) struct EventView {
     pub claimed_until: Option<i64>,
     /// The time when the next attempt is due.
     pub due: Option<i64>,
+    /// Why the event waits for an approval, if it does.
+    pub hold: Option<HoldSeen>,
     pub last_error: Option<LastError>,
     pub effects: Vec<Effect>,
     /// The answers of destinations to attempts that did not succeed. It is empty if they were not
@@ -55,6 +57,20 @@ pub(crate) struct EventView {
     /// What a trial recorded. It is missing if the event was in no trial.
     pub trial: Option<TrialSeen>,
     pub timeline: Vec<Moment>,
+}
+
+/// What an event waits for. `webhookctl hold show` has the details.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct HoldSeen {
+    pub id: String,
+    pub rule: String,
+    /// The effect that is held. `*` stands for the event as a whole.
+    pub effect: String,
+    pub reason: String,
+    /// What would be sent.
+    pub summary: String,
+    #[serde(rename = "expires_at", serialize_with = "as_rfc3339")]
+    pub expires: i64,
 }
 
 /// The account that the event belongs to.
@@ -131,6 +147,16 @@ pub(crate) struct Moment {
     pub detail: String,
 }
 
+impl EventView {
+    /// Returns the word for the status of the event, for people.
+    pub(crate) fn status_word(&self) -> &'static str {
+        match &self.hold {
+            Some(_) => "held",
+            None => self.status.as_str(),
+        }
+    }
+}
+
 impl Effect {
     /// Returns the description for people.
     pub(crate) fn text(&self) -> &'static str {
@@ -186,6 +212,7 @@ pub(crate) mod tests {
             claimed_by: Some("processor/7f3c".into()),
             claimed_until: Some(NOW - 41_000),
             due: Some(NOW - 1000),
+            hold: None,
             last_error: Some(LastError {
                 text: "GitHub API 502 during issue creation".into(),
                 fingerprint: "c41f09".into(),

@@ -90,7 +90,11 @@ impl Selection {
         if open {
             let fresh = self.fresh(inbox).await?;
             *cost += fresh.cost;
-            or_more = fresh.or_more;
+            let ruled = super::with_rules(&inbox.config, |source| self.has_source(source));
+            let most = i32::try_from(MOST_WAITING)?;
+            let (held, held_more) = super::held_keys(&inbox.ledger, &ruled, most).await?;
+            keys.extend(held);
+            or_more = fresh.or_more || held_more;
             keys.extend(fresh.open);
             // The index can get an event between the two reads, and the event then appears twice.
             keys.sort_unstable();

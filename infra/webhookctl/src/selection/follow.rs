@@ -72,6 +72,9 @@ impl Selection {
             .sweep()
             .recent_events(&sources, UnixMillis(self.now), most)
             .await?;
+        let ruled = super::with_rules(&inbox.config, |source| self.has_source(source));
+        let (held, _) = super::held_keys(&inbox.ledger, &ruled, of_each).await?;
+        keys.extend(held);
         keys.extend(fresh.open);
         keys.sort_unstable();
         keys.dedup();

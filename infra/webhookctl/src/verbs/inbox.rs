@@ -18,7 +18,7 @@ use crate::target::Deployment;
 
 pub(super) use crate::selection::{find_one as find, known_sources};
 pub(super) use answers::answers;
-pub(super) use body::body;
+pub(super) use body::{body, read_body};
 pub(super) use diff::diff;
 pub(super) use export::export;
 pub(super) use inspect::inspect;

@@ -1,11 +1,14 @@
 //! Creates the events, requests, reports and plans whose ids the lines of the table use.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use shared::base::backoff::Backoff;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{Claim, Settlement};
+use shared::inbox::outcome::{HoldRequest, Outcome};
 
 use crate::provider;
 use crate::world::World;
@@ -39,6 +42,7 @@ pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().next().unwrap_or_default().to_owned()
     };
+    let (waiting, hold) = held(world, "evt_waiting").await;
     let ids = BTreeMap::from([
         ("{event}", large),
         ("{middling}", middling),
@@ -46,6 +50,9 @@ pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
         ("{dying}", dead_letter(world, "evt_dying").await),
         ("{apart}", kept_apart(world, "evt_apart").await),
         ("{other}", kept_apart(world, "evt_other").await),
+        ("{waiting}", waiting),
+        ("{hold}", hold),
+        ("{unwanted}", held(world, "evt_unwanted").await.0),
         ("{plan}", plan),
         ("{spare}", spare),
         ("{held}", first(&["quarantine", "list", "--flat"]).await),
@@ -72,6 +79,30 @@ async fn dead_letter(world: &World, id: &str) -> String {
     let settled = world.ledger.settle(*lease, given_up, &[], world.ago(59));
     settled.await.unwrap();
     key.to_string()
+}
+
+/// Creates an event that waits for an approval. Returns its `source:event-id` and the id of its hold.
+async fn held(world: &World, id: &str) -> (String, String) {
+    let key = world.put("acme", id, "job.completed", world.ago(60)).await;
+    let claim = world.ledger.claim(&key, "worker", world.ago(60), LEASE, 10);
+    let Claim::Leased(lease) = claim.await.unwrap() else {
+        panic!("{id} is free")
+    };
+    let request = HoldRequest {
+        effect: "orders".to_owned(),
+        rule: "large".to_owned(),
+        plan: "a1b2".to_owned(),
+        summary: "POST to hooks.example.com (12 bytes)".to_owned(),
+        why: "amount is above 5000".to_owned(),
+        read: vec!["amount".to_owned()],
+        expires: Duration::from_secs(24 * 3600),
+    };
+    let outcome = Outcome::Held(Box::new(request));
+    let held = Settlement::of(outcome, &lease.row, &Backoff::default(), world.ago(59), 0.0);
+    let settled = world.ledger.settle(*lease, held, &[], world.ago(59));
+    settled.await.unwrap();
+    let row = world.ledger.event(&key).await.unwrap().unwrap();
+    (key.to_string(), row.hold.unwrap().id)
 }
 
 /// Stores a second body under the id of another event. Returns its `source:event-id`.

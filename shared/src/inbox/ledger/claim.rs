@@ -39,6 +39,8 @@ pub enum Claim {
     Abandoned,
     /// The next attempt is due at this time. The sweep or another message starts it.
     NotDue(UnixMillis),
+    /// The event waits for an approval. The approval sends another message.
+    OnHold,
     /// No attempts are left. The event is now a dead letter.
     Exhausted,
     /// The event waits for a worker outside of Lambda, or such a worker holds it.
@@ -148,6 +150,9 @@ impl Ledger {
                 Write::Refused(Some(old)) => old,
             };
             let row = Row::read(&old);
+            if row.as_ref().is_ok_and(Row::is_held) {
+                return Ok(Claim::OnHold);
+            }
             if let Some(version) = too_new(&old, &row) {
                 return Ok(Claim::TooNew(version));
             }

@@ -13,9 +13,7 @@ use super::time_index::{self, Partition};
 use super::transition::trial::TEE;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
-use super::{
-    FoundBy, Item, Ledger, Repetition, Row, SCHEMA, State, Write, item, repetition,
-};
+use super::{FoundBy, Item, Ledger, Repetition, Row, SCHEMA, State, Write, item, repetition};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{DeliveredBy, Event, EventKey, Sha, Via};
@@ -295,6 +293,14 @@ pub(super) fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis
         return Refusal::OtherBody;
     }
     match Row::read(old) {
+        // The approval of a held event sends its message.
+        Ok(row) if row.is_held() => {
+            let open = Received::Open {
+                silent: false,
+                run: row.run,
+            };
+            Refusal::Known(open, repetition::kind(&row, event))
+        }
         Ok(row) if row.is_open() => {
             let rung = row.sent_at.unwrap_or(row.received_at);
             let open = Received::Open {

@@ -81,6 +81,16 @@ impl Ledger {
         }
     }
 
+    /// Holds the body of an event that will be open for a long time, because it waits until `until`
+    /// for an approval.
+    pub(super) async fn hold_until(&self, row: &Row, until: UnixMillis) {
+        if until.since(row.received_at) > HOLD_AFTER
+            && let Err(error) = self.hold_body(row).await
+        {
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not remove the expiry of the body of a held event; the body may expire before the event is approved");
+        }
+    }
+
     /// Removes the expiry of a body.
     async fn hold_body(&self, row: &Row) -> anyhow::Result<()> {
         match (&row.body_at, &row.sha) {
@@ -107,7 +117,8 @@ impl Ledger {
     pub(super) async fn release_body(&self, row: &Row, now: UnixMillis) -> anyhow::Result<()> {
         let retention = self.retention(row.key.source());
         let old = now.since(row.received_at) > HOLD_AFTER;
-        if !old && row.run == 0 && !row.key.is_conflicting() {
+        let was_held = !row.approvals.is_empty();
+        if !old && row.run == 0 && !row.key.is_conflicting() && !was_held {
             return Ok(());
         }
         match (&row.body_at, &row.sha) {
@@ -166,7 +177,8 @@ impl Ledger {
     /// Sets the retention tag again after a second delivery wrote the object with a tag that lets
     /// the object expire. The body of an event that is not done must not expire.
     pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
-        let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
+        let old = now.since(row.received_at) > HOLD_AFTER;
+        let open = row.is_open() && (old || row.is_held());
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);
         // The body of a conflicting delivery was held when it was written. Its row is already
         // `done`, so the body must expire again.

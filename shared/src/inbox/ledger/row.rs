@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 
 use super::transition::replay::REPLAYED;
-use super::{Item, OtherArrival, Repetitions, TrialAnswers, item};
+use super::{Approval, Hold, Item, OtherArrival, Repetitions, TrialAnswers, item};
 use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::sources::ordering::Stored;
@@ -112,6 +112,10 @@ pub struct Row {
     pub(super) raw_history: Vec<AttributeValue>,
     /// What the route answered during a trial.
     pub trial: TrialAnswers,
+    /// Why the event waits for an approval, if it does.
+    pub hold: Option<Box<Hold>>,
+    /// The approvals of this run, by effect.
+    pub approvals: BTreeMap<String, Approval>,
     pub error: Option<String>,
     pub reason: Option<String>,
     /// The event with which a quarantined event conflicts.
@@ -247,6 +251,8 @@ impl Row {
             first_attempt: item::text(row, "fa").and_then(first_attempt),
             raw_history: raw_history(row),
             trial: super::trial::read(row),
+            hold: Hold::read(row).map(Box::new),
+            approvals: super::hold::approvals(row),
             error: text("err"),
             reason: text("reason"),
             conflicts_with: item::text(row, "oth").and_then(EventKey::from_pk),

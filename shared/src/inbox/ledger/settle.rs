@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::transition::replay::REPLAYED;
 use super::transition::{self, Change};
-use super::{EffectRow, Lease, Ledger, Row, State, Write};
+use super::{EffectRow, Hold, Lease, Ledger, Row, State, Write};
 use crate::base::backoff::Backoff;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::{FIRST_LOOK, LONGEST_DELAY, MAX_SELF_SENDS_PER_RUN};
@@ -16,6 +16,9 @@ pub(super) const SWEEP_AHEAD: Duration = Duration::from_secs(60);
 
 /// The reason of a dead letter whose destination refused every attempt.
 pub const REFUSED: &str = "refused";
+
+/// The reason of a dead letter whose effect was held too often, each time for another plan.
+const PLAN_UNSTABLE: &str = "plan_unstable";
 
 /// The result of an attempt, as it is recorded in the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum Settlement {
         /// row keeps it, because such deferrals end some time after it.
         first: Option<UnixMillis>,
     },
+    /// The event waits for an approval. The claim does not count as an attempt.
+    Held(Box<Hold>),
     DeadLetter {
         reason: &'static str,
         error: String,
@@ -96,6 +101,16 @@ impl Settlement {
                 }
                 Self::retry(error, backoff.wait(row.attempts, after, jitter), row, now)
             }
+            Outcome::Held(request) => match Hold::of(&request, row, now) {
+                Some(hold) => Self::Held(Box::new(hold)),
+                None => Self::DeadLetter {
+                    reason: PLAN_UNSTABLE,
+                    error: format!(
+                        "{}: rule {} held it twice, and what would be sent changed again after the approval",
+                        request.effect, request.rule
+                    ),
+                },
+            },
             Outcome::Deferred { why, until, asked } => {
                 let due = until.max(now);
                 Self::Deferred {
@@ -113,7 +128,7 @@ impl Settlement {
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Retry { error, .. } | Self::DeadLetter { error, .. } => Some(error),
-            Self::Done | Self::Deferred { .. } | Self::Parked { .. } => None,
+            Self::Done | Self::Deferred { .. } | Self::Parked { .. } | Self::Held(_) => None,
         }
     }
 
@@ -158,7 +173,8 @@ impl Settlement {
                 in_line,
                 first,
             },
-            other @ (Self::Done | Self::DeadLetter { .. } | Self::Parked { .. }) => other,
+            other
+            @ (Self::Done | Self::Held(_) | Self::DeadLetter { .. } | Self::Parked { .. }) => other,
         }
     }
 
@@ -209,6 +225,7 @@ impl Settlement {
                     None => change,
                 }
             }
+            Self::Held(hold) => transition::hold::hold(fence, row, effects, hold, now),
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
             }
@@ -282,8 +299,12 @@ impl Ledger {
             Write::Applied(_) => {
                 // The body is released after the write, because a worker with a stale lease must
                 // not release it.
-                if settlement == Settlement::Done {
-                    self.release_body_of_done(&lease.row, now).await;
+                match &settlement {
+                    Settlement::Done => self.release_body_of_done(&lease.row, now).await,
+                    Settlement::Held(hold) => self.hold_until(&lease.row, hold.expires).await,
+                    Settlement::Retry { .. }
+                    | Settlement::Deferred { .. }
+                    | Settlement::DeadLetter { .. } => {}
                 }
                 Ok(Settled::Recorded(settlement))
             }
@@ -341,6 +362,10 @@ fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -
             }
             Settlement::Retry { due, .. } | Settlement::Deferred { due, .. } => {
                 row.state == State::Failed && row.due == Some(*due)
+            }
+            Settlement::Held(hold) => {
+                let held = row.hold.as_ref();
+                held.is_some_and(|held| held.id == hold.id)
             }
             // The sweep can also write a dead letter, with a different reason or time.
             Settlement::DeadLetter { reason, .. } => {

@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod conflict;
 pub mod coverage;
 mod erase;
+pub mod hold;
 pub mod hours;
 pub mod operator_flag;
 pub mod order;
@@ -64,7 +65,8 @@ pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> 
         // The condition also refuses rows that this code cannot read, so that the claim does not
         // count as an attempt.
         "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND cr < :crashes \
-         AND sv <= :sv AND attribute_not_exists(pul) AND epoch >= :zero AND attribute_type(fx, :map)",
+         AND sv <= :sv AND attribute_not_exists(pul) AND attribute_not_exists(hld) AND epoch >= :zero \
+         AND attribute_type(fx, :map)",
         "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
     )
     .states(&[State::Received, State::Failed, State::Processing])
@@ -372,6 +374,11 @@ impl Change {
             owner: row.owner.clone().unwrap_or_default(),
             note: note.chars().take(80).collect(),
         };
+        self.moment(row, &moment)
+    }
+
+    /// Like `history`, for an entry that is not about an attempt.
+    fn moment(self, row: &Row, moment: &Moment) -> Self {
         let skip = (row.raw_history.len() + 1).saturating_sub(LONGEST_HISTORY);
         let kept = row.raw_history.iter().skip(skip).cloned();
         self.with(

@@ -74,7 +74,8 @@ impl Row {
 
     /// Returns whether only a newer release can process the row.
     pub fn is_too_new(&self) -> bool {
-        let known = self.is_trial() || (self.schema == PULL_SCHEMA && self.pull.is_some());
+        let waits = self.pull.is_some() || self.hold.is_some();
+        let known = self.is_trial() || (self.schema == PULL_SCHEMA && waits);
         self.schema > NEWEST_SCHEMA && !known
     }
 }

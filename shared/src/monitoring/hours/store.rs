@@ -40,6 +40,8 @@ pub struct Brief {
     /// When the event was done. The value is `None` if the event is not done, or if it was
     /// replayed.
     pub done_at: Option<UnixMillis>,
+    /// Whether the event waits for an approval.
+    pub is_held: bool,
 }
 
 /// The stored statistics: coverage by day, events by hour, and gaps between webhooks.
@@ -175,7 +177,7 @@ impl Statistics<'_> {
     /// Reads the attributes of these events, with eventual consistency. Skips deleted events and
     /// invalid rows.
     pub async fn briefs(self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
-        let attributes = "pk, st, ty, rcv, done_at, run";
+        let attributes = "pk, st, ty, rcv, done_at, run, hld";
         let (rows, spent) = self.state_rows(keys, Some(attributes)).await?;
         Ok((rows.iter().filter_map(brief).collect(), spent))
     }
@@ -189,6 +191,7 @@ fn brief(row: &Item) -> Option<Brief> {
         kind: item::text(row, "ty").unwrap_or_default().to_owned(),
         received_at: item::time(row, "rcv")?,
         done_at: item::time(row, "done_at").filter(|_| first_run),
+        is_held: row.contains_key("hld"),
     })
 }
 

@@ -160,6 +160,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         Required,
         "The [actions](destinations.md) for the events. To only store events, use `kind = \"keep\"`.",
     ),
+    table(
+        "source[].policy",
+        Tables,
+        Means("each effect is allowed"),
+        "The [rules](holds.md) that hold, deny or only record the effects of actions.",
+    ),
     setting(
         "source[].trust.arming",
         Boolean,

@@ -6,7 +6,8 @@ use super::*;
 use crate::sources::Config;
 
 /// Tables whose settings another page lists, because presets have the same tables.
-const ELSEWHERE: [&str; 3] = [
+const ELSEWHERE: [&str; 4] = [
+    "source[].policy[].where[]",
     "source[].sync.list",
     "source[].reconcile[].list",
     "source[].reconcile[].where[]",
@@ -78,6 +79,7 @@ fn each_table_has_exactly_the_settings_of_its_type() {
     }
     let conditions = keys("source[].reconcile[].where[]");
     assert_eq!(conditions, keys("source[].action[].where[]"));
+    assert_eq!(conditions, keys("source[].policy[].where[]"));
 }
 
 #[test]
@@ -142,6 +144,7 @@ fn needs(setting: &Setting) -> Needs {
     let source = match setting.path {
         "source[].variant" => "trust = { api_secret = \"mollie\" }",
         "source[].mode" | "source[].tee_timeout" => ROUTE,
+        path if path.starts_with("source[].policy") => ROUTE,
         _ => "",
     };
     let beside = match (table, key) {
@@ -152,6 +155,11 @@ fn needs(setting: &Setting) -> Needs {
         ("source[].endpoint", "with") | ("source[].action[].where[]", "account") => "",
         ("source[].endpoint", _) => "with = { repo = \"acme/shop\" }",
         ("source[].order", key) => order(key),
+        ("source[].policy[]", "name") => "decide = \"hold\"",
+        ("source[].policy[]", "decide") => "name = \"x\"",
+        ("source[].policy[]", _) => "name = \"x\"\ndecide = \"hold\"",
+        ("source[].policy[].amount", _) => "path = \"other\"\nabove = 1",
+        ("source[].policy[].not_in", _) => "path = \"other\"\nlist = [\"x\"]",
         ("source[].action[]", key) => action(key),
         ("source[].action[].where[]", "path" | "header" | "query") => "exists = true",
         ("source[].action[].where[]", _) => "path = \"status\"",
@@ -276,6 +284,10 @@ fn around(setting: &Setting, source: &'static str) -> Lines {
         if table != "source[].reconcile[].local" {
             add(&mut lines, "source[].reconcile[]", LOCAL);
         }
+    }
+    if table.starts_with("source[].policy[].") {
+        let rule = "name = \"x\"\ndecide = \"hold\"";
+        add(&mut lines, "source[].policy[]", rule);
     }
     if table == "source[].endpoint" && key != "url" {
         let url = "url = \"https://hooks.example.com/in/a\"";

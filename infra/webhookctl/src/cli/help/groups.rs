@@ -16,7 +16,15 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "Act",
-        &["replay", "dlq", "quarantine", "reconcile", "erase", "work"],
+        &[
+            "replay",
+            "dlq",
+            "quarantine",
+            "hold",
+            "reconcile",
+            "erase",
+            "work",
+        ],
     ),
     ("Develop", &["dev", "send", "listen", "presets", "mcp"]),
     (

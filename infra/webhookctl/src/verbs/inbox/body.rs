@@ -80,7 +80,7 @@ pub(in crate::verbs) async fn body(
 }
 
 /// Returns the body of an event, or an error with the reason why the body is missing.
-pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
+pub(in crate::verbs) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
     if matches!(row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
         return Err(crate::selection::no_bucket().into());
     }

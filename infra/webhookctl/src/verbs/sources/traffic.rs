@@ -9,6 +9,7 @@ use shared::inbox::ledger::{Ledger, Listed, Waiting};
 
 use crate::output::count::Count;
 use crate::output::time::HOUR_MS;
+use crate::selection::held_keys;
 use crate::target::Deployment;
 
 const HOURS: i64 = 24;
@@ -75,7 +76,9 @@ pub(super) async fn waiting_of(
     if what == Waiting::Open {
         let fresh = ledger.sweep().recent_events(sources, now, MOST).await?;
         found.extend(fresh.open);
-        more = fresh.or_more;
+        let (held, held_more) = held_keys(ledger, sources, i32::try_from(MOST)?).await?;
+        found.extend(held);
+        more = fresh.or_more || held_more;
     }
     let limit = i32::try_from(MOST).unwrap_or(i32::MAX);
     let shards = (0..Waiting::SHARDS).map(|shard| ledger.waiting(what, shard, limit));

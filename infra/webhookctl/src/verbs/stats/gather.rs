@@ -19,6 +19,7 @@ use shared::sources::Source;
 use super::chosen::Chosen;
 use super::is_finer;
 use crate::cli::By;
+use crate::selection::{held_keys, with_rules};
 use crate::target::Deployment;
 pub(super) use samples::Sample;
 
@@ -262,11 +263,14 @@ pub(in crate::verbs) async fn open(
             _ => ledger.sweep().recent_events(&sources, now, FRESH).await,
         }
     };
-    let (waiting, fresh) = tokio::join!(
+    let ruled = with_rules(&inbox.config, |source| chosen.has_source(source));
+    let (waiting, fresh, held) = tokio::join!(
         ledger.statistics().all_waiting(Waiting::Open, OPEN),
         Box::pin(read),
+        held_keys(ledger, &ruled, OPEN),
     );
-    let ((mut keys, more, _), fresh) = (waiting?, fresh?);
+    let ((mut keys, more, _), fresh, (held, held_more)) = (waiting?, fresh?, held?);
+    keys.extend(held);
     keys.extend(fresh.open);
     keys.retain(|key| chosen.has_source(key.source()));
     // The `work` index can get an event between the two reads, so both reads can return it.
@@ -276,7 +280,7 @@ pub(in crate::verbs) async fn open(
     // An event that was settled after the index was read is not open.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
-    Ok(Waits::new(briefs, more || fresh.or_more))
+    Ok(Waits::new(briefs, more || held_more || fresh.or_more))
 }
 
 async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<Waits> {

@@ -28,6 +28,8 @@ pub(super) enum Code {
     PlanStopped,
     Rejected,
     Quarantined,
+    /// Events wait for an approval.
+    Held,
     /// Verified events lack a value that Mitt reads.
     PathMissing,
     /// Objects at the provider differ from yours.
@@ -44,7 +46,7 @@ pub(super) enum Code {
 
 /// The order of the list, for items of the same severity: loss, then wrong results, then delays, then
 /// silence and what an operator began.
-pub(super) const ORDER: [Code; 20] = [
+pub(super) const ORDER: [Code; 21] = [
     Code::Lost,
     Code::DeadLetters,
     Code::Endpoint,
@@ -56,6 +58,7 @@ pub(super) const ORDER: [Code; 20] = [
     Code::PlanStopped,
     Code::Rejected,
     Code::Quarantined,
+    Code::Held,
     Code::PathMissing,
     Code::Drift,
     Code::Late,
@@ -157,6 +160,7 @@ impl Code {
             Self::PlanStopped => "replay stopped",
             Self::Rejected => "rejected",
             Self::Quarantined => "quarantined",
+            Self::Held => "held",
             Self::PathMissing => "path missing",
             Self::Drift => "drift",
             Self::Late => "late",
@@ -204,7 +208,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "lost dead_letters endpoint heartbeat work_dead_letters spill_waiting breaker_open failing \
-             plan_stopped rejected quarantined path_missing drift late queue_backlog gaps sync_behind silent paused \
+             plan_stopped rejected quarantined held path_missing drift late queue_backlog gaps sync_behind silent paused \
              rotation_overdue"
         );
     }

@@ -63,6 +63,7 @@ fn missing(about: &About<'_>) -> Vec<NotRead> {
         ("replays", of(&facts.plans)),
         ("rejected requests", of(&facts.rejected)),
         ("quarantined events", of(&facts.quarantined)),
+        ("held events", of(&facts.held)),
         ("missing paths", of(&facts.missing_paths)),
         ("tasks", of(&facts.heartbeats)),
     ];

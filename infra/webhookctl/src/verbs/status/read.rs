@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::inbox::ledger::{
-    FlagKind, Listed, Lost, OperatorFlag, Plan, Row, State, Stored, Waiting,
+    FlagKind, Hold, Listed, Lost, OperatorFlag, Plan, Row, State, Stored, Waiting,
 };
 use shared::inbox::rejected::RejectedRequest;
 use shared::monitoring::hours::Brief;
@@ -20,6 +20,7 @@ use shared::webhook::event::EventKey;
 use crate::doctor::{Known, Queues, Table};
 use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
+use crate::selection::{held_rows, with_rules};
 use crate::target::Deployment;
 use crate::verbs::doctor::{queues, table, told};
 use crate::verbs::missing_paths::missing_paths;
@@ -37,6 +38,9 @@ const LOOKED_AT: usize = 10;
 
 /// The maximum number of quarantined events that are listed.
 const QUARANTINED: i32 = 500;
+
+/// The maximum number of held events of a source that are listed.
+const HELD: i32 = 100;
 
 /// The maximum number of rows that one request reads.
 const BATCH_ROWS: usize = 100;
@@ -61,6 +65,8 @@ pub(super) struct Facts {
     /// The requests that wait in the quarantine, of the sources with the most of them.
     pub(super) rejected: Known<BTreeMap<String, Vec<RejectedRequest>>>,
     pub(super) quarantined: Known<Vec<Row>>,
+    /// The events that wait for an approval, first the one that expires first.
+    pub(super) held: Known<Vec<(Row, Hold)>>,
     /// The paths that events of the last day lack.
     pub(super) missing_paths: Known<Vec<MissingRecord>>,
     pub(super) heartbeats: Known<BTreeMap<String, UnixMillis>>,
@@ -105,9 +111,10 @@ pub(super) async fn facts(
         Box::pin(queues(inbox)),
     );
     let open = told(BATCH, open);
-    let (rejected, quarantined, failed, missing_paths) = tokio::join!(
+    let (rejected, quarantined, held, failed, missing_paths) = tokio::join!(
         Box::pin(rejected(inbox, records.as_ref().ok(), now)),
         Box::pin(quarantined(inbox, chosen)),
+        Box::pin(held(inbox, chosen)),
         Box::pin(failed(inbox, open.as_ref().ok())),
         Box::pin(missing_paths(inbox, now)),
     );
@@ -127,6 +134,7 @@ pub(super) async fn facts(
         plans: told(BATCH, plans),
         rejected: told(QUERY, rejected),
         quarantined: told(QUERY, quarantined),
+        held: told(QUERY, held),
         missing_paths: told(QUERY, missing_paths),
         heartbeats: told(QUERY, heartbeats),
         table: table?,
@@ -233,6 +241,12 @@ async fn quarantined(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<Vec<
     let (rows, _) = inbox.ledger.rows(&keys).await?;
     let rows = rows.into_iter().map(|stored| stored.row);
     Ok(rows.filter(|row| row.state == State::Quarantined).collect())
+}
+
+/// Reads the events that wait for an approval.
+async fn held(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<Vec<(Row, Hold)>> {
+    let ruled = with_rules(&inbox.config, |source| chosen.has_source(source));
+    Ok(held_rows(&inbox.ledger, &ruled, HELD).await?.0)
 }
 
 /// Returns the newest event of the last day. The events of the current hour are already read.

@@ -26,12 +26,15 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     } else {
         ""
     };
+    // The event no longer waits for an approval.
+    let version = if row.is_held() { ", sv = :sv" } else { "" };
     let change = Change::new(
         "erase an event",
         // If the epoch is unchanged, no worker has claimed the event since the row was read.
         "epoch = :seen",
         &format!(
-            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, acc, rq, due{decided} \
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires}{version} \
+             REMOVE hdr, err, b, acc, rq, due, hld, apv{decided} \
              ADD epoch :one"
         ),
     )
@@ -41,6 +44,10 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     .with(":h", rest.history.clone())
     .with(":fx", rest.effects.clone())
     .leaves_queue(row);
+    let change = match &row.hold {
+        Some(hold) => change.with(":sv", item::n(hold.version)),
+        None => change,
+    };
     let change = if row.is_open() {
         change
             .states(&[State::DeadLetter])

@@ -32,7 +32,11 @@ pub fn replay(
     } else {
         ("", "")
     };
-    let version = if row.is_trial() { ", sv = :sv" } else { "" };
+    let schema = match &row.hold {
+        Some(hold) => Some(hold.version),
+        None => row.is_trial().then_some(SCHEMA),
+    };
+    let version = if schema.is_some() { ", sv = :sv" } else { "" };
     let change = Change::new(
         "replay an event",
         // A claim after the row was read would have increased the token.
@@ -40,7 +44,7 @@ pub fn replay(
         &format!(
             "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
              gsk = :look, h = :h{forget}{version} \
-             REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by ADD epoch :one, run :one{next}"
+             REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by, hld, apv ADD epoch :one, run :one{next}"
         ),
     )
     .states(&[State::Received])
@@ -54,10 +58,9 @@ pub fn replay(
     .history(row, REPLAYED, plan, now)
     // The processor runs the other actions again, and parks the event again.
     .leaves_queue(row);
-    let change = if row.is_trial() {
-        change.with(":sv", item::n(SCHEMA))
-    } else {
-        change
+    let change = match schema {
+        Some(schema) => change.with(":sv", item::n(schema)),
+        None => change,
     };
     if new_effects {
         change.with(":none", AttributeValue::M(Item::new()))

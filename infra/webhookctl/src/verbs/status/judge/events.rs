@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Row, State};
+use shared::inbox::ledger::{Hold, Row, State};
 use shared::inbox::rejected::RejectedRequest;
 use shared::monitoring::hours::Brief;
 
@@ -21,6 +21,7 @@ pub(super) fn items(about: &About<'_>) -> Vec<Item> {
     items.extend(open(about));
     items.extend(rejected(about));
     items.extend(quarantined(about));
+    items.extend(held(about));
     items
 }
 
@@ -73,7 +74,8 @@ fn open(about: &About<'_>) -> Vec<Item> {
         return Vec::new();
     };
     let mut by_source: BTreeMap<&str, Open<'_>> = BTreeMap::new();
-    for brief in &open.briefs {
+    // A held event waits for an operator, and has its own item.
+    for brief in open.briefs.iter().filter(|brief| !brief.is_held) {
         let of = by_source.entry(brief.key.source()).or_default();
         if brief.state == State::Failed {
             of.failed.push(brief);
@@ -225,6 +227,37 @@ fn quarantined(about: &About<'_>) -> Vec<Item> {
             ))
     };
     by_source.into_iter().map(item).collect()
+}
+
+/// Returns an item for each source with events that wait for an approval.
+fn held(about: &About<'_>) -> Vec<Item> {
+    let mut by_source: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
+    for (row, hold) in about.facts.held.iter().flatten() {
+        by_source.entry(row.key.source()).or_default().push(hold);
+    }
+    let item = |(source, holds): (&str, Vec<&Hold>)| {
+        let count = holds.len() as u64;
+        let first = holds.iter().min_by_key(|hold| hold.expires);
+        let expires = first.map_or(String::new(), |hold| {
+            let left = hold.expires.since(about.now).as_secs();
+            format!(
+                "; the first expires in {}, rule {}",
+                duration(left),
+                hold.rule
+            )
+        });
+        let text = format!("{} for an approval{expires}", waits(count));
+        Item::new(Code::Held, Severity::Warn, text)
+            .of(source)
+            .count(count)
+            .since(holds.iter().map(|hold| hold.at).min())
+            .command(format!("webhookctl hold list -s {source}"))
+    };
+    by_source.into_iter().map(item).collect()
+}
+
+fn waits(count: u64) -> &'static str {
+    if count == 1 { "it waits" } else { "they wait" }
 }
 
 /// The time of the first dead letter of a group.

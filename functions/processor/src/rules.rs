@@ -1,0 +1,142 @@
+//! Applies the rules of a source just before the calls of its actions.
+
+use shared::base::clock::UnixMillis;
+use shared::delivery::effects::idempotency_key;
+use shared::inbox::ledger::{Content, EffectRow, EffectState, Lease, WHOLE_EVENT};
+use shared::inbox::outcome::{HoldRequest, Outcome};
+use shared::sources::rules::{Decision, Finding, Subject, decide};
+use shared::sources::{Action, ActionKind, Source};
+
+use crate::actions::{Plan, Planned};
+use crate::attempt::ActionsResult;
+use crate::destination::facts;
+use crate::order::ActionInput;
+
+/// The reason of a dead letter that a rule denied.
+const DENIED: &str = "denied";
+
+/// An event, and what its actions would send.
+#[derive(Clone, Copy)]
+pub(crate) struct Ruled<'r> {
+    pub(crate) source: &'r Source,
+    pub(crate) lease: &'r Lease,
+    pub(crate) content: &'r Content,
+    pub(crate) given: &'r ActionInput,
+}
+
+impl Ruled<'_> {
+    /// Returns the outcome of an event that a rule holds or denies as a whole. Returns `None` if its
+    /// actions may run, or if all of them have run.
+    pub(crate) fn event(self) -> Option<Outcome> {
+        let facts = facts(&self.lease.row, self.content);
+        let actions = self.source.actions.iter().filter(|action| {
+            !matches!(action.kind, ActionKind::Keep) && action.filter.matches(facts)
+        });
+        let actions: Vec<&Action> = actions.collect();
+        // An approval is for all actions, so those that are done stay in the plan.
+        if actions.iter().all(|action| self.is_settled(action)) {
+            return None;
+        }
+        let plans: Vec<Plan> = actions.iter().map(|action| self.plan(action)).collect();
+        let plan = Plan::of_all(&plans);
+        let row = &self.lease.row;
+        let approved = row.approved_plan(WHOLE_EVENT);
+        let rules = &self.source.policy;
+        match decide(rules, Subject::Event, facts, &plan.hash, approved) {
+            // A dry run of the event is a dry run of each effect.
+            Decision::Allow | Decision::DryRun(_) => None,
+            Decision::Hold(finding) => Some(held(WHOLE_EVENT, &finding, plan)),
+            Decision::Deny(finding) => Some(denied(&finding)),
+        }
+    }
+
+    /// Returns the result of an action that a rule holds, denies or only records. Returns `None` if
+    /// the action may run.
+    pub(crate) fn action(self, action: &Action, now: UnixMillis) -> Option<ActionsResult> {
+        if matches!(action.kind, ActionKind::Keep) || self.is_settled(action) {
+            return None;
+        }
+        let (name, row) = (&action.name, &self.lease.row);
+        let plan = self.plan(action);
+        let facts = facts(row, self.content);
+        let (rules, subject) = (&self.source.policy, Subject::Effect(name));
+        match decide(rules, subject, facts, &plan.hash, row.approved_plan(name)) {
+            Decision::Allow => None,
+            Decision::DryRun(finding) => Some(self.dry_run(action, &finding, &plan, now)),
+            Decision::Hold(finding) => Some(held(name, &finding, plan).into()),
+            Decision::Deny(finding) => Some(denied(&finding).of_action(name).into()),
+        }
+    }
+
+    fn plan(self, action: &Action) -> Plan {
+        let request = self.content.request.as_ref();
+        let planned = Planned {
+            source: self.source,
+            row: self.given.row.as_ref().unwrap_or(&self.lease.row),
+            body: &self.given.body,
+            request: request.map(|kept| &kept.context),
+        };
+        Plan::of(action, planned)
+    }
+
+    /// Returns whether no further call of the action is needed in this run.
+    fn is_settled(self, action: &Action) -> bool {
+        let row = &self.lease.row;
+        let effect = row.effects.get(&action.name);
+        effect.is_some_and(|effect| match effect.state {
+            EffectState::Done => true,
+            EffectState::Refused => effect.run == row.run,
+            EffectState::Intent | EffectState::Not | EffectState::Unknown => false,
+        })
+    }
+
+    /// Records what would have been sent. An effect that may have happened before keeps its record.
+    fn dry_run(
+        self,
+        action: &Action,
+        finding: &Finding<'_>,
+        plan: &Plan,
+        now: UnixMillis,
+    ) -> ActionsResult {
+        let (name, row) = (&action.name, &self.lease.row);
+        let before = row.effects.get(name).map(|effect| effect.state);
+        let in_doubt = matches!(before, Some(EffectState::Intent | EffectState::Unknown));
+        let note = format!(
+            "dry run (rule {}): {}, plan {}",
+            finding.rule.name, plan.summary, plan.hash
+        );
+        let effect = EffectRow {
+            state: EffectState::Not,
+            key: idempotency_key(&row.key, name, row.generation),
+            keyed: true,
+            at: now,
+            run: row.run,
+            note: note.chars().take(120).collect(),
+        };
+        let changed = (!in_doubt).then(|| (name.clone(), effect));
+        ActionsResult {
+            changed: changed.into_iter().collect(),
+            dry_run: true,
+            ..Outcome::Done.into()
+        }
+    }
+}
+
+fn held(effect: &str, finding: &Finding<'_>, plan: Plan) -> Outcome {
+    Outcome::Held(Box::new(HoldRequest {
+        effect: effect.to_owned(),
+        rule: finding.rule.name.clone(),
+        plan: plan.hash,
+        summary: plan.summary,
+        why: finding.why.clone(),
+        read: finding.read.clone(),
+        expires: finding.rule.expires,
+    }))
+}
+
+fn denied(finding: &Finding<'_>) -> Outcome {
+    Outcome::Unsendable {
+        reason: DENIED,
+        error: format!("rule {} denies it: {}", finding.rule.name, finding.why),
+    }
+}

@@ -1,0 +1,168 @@
+//! `hold approve` and `hold reject`: apply the operator's decision about a held event.
+
+use serde::Serialize;
+use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::{By, Hold, HoldDecision, Row};
+
+use super::view::Shown;
+use super::{held, not_held};
+use crate::audit::{self, Change};
+use crate::cli::{Global, HoldApproveArgs, HoldRejectArgs};
+use crate::output::{CliError, Exit, Printer};
+use crate::target::Deployment;
+use crate::verbs::quarantine::reach::door;
+
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    /// The key of the event, as `source:event-id`.
+    key: String,
+    hold: String,
+    /// The current state of the event.
+    status: &'static str,
+    by: String,
+    reason: String,
+}
+
+pub(super) async fn approve(
+    args: HoldApproveArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = audit::reason("hold.reason", &args.reason)?;
+    let inbox = args.door_at.bodies_at.open(global).await?;
+    inbox.may_write("approve an event")?;
+    let door = door(&inbox, global, &args.door_at)?;
+    let (row, hold) = held(&inbox, &args.id).await?;
+    if hold.expires <= UnixMillis::now() {
+        return Err(expired(&row).into());
+    }
+    let shown = Shown::read(&inbox, &row, &hold).await?;
+    confirmed(&shown, args.confirm.as_deref(), out)?;
+    let who = record(&inbox, "hold.approve", &row, &hold, reason).await?;
+    let by = By {
+        who: &who,
+        why: reason,
+    };
+    let decided = door
+        .approve(&row.key, &hold.id, by, UnixMillis::now())
+        .await?;
+    told(&decided, (&row, &hold), by, "approved", out)
+}
+
+pub(super) async fn reject(
+    args: HoldRejectArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = audit::reason("hold.reason", &args.reason)?;
+    let inbox = Deployment::open(&global.target).await?;
+    inbox.may_write("reject an event")?;
+    let (row, hold) = held(&inbox, &args.id).await?;
+    let who = record(&inbox, "hold.reject", &row, &hold, reason).await?;
+    let by = By {
+        who: &who,
+        why: reason,
+    };
+    let ledger = &inbox.ledger;
+    let decided = ledger
+        .reject(&row.key, &hold.id, by, UnixMillis::now())
+        .await?;
+    told(&decided, (&row, &hold), by, "rejected", out)
+}
+
+/// Asks for the id of the hold, so that the operator approves what was shown and nothing else.
+fn confirmed(shown: &Shown, given: Option<&str>, out: &mut Printer) -> anyhow::Result<()> {
+    let typed = match given {
+        Some(given) => given.to_owned(),
+        None if out.terminal.asks => {
+            out.say(shown.text().trim_end());
+            out.ask(&format!("Approve it? Type {} to continue: ", shown.hold))?
+        }
+        None => String::new(),
+    };
+    if typed.trim() == shown.hold {
+        return Ok(());
+    }
+    let message = match typed.trim() {
+        "" => "approving needs the id of the hold".to_owned(),
+        other => format!("the event is held as {}, not as '{other}'", shown.hold),
+    };
+    let lines = shown.text();
+    let details = lines.lines().map(str::to_owned).collect();
+    Err(CliError::refused("hold.confirm", message)
+        .details(details)
+        .note("nothing was changed")
+        .tip(format!(
+            "webhookctl hold approve {} -m \"…\" --confirm {}",
+            shown.id, shown.hold
+        ))
+        .into())
+}
+
+async fn record(
+    inbox: &Deployment,
+    what: &'static str,
+    row: &Row,
+    hold: &Hold,
+    why: &str,
+) -> anyhow::Result<String> {
+    let change = Change {
+        what,
+        why,
+        selection: format!(
+            "{}, hold {}, rule {}, effect {}",
+            row.key, hold.id, hold.rule, hold.effect
+        ),
+        count: 1,
+    };
+    change.record(inbox).await
+}
+
+fn told(
+    decided: &HoldDecision,
+    (row, hold): (&Row, &Hold),
+    by: By<'_>,
+    what: &str,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = match decided {
+        HoldDecision::Made(now) => now,
+        HoldDecision::Moved(now) if now.is_held() => return Err(moved(row).into()),
+        HoldDecision::Moved(now) => return Err(not_held(now).into()),
+        HoldDecision::Expired => return Err(expired(row).into()),
+        HoldDecision::Missing => {
+            let message = format!("{} no longer exists", row.key);
+            return Err(CliError::not_found("inbox.not_found", message).into());
+        }
+    };
+    let report = Report {
+        id: row.id().to_string(),
+        key: row.key.to_string(),
+        hold: hold.id.clone(),
+        status: now.state.as_str(),
+        by: by.who.to_owned(),
+        reason: by.why.to_owned(),
+    };
+    let text = format!(
+        "{} {what} by {}; its state is {}\n",
+        report.key, report.by, report.status
+    );
+    out.document("hold.decision", &report, &report.id, &text)?;
+    out.tip(&format!("webhookctl inbox inspect {} --full", report.id));
+    Ok(Exit::Done)
+}
+
+fn moved(row: &Row) -> CliError {
+    let message = format!("{} is now held for something else", row.key);
+    CliError::refused("hold.moved", message)
+        .note("nothing was changed")
+        .tip(format!("webhookctl hold show {}", row.id()))
+}
+
+fn expired(row: &Row) -> CliError {
+    let message = format!("the hold of {} has expired", row.key);
+    CliError::refused("hold.expired", message)
+        .note("the sweep makes the event a dead letter")
+        .tip(format!("webhookctl replay plan --id {}", row.id()))
+}

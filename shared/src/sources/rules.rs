@@ -1,0 +1,78 @@
+//! Reads `[[source.policy]]`: the rules that decide whether Mitt may apply an effect of an event.
+//!
+//! A rule can hold an effect until an operator approves it, deny it, or record it without a call.
+//! A rule fails closed: if the body lacks the value at a path of the rule, the condition counts as
+//! true, and the reason of the decision names the path.
+
+mod decide;
+mod file;
+
+use std::time::Duration;
+
+use super::filter::{Filter, Glob};
+use crate::base::json_path::JsonPath;
+use crate::base::string_enum::string_enum;
+pub use decide::{Decision, Finding, Subject, decide};
+pub(super) use file::{FileRule, all_rules};
+
+/// How long a hold waits for an approval, if the rule does not set it.
+pub const DEFAULT_EXPIRES: Duration = Duration::from_secs(24 * 3600);
+
+/// The range of `expires`.
+pub const SHORTEST_EXPIRES: Duration = Duration::from_secs(60);
+pub const LONGEST_EXPIRES: Duration = Duration::from_secs(7 * 24 * 3600);
+
+string_enum! {
+    /// What a rule does with an effect.
+    Verdict {
+        /// Mitt records the effect and makes no call.
+        DryRun = "dry-run",
+        /// The event waits for an approval.
+        Hold = "hold",
+        /// The event becomes a dead letter.
+        Deny = "deny",
+    }
+}
+
+/// A rule of a source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub name: String,
+    /// The pattern of the effects. Without it, the rule is about the event as a whole, and applies
+    /// before any action.
+    effect: Option<Glob>,
+    /// The types, and the conditions on the body.
+    filter: Filter,
+    amount: Option<Amount>,
+    not_in: Option<NotIn>,
+    pub verdict: Verdict,
+    /// How long a hold of this rule waits.
+    pub expires: Duration,
+}
+
+/// A limit for a number in the body.
+#[derive(Clone, Debug, PartialEq)]
+struct Amount {
+    path: JsonPath,
+    above: f64,
+}
+
+/// The allowed values at a path in the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NotIn {
+    path: JsonPath,
+    list: Vec<String>,
+}
+
+impl Rule {
+    /// Returns whether the rule is about the event as a whole.
+    pub fn is_of_event(&self) -> bool {
+        self.effect.is_none()
+    }
+
+    /// Returns whether the rule names this effect.
+    fn names(&self, effect: &str) -> bool {
+        let glob = self.effect.as_ref();
+        glob.is_some_and(|glob| glob.matches(effect))
+    }
+}

@@ -1,0 +1,189 @@
+//! Decides what the rules of a source say about an effect.
+
+use super::{Amount, NotIn, Rule, Verdict};
+use crate::base::json_path::{JsonPath, scalar};
+use crate::sources::Facts;
+
+/// What a decision is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject<'e> {
+    /// The event as a whole, before any action.
+    Event,
+    /// The effect of an action.
+    Effect(&'e str),
+}
+
+/// The decision about an effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision<'r> {
+    Allow,
+    DryRun(Finding<'r>),
+    Hold(Finding<'r>),
+    Deny(Finding<'r>),
+}
+
+/// A rule that applies, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding<'r> {
+    pub rule: &'r Rule,
+    /// Why the rule applies. The text names paths, and has no values of the body.
+    pub why: String,
+    /// The paths in the body that the rule read.
+    pub read: Vec<String>,
+}
+
+/// Decides about the effect of an event.
+///
+/// All rules that match apply, and the strictest one decides: `deny`, then `hold`, then `dry-run`.
+/// `plan` names what would be sent, and `approved` is the plan that an operator approved in this
+/// run. An approval of the same plan answers each rule that holds, and no other rule.
+pub fn decide<'r>(
+    rules: &'r [Rule],
+    subject: Subject<'_>,
+    facts: Facts<'_>,
+    plan: &str,
+    approved: Option<&str>,
+) -> Decision<'r> {
+    let mut found: Option<Finding<'r>> = None;
+    for rule in rules.iter().filter(|rule| rule.is_about(subject)) {
+        if rule.verdict == Verdict::Hold && approved == Some(plan) {
+            continue;
+        }
+        let is_stricter = |found: &Finding<'_>| rule.strictness() > found.rule.strictness();
+        if found.as_ref().is_none_or(is_stricter)
+            && let Some(finding) = rule.finding(facts)
+        {
+            found = Some(finding);
+        }
+    }
+    match found {
+        None => Decision::Allow,
+        Some(finding) => match finding.rule.verdict {
+            Verdict::DryRun => Decision::DryRun(finding),
+            Verdict::Hold => Decision::Hold(finding),
+            Verdict::Deny => Decision::Deny(finding),
+        },
+    }
+}
+
+/// What a condition of a rule found in the body.
+enum Found {
+    /// The condition is false.
+    No,
+    Yes,
+    /// The body has no value that the condition can test.
+    Missing,
+}
+
+impl Rule {
+    /// A dry run of the event is a dry run of each of its effects.
+    fn is_about(&self, subject: Subject<'_>) -> bool {
+        match subject {
+            Subject::Event => self.is_of_event() && self.verdict != Verdict::DryRun,
+            Subject::Effect(name) => {
+                self.names(name) || self.is_of_event() && self.verdict == Verdict::DryRun
+            }
+        }
+    }
+
+    fn strictness(&self) -> u8 {
+        match self.verdict {
+            Verdict::DryRun => 1,
+            Verdict::Hold => 2,
+            Verdict::Deny => 3,
+        }
+    }
+
+    /// Returns why the rule applies, or `None` if one of its conditions is false.
+    fn finding<'r>(&'r self, facts: Facts<'_>) -> Option<Finding<'r>> {
+        let mut missing = self.filter.lacks(facts)?;
+        let mut why = Vec::new();
+        if let Some(amount) = &self.amount {
+            match amount.test(facts.body) {
+                Found::No => return None,
+                Found::Yes => why.push(format!("{} is above {}", amount.path, amount.above)),
+                Found::Missing => {
+                    missing.push(format!("{} is missing or not a number", amount.path))
+                }
+            }
+        }
+        if let Some(not_in) = &self.not_in {
+            match not_in.test(facts.body) {
+                Found::No => return None,
+                Found::Yes => why.push(format!("{} is not in the list", not_in.path)),
+                Found::Missing => missing.push(format!("{} is missing", not_in.path)),
+            }
+        }
+        why.extend(missing);
+        let why = match why.as_slice() {
+            [] if self.filter.is_set() => "its conditions are true".to_owned(),
+            [] => "it applies to each event".to_owned(),
+            some => some.join("; "),
+        };
+        Some(Finding {
+            rule: self,
+            why,
+            read: self.paths(),
+        })
+    }
+
+    /// Returns the paths of the rule, each once.
+    fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.filter.paths().map(ToString::to_string).collect();
+        paths.extend(self.amount.iter().map(|amount| amount.path.to_string()));
+        paths.extend(self.not_in.iter().map(|not_in| not_in.path.to_string()));
+        let mut seen = std::collections::BTreeSet::new();
+        paths.retain(|path| seen.insert(path.clone()));
+        paths
+    }
+}
+
+impl Amount {
+    fn test(&self, body: &[u8]) -> Found {
+        let values = texts(&self.path, body);
+        let numbers = values.iter().map(|text| number(text.as_deref()?));
+        let numbers: Vec<Option<f64>> = numbers.collect();
+        let is_above = |number: &Option<f64>| number.is_some_and(|number| number > self.above);
+        if numbers.iter().any(is_above) {
+            Found::Yes
+        } else if numbers.is_empty() || numbers.contains(&None) {
+            Found::Missing
+        } else {
+            Found::No
+        }
+    }
+}
+
+impl NotIn {
+    fn test(&self, body: &[u8]) -> Found {
+        let values = texts(&self.path, body);
+        let is_other = |text: &Option<String>| {
+            let text = text.as_ref();
+            text.is_some_and(|text| !self.list.contains(text))
+        };
+        if values.iter().any(is_other) {
+            Found::Yes
+        } else if values.is_empty() || values.contains(&None) {
+            Found::Missing
+        } else {
+            Found::No
+        }
+    }
+}
+
+/// Returns the scalars at a path. `None` stands for an element that has none there.
+fn texts(path: &JsonPath, body: &[u8]) -> Vec<Option<String>> {
+    let values = path.all(body).unwrap_or_default();
+    let values = values.into_iter();
+    values.map(|raw| scalar(raw?).ok().flatten()).collect()
+}
+
+/// Reads a number. Many providers write amounts as text, such as `"74.00"`.
+fn number(text: &str) -> Option<f64> {
+    let number: f64 = text.trim().parse().ok()?;
+    // `NaN` and `inf` parse as numbers.
+    number.is_finite().then_some(number)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Checks the settings of a rule.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use super::{Amount, DEFAULT_EXPIRES, LONGEST_EXPIRES, NotIn, Rule, SHORTEST_EXPIRES, Verdict};
+use crate::base::setting_path::At as _;
+use crate::sources::filter::{FileCondition, Filter, Glob, path, plain};
+use crate::sources::ordering::{Mode, Order};
+use crate::sources::{Action, ActionKind, check_name, check_new, duration};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::sources) struct FileRule {
+    name: String,
+    effect: Option<String>,
+    #[serde(default)]
+    types: Vec<String>,
+    #[serde(default, rename = "where")]
+    conditions: Vec<FileCondition>,
+    amount: Option<FileAmount>,
+    not_in: Option<FileNotIn>,
+    decide: FileVerdict,
+    expires: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileVerdict {
+    Hold,
+    Deny,
+    DryRun,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileAmount {
+    path: String,
+    above: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileNotIn {
+    path: String,
+    list: Vec<toml::Value>,
+}
+
+/// Checks the rules of a source.
+pub(in crate::sources) fn all_rules(
+    rules: Vec<FileRule>,
+    actions: &[Action],
+    order: Option<&Order>,
+) -> anyhow::Result<Vec<Rule>> {
+    check_source(&rules, actions, order)
+        .at("policy")
+        .needs("action")
+        .needs("order")?;
+    let mut names = BTreeSet::new();
+    let checked = rules.into_iter().enumerate().map(|(index, rule)| {
+        let name = rule.name.clone();
+        let rule = rule.checked(actions);
+        let rule = rule.with_context(|| format!("policy {name:?}"));
+        let rule = rule.at(index).at("policy")?;
+        let is_new = names.insert(name);
+        check_new("policy", &rule.name, is_new)
+            .at(index)
+            .at("policy")?;
+        Ok(rule)
+    });
+    checked.collect()
+}
+
+fn check_source(
+    rules: &[FileRule],
+    actions: &[Action],
+    order: Option<&Order>,
+) -> anyhow::Result<()> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let pulls = actions.iter().any(|action| action.kind.pull().is_some());
+    ensure!(
+        pulls || actions.iter().any(has_effect),
+        "policy needs an action with an effect; kind \"keep\" has none"
+    );
+    ensure!(
+        !pulls || rules.iter().all(|rule| rule.effect.is_none()),
+        "a policy with an effect cannot be used with an action of the kind \"pull\", because workers \
+         declare their effects themselves; remove effect, so that the policy is about the event as \
+         a whole and holds it before a worker gets it"
+    );
+    ensure!(
+        !order.is_some_and(|order| matches!(order.mode, Mode::Fetch(_))),
+        "policy cannot be used with order.mode = \"fetch\": the rules read the event, but the \
+         actions send the object that Mitt fetches; use another mode"
+    );
+    Ok(())
+}
+
+fn has_effect(action: &Action) -> bool {
+    !matches!(action.kind, ActionKind::Keep | ActionKind::Pull(_))
+}
+
+impl FileRule {
+    fn checked(self, actions: &[Action]) -> anyhow::Result<Rule> {
+        check_name("a policy's name", &self.name).at("name")?;
+        let effect = self.effect.as_deref();
+        let effect = effect.map(|text| effect_of(text, actions)).transpose();
+        let effect = effect.at("effect").needs("action")?;
+        let filter = Filter::checked(&self.types, &self.conditions)?;
+        check_filter(&filter).at("where")?;
+        let amount = self.amount.map(FileAmount::checked).transpose();
+        let not_in = self.not_in.map(FileNotIn::checked).transpose();
+        let expires = expires(self.expires.as_deref(), self.decide);
+        Ok(Rule {
+            name: self.name,
+            effect,
+            filter,
+            amount: amount.within("amount")?,
+            not_in: not_in.within("not_in")?,
+            verdict: self.decide.verdict(),
+            expires: expires.at("expires").needs("decide")?,
+        })
+    }
+}
+
+/// Reads the pattern of the effects. A pattern without an effect is probably a typing error, and
+/// would silently allow everything.
+fn effect_of(text: &str, actions: &[Action]) -> anyhow::Result<Glob> {
+    let glob = Glob::parse_as("effect", text)?;
+    let mut effects = actions.iter().filter(|action| has_effect(action));
+    ensure!(
+        effects.any(|action| glob.matches(&action.name)),
+        "effect {text:?} matches no action with an effect; use the name of an action, such as \
+         \"{}\"",
+        actions
+            .iter()
+            .find(|action| has_effect(action))
+            .map_or("http", |action| &action.name)
+    );
+    Ok(glob)
+}
+
+/// Headers, query parameters and accounts are often not part of what the signature covers.
+fn check_filter(filter: &Filter) -> anyhow::Result<()> {
+    ensure!(
+        filter.tests_only_the_body(),
+        "the conditions of a policy test the body only; use path instead of header, query or \
+         account"
+    );
+    Ok(())
+}
+
+fn expires(text: Option<&str>, verdict: FileVerdict) -> anyhow::Result<Duration> {
+    let Some(text) = text else {
+        return Ok(DEFAULT_EXPIRES);
+    };
+    ensure!(
+        verdict == FileVerdict::Hold,
+        "expires is a setting of decide = \"hold\" only; remove it"
+    );
+    let expires = duration::parse(text)?;
+    ensure!(
+        (SHORTEST_EXPIRES..=LONGEST_EXPIRES).contains(&expires),
+        "expires = {text:?} is out of range; use 1m to 168h (7 days)"
+    );
+    Ok(expires)
+}
+
+impl FileVerdict {
+    fn verdict(self) -> Verdict {
+        match self {
+            Self::Hold => Verdict::Hold,
+            Self::Deny => Verdict::Deny,
+            Self::DryRun => Verdict::DryRun,
+        }
+    }
+}
+
+impl FileAmount {
+    fn checked(self) -> anyhow::Result<Amount> {
+        ensure!(self.above.is_finite(), "above must be a finite number");
+        Ok(Amount {
+            path: path(&self.path).at("path")?,
+            above: self.above,
+        })
+    }
+}
+
+impl FileNotIn {
+    fn checked(self) -> anyhow::Result<NotIn> {
+        ensure!(
+            !self.list.is_empty(),
+            "list is empty; add at least one value"
+        );
+        let list = self.list.iter().map(plain);
+        Ok(NotIn {
+            path: path(&self.path).at("path")?,
+            list: list.collect::<anyhow::Result<_>>().at("list")?,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! The settings of `[[source.policy]]`.
+
+use super::Absent::{Is, Means, Required};
+use super::Kind::{Duration, Number, Other, String, Strings, Table, Tables, Word};
+use super::{Setting, setting, table};
+
+pub(super) const SETTINGS: &[Setting] = &[
+    setting(
+        "source[].policy[].name",
+        String,
+        Required,
+        "The name of the rule, of 1 to 40 characters: `a-z`, `0-9` and `-`.",
+        "\"large-refund\"",
+    ),
+    setting(
+        "source[].policy[].decide",
+        Word(&["hold", "deny", "dry-run"]),
+        Required,
+        "What the rule does: `hold` waits for an approval, `deny` makes the event a dead letter, and \
+         `dry-run` records the effect without a call. If several rules match, `deny` comes before \
+         `hold`, and `hold` before `dry-run`.",
+        "\"hold\"",
+    ),
+    setting(
+        "source[].policy[].effect",
+        String,
+        Means("the event as a whole, before any action"),
+        "The effects, which have the names of their actions, with at most one `*`.",
+        "\"http*\"",
+    ),
+    setting(
+        "source[].policy[].types",
+        Strings,
+        Is("[]"),
+        "The types of events to which the rule applies. Each has at most one `*`. An empty list means \
+         all types.",
+        "[\"refund.*\"]",
+    ),
+    setting(
+        "source[].policy[].where",
+        Tables,
+        Is("[]"),
+        "Conditions on the body, as those of [actions](destinations.md#which-events). All must be \
+         true, and a missing value counts as true.",
+        "[{ path = \"$.data.object.currency\", equals = \"eur\" }]",
+    ),
+    table(
+        "source[].policy[].amount",
+        Table,
+        Means("no limit"),
+        "A limit for a number in the body. The rule applies above it.",
+    ),
+    table(
+        "source[].policy[].not_in",
+        Table,
+        Means("all values"),
+        "Values in the body to which the rule does not apply.",
+    ),
+    setting(
+        "source[].policy[].expires",
+        Duration,
+        Is("\"24h\""),
+        "How long `hold` waits for an approval, from 1m to 168h. Then the event is a dead letter.",
+        "\"4h\"",
+    ),
+    setting(
+        "source[].policy[].amount.path",
+        String,
+        Required,
+        "The path of the number. A number in quotes is also read.",
+        "\"data.object.amount\"",
+    ),
+    setting(
+        "source[].policy[].amount.above",
+        Number,
+        Required,
+        "The limit. The rule applies to a larger number, and if the body has no number at the path.",
+        "5000",
+    ),
+    setting(
+        "source[].policy[].not_in.path",
+        String,
+        Required,
+        "The path of the value.",
+        "\"data.object.customer\"",
+    ),
+    setting(
+        "source[].policy[].not_in.list",
+        Other("list of values"),
+        Required,
+        "The values. The rule applies to another value, and if the body has no value at the path.",
+        "[\"cus_1\", \"cus_2\"]",
+    ),
+];
