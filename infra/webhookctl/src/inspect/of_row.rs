@@ -343,7 +343,7 @@ next_action    retry-safe, side effect not committed
         let number = |number: i64| AttributeValue::N(number.to_string());
         for (pk, verdict) in [
             ("E#stripe-main#evt_1", "suspicious_copy"),
-            ("E#slack-main#evt_1", "unknown"),
+            ("E#github-main#evt_1", "unknown"),
             ("E#removed#evt_1", "unknown"),
         ] {
             let mut row = row();

@@ -162,7 +162,7 @@ fn weight(known: u64, drawn: u64) -> Option<u64> {
         return Some(1);
     }
     let sample = 1 << (known / 16).ilog2();
-    (drawn % sample == 0).then_some(sample)
+    drawn.is_multiple_of(sample).then_some(sample)
 }
 
 #[cfg(test)]

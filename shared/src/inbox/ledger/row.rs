@@ -231,9 +231,7 @@ impl Row {
             drained_at: item::time(row, "spl"),
             content_type: text("ct"),
             headers: headers(row),
-            via: item::text(row, "via")
-                .and_then(Via::parse)
-                .unwrap_or(Via::Webhook),
+            via: via(row),
             also: super::arrivals::read(row),
             repetitions: Repetitions::read(row),
             signed_at: item::time(row, "sgt"),
@@ -348,6 +346,11 @@ impl BodyAt {
 fn proven(row: &Item) -> Proven {
     let stored = item::text(row, "prv").and_then(Proven::parse);
     stored.unwrap_or(Proven::Nothing)
+}
+
+fn via(row: &Item) -> Via {
+    let stored = item::text(row, "via").and_then(Via::parse);
+    stored.unwrap_or(Via::Webhook)
 }
 
 fn headers(row: &Item) -> BTreeMap<String, String> {
