@@ -221,7 +221,7 @@ async fn a_worker_claims_an_event_declares_its_effect_and_ends_it() {
 }
 
 #[tokio::test]
-async fn another_worker_takes_over_after_the_lease_and_the_first_one_is_told() {
+async fn another_worker_takes_over_and_the_first_one_is_told() {
     let world = World::start("work-takeover").await;
     let key = world.parked().await;
     let first = world.claimed("one").await;
@@ -292,7 +292,7 @@ async fn only_the_roles_of_the_queue_get_events_and_only_their_own() {
         world.refused("three", "next", &json!({})).await,
         not_allowed
     );
-    // A queue without `workers` is closed for everybody.
+    // A queue without `workers` accepts no role.
     let (status, answer) = world.call("one", "closed/next", &json!({})).await;
     assert_eq!((status, &answer["error"]), (403, &json!("not_allowed")));
     let (status, answer) = world.call("one", "other/next", &json!({})).await;
