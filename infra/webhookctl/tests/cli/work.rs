@@ -128,7 +128,7 @@ fn the_exit_code_of_the_program_is_the_outcome() -> anyhow::Result<()> {
 #[test]
 fn another_worker_takes_over_when_one_is_killed() -> anyhow::Result<()> {
     let world = World::start("work-killed", SOURCES)?;
-    world.handler("sleep 600")?;
+    world.handler("sleep 60")?;
     let id = world.send_issue()?;
     let mut first = world.worker(&[])?;
     let event = world.event(0)?;
