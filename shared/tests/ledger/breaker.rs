@@ -104,6 +104,34 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     assert!(number(&item, "ttl") > at(92).secs());
 }
 
+/// Reports an event of a worker outside of Lambda.
+async fn works(breakers: &Breakers, claimed_at: UnixMillis, failed: bool, now: UnixMillis) {
+    breakers
+        .heard_from_worker("d", claimed_at, failed, now, 0.0)
+        .await;
+}
+
+#[tokio::test]
+async fn the_event_of_a_worker_probes_the_destination() {
+    let table = Table::fresh().await;
+    let (one, two) = (table.breakers(), table.breakers());
+    for _ in 0..5 {
+        works(&one, NOW, true, at(1)).await;
+    }
+    assert_eq!(one.position("d", at(1)).await, open_until(at(31)));
+    // A worker that had claimed its event before says nothing new.
+    works(&one, at(0), false, at(2)).await;
+    assert_eq!(one.position("d", at(2)).await, open_until(at(31)));
+    // The probe begins in one process, and its result reaches another one.
+    assert!(matches!(two.pass("d", at(31)).await, Pass::Probe(_)));
+    works(&one, at(31), true, at(40)).await;
+    assert_eq!(one.position("d", at(40)).await, open_until(at(100)));
+    assert!(matches!(two.pass("d", at(100)).await, Pass::Probe(_)));
+    works(&one, at(100), false, at(107)).await;
+    assert_eq!(one.position("d", at(107)).await, Position::Closed);
+    assert_eq!(two.position("d", at(108)).await, Position::Closed);
+}
+
 #[tokio::test]
 async fn ten_refused_events_open_the_breaker_of_all_processes() {
     let table = Table::fresh().await;

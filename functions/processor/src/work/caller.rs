@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_itself_and_other_identities_are_nobody() {
+    fn a_user_is_itself_and_other_identities_are_refused() {
         let user = "arn:aws:iam::111122223333:user/team/ci";
         assert!(Caller::of(user).unwrap().is(user));
         for arn in [

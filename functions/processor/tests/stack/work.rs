@@ -132,6 +132,51 @@ impl World {
     async fn state(&self, key: &EventKey) -> String {
         self.inbox.row(key).await["st"].as_s().unwrap().clone()
     }
+
+    /// Declares an effect and ends it, and then the work. Repeats some requests, as a worker does
+    /// whose answer was lost.
+    async fn finishes(&self, key: &EventKey, event: &Value) {
+        let begin = with(
+            event,
+            json!({ "effect": "open-ticket", "keys": "honoured" }),
+        );
+        let begun = self.ok("one", "begin", &begin).await;
+        assert_eq!(begun["go"], true, "{begun}");
+        // A repeated request gets the same answer.
+        let again = self.ok("one", "begin", &begin).await;
+        assert_eq!((&again["go"], &again["key"]), (&begun["go"], &begun["key"]));
+        let done = with(event, json!({ "outcome": "done" }));
+        assert_eq!(
+            self.refused("one", "finish", &done).await,
+            (422, "open_effects".into())
+        );
+        let end = with(
+            event,
+            json!({ "effect": "open-ticket", "result": "done", "note": "T-1" }),
+        );
+        assert_eq!(self.ok("one", "end", &end).await, json!({ "v": 1 }));
+        let begun = self.ok("one", "begin", &begin).await;
+        assert_eq!(
+            (&begun["done"], &begun["note"]),
+            (&json!(true), &json!("T-1"))
+        );
+        for _ in 0..2 {
+            let finished = self.ok("one", "finish", &done).await;
+            assert_eq!(finished["status"], "done", "{finished}");
+        }
+        let row = self.inbox.row(key).await;
+        assert_eq!(row["st"].as_s().unwrap(), "done");
+        assert!(!row.contains_key("pul") && !row.contains_key("gpk"));
+        let effects = row["fx"].as_m().unwrap();
+        for name in ["open-ticket", "triage"] {
+            let state = &effects[name].as_m().unwrap()["s"];
+            assert_eq!(state.as_s().unwrap(), "done", "{name}");
+        }
+        assert_eq!(
+            self.refused("one", "extend", &with(event, json!({}))).await,
+            (409, "lease_lost".into())
+        );
+    }
 }
 
 fn with(event: &Value, fields: Value) -> Value {
@@ -175,53 +220,12 @@ async fn a_worker_claims_an_event_declares_its_effect_and_ends_it() {
         (55_000..=60_000).contains(&extended["lease_ms"].as_u64().unwrap()),
         "{extended}"
     );
-    let begin = with(
-        &event,
-        json!({ "effect": "open-ticket", "keys": "honoured" }),
-    );
-    let begun = world.ok("one", "begin", &begin).await;
-    assert_eq!(begun["go"], true, "{begun}");
-    // A repeated request gets the same answer.
-    let again = world.ok("one", "begin", &begin).await;
-    assert_eq!((&again["go"], &again["key"]), (&begun["go"], &begun["key"]));
-    let done = with(&event, json!({ "outcome": "done" }));
-    assert_eq!(
-        world.refused("one", "finish", &done).await,
-        (422, "open_effects".into())
-    );
-    let end = with(
-        &event,
-        json!({ "effect": "open-ticket", "result": "done", "note": "T-1" }),
-    );
-    assert_eq!(world.ok("one", "end", &end).await, json!({ "v": 1 }));
-    let begun = world.ok("one", "begin", &begin).await;
-    assert_eq!(
-        (&begun["done"], &begun["note"]),
-        (&json!(true), &json!("T-1"))
-    );
-    for _ in 0..2 {
-        let finished = world.ok("one", "finish", &done).await;
-        assert_eq!(finished["status"], "done", "{finished}");
-    }
-    let row = world.inbox.row(&key).await;
-    assert_eq!(row["st"].as_s().unwrap(), "done");
-    assert!(!row.contains_key("pul") && !row.contains_key("gpk"));
-    let effects = row["fx"].as_m().unwrap();
-    for name in ["open-ticket", "triage"] {
-        let state = &effects[name].as_m().unwrap()["s"];
-        assert_eq!(state.as_s().unwrap(), "done", "{name}");
-    }
-    assert_eq!(
-        world
-            .refused("one", "extend", &with(&event, json!({})))
-            .await,
-        (409, "lease_lost".into())
-    );
+    world.finishes(&key, &event).await;
     world.inbox.tells_nothing();
 }
 
 #[tokio::test]
-async fn another_worker_takes_over_after_the_lease_and_the_first_one_is_told() {
+async fn another_worker_takes_over_and_the_first_one_is_told() {
     let world = World::start("work-takeover").await;
     let key = world.parked().await;
     let first = world.claimed("one").await;
@@ -292,7 +296,7 @@ async fn only_the_roles_of_the_queue_get_events_and_only_their_own() {
         world.refused("three", "next", &json!({})).await,
         not_allowed
     );
-    // A queue without `workers` is closed for everybody.
+    // A queue without `workers` accepts no role.
     let (status, answer) = world.call("one", "closed/next", &json!({})).await;
     assert_eq!((status, &answer["error"]), (403, &json!("not_allowed")));
     let (status, answer) = world.call("one", "other/next", &json!({})).await;

@@ -60,10 +60,7 @@ pub(super) fn event(arrival: &Arrival, matched: &Match) -> Value {
         },
         "isBase64Encoded": false,
     });
-    if matched.route.signed {
-        let authorization = text(header::AUTHORIZATION);
-        event["requestContext"]["authorizer"] = json!({ "iam": iam(authorization) });
-    }
+    add_caller(&mut event, matched, text(header::AUTHORIZATION));
     let cookies = cookies(&parts.headers);
     if !cookies.is_empty() {
         event["cookies"] = json!(cookies);
@@ -86,6 +83,13 @@ pub(super) fn event(arrival: &Arrival, matched: &Match) -> Value {
         };
     }
     event
+}
+
+/// Adds the identity of the caller, if the route is for signed requests.
+fn add_caller(event: &mut Value, matched: &Match, authorization: Option<&str>) {
+    if matched.route.signed {
+        event["requestContext"]["authorizer"] = json!({ "iam": iam(authorization) });
+    }
 }
 
 /// Returns whether the event contains the body as text. It contains all other bodies in base64,

@@ -15,7 +15,7 @@ pub enum PoliciesCommand {
 #[derive(Debug, Args)]
 pub struct PolicyWorkerArgs {
     /// Queue of the worker, from the `queue` of an action of kind pull
-    #[arg(short, long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE")]
     pub queue: String,
     /// Id of the HTTP API, the output `ApiId` of the stack
     #[arg(long, value_name = "ID")]

@@ -32,7 +32,7 @@ pub enum WorkCommand {
 #[derive(Debug, Clone, Args)]
 pub struct WorkAt {
     /// Queue, from the `queue` of an action of kind pull
-    #[arg(short, long, value_name = "QUEUE", env = "MITT_QUEUE", hide_env = true)]
+    #[arg(long, value_name = "QUEUE", env = "MITT_QUEUE", hide_env = true)]
     pub queue: String,
     /// Base URL of the API [default: that of the deployment, or of the running `dev`]
     #[arg(long, value_name = "URL", env = "MITT_API", hide_env = true)]

@@ -215,6 +215,26 @@ pub(super) const CLI: &[Variable] = &[
         "The path of the secrets, as `--secrets-path`.",
     ),
     variable(
+        "MITT_API",
+        "the API of the deployment",
+        "The base URL of the API of workers. `work run` sets it for the programs that it starts.",
+    ),
+    variable(
+        "MITT_QUEUE",
+        "no queue",
+        "The queue of the `work` commands. `work run` sets it for the programs that it starts.",
+    ),
+    variable(
+        "MITT_LEASE",
+        "no lease",
+        "The lease of the event. `work run` sets it for the programs that it starts.",
+    ),
+    variable(
+        "MITT_LOCAL_ROLE",
+        "`local-worker`",
+        "The role with which the `work` commands call a local `dev`.",
+    ),
+    variable(
         "MITT_API_URL",
         "the URL of the context",
         "The address to which providers send, as `--api-url`.",

@@ -65,7 +65,12 @@ impl World {
     }
 
     fn worker(&self, more: &[&str]) -> anyhow::Result<Worker> {
-        let arguments = [&["work", "run", "-q", "triage"], more, &["--", "./handler"]].concat();
+        let arguments = [
+            &["work", "run", "--queue", "triage"],
+            more,
+            &["--", "./handler"],
+        ]
+        .concat();
         let mut command = self.webhookctl(&arguments);
         Ok(Worker(command.stderr(Stdio::null()).spawn()?))
     }
@@ -94,7 +99,7 @@ impl World {
 }
 
 #[test]
-fn a_program_handles_each_event_and_its_exit_code_is_the_outcome() -> anyhow::Result<()> {
+fn the_exit_code_of_the_program_is_the_outcome() -> anyhow::Result<()> {
     let world = World::start("work", SOURCES)?;
     world.handler("exit 0")?;
     let id = world.send_issue()?;
@@ -123,7 +128,7 @@ fn a_program_handles_each_event_and_its_exit_code_is_the_outcome() -> anyhow::Re
 #[test]
 fn another_worker_takes_over_when_one_is_killed() -> anyhow::Result<()> {
     let world = World::start("work-killed", SOURCES)?;
-    world.handler("sleep 600")?;
+    world.handler("sleep 60")?;
     let id = world.send_issue()?;
     let mut first = world.worker(&[])?;
     let event = world.event(0)?;
@@ -160,7 +165,15 @@ fn a_worker_that_is_told_to_stop_releases_its_event() -> anyhow::Result<()> {
     );
     assert!(world.path().join("stopped").exists());
     world.handler("exit 0")?;
-    let ran = world.run(&["work", "run", "-q", "triage", "--once", "--", "./handler"])?;
+    let ran = world.run(&[
+        "work",
+        "run",
+        "--queue",
+        "triage",
+        "--once",
+        "--",
+        "./handler",
+    ])?;
     assert!(
         ran.status.success(),
         "{}",
@@ -176,11 +189,11 @@ fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Resul
     let world = World::start("work-operations", SOURCES)?;
     let id = world.send_issue()?;
     let claim = || {
-        let answer = world.json(&["work", "next", "-q", "triage"]).ok()?;
+        let answer = world.json(&["work", "next", "--queue", "triage"]).ok()?;
         answer["events"][0]["lease"].as_str().map(str::to_owned)
     };
     let lease = world.until("an event", claim)?;
-    let lease = ["-q", "triage", "--lease", lease.as_str()];
+    let lease = ["--queue", "triage", "--lease", lease.as_str()];
     let work = |op: &str, more: &[&str]| world.json(&[&["work", op], &lease[..], more].concat());
     assert!(work("extend", &["--for", "5m"])?["lease_ms"].as_u64() > Some(200_000));
     let begun = work("begin", &["--effect", "open-ticket", "--keys", "honoured"])?;
@@ -192,9 +205,9 @@ fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Resul
     assert_eq!(world.status_of(&id)?, "done");
     let error = world.error(&[&["work", "extend"], &lease[..]].concat())?;
     assert_eq!(error, (3, "work.lease_lost".to_owned()));
-    let error = world.error(&["work", "next", "-q", "triage", "--as", "stranger"])?;
+    let error = world.error(&["work", "next", "--queue", "triage", "--as", "stranger"])?;
     assert_eq!(error, (4, "work.not_allowed".to_owned()));
-    let error = world.error(&["work", "next", "-q", "other"])?;
+    let error = world.error(&["work", "next", "--queue", "other"])?;
     assert_eq!(error, (3, "work.unknown_queue".to_owned()));
     Ok(())
 }

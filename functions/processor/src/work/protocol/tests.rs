@@ -41,23 +41,10 @@ fn next_needs_no_field() {
     assert_eq!((next.worker.as_str(), next.most), ("a-1", 10));
 }
 
-#[test]
-fn a_refusal_names_the_field_and_what_it_takes() {
-    for (op, body, word) in [
-        ("next", json!([]), "JSON object"),
-        (
-            "next",
-            json!({ "lease_s": 29 }),
-            "lease_s must be a whole number from 30 to 900",
-        ),
-        ("next", json!({ "lease_s": "2m" }), "lease_s"),
-        (
-            "next",
-            json!({ "max": 11 }),
-            "max must be a whole number from 1 to 10",
-        ),
-        ("next", json!({ "worker": "a/b" }), "worker"),
-        ("next", json!({ "worker": 7 }), "worker must be a text"),
+/// Requests with one wrong field, and what the refusal says.
+fn wrong() -> Vec<(&'static str, Value, &'static str)> {
+    let mut wrong = wrong_claims();
+    wrong.extend([
         ("extend", json!({}), "lease must be"),
         ("extend", json!({ "lease": "e30" }), "lease must be"),
         (
@@ -105,7 +92,32 @@ fn a_refusal_names_the_field_and_what_it_takes() {
             json!({ "lease": lease(), "outcome": "done", "destination_failed": "no" }),
             "destination_failed must be",
         ),
-    ] {
+    ]);
+    wrong
+}
+
+fn wrong_claims() -> Vec<(&'static str, Value, &'static str)> {
+    vec![
+        ("next", json!([]), "JSON object"),
+        (
+            "next",
+            json!({ "lease_s": 29 }),
+            "lease_s must be a whole number from 30 to 900",
+        ),
+        ("next", json!({ "lease_s": "2m" }), "lease_s"),
+        (
+            "next",
+            json!({ "max": 11 }),
+            "max must be a whole number from 1 to 10",
+        ),
+        ("next", json!({ "worker": "a/b" }), "worker"),
+        ("next", json!({ "worker": 7 }), "worker must be a text"),
+    ]
+}
+
+#[test]
+fn a_refusal_names_the_field_and_what_it_takes() {
+    for (op, body, word) in wrong() {
         let message = refused(op, &body);
         assert!(message.contains(word), "{op} {body}: {message}");
     }
@@ -166,6 +178,24 @@ fn an_answer_has_the_version() {
     );
 }
 
+/// The fields of all requests.
+const NAMES: [&str; 14] = [
+    "lease",
+    "lease_s",
+    "worker",
+    "max",
+    "effect",
+    "keys",
+    "asked",
+    "result",
+    "note",
+    "outcome",
+    "error",
+    "after_s",
+    "effects",
+    "destination_failed",
+];
+
 /// Every value in every field is read or refused.
 #[test]
 fn any_json_gets_an_answer() {
@@ -187,22 +217,6 @@ fn any_json_gets_an_answer() {
         json!({ "a": { "result": "done", "note": null } }),
         json!({ "a": { "result": 1 } }),
     ];
-    let names = [
-        "lease",
-        "lease_s",
-        "worker",
-        "max",
-        "effect",
-        "keys",
-        "asked",
-        "result",
-        "note",
-        "outcome",
-        "error",
-        "after_s",
-        "effects",
-        "destination_failed",
-    ];
     let mut sound = Map::new();
     for (name, value) in [
         ("lease", json!(lease())),
@@ -217,7 +231,7 @@ fn any_json_gets_an_answer() {
         assert!(read(op, &Value::Object(sound.clone())).is_ok(), "{op}");
         assert!(Op::read(op, deep.as_bytes()).is_err());
         assert!(Op::read(op, b"\xff\xfe{").is_err());
-        for name in names {
+        for name in NAMES {
             for value in &values {
                 let mut body = sound.clone();
                 body.insert(name.to_owned(), value.clone());

@@ -1,6 +1,6 @@
 //! Calls the API of workers. Requests are signed with the credentials of the caller.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
@@ -11,6 +11,7 @@ use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
 use serde_json::Value;
 use shared::aws::CallPolicy;
 use shared::aws::outbound;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::{Global, WorkAt};
 use crate::forward::Address;
@@ -167,12 +168,13 @@ fn signed(
     region: &str,
     credentials: Credentials,
 ) -> anyhow::Result<Vec<(String, String)>> {
+    let now = u64::try_from(UnixMillis::now().0).unwrap_or_default();
     let identity = credentials.into();
     let params = v4::SigningParams::builder()
         .identity(&identity)
         .region(region)
         .name(SERVICE)
-        .time(SystemTime::now())
+        .time(UNIX_EPOCH + Duration::from_millis(now))
         .settings(SigningSettings::default())
         .build();
     let params = params.context("sign a request")?.into();
