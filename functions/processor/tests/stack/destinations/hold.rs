@@ -41,7 +41,7 @@ impl World {
         self.ring(&[key]).await;
     }
 
-    fn calls(&self, place: &str) -> usize {
+    fn called(&self, place: &str) -> usize {
         self.server.all(place).len()
     }
 
@@ -69,7 +69,7 @@ async fn a_held_effect_is_applied_once_after_its_approval() {
     let world = World::start(&[]).await;
     let small = world.work("held", &json!({ "amount": 5000 })).await;
     world.fate(&small).await.is("done", 1, 0);
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (1, 1));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (1, 1));
 
     world.server.forget();
     let large = world.work("held", &json!({ "amount": 5001 })).await;
@@ -88,20 +88,20 @@ async fn a_held_effect_is_applied_once_after_its_approval() {
     );
     assert!(!hold.summary.contains("/refund"), "{}", hold.summary);
     // The other action is not held.
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (0, 1));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (0, 1));
     assert_eq!(row.effects["audit"].state, EffectState::Done);
 
     // A second message changes nothing.
     let before = world.inbox.row(&large).await;
     world.ring(&[&large, &large]).await;
     assert_eq!(world.inbox.row(&large).await, before);
-    assert_eq!(world.calls("/refund"), 0);
+    assert_eq!(world.called("/refund"), 0);
 
     world.approve(&large).await;
     world.fate(&large).await.is("done", 1, 0);
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (1, 1));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (1, 1));
     world.ring(&[&large]).await;
-    assert_eq!(world.calls("/refund"), 1);
+    assert_eq!(world.called("/refund"), 1);
     world.inbox.is_unharmed();
 }
 
@@ -134,7 +134,7 @@ async fn an_effect_is_held_again_if_something_else_would_be_sent() {
         (fate.state.as_str(), fate.reason.as_str()),
         ("dead_letter", "plan_unstable")
     );
-    assert_eq!(world.calls("/refund"), 0);
+    assert_eq!(world.called("/refund"), 0);
     world.inbox.is_unharmed();
 }
 
@@ -145,9 +145,8 @@ async fn a_rejected_effect_is_not_applied() {
     let key = world.work("held", &json!({ "total": 1 })).await;
     let hold = world.stored(&key).await.hold.unwrap();
     assert_eq!(hold.why, "amount is missing or not a number");
-    let rejected = world
-        .ledger()
-        .reject(&key, &hold.id, ANNA, UnixMillis::now());
+    let ledger = world.ledger();
+    let rejected = ledger.reject(&key, &hold.id, ANNA, UnixMillis::now());
     assert!(matches!(rejected.await.unwrap(), HoldDecision::Made(_)));
     world.ring(&[&key]).await;
     let fate = world.fate(&key).await;
@@ -155,7 +154,7 @@ async fn a_rejected_effect_is_not_applied() {
         (fate.state.as_str(), fate.reason.as_str()),
         ("dead_letter", "rejected")
     );
-    assert_eq!(world.calls("/refund"), 0);
+    assert_eq!(world.called("/refund"), 0);
 }
 
 #[tokio::test]
@@ -195,7 +194,7 @@ async fn the_sweep_ends_a_hold_that_expired_and_reports_one_that_waits() {
     };
     assert_eq!((entry.what.as_str(), entry.count), ("hold.expire", 1));
     world.ring(&[&expired]).await;
-    assert_eq!(world.calls("/refund"), 0);
+    assert_eq!(world.called("/refund"), 0);
     world.inbox.is_unharmed();
 }
 
@@ -212,14 +211,14 @@ async fn a_denied_effect_makes_a_dead_letter_and_a_dry_run_only_a_record() {
     );
     let error = "refund: rule blocked denies it: its conditions are true";
     assert_eq!(row.error.as_deref(), Some(error));
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (0, 0));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (0, 0));
 
     let dry = world
         .work("held", &json!({ "amount": 1, "pilot": true }))
         .await;
     let row = world.stored(&dry).await;
     assert_eq!(row.state, State::Done);
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (1, 0));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (1, 0));
     let audit = &row.effects["audit"];
     assert_eq!(audit.state, EffectState::Not);
     assert!(
@@ -239,9 +238,9 @@ async fn an_event_can_be_held_as_a_whole() {
     let key = world.work("held-whole", &json!({ "amount": 1 })).await;
     let hold = world.stored(&key).await.hold.unwrap();
     assert_eq!((hold.rule.as_str(), hold.effect.as_str()), ("all", "*"));
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (0, 0));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (0, 0));
     world.approve(&key).await;
     world.fate(&key).await.is("done", 1, 0);
-    assert_eq!((world.calls("/refund"), world.calls("/audit")), (1, 1));
+    assert_eq!((world.called("/refund"), world.called("/audit")), (1, 1));
     world.inbox.is_unharmed();
 }
