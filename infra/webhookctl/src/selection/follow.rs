@@ -76,6 +76,10 @@ impl Selection {
         let (held, _) = super::held_keys(&inbox.ledger, &ruled, of_each).await?;
         keys.extend(held);
         keys.extend(fresh.open);
+        let mut pulled = inbox.pulled_sources();
+        pulled.retain(|source| self.has_source(source));
+        let pulled = inbox.ledger.pulled(&pulled, UnixMillis(0), of_each);
+        keys.extend(pulled.await?.0);
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)

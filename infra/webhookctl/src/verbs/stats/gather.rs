@@ -264,14 +264,19 @@ pub(in crate::verbs) async fn open(
         }
     };
     let ruled = with_rules(&inbox.config, |source| chosen.has_source(source));
-    let (waiting, fresh, held) = tokio::join!(
+    let in_queues = inbox.pulled_sources();
+    let (waiting, fresh, held, pulled) = tokio::join!(
         ledger.statistics().all_waiting(Waiting::Open, OPEN),
         Box::pin(read),
         held_keys(ledger, &ruled, OPEN),
+        Box::pin(ledger.pulled(&in_queues, UnixMillis(0), OPEN)),
     );
-    let ((mut keys, more, _), fresh, (held, held_more)) = (waiting?, fresh?, held?);
+    let ((mut keys, more, _), fresh) = (waiting?, fresh?);
+    let ((held, held_more), (pulled, more_pulled, _)) = (held?, pulled?);
+    let more = more || held_more || more_pulled;
     keys.extend(held);
     keys.extend(fresh.open);
+    keys.extend(pulled);
     keys.retain(|key| chosen.has_source(key.source()));
     // The `work` index can get an event between the two reads, so both reads can return it.
     keys.sort_unstable();
@@ -280,7 +285,7 @@ pub(in crate::verbs) async fn open(
     // An event that was settled after the index was read is not open.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
-    Ok(Waits::new(briefs, more || held_more || fresh.or_more))
+    Ok(Waits::new(briefs, more || fresh.or_more))
 }
 
 async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<Waits> {
