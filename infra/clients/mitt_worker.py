@@ -172,7 +172,7 @@ class Effect:
     def timeout(self):
         """The seconds that the call can take. Read it in the statement of the call."""
         if self.until - time.time() < 2 * MARGIN:
-            self.begin()  # The intent has the end of the lease. An extension counts only after a new intent.
+            self.begin()  # It extends the lease first, and has the new end.
         left = self.until - time.time() - MARGIN
         if left < 1 or not self.go:
             raise Retry("the lease is too short for the call")

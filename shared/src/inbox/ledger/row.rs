@@ -402,14 +402,17 @@ impl EffectRow {
             entry.insert("r".to_owned(), item::s(&self.note));
         }
         if let Some(lease) = self.lease {
-            let text = format!("{}|{}", lease.epoch, lease.until.0);
-            entry.insert("l".to_owned(), item::s(text));
+            entry.insert("l".to_owned(), item::s(lease.written()));
         }
         AttributeValue::M(entry)
     }
 }
 
 impl EffectLease {
+    pub(super) fn written(self) -> String {
+        format!("{}|{}", self.epoch, self.until.0)
+    }
+
     fn read(text: &str) -> Option<Self> {
         let (epoch, until) = text.split_once('|')?;
         Some(Self {

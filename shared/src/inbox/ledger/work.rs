@@ -276,7 +276,7 @@ impl Ledger {
         now: UnixMillis,
         until: UnixMillis,
     ) -> anyhow::Result<bool> {
-        let extend = change::extend(lease.fence(), now, until);
+        let extend = change::extend(lease.fence(), &lease.row, now, until);
         let extended = match self.change(&lease.row.key.pk(), extend).await? {
             Write::Applied(_) => true,
             // An earlier try of this write succeeded, but its response was lost.

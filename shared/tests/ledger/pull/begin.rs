@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::delivery::effects::{Begin, Inquiry, before, effect_row, open_effects};
-use shared::inbox::ledger::{EffectLease, EffectRow, EffectState, Row};
+use shared::inbox::ledger::{EffectLease, EffectRow, EffectState, Intended, Row, WorkLease};
 use shared::sources::policy::IdempotencySupport::{Honoured, HonouredWithFailures, Ignored};
 
 use super::{HELD, NOW, park, work};
@@ -119,4 +119,38 @@ async fn the_lease_of_an_effect_is_read_back() {
         .unwrap();
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!(row.effects["ticket"], intent);
+}
+
+#[tokio::test]
+async fn a_call_can_last_as_long_as_the_extended_lease() {
+    let table = Table::fresh().await;
+    let key = park(&table, "evt_1").await;
+    let lease = work(&table, &key, NOW).await;
+    for name in ["ticket", "mail"] {
+        let intent = under(&lease.row, EffectState::Intent, lease.row.epoch);
+        let intended = table.ledger.begin_effect(&lease, name, &intent).await;
+        assert_eq!(intended.unwrap(), Intended::Recorded);
+    }
+    let read = table
+        .ledger
+        .work_lease(&key, lease.row.epoch, lease.owner());
+    let WorkLease::Held(held) = read.await.unwrap() else {
+        panic!("the lease is lost");
+    };
+    // This effect ends between the read and the write of the extension.
+    let done = under(&lease.row, EffectState::Done, lease.row.epoch);
+    let ended = table.ledger.end_effect(&lease, "mail", &done).await;
+    assert!(ended.unwrap());
+    let until = NOW + HELD + MINUTE;
+    let extended = table.ledger.extend_work(&held, NOW, until).await;
+    assert!(extended.unwrap());
+
+    let row = work(&table, &key, until + MINUTE).await.row;
+    assert_eq!(row.effects["mail"].state, EffectState::Done);
+    let asked = |now| before(&row, "ticket", Honoured, Inquiry::DidNot, now);
+    let ask_from = until + MINUTE;
+    let since = NOW;
+    let early = asked(ask_from - Duration::from_millis(1));
+    assert_eq!(early, Begin::InDoubt { since, ask_from });
+    assert_eq!(asked(ask_from), Begin::Go);
 }

@@ -3,11 +3,12 @@
 //! The worker's other changes are those of the processor. They keep the event in its part of the
 //! `work` index, because its row has `pul`, the name of its queue.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{Change, Effects, FENCE, Fence};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{EffectRow, PULL_SCHEMA, Row, SCHEMA, State, item};
+use crate::inbox::ledger::{EffectLease, EffectRow, EffectState, PULL_SCHEMA, Row, SCHEMA, State, item};
 use crate::webhook::event::EventKey;
 
 /// The word for a parked event in the history.
@@ -84,9 +85,32 @@ pub fn take_over(
     super::take_over(seen, owner, now, until, attempts).by_worker(until)
 }
 
-/// Extends the lease of a worker, unless it has expired.
-pub fn extend(fence: Fence<'_>, now: UnixMillis, until: UnixMillis) -> Change {
-    super::renew(fence, now, until).returning_after(until)
+/// Extends the lease of a worker, unless it has expired. A call of an effect that began under this
+/// lease may now also end later, so its record gets the new end.
+pub fn extend(fence: Fence<'_>, row: &Row, now: UnixMillis, until: UnixMillis) -> Change {
+    let mut change = super::renew(fence, now, until).returning_after(until);
+    let lease = EffectLease {
+        epoch: fence.epoch,
+        until,
+    };
+    for (index, name) in open_effects(row).enumerate() {
+        // Only this part of the record is written: a request that ends the effect can come between
+        // the read of the row and this write.
+        let _ = write!(change.update, ", fx.#fx{index}.l = :fx_lease");
+        change = change
+            .named(&format!("#fx{index}"), name)
+            .with(":fx_lease", item::s(lease.written()));
+    }
+    change
+}
+
+/// Returns the names of the effects that began under the current lease and have not ended.
+fn open_effects(row: &Row) -> impl Iterator<Item = &str> {
+    row.effects.iter().filter_map(|(name, effect)| {
+        let lease = effect.lease.filter(|lease| lease.epoch == row.epoch);
+        let is_open = effect.state == EffectState::Intent && lease.is_some();
+        is_open.then_some(name.as_str())
+    })
 }
 
 /// Records what became of an effect.
