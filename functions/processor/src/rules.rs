@@ -112,6 +112,7 @@ impl Ruled<'_> {
             at: now,
             run: row.run,
             note: note.chars().take(120).collect(),
+            lease: None,
         };
         let changed = (!in_doubt).then(|| (name.clone(), effect));
         ActionsResult {

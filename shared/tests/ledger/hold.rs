@@ -91,6 +91,7 @@ async fn a_held_event_has_no_lease_and_its_attempt_does_not_count() {
         at: NOW,
         run: 0,
         note: "200".into(),
+        lease: None,
     };
     let settlement = settlement(request("http", "p1"), &lease.row, NOW);
     let other = [("audit".to_owned(), effect)];

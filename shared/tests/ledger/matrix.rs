@@ -172,7 +172,7 @@ async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
         }
     }
     if matches!(op, Op::Hold(_)) {
-        assert_eq!(number(&after, "sv"), i64::from(HELD_SCHEMA));
+        assert_eq!(number(&after, "sv"), i64::from(PULL_SCHEMA));
         before.insert("sv".into(), after["sv"].clone());
     } else if stand == Stand::Held {
         assert_eq!(number(&after, "sv"), i64::from(SCHEMA));
@@ -257,7 +257,7 @@ fn place_hold(row: &mut Item) {
         ("sv".to_owned(), n(SCHEMA)),
     ]);
     row.insert("st".into(), s("received"));
-    row.insert("sv".into(), n(HELD_SCHEMA));
+    row.insert("sv".into(), n(PULL_SCHEMA));
     row.insert("hld".into(), AttributeValue::M(hold));
     row.insert("apv".into(), AttributeValue::M(Item::new()));
     row.insert("gpk".into(), s("H#stripe-main"));

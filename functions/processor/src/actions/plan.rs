@@ -96,6 +96,10 @@ fn target(kind: &ActionKind, event: Planned<'_>) -> (Vec<String>, String) {
             let summary = format!("execution of {state_machine}");
             (owned(&["step-functions", state_machine]), summary)
         }
+        ActionKind::Pull(pull) => {
+            let summary = format!("work of a worker of {}", pull.queue);
+            (owned(&["pull", &pull.queue]), summary)
+        }
         ActionKind::Rust { code, params } => {
             let params = flat(params);
             let parts = ["rust", code].into_iter();

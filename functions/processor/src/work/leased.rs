@@ -362,8 +362,10 @@ fn status(settlement: &Settlement) -> Answer {
         Settlement::DeadLetter { reason, .. } => {
             json!({ "status": State::DeadLetter.as_str(), "reason": reason })
         }
-        // No outcome of a worker parks an event.
-        Settlement::Parked { .. } => json!({ "status": State::Received.as_str() }),
+        // No outcome of a worker parks or holds an event.
+        Settlement::Parked { .. } | Settlement::Held(_) => {
+            json!({ "status": State::Received.as_str() })
+        }
     })
 }
 

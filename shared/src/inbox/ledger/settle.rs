@@ -304,6 +304,7 @@ impl Ledger {
                     Settlement::Held(hold) => self.hold_until(&lease.row, hold.expires).await,
                     Settlement::Retry { .. }
                     | Settlement::Deferred { .. }
+                    | Settlement::Parked { .. }
                     | Settlement::DeadLetter { .. } => {}
                 }
                 Ok(Settled::Recorded(settlement))

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use super::{Change, Effects, FENCE, Fence};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{EffectLease, EffectRow, EffectState, PULL_SCHEMA, Row, SCHEMA, State, item};
+use crate::inbox::ledger::{
+    EffectLease, EffectRow, EffectState, PULL_SCHEMA, Row, SCHEMA, State, item,
+};
 use crate::webhook::event::EventKey;
 
 /// The word for a parked event in the history.
