@@ -87,6 +87,8 @@ impl BackupSync {
         if self.has_waiting_events(limit, now).await? {
             violated.push("waiting".to_owned());
         }
+        let queues = self.waiting_queues(limit, now).await?;
+        violated.extend(queues.iter().map(|queue| format!("pull.{queue}")));
         if self.services.sources.report().failed {
             violated.push("sources".to_owned());
         }

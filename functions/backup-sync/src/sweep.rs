@@ -266,12 +266,33 @@ impl BackupSync {
     pub(crate) async fn hold_dead_letters(&self) {
         let now = (self.clock)();
         match self.services.inbox.ledger.hold_dead_letters(now).await {
-            Ok(None | Some(0)) => {}
-            Ok(Some(held)) => tracing::info!(held, "held the bodies of {held} dead letters"),
+            Ok(None) => {}
+            Ok(Some(held)) => {
+                if held > 0 {
+                    tracing::info!(held, "held the bodies of {held} dead letters");
+                }
+                self.hold_pulled(now).await;
+            }
             Err(error) => {
                 tracing::error!(
                     error = format!("{error:#}"),
                     "could not hold the bodies of dead letters"
+                );
+            }
+        }
+    }
+
+    /// Prevents the expiry of the bodies of events that wait for a worker, at most once an hour.
+    async fn hold_pulled(&self, now: UnixMillis) {
+        let config = self.services.sources.config();
+        for source in config.pulled() {
+            let name = &source.name;
+            let held = self.services.inbox.ledger.hold_pulled(name, now);
+            if let Err(error) = Box::pin(held).await {
+                tracing::error!(
+                    source = name,
+                    error = format!("{error:#}"),
+                    "could not hold the bodies of events that wait for a worker"
                 );
             }
         }

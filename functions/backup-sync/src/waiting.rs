@@ -84,6 +84,31 @@ impl BackupSync {
         Ok(false)
     }
 
+    /// Returns the queues in which an event of a source that is not paused has been available to
+    /// workers for longer than `limit`.
+    pub(crate) async fn waiting_queues(
+        &self,
+        limit: Duration,
+        now: UnixMillis,
+    ) -> anyhow::Result<BTreeSet<String>> {
+        let mut waiting = BTreeSet::new();
+        let config = self.services.sources.config();
+        for source in config.pulled() {
+            let Some((_, pull)) = source.pull() else {
+                continue;
+            };
+            if waiting.contains(&pull.queue) || self.pauses.is_paused(&source.name, now).await? {
+                continue;
+            }
+            let ledger = &self.services.inbox.ledger;
+            let found = ledger.work_available(&source.name, now - limit, 1).await?;
+            if !found.is_empty() {
+                waiting.insert(pull.queue.clone());
+            }
+        }
+        Ok(waiting)
+    }
+
     /// Returns whether one of these events was received before `since` and is still open. A replayed
     /// event was received long ago, so only the time of its next check shows that it waits.
     async fn has_waited(&self, keys: &[EventKey], since: UnixMillis) -> anyhow::Result<bool> {

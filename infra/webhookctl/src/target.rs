@@ -297,6 +297,12 @@ impl Deployment {
         names.filter(|name| *name != self.name).collect()
     }
 
+    /// Returns the names of the configured sources whose events workers take from a queue.
+    pub fn pulled_sources(&self) -> Vec<&str> {
+        let pulled = self.config.pulled();
+        pulled.map(|source| source.name.as_str()).collect()
+    }
+
     /// Returns the names of the configured sources.
     pub fn sources(&self) -> Vec<&str> {
         self.config

@@ -105,6 +105,8 @@ fn only_a_source_without_effects_needs_no_lease() {
             format!("action = [{keep}, {{ kind = \"rust\", name = \"open-issue\" }}]"),
             false,
         ),
+        // A worker takes these events.
+        ("stripe", "action = [{ kind = \"pull\" }]".to_owned(), false),
     ] {
         let file =
             format!("schema = 1\n[[source]]\nname = \"a\"\npreset = \"{preset}\"\n{settings}");

@@ -33,6 +33,7 @@ mod order;
 mod own_writes;
 mod plan;
 mod proxy;
+mod pull;
 mod quarantine;
 mod receive;
 mod reconcile;

@@ -21,7 +21,7 @@ use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Again, By, EffectState, FoundBy, Ledger, Received, Replayed, Settlement, SweepResult,
+    Again, By, EffectState, FoundBy, Ledger, Received, Replayed, Settlement, SweepResult, WorkClaim,
 };
 use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Counts, Gap, MOST_GAPS, Piece};
@@ -219,6 +219,58 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
         settled.await.unwrap();
         assert_eq!(meter.read(), cost, "{said}");
     }
+}
+
+#[tokio::test]
+async fn each_change_of_an_event_in_a_queue_has_its_cost() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let small = event("evt_1");
+    let placed = ledger.store_body(&small).await.unwrap();
+    let received = ledger.receive_stored(&small, &placed, FoundBy::TimeIndex, NOW);
+    received.await.unwrap();
+    let lease = metered.table.lease(small.key(), NOW).await;
+    meter.read();
+    let queue = "triage".to_owned();
+    let parked = ledger.settle(lease, Settlement::Parked { queue }, &[], NOW);
+    parked.await.unwrap();
+    assert_eq!(meter.read(), (1.0, 1.0), "park");
+    let claim = async |now| {
+        let until = now + Duration::from_secs(120);
+        let claim = ledger.claim_work(small.key(), "triage", "w:1", now, until, ATTEMPTS);
+        match claim.await.unwrap() {
+            WorkClaim::Leased(lease) => *lease,
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = claim(NOW).await;
+    assert_eq!(meter.read(), (1.0, 2.0), "claim");
+    let later = after(60_000);
+    assert!(
+        ledger
+            .extend_work(&first, later, later + LEASE)
+            .await
+            .unwrap()
+    );
+    assert_eq!(meter.read(), (1.0, 2.0), "extend");
+    let lease = claim(after(1_000_000)).await;
+    assert_eq!(meter.read(), (1.0, 2.0), "take over");
+    let intent = effect(EffectState::Intent);
+    ledger
+        .begin_effect(&lease, "ticket", &intent)
+        .await
+        .unwrap();
+    assert_eq!(meter.read(), (1.0, 0.0), "begin");
+    let effects = [("ticket".to_owned(), effect(EffectState::Done))];
+    let due = after(2_000_000);
+    let retry = ledger.settle(lease, retry_at(due), &effects, after(1_000_001));
+    retry.await.unwrap();
+    assert_eq!(meter.read(), (1.0, 2.0), "retry");
+    let lease = claim(due).await;
+    meter.read();
+    let done = ledger.settle(lease, Settlement::Done, &effects, due);
+    done.await.unwrap();
+    assert_eq!(meter.read(), (1.0, 1.0), "done");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use shared::inbox::ledger::{AuditAction, FlagKind, Ledger, OperatorFlag, Through
 use shared::inbox::source_versions::{NewVersion, SourceVersions};
 use shared::monitoring::missing_paths::Noted;
 use shared::webhook::missing::{MissingPath, PathUse};
+use testkit::sources::SourcesFile;
 
 use super::support::{Inbox, options, unique};
 
@@ -160,6 +161,45 @@ async fn a_sweep_names_events_that_wait_too_long() {
     let pause = FlagKind::Pause("github-main");
     ledger.operations().set_flag(pause, &flag).await.unwrap();
     assert_eq!(health(&inbox).await, (0, String::new()), "it is paused");
+    inbox.is_unharmed();
+}
+
+/// A source whose events workers take from a queue.
+const QUEUE: &str = "\
+schema = 1
+
+[[source]]
+name = \"github-main\"
+preset = \"github\"
+action = [{ kind = \"pull\", queue = \"triage\" }]
+";
+
+#[tokio::test]
+async fn a_sweep_names_queues_whose_events_no_worker_takes() {
+    let sources = SourcesFile::new("queue", QUEUE);
+    let inbox = Inbox::start(Options {
+        sources_file: Some(sources.path()),
+        ..options()
+    })
+    .await;
+    let key = inbox.new_event().await;
+    let now = UnixMillis::now();
+    let available = async |since: UnixMillis| {
+        let mut row = inbox.row(&key).await;
+        row.insert("pul".into(), AttributeValue::S("triage".into()));
+        row.insert("sv".into(), AttributeValue::N("4".into()));
+        row.insert("gpk".into(), AttributeValue::S("P#github-main".into()));
+        row.insert("gsk".into(), AttributeValue::N(since.0.to_string()));
+        inbox.put(row).await;
+    };
+    available(now - MINUTE * 29).await;
+    assert_eq!(health(&inbox).await, (0, String::new()));
+    available(now - MINUTE * 31).await;
+    assert_eq!(health(&inbox).await, (1, "pull.triage".to_owned()));
+    // The sweep sends no message for the event, and the row does not change.
+    let row = inbox.row(&key).await;
+    assert_eq!(row["st"], AttributeValue::S("received".into()));
+    assert!(!row.contains_key("enq_n"));
     inbox.is_unharmed();
 }
 

@@ -9,6 +9,7 @@ mod long;
 mod missing;
 mod order;
 mod pause;
+mod pull;
 mod receivers;
 mod work;
 

@@ -21,6 +21,7 @@ pub(crate) fn document(view: &EventView, now_millis: i64) -> impl Serialize + '_
         source: &view.source,
         event_type: &view.event_type,
         status: view.status,
+        queue: view.queue.as_deref(),
         attempt_count: view.attempt_count,
         max_attempts: view.max_attempts,
         dedupe_key: &view.dedupe_key,
@@ -59,6 +60,8 @@ struct Document<'v> {
     event_type: &'v str,
     #[serde(serialize_with = "as_word")]
     status: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'v str>,
     attempt_count: u32,
     max_attempts: u32,
     dedupe_key: &'v str,

@@ -30,9 +30,10 @@ pub(crate) fn seven_lines(view: &EventView, now_millis: i64) -> String {
         .map_or("-", |error| error.text.as_str());
     let attempt_count = view.attempt_count.to_string();
     let next = next_action(view, now_millis);
+    let status = status(view);
     let lines = [
         ("provider", view.provider.as_str()),
-        ("status", status(view)),
+        ("status", &status),
         ("attempt_count", &attempt_count),
         ("dedupe_key", &view.dedupe_key),
         ("claimed_until", &claimed_until),
@@ -68,11 +69,16 @@ pub(crate) fn full(view: &EventView, now_millis: i64) -> String {
     )
 }
 
-/// Returns the status. An event that is done without its actions says why.
-fn status(view: &EventView) -> &'static str {
-    match &view.trial {
-        Some(trial) if trial.is_done_by_trial => "done (tee)",
-        _ => view.status.as_str(),
+/// Returns the status. An event that is done without its actions says why, and an event that waits
+/// for a worker says for which.
+fn status(view: &EventView) -> String {
+    let word = view.status.as_str();
+    match (&view.trial, &view.queue) {
+        (Some(trial), _) if trial.is_done_by_trial => "done (tee)".to_owned(),
+        (_, Some(queue)) if view.status != State::Processing => {
+            format!("{word} · waiting for a worker of {queue}")
+        }
+        _ => word.to_owned(),
     }
 }
 
@@ -240,6 +246,19 @@ mod tests {
              last_error     GitHub API 502 during issue creation\n\
              next_action    retry-safe, side effect not committed\n"
         );
+    }
+
+    #[test]
+    fn an_event_in_a_queue_says_who_takes_it() {
+        let mut view = example();
+        view.status = State::Received;
+        view.queue = Some("triage".into());
+        let text = seven_lines(&view, NOW);
+        let waits = "status         received · waiting for a worker of triage\n";
+        assert!(text.contains(waits), "{text}");
+        view.status = State::Processing;
+        let text = seven_lines(&view, NOW);
+        assert!(text.contains("status         processing\n"), "{text}");
     }
 
     #[test]

@@ -52,13 +52,11 @@ pub(crate) fn next_action(view: &EventView, now_millis: i64) -> NextAction {
         State::Received | State::Processing | State::Failed if view.source_paused => {
             (Code::Paused, "resume the source".to_owned())
         }
-        State::Processing => (
-            Code::Reclaim,
-            "none, lease expired; SQS delivers the message again within 6m".to_owned(),
-        ),
-        State::Received => (Code::Wait, "wait, no attempt yet".to_owned()),
+        State::Processing => (Code::Reclaim, reclaim(view)),
+        State::Received => (Code::Wait, wait(view)),
         State::Failed => match due_in {
             Some(millis) => (Code::AutoRetry, auto_retry(view, millis)),
+            None if view.queue.is_some() => (Code::Wait, wait(view)),
             None => by_effects(view),
         },
         State::DeadLetter => by_effects(view),
@@ -67,6 +65,20 @@ pub(crate) fn next_action(view: &EventView, now_millis: i64) -> NextAction {
         code,
         text,
         command: command(code, view),
+    }
+}
+
+fn reclaim(view: &EventView) -> String {
+    match &view.queue {
+        Some(queue) => format!("none, lease expired; another worker of {queue} takes it"),
+        None => "none, lease expired; SQS delivers the message again within 6m".to_owned(),
+    }
+}
+
+fn wait(view: &EventView) -> String {
+    match &view.queue {
+        Some(queue) => format!("wait, a worker of {queue} takes it"),
+        None => "wait, no attempt yet".to_owned(),
     }
 }
 
@@ -194,6 +206,23 @@ mod tests {
         assert_eq!(live, is(Code::Wait, "wait, lease 1m57s"));
         let new = view(|v| v.status = State::Received);
         assert_eq!(new, is(Code::Wait, "wait, no attempt yet"));
+    }
+
+    #[test]
+    fn an_event_in_a_queue_waits_for_its_workers() {
+        let of = |status, due| {
+            view(move |v| {
+                (v.status, v.due) = (status, due);
+                v.queue = Some("triage".into());
+            })
+        };
+        let waits = is(Code::Wait, "wait, a worker of triage takes it");
+        assert_eq!(of(State::Received, None), waits);
+        assert_eq!(of(State::Failed, Some(NOW - 1)), waits);
+        let expired = "none, lease expired; another worker of triage takes it";
+        assert_eq!(of(State::Processing, None), is(Code::Reclaim, expired));
+        let later = of(State::Failed, Some(NOW + 130_000));
+        assert_eq!(later, is(Code::AutoRetry, "auto retry 4 of 10 in 2m10s"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
         source: row.key.source().to_owned(),
         event_type: row.kind.clone(),
         status: row.state,
+        queue: row.pull.clone().filter(|_| row.is_pulled()),
         attempt_count: row.attempts,
         max_attempts: source
             .map_or_else(shared::base::backoff::Backoff::default, |source| {

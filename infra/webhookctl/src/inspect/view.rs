@@ -16,6 +16,8 @@ pub(crate) struct EventView {
     pub source: String,
     pub event_type: String,
     pub status: State,
+    /// The queue whose workers take the event, while it is open.
+    pub queue: Option<String>,
     pub attempt_count: u32,
     pub max_attempts: u32,
     pub dedupe_key: String,
@@ -178,6 +180,7 @@ pub(crate) mod tests {
             source: "example-provider".into(),
             event_type: "job.completed".into(),
             status: State::Failed,
+            queue: None,
             attempt_count: 3,
             max_attempts: 10,
             dedupe_key: "evt_01JX9M9M7S7".into(),

@@ -92,6 +92,9 @@ impl Selection {
             *cost += fresh.cost;
             or_more = fresh.or_more;
             keys.extend(fresh.open);
+            let (pulled, more) = self.pulled(inbox, cost).await?;
+            or_more |= more;
+            keys.extend(pulled);
             // The index can get an event between the two reads, and the event then appears twice.
             keys.sort_unstable();
             keys.dedup();
@@ -120,6 +123,21 @@ impl Selection {
             .sweep()
             .recent_events(&sources, UnixMillis(self.now), most)
             .await
+    }
+
+    /// Returns the events in the queues of workers, and whether there are more.
+    async fn pulled(
+        &self,
+        inbox: &Deployment,
+        cost: &mut Cost,
+    ) -> anyhow::Result<(Vec<EventKey>, bool)> {
+        let mut sources = inbox.pulled_sources();
+        sources.retain(|source| self.has_source(source));
+        let since = UnixMillis(self.span().0);
+        let most = i32::try_from(MOST_WAITING).unwrap_or(i32::MAX);
+        let (keys, more, used) = inbox.ledger.pulled(&sources, since, most).await?;
+        *cost += used;
+        Ok((keys, more))
     }
 
     async fn waiting_in(

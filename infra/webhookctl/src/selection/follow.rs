@@ -73,6 +73,10 @@ impl Selection {
             .recent_events(&sources, UnixMillis(self.now), most)
             .await?;
         keys.extend(fresh.open);
+        let mut pulled = inbox.pulled_sources();
+        pulled.retain(|source| self.has_source(source));
+        let pulled = inbox.ledger.pulled(&pulled, UnixMillis(0), of_each);
+        keys.extend(pulled.await?.0);
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)

@@ -4,13 +4,16 @@
 //! done. A worker then holds the event under the same lease as the processor: a fencing token, an
 //! owner and an end. Every decision is a condition on the row, because an index entry can be late.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::claim::{self, Refusal};
 use super::pages::key_of;
 use super::transition::work::{self as change, pull_partition_of};
 use super::{
-    EffectRow, EffectState, Item, Lease, Ledger, NEWEST_SCHEMA, Next, Page, Row, State,
+    Cost, EffectRow, EffectState, Item, Lease, Ledger, NEWEST_SCHEMA, Next, Page, Row, State,
     TRIAL_SCHEMA, Write, item, transition,
 };
 use crate::base::clock::UnixMillis;
@@ -21,6 +24,19 @@ use crate::webhook::event::EventKey;
 pub const PULL_SCHEMA: u32 = TRIAL_SCHEMA + 1;
 
 const _: () = assert!(NEWEST_SCHEMA < PULL_SCHEMA);
+
+/// The number of sources that are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// The number of index entries in one read, and of events whose bodies one run holds.
+const PAGE: i32 = 500;
+const MOST_HELD: i32 = 10_000;
+
+/// How long an event waits for a worker before the sweep holds its body.
+const LONG_WAIT: Duration = Duration::from_secs(3_600);
+
+/// A time after every time of the index.
+const FAR: UnixMillis = UnixMillis(i64::MAX);
 
 /// The result of a worker's claim.
 #[derive(Debug)]
@@ -115,6 +131,49 @@ impl Ledger {
         Ok(page.read(|keys| Some((key_of(keys)?, item::time(keys, "gsk")?))))
     }
 
+    /// Returns the events of these sources that wait for a worker or that a worker holds, at most
+    /// `limit` of each source. Also returns whether there are more. Leaves out events that were
+    /// received before `since`, but may return some of them.
+    pub async fn pulled(
+        &self,
+        sources: &[&str],
+        since: UnixMillis,
+        limit: i32,
+    ) -> anyhow::Result<(Vec<EventKey>, bool, Cost)> {
+        let pages = sources
+            .iter()
+            .map(|source| self.pulled_page(source, (since, FAR), Some(limit), None));
+        let mut pages = stream::iter(pages).buffer_unordered(AT_ONCE);
+        let (mut keys, mut more, mut spent) = (Vec::new(), false, Cost::default());
+        while let Some(page) = pages.try_next().await? {
+            spent += page.cost;
+            more |= page.next.is_some();
+            keys.extend(page.found.into_iter().map(|(key, _)| key));
+        }
+        Ok((keys, more, spent))
+    }
+
+    /// Keeps the bodies of events that have been available to workers for an hour from expiring.
+    /// Reads the events that have waited longest, up to a limit, and returns their number.
+    pub async fn hold_pulled(&self, source: &str, now: UnixMillis) -> anyhow::Result<u64> {
+        let (mut seen, mut start) = (0, None);
+        for _ in 0..MOST_HELD / PAGE {
+            let span = (UnixMillis(0), now - LONG_WAIT);
+            let page = self.pulled_page(source, span, Some(PAGE), start).await?;
+            let keys: Vec<_> = page.found.into_iter().map(|(key, _)| key).collect();
+            let (rows, _) = self.rows(&keys).await?;
+            let holds = rows.iter().map(|stored| self.hold_if_old(&stored.row, now));
+            let holds = stream::iter(holds).buffer_unordered(AT_ONCE);
+            holds.for_each(|()| async {}).await;
+            seen += rows.len() as u64;
+            start = page.next;
+            if start.is_none() {
+                break;
+            }
+        }
+        Ok(seen)
+    }
+
     /// Claims an event of `queue` until `until`. `worker` is the first part of the owner's name,
     /// which this method makes unique. `attempts` is the maximum number of attempts in one run. Of
     /// several concurrent workers, at most one gets the lease.
@@ -131,7 +190,14 @@ impl Ledger {
         let owner = claim::owner(worker)?;
         let claim = change::claim(queue, &owner, now, until, attempts);
         let old = match self.change(&pk, claim).await? {
-            Write::Applied(item) => return leased(item, owner, until),
+            Write::Applied(item) => {
+                let claim = leased(item, owner, until)?;
+                if let WorkClaim::Leased(lease) = &claim {
+                    // The sweep looks only at events that no worker takes.
+                    self.hold_if_old(&lease.row, now).await;
+                }
+                return Ok(claim);
+            }
             Write::Refused(None) => return Ok(WorkClaim::Missing),
             Write::Refused(Some(old)) => old,
         };

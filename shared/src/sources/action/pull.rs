@@ -86,3 +86,110 @@ fn hold(text: &str, lease: Duration) -> anyhow::Result<Duration> {
     );
     Ok(hold)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Config;
+
+    fn read(action: &str, more: &str) -> Result<Pull, String> {
+        let file = format!(
+            "schema = 1\n[[source]]\nname = \"shop\"\npreset = \"stripe\"\n{more}\n\
+             [[source.action]]\nkind = \"pull\"\n{action}\n"
+        );
+        let config = Config::parse(&file).map_err(|error| format!("{error:#}"))?;
+        let (_, pull) = config.source("shop").unwrap().pull().unwrap();
+        Ok(pull.clone())
+    }
+
+    #[test]
+    fn a_queue_is_named_after_its_source_and_its_times_have_defaults() {
+        let pull = read("", "").unwrap();
+        assert_eq!(pull.queue, "shop");
+        assert_eq!((pull.lease, pull.max_hold), (LEASE, MAX_HOLD));
+        assert_eq!(pull.workers, [""; 0]);
+        let role = "arn:aws:iam::111122223333:role/triage-agent";
+        let set = format!(
+            "queue = \"triage\"\nlease = \"5m\"\nmax_hold = \"4h\"\nworkers = [{role:?}]\n\
+             destination = \"tracker\"\ntypes = [\"charge.*\"]"
+        );
+        let pull = read(&set, "").unwrap();
+        assert_eq!(
+            (pull.queue.as_str(), pull.workers),
+            ("triage", vec![role.to_owned()])
+        );
+        let minute = Duration::from_secs(60);
+        assert_eq!((pull.lease, pull.max_hold), (5 * minute, 240 * minute));
+    }
+
+    #[test]
+    fn a_setting_without_effect_is_refused_with_its_reason() {
+        for (action, more, error) in [
+            ("lease = \"20s\"", "", "use 30s to 15m"),
+            ("lease = \"16m\"", "", "use 30s to 15m"),
+            ("max_hold = \"1m\"", "", "the length of the lease to 12h"),
+            ("max_hold = \"13h\"", "", "the length of the lease to 12h"),
+            ("leases = 4", "", "leases is not supported yet"),
+            ("queue = \"https://sqs/a\"", "", "a queue's name must have"),
+            ("workers = [\"triage\"]", "", "invalid role ARN"),
+            (
+                "rate = \"20/s\"",
+                "",
+                "rate is not a setting of kind \"pull\"",
+            ),
+            (
+                "url = \"https://a\"",
+                "",
+                "url is not a setting of kind \"pull\"",
+            ),
+            (
+                "timeout = \"5m\"",
+                "",
+                "timeout is not a setting of kind \"pull\"",
+            ),
+            (
+                "",
+                "order = { mode = \"latest_wins\" }",
+                "exclude each other",
+            ),
+            (
+                "[[source.action]]\nkind = \"pull\"\nname = \"second\"",
+                "",
+                "at most one action of kind \"pull\"",
+            ),
+        ] {
+            let found = read(action, more).unwrap_err();
+            assert!(found.contains(error), "{action} {more}: {found}");
+        }
+        let keep = "[[source.action]]\nkind = \"keep\"\nlease = \"2m\"";
+        let found = read(keep, "").unwrap_err();
+        assert!(
+            found.contains("lease is not a setting of kind \"keep\""),
+            "{found}"
+        );
+    }
+
+    #[test]
+    fn sources_share_a_queue_by_its_name() {
+        let source = |name: &str, action: &str| {
+            format!(
+                "[[source]]\nname = \"{name}\"\npreset = \"stripe\"\naction = [{{ {action} }}]\n"
+            )
+        };
+        let file = [
+            "schema = 1\n".to_owned(),
+            source("a", "kind = \"pull\", queue = \"triage\""),
+            source("b", "kind = \"keep\""),
+            source("triage", "kind = \"pull\""),
+        ];
+        let config = Config::parse(&file.concat()).unwrap();
+        let names = |sources: Vec<&crate::sources::Source>| {
+            let names = sources.iter().map(|source| source.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        let of = |queue| names(config.sources_of_queue(queue).collect());
+        assert_eq!(of("triage"), ["a", "triage"]);
+        assert_eq!(of("b"), [""; 0]);
+        assert_eq!(names(config.pulled().collect()), ["a", "triage"]);
+    }
+}

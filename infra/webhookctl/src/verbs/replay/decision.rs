@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::transition::DISCARDED;
-use shared::inbox::ledger::{
-    BodyAt, EffectState, NEWEST_SCHEMA, RouteAnswer, RouteOutcome, Row, State,
-};
+use shared::inbox::ledger::{BodyAt, EffectState, RouteAnswer, RouteOutcome, Row, State};
 
 use crate::cli::ReplayMode;
 use crate::inspect::is_superseded;
@@ -179,7 +177,7 @@ pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: Uni
 
 /// Returns the reason why the event cannot run again with any policy.
 fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
-    if row.schema > NEWEST_SCHEMA && !row.is_trial() {
+    if row.is_too_new() {
         return Some(LeftOut::TooNew);
     }
     if row.erased_at.is_some() {

@@ -61,13 +61,14 @@ pub(super) async fn waiting(
     what: Waiting,
     now: UnixMillis,
 ) -> anyhow::Result<(BTreeMap<String, u64>, bool)> {
-    waiting_of(&inbox.ledger, &inbox.sources(), what, now).await
+    let (sources, pulled) = (inbox.sources(), inbox.pulled_sources());
+    waiting_of(&inbox.ledger, (&sources, &pulled), what, now).await
 }
 
-/// Like [`waiting`], for these sources.
+/// Like [`waiting`], for these sources. Workers take the events of `pulled` from queues.
 pub(super) async fn waiting_of(
     ledger: &Ledger,
-    sources: &[&str],
+    (sources, pulled): (&[&str], &[&str]),
     what: Waiting,
     now: UnixMillis,
 ) -> anyhow::Result<(BTreeMap<String, u64>, bool)> {
@@ -78,6 +79,11 @@ pub(super) async fn waiting_of(
         more = fresh.or_more;
     }
     let limit = i32::try_from(MOST).unwrap_or(i32::MAX);
+    if what == Waiting::Open {
+        let (in_queues, more_in_queues, _) = ledger.pulled(pulled, UnixMillis(0), limit).await?;
+        found.extend(in_queues);
+        more |= more_in_queues;
+    }
     let shards = (0..Waiting::SHARDS).map(|shard| ledger.waiting(what, shard, limit));
     for shard in join_all(shards).await {
         let (keys, shard_has_more) = shard?;

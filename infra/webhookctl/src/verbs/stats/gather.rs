@@ -262,12 +262,16 @@ pub(in crate::verbs) async fn open(
             _ => ledger.sweep().recent_events(&sources, now, FRESH).await,
         }
     };
-    let (waiting, fresh) = tokio::join!(
+    let in_queues = inbox.pulled_sources();
+    let (waiting, fresh, pulled) = tokio::join!(
         ledger.statistics().all_waiting(Waiting::Open, OPEN),
         Box::pin(read),
+        Box::pin(ledger.pulled(&in_queues, UnixMillis(0), OPEN)),
     );
-    let ((mut keys, more, _), fresh) = (waiting?, fresh?);
+    let ((mut keys, more, _), fresh, (pulled, more_pulled, _)) = (waiting?, fresh?, pulled?);
+    let more = more || more_pulled;
     keys.extend(fresh.open);
+    keys.extend(pulled);
     keys.retain(|key| chosen.has_source(key.source()));
     // The `work` index can get an event between the two reads, so both reads can return it.
     keys.sort_unstable();

@@ -1,5 +1,5 @@
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::inbox::ledger::{EffectRow, Item, Moment, TRIAL_SCHEMA};
+use shared::inbox::ledger::{EffectRow, Item, Moment, NEWEST_SCHEMA, TRIAL_SCHEMA};
 
 use super::*;
 

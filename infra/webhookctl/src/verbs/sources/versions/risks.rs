@@ -76,7 +76,7 @@ pub(super) async fn no_event_is_left(
     if removed.is_empty() {
         return Ok(());
     }
-    let open = traffic::waiting_of(&inbox.ledger, &removed, Waiting::Open, now).await?;
+    let open = traffic::waiting_of(&inbox.ledger, (&removed, &removed), Waiting::Open, now).await?;
     for name in removed {
         let count = traffic::of(&open, name);
         if count.count == 0 && !count.or_more {
