@@ -1,8 +1,6 @@
 //! `webhookctl work` against a `dev`, as a user runs it: a program handles the events of a queue, and
 //! another process takes over when its worker is killed.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
