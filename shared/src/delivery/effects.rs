@@ -398,10 +398,9 @@ pub fn before(
                 ),
             }
         }
-        (Inquiry::DidNot, _) => Begin::Go,
         (Inquiry::Possible, _) | (Inquiry::Never, IdempotencySupport::Ignored) => in_doubt,
         (Inquiry::Never, IdempotencySupport::HonouredWithFailures) if is_spent(before) => in_doubt,
-        (Inquiry::Never, _) => Begin::Go,
+        (Inquiry::DidNot | Inquiry::Never, _) => Begin::Go,
     }
 }
 

@@ -179,8 +179,7 @@ impl FileSource {
             )
             .within("order")
             .needs("preset")?;
-        check_signing(&actions, &preset, &self.variant, order.as_ref())?;
-        check_pull(&actions, order.as_ref())?;
+        check_actions(&actions, &preset, &self.variant, order.as_ref())?;
         let trial = FileTrial::new(self.mode, self.tee_timeout);
         let trial = trial.checked(&actions, &preset, &self.variant);
         let trial = trial.needs("preset").needs("variant")?;
@@ -273,6 +272,17 @@ impl FileSource {
         }
         Ok(())
     }
+}
+
+/// Checks what actions need of the preset and of the order.
+fn check_actions(
+    actions: &[Action],
+    preset: &Preset,
+    variant: &str,
+    order: Option<&Order>,
+) -> anyhow::Result<()> {
+    check_signing(actions, preset, variant, order)?;
+    check_pull(actions, order)
 }
 
 fn check_signing(

@@ -3,6 +3,7 @@
 mod begin;
 mod matrix;
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -95,7 +96,7 @@ async fn an_event_is_parked_claimed_and_done() {
     assert!(read.waits_for_worker() && read.is_pulled() && !read.is_too_new());
     assert_eq!(read.effects["audit"].state, EffectState::Done);
     assert_eq!(read.history.last().unwrap().note, QUEUE);
-    assert_eq!(available(&table, NOW).await, [key.clone()]);
+    assert_eq!(available(&table, NOW).await, from_ref(&key));
 
     let lease = work(&table, &key, NOW).await;
     assert!(lease.owner().starts_with(WORKER));
@@ -150,7 +151,7 @@ async fn a_retry_is_available_when_it_is_due_and_needs_no_message() {
     let early = due - Duration::from_millis(1);
     assert_eq!(available(&table, early).await, []);
     assert!(matches!(claim(&table, &key, early).await, WorkClaim::Busy));
-    assert_eq!(available(&table, due).await, [key.clone()]);
+    assert_eq!(available(&table, due).await, from_ref(&key));
     let lease = work(&table, &key, due).await;
     assert_eq!(lease.row.attempts, 2);
 
@@ -194,7 +195,7 @@ async fn a_worker_that_does_not_return_is_followed_by_another() {
     let first = work(&table, &key, NOW).await;
     let back = NOW + HELD + AFTER_LEASE;
     assert_eq!(available(&table, back - Duration::from_millis(1)).await, []);
-    assert_eq!(available(&table, back).await, [key.clone()]);
+    assert_eq!(available(&table, back).await, from_ref(&key));
     let workers = (0..8).map(|_| claim(&table, &key, back));
     let mut leases: Vec<_> = join_all(workers).await;
     leases.retain(|claim| matches!(claim, WorkClaim::Leased(_)));

@@ -18,6 +18,7 @@ mod listen;
 mod mcp;
 mod missing_paths;
 mod output;
+mod queues;
 mod recipes;
 mod reconcile;
 mod replay;
