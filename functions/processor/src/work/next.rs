@@ -64,10 +64,8 @@ impl Processor {
             if round.is_over() {
                 break;
             }
-            match self
-                .take_from(queue, member, caller, next, &mut round)
-                .await
-            {
+            let taking = self.take_from(queue, member, caller, next, &mut round);
+            match Box::pin(taking).await {
                 Ok(()) => {}
                 // The events that are claimed already must reach the worker.
                 Err(error) if round.events.is_empty() => return Err(error),
@@ -126,7 +124,7 @@ impl Processor {
             let key = keys.swap_remove(random_below(keys.len()));
             let taken = self.claim(queue, member, caller, next, &key).await?;
             match taken {
-                Some(lease) => self.hand_out(member, *lease, round).await?,
+                Some(lease) => Box::pin(self.hand_out(member, *lease, round)).await?,
                 None => round.refused += 1,
             }
             if probes {

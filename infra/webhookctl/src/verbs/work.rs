@@ -51,7 +51,7 @@ fn extend(args: &WorkExtendArgs) -> Value {
 
 fn begin(args: &WorkBeginArgs) -> Value {
     let mut body = json!({
-        "lease": args.lease.lease, "effect": args.effect, "keys": word(args.keys),
+        "lease": args.lease.lease, "effect": args.effect, "keys": word(&args.keys),
     });
     set(&mut body, "asked", args.did_not.then_some("did_not"));
     body
@@ -59,7 +59,7 @@ fn begin(args: &WorkBeginArgs) -> Value {
 
 fn end(args: &WorkEndArgs) -> Value {
     let mut body = json!({
-        "lease": args.lease.lease, "effect": args.effect, "result": word(args.result),
+        "lease": args.lease.lease, "effect": args.effect, "result": word(&args.result),
     });
     set(&mut body, "note", args.note.clone());
     body
@@ -73,9 +73,9 @@ fn finish(args: &WorkFinishArgs) -> Result<Value, CliError> {
             let error = CliError::usage("work.effect", message);
             return Err(error.one_of(&effect.value, &["done", "not", "unknown", "refused"]));
         };
-        effects.insert(effect.path.clone(), json!({ "result": word(result) }));
+        effects.insert(effect.path.clone(), json!({ "result": word(&result) }));
     }
-    let mut body = json!({ "lease": args.lease.lease, "outcome": word(args.outcome) });
+    let mut body = json!({ "lease": args.lease.lease, "outcome": word(&args.outcome) });
     set(&mut body, "error", args.error.clone());
     set(&mut body, "after_s", args.after.map(seconds));
     set(
@@ -103,7 +103,7 @@ fn seconds(duration: Duration) -> u64 {
 }
 
 /// Returns the word of the protocol, which is the word of the command line.
-fn word(value: impl ValueEnum) -> String {
+fn word(value: &impl ValueEnum) -> String {
     let value = value.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -115,26 +115,14 @@ mod tests {
 
     #[test]
     fn the_words_of_the_command_line_are_those_of_the_protocol() {
-        let words: Vec<String> = WorkKeys::value_variants()
-            .iter()
-            .copied()
-            .map(word)
-            .collect();
+        let words: Vec<String> = WorkKeys::value_variants().iter().map(word).collect();
         assert_eq!(
             words,
             ["honoured", "honoured-with-failures", "ignored", "ask"]
         );
-        let words: Vec<String> = WorkResult::value_variants()
-            .iter()
-            .copied()
-            .map(word)
-            .collect();
+        let words: Vec<String> = WorkResult::value_variants().iter().map(word).collect();
         assert_eq!(words, ["done", "not", "unknown", "refused"]);
-        let words: Vec<String> = WorkOutcome::value_variants()
-            .iter()
-            .copied()
-            .map(word)
-            .collect();
+        let words: Vec<String> = WorkOutcome::value_variants().iter().map(word).collect();
         assert_eq!(words, ["done", "retry", "permanent", "unknown", "release"]);
     }
 }

@@ -1,8 +1,6 @@
 //! `webhookctl work` against a `dev`, as a user runs it: a program handles the events of a queue, and
 //! another process takes over when its worker is killed.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -80,21 +78,21 @@ impl World {
         Ok(shown["status"].as_str().context("a status")?.to_owned())
     }
 
-    fn until<T>(&self, what: &str, is: impl Fn() -> Option<T>) -> anyhow::Result<T> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(is) = is() {
-                return Ok(is);
-            }
-            ensure!(Instant::now() < deadline, "never: {what}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
     fn event(&self, number: u32) -> anyhow::Result<Value> {
         let name = format!("event.{number}.json");
         let read = || serde_json::from_str(&self.read(&name).ok()?).ok();
-        self.until(&name, read)
+        until(&name, read)
+    }
+}
+
+fn until<T>(what: &str, is: impl Fn() -> Option<T>) -> anyhow::Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(is) = is() {
+            return Ok(is);
+        }
+        ensure!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -108,18 +106,18 @@ fn the_exit_code_of_the_program_is_the_outcome() -> anyhow::Result<()> {
     assert_eq!(event["id"], id.as_str());
     assert_eq!(event["source"], "issues");
     assert!(event["body"].is_string());
-    world.until("done", || {
+    until("done", || {
         (world.status_of(&id).ok()? == "done").then_some(())
     })?;
 
     world.handler("exit 65")?;
     let id = world.send_issue()?;
-    world.until("dead", || {
+    until("dead", || {
         (world.status_of(&id).ok()? == "dead_letter").then_some(())
     })?;
     world.handler("exit 75")?;
     let id = world.send_issue()?;
-    world.until("failed", || {
+    until("failed", || {
         (world.status_of(&id).ok()? == "failed").then_some(())
     })?;
     Ok(())
@@ -143,7 +141,7 @@ fn another_worker_takes_over_when_one_is_killed() -> anyhow::Result<()> {
         (&event["id"], &true.into())
     );
     assert_ne!(again["run_id"], event["run_id"]);
-    world.until("done", || {
+    until("done", || {
         (world.status_of(&id).ok()? == "done").then_some(())
     })?;
     Ok(())
@@ -192,7 +190,7 @@ fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Resul
         let answer = world.json(&["work", "next", "--queue", "triage"]).ok()?;
         answer["events"][0]["lease"].as_str().map(str::to_owned)
     };
-    let lease = world.until("an event", claim)?;
+    let lease = until("an event", claim)?;
     let lease = ["--queue", "triage", "--lease", lease.as_str()];
     let work = |op: &str, more: &[&str]| world.json(&[&["work", op], &lease[..], more].concat());
     assert!(work("extend", &["--for", "5m"])?["lease_ms"].as_u64() > Some(200_000));
