@@ -169,7 +169,7 @@ pub enum Command {
     /// Review rejected requests and quarantined events
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),
-    /// Review events that wait for an approval, and approve or reject them
+    /// Review events that wait for an approval
     #[command(subcommand, arg_required_else_help = true)]
     Hold(HoldCommand),
     /// Compare provider objects with yours, and repair differences
