@@ -38,11 +38,14 @@ impl Refusal {
     }
 }
 
-/// Adds what to do instead of a setting that Mitt does not have yet.
+/// Says what to do about a setting that Mitt does not have yet.
 pub(super) fn with_hint(error: &toml::de::Error, said: String) -> String {
     if error.message().starts_with("unknown field `leases`") {
-        format!("{said}; leases is not supported yet, so limit the number of workers instead")
+        said.replace(&message(error), LEASES)
     } else {
         said
     }
 }
+
+const LEASES: &str = "leases is not supported yet; remove the setting, and limit the number of workers \
+     instead";

@@ -138,6 +138,15 @@ const KEYS: &[Case] = &[
         )],
     ),
     (
+        &[("timeout =", "leases =")],
+        &[(
+            13,
+            1,
+            "source[0].action[0].leases",
+            "leases is not supported yet; remove the setting",
+        )],
+    ),
+    (
         &[("overlap =", "sk_live_51H8xQzR =")],
         &[(17, 1, "source[0].sync.…", "unknown setting; remove it")],
     ),
