@@ -212,9 +212,7 @@ impl Row {
             drained_at: item::time(row, "spl"),
             content_type: text("ct"),
             headers: headers(row),
-            via: item::text(row, "via")
-                .and_then(Via::parse)
-                .unwrap_or(Via::Webhook),
+            via: via(row),
             also: super::arrivals::read(row),
             kind: text("ty").unwrap_or_default(),
             provider: text("pvd").unwrap_or_default(),
@@ -322,6 +320,11 @@ impl BodyAt {
             text => Some(Self::Bucket(text.strip_prefix("s3:")?.to_owned())),
         }
     }
+}
+
+fn via(row: &Item) -> Via {
+    let stored = item::text(row, "via").and_then(Via::parse);
+    stored.unwrap_or(Via::Webhook)
 }
 
 fn proven(row: &Item) -> Proven {
