@@ -266,8 +266,8 @@ impl BackupSync {
         // These tasks log their own errors, which must not fail a successful sweep.
         let ends = time.until(SWEEP_KEYS);
         join(Box::pin(self.keys(time, ends)), self.fetch_back_until(ends)).await;
-        let held = async { join(self.hold_dead_letters(), self.end_holds(began)).await };
-        let held = timeout_at(time.until(SWEEP_HOLD), Box::pin(held));
+        let held = Box::pin(join(self.hold_dead_letters(), self.end_holds(began)));
+        let held = timeout_at(time.until(SWEEP_HOLD), held);
         if held.await.is_err() {
             tracing::warn!(
                 "no time was left in this run to hold the bodies of dead letters and to end holds"

@@ -62,7 +62,9 @@ async fn command(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Console(args) => Box::pin(console::console(args, &global, out)).await,
         Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
-        Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
+        Command::Inbox(InboxCommand::Inspect(args)) => {
+            Box::pin(inbox::inspect(args, &global, out)).await
+        }
         Command::Inbox(InboxCommand::Trace(args)) => inbox::trace(args, &global, out).await,
         Command::Inbox(InboxCommand::Body(args)) => inbox::body(args, &global, out).await,
         Command::Inbox(InboxCommand::Diff(args)) => inbox::diff(args, &global, out).await,

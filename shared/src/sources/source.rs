@@ -163,13 +163,13 @@ impl FileSource {
         self.check_trust(forward)?;
         self.set_request_settings(&mut preset)?;
         let max_body = checked_max_body(self.max_body).at("max_body")?;
-        let secret = self.secret.unwrap_or_else(|| self.name.clone());
-        check_name("a secret's name", &secret).at("secret")?;
+        let secret = checked_secret(self.secret, &self.name)?;
         let actions = all_actions(self.action, &self.name, &preset, forward)?;
         let sync = self.sync.map(|it| it.checked(&preset, &self.name, forward));
         let sync = sync.transpose().within("sync").needs("preset")?;
-        let endpoint = self.endpoint;
-        let endpoint = endpoint.map(|it| it.checked(&preset.id, &self.name, forward));
+        let endpoint = self
+            .endpoint
+            .map(|it| it.checked(&preset.id, &self.name, forward));
         let endpoint = endpoint.transpose().within("endpoint").needs("preset")?;
         let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward);
         let reconcile = reconcile.needs("preset")?;
@@ -290,6 +290,12 @@ fn check_actions(
 ) -> anyhow::Result<()> {
     check_signing(actions, preset, variant, order)?;
     check_pull(actions, order)
+}
+
+fn checked_secret(secret: Option<String>, source: &str) -> anyhow::Result<String> {
+    let secret = secret.unwrap_or_else(|| source.to_owned());
+    check_name("a secret's name", &secret).at("secret")?;
+    Ok(secret)
 }
 
 fn check_signing(

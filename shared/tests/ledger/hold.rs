@@ -366,10 +366,12 @@ async fn around(
     word(&decided.unwrap())
 }
 
+type Edit = fn(&mut shared::inbox::ledger::Item);
+
 #[tokio::test]
 async fn a_decision_is_refused_if_the_hold_changed_meanwhile() {
     let table = Table::fresh().await;
-    let changes: [(&str, fn(&mut shared::inbox::ledger::Item)); 3] = [
+    let changes: [(&str, Edit); 3] = [
         ("state", |row| drop(row.insert("st".into(), s("failed")))),
         ("epoch", |row| drop(row.insert("epoch".into(), n(9)))),
         ("hold", |row| {
@@ -433,7 +435,7 @@ async fn of_two_decisions_the_first_counts() {
             };
             assert!(word(&made.unwrap()).starts_with("made"));
         };
-        let decided = around(&table, &key, (second, &hold), meanwhile).await;
+        let decided = Box::pin(around(&table, &key, (second, &hold), meanwhile)).await;
         let state = if first == "approve" {
             "received"
         } else {

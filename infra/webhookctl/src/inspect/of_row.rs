@@ -43,14 +43,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
             .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
             .map(|until| until.0),
         due: row.due.map(|due| due.0),
-        hold: row.hold.as_ref().map(|hold| HoldSeen {
-            id: hold.id.clone(),
-            rule: hold.rule.clone(),
-            effect: hold.effect.clone(),
-            reason: hold.why.clone(),
-            summary: hold.summary.clone(),
-            expires: hold.expires.0,
-        }),
+        hold: hold(row),
         last_error: error_text(row).map(|text| LastError {
             text: text.to_owned(),
             fingerprint: Fingerprint::of(text).short().to_owned(),
@@ -87,6 +80,18 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
         trial: TrialSeen::of(row),
         timeline: timeline(row),
     }
+}
+
+fn hold(row: &Row) -> Option<HoldSeen> {
+    let hold = row.hold.as_ref()?;
+    Some(HoldSeen {
+        id: hold.id.clone(),
+        rule: hold.rule.clone(),
+        effect: hold.effect.clone(),
+        reason: hold.why.clone(),
+        summary: hold.summary.clone(),
+        expires: hold.expires.0,
+    })
 }
 
 fn effects(row: &Row) -> Vec<Effect> {

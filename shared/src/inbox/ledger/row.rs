@@ -343,6 +343,11 @@ impl BodyAt {
     }
 }
 
+fn via(row: &Item) -> Via {
+    let stored = item::text(row, "via").and_then(Via::parse);
+    stored.unwrap_or(Via::Webhook)
+}
+
 fn proven(row: &Item) -> Proven {
     let stored = item::text(row, "prv").and_then(Proven::parse);
     stored.unwrap_or(Proven::Nothing)

@@ -103,7 +103,7 @@ impl Rule {
                 Found::No => return None,
                 Found::Yes => why.push(format!("{} is above {}", amount.path, amount.above)),
                 Found::Missing => {
-                    missing.push(format!("{} is missing or not a number", amount.path))
+                    missing.push(format!("{} is missing or not a number", amount.path));
                 }
             }
         }

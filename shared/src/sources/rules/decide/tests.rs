@@ -16,7 +16,7 @@ fn checked(policies: &[&str]) -> Result<Vec<Rule>, String> {
          [[source.action]]\nkind = \"keep\"\nname = \"kept\"\n"
         .to_owned();
     for policy in policies {
-        text += &format!("[[source.policy]]\n{policy}\n");
+        text.extend(["[[source.policy]]\n", policy, "\n"]);
     }
     let config = Config::parse(&text).map_err(|error| format!("{error:#}"))?;
     Ok(config.source("s").unwrap().policy.clone())
