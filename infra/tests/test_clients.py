@@ -18,7 +18,7 @@ HERE = ROOT / "infra/tests/clients"
 CLIENTS = ROOT / "infra/clients"
 sys.path.insert(0, str(HERE))
 
-from stand_in import KEYS, StandIn, authorization  # noqa: E402
+from work_api import KEYS, StandIn, authorization  # noqa: E402
 
 needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="npm is missing, so the compiler is not installed")
 ENVIRONMENT = {
