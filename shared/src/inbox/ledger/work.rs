@@ -162,8 +162,11 @@ impl Ledger {
             let span = (UnixMillis(0), now - LONG_WAIT);
             let page = self.pulled_page(source, span, Some(PAGE), start).await?;
             let keys: Vec<_> = page.found.into_iter().map(|(key, _)| key).collect();
-            let (rows, _) = self.rows(&keys).await?;
-            let holds = rows.iter().map(|stored| self.hold_if_old(&stored.row, now));
+            let (items, _) = self.state_rows(&keys, None).await?;
+            // An unreadable row must not keep the bodies of the others from being held.
+            let rows = items.iter().filter_map(|item| Row::read(item).ok());
+            let rows: Vec<Row> = rows.collect();
+            let holds = rows.iter().map(|row| self.hold_if_old(row, now));
             let holds = stream::iter(holds).buffer_unordered(AT_ONCE);
             holds.for_each(|()| async {}).await;
             seen += rows.len() as u64;
