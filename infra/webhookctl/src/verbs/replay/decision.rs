@@ -179,7 +179,7 @@ pub(crate) fn fate(row: &Row, policy: Policy, source: Option<AtSource>, now: Uni
 
 /// Returns the reason why the event cannot run again with any policy.
 fn unable(row: &Row, bodies: Duration, now: UnixMillis) -> Option<LeftOut> {
-    if row.schema > NEWEST_SCHEMA && !row.is_trial() {
+    if row.schema > NEWEST_SCHEMA && !row.is_trial() && !row.is_held() {
         return Some(LeftOut::TooNew);
     }
     if row.erased_at.is_some() {
