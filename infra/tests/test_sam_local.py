@@ -12,10 +12,12 @@ def manifest(binary):
     return (sam_local.ROOT / f"functions/{binary}/Cargo.toml").read_text()
 
 
-def test_sam_serves_the_routes_of_sources():
+def test_sam_serves_the_routes_of_sources_and_of_workers():
     found = {(route.path, route.function_name, route.payload_format_version) for route in sam_local.routes()}
 
-    assert found == {(path, "Catcher", "2.0") for path in ("/in/{source}", "/in/{source}/{path+}")}
+    sources = {(path, "Catcher", "2.0") for path in ("/in/{source}", "/in/{source}/{path+}")}
+    # SAM serves a route whatever its condition is.
+    assert found == sources | {("/work/{queue}/{op}", "Processor", "2.0")}
 
 
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))

@@ -187,18 +187,16 @@ impl FileSource {
         check_actions(&actions, &preset, &self.variant, order.as_ref())?;
         let policy = all_rules(self.policy, &actions, order.as_ref())?;
         let trial = FileTrial::new(self.mode, self.tee_timeout);
-        let trial = trial.checked(&actions, &preset, &self.variant);
-        let trial = trial.needs("preset").needs("variant")?;
+        let trial = checked_trial(trial, &actions, &preset, &self.variant)?;
         let facts = rows::Facts::new(&preset, &self.variant, sync.as_ref(), trial.as_ref());
         let (retention, rows_reason) = checked_retention(self.retention, facts, order.as_ref())?;
-        let quiet_after = quiet::parse(self.quiet_after.as_deref()).within("quiet_after")?;
         preset.set_order(order.as_ref().map(|order| order.at.clone()), own_order);
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().within("retry")?,
             retention,
             rows_reason,
-            quiet_after,
+            quiet_after: quiet::parse(self.quiet_after.as_deref()).within("quiet_after")?,
             verifier: Verifier {
                 source: self.name.clone(),
                 preset,
@@ -290,6 +288,16 @@ fn check_actions(
 ) -> anyhow::Result<()> {
     check_signing(actions, preset, variant, order)?;
     check_pull(actions, order)
+}
+
+fn checked_trial(
+    file: FileTrial,
+    actions: &[Action],
+    preset: &Preset,
+    variant: &str,
+) -> anyhow::Result<Option<Trial>> {
+    let trial = file.checked(actions, preset, variant);
+    trial.needs("preset").needs("variant")
 }
 
 fn checked_secret(secret: Option<String>, source: &str) -> anyhow::Result<String> {

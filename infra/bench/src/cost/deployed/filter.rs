@@ -5,12 +5,19 @@ use anyhow::{Context as _, bail};
 use local::template::Resources;
 use serde_json::Value;
 
-/// A filter over a log group, such as `{ $.fields.missed_events > 0 }`.
+/// A filter over a log group, such as `{ $.fields.missed_events > 0 }`, or
+/// `{ ($.a = 1) && ($.b != "c") }`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     pub(crate) log_group: String,
     /// The names of the metrics that a line creates.
     pub(crate) metrics: Vec<String>,
+    /// A line has to match each of them.
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Term {
     path: Vec<String>,
     operator: Operator,
     value: Value,
@@ -52,9 +59,33 @@ impl Filter {
     fn parse(pattern: &str, log_group: String, metrics: Vec<String>) -> anyhow::Result<Self> {
         let inside = pattern.trim().strip_prefix('{');
         let inside = inside.and_then(|rest| rest.strip_suffix('}'));
-        let words: Vec<&str> = inside.unwrap_or_default().split_whitespace().collect();
+        let inside = inside.unwrap_or_default().trim();
+        let in_brackets = inside.strip_prefix('(');
+        let in_brackets = in_brackets.and_then(|rest| rest.strip_suffix(')'));
+        let terms: Vec<&str> = match in_brackets {
+            Some(terms) => terms.split(") && (").collect(),
+            None => vec![inside],
+        };
+        let terms = terms.into_iter().map(Term::parse);
+        let terms: anyhow::Result<_> = terms.collect();
+        Ok(Self {
+            log_group,
+            metrics,
+            terms: terms.with_context(|| format!("the pattern {pattern:?} cannot be read"))?,
+        })
+    }
+
+    /// Returns whether a JSON log line matches the filter and creates the metrics.
+    pub(crate) fn takes(&self, line: &Value) -> bool {
+        self.terms.iter().all(|term| term.takes(line))
+    }
+}
+
+impl Term {
+    fn parse(term: &str) -> anyhow::Result<Self> {
+        let words: Vec<&str> = term.splitn(3, ' ').collect();
         let [path, operator, value] = words.as_slice() else {
-            bail!("the pattern {pattern:?} does not have the form {{ $.fields.name > 0 }}");
+            bail!("{term:?} does not have the form $.fields.name > 0");
         };
         let operator = match *operator {
             "=" => Operator::Equal,
@@ -63,23 +94,19 @@ impl Filter {
             "<=" => Operator::LessOrEqual,
             ">" => Operator::More,
             ">=" => Operator::MoreOrEqual,
-            other => bail!("the pattern {pattern:?} has the unknown operator {other:?}"),
+            other => bail!("{term:?} has the unknown operator {other:?}"),
         };
         let path = path.strip_prefix("$.");
-        let path = path
-            .with_context(|| format!("the pattern {pattern:?} has no path that begins with $."))?;
+        let path = path.with_context(|| format!("{term:?} has no path that begins with $."))?;
         Ok(Self {
-            log_group,
-            metrics,
             path: path.split('.').map(str::to_owned).collect(),
             operator,
             value: serde_json::from_str(value)
-                .with_context(|| format!("the pattern {pattern:?} has an invalid value"))?,
+                .with_context(|| format!("{term:?} has an invalid value"))?,
         })
     }
 
-    /// Returns whether a JSON log line matches the filter and creates the metrics.
-    pub(crate) fn takes(&self, line: &Value) -> bool {
+    fn takes(&self, line: &Value) -> bool {
         let found = self.path.iter().try_fold(line, |at, name| at.get(name));
         let Some(found) = found else {
             return false;
@@ -123,6 +150,10 @@ mod tests {
         assert!(!takes("{ $.fields.rate > 0 }", &line));
         assert!(!takes(r#"{ $.fields.metric = "drift" }"#, &line));
         assert!(!takes("{ $.fields.absent >= 0 }", &line));
+        let both = r#"{ ($.fields.missed > 0) && ($.fields.metric != "a {b} c") }"#;
+        assert!(takes(both, &line));
+        let other = json!({"fields": {"missed": 2, "metric": "a {b} c"}});
+        assert!(!takes(both, &other));
     }
 
     #[test]
@@ -131,6 +162,7 @@ mod tests {
             "",
             "ERROR",
             "{ $.a > 0 && $.b > 0 }",
+            "{ ($.a > 0) || ($.b > 0) }",
             "{ $.a ~ 1 }",
             "{ a > 0 }",
         ] {
