@@ -58,17 +58,17 @@ impl Processor {
         abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
-        let name = work_message.key.source();
+        let key = &work_message.key;
         let Some(config) = self.config_of(work_message).await else {
             // The row stays open, and the sweep sends its message again. The processor processes
             // the event once the source is configured again.
             return Ok((MessageOutcome::Acknowledge, None));
         };
-        let source = config.source(name).context("find the source")?;
+        let source = config.source(key.source()).context("find the source")?;
         if self.pauses.is_paused(&source.name, (self.clock)()).await? {
             // The row does not change. The sweep checks it again until an operator resumes the
             // source.
-            tracing::debug!(event.key = %work_message.key, "source {} is paused", source.name);
+            tracing::debug!(event.key = %key, "source {} is paused", source.name);
             return Ok((MessageOutcome::Acknowledge, None));
         }
         let is_long = source.is_long() && self.services.runs_long_actions;
@@ -86,15 +86,14 @@ impl Processor {
         }
         // The second look at an event with an expired lease is not for a new event.
         let is_new = abandoned == ExpiredLease::Leave;
-        if is_new && source.only_keeps() && self.keep(source, &work_message.key, now).await? {
+        if is_new && source.only_keeps() && self.keep(source, key, now).await? {
             return Ok((MessageOutcome::Acknowledge, None));
         }
-        let attempts = source.backoff.attempts;
         match self
             .services
             .inbox
             .ledger
-            .claim_or(abandoned, &work_message.key, WORKER, now, lease, attempts)
+            .claim_or(abandoned, key, WORKER, now, lease, source.backoff.attempts)
             .await?
         {
             Claim::Leased(lease) => {
@@ -104,12 +103,11 @@ impl Processor {
             Claim::Abandoned => Ok((MessageOutcome::Abandoned, None)),
             Claim::TooNew(version) => {
                 bail!(
-                    "the row of event {} has version {version}, which is not supported; deploy a newer processor",
-                    work_message.key
+                    "the row of event {key} has version {version}, which is not supported; deploy a newer processor"
                 )
             }
             Claim::Exhausted => {
-                tracing::error!(event.key = %work_message.key, outcome = "dead_letter", "event {} is a dead letter: its attempts are used up", work_message.key);
+                tracing::error!(event.key = %key, outcome = "dead_letter", "event {key} is a dead letter: its attempts are used up");
                 Ok((MessageOutcome::Acknowledge, None))
             }
             other @ (Claim::Settled(_)
@@ -118,7 +116,7 @@ impl Processor {
             | Claim::NotDue(_)
             | Claim::Parked
             | Claim::Missing) => {
-                tracing::debug!(event.key = %work_message.key, claim = ?other, "event {} needs no attempt now", work_message.key);
+                tracing::debug!(event.key = %key, claim = ?other, "event {key} needs no attempt now");
                 Ok((MessageOutcome::Acknowledge, None))
             }
         }

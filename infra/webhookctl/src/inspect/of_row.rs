@@ -44,12 +44,7 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
             .map(|until| until.0),
         due: row.due.map(|due| due.0),
         hold: hold(row),
-        last_error: error_text(row).map(|text| LastError {
-            text: text.to_owned(),
-            fingerprint: Fingerprint::of(text).short().to_owned(),
-            retryable: row.state == State::Failed
-                || row.reason.as_deref() == Some("attempts_exhausted"),
-        }),
+        last_error: last_error(row),
         effects: effects(row),
         answers: Vec::new(),
         received_at: row.received_at.0,
@@ -80,6 +75,16 @@ pub(crate) fn view(row: &Row, config: &Config) -> EventView {
         trial: TrialSeen::of(row),
         timeline: timeline(row),
     }
+}
+
+fn last_error(row: &Row) -> Option<LastError> {
+    let text = error_text(row)?;
+    let is_exhausted = row.reason.as_deref() == Some("attempts_exhausted");
+    Some(LastError {
+        text: text.to_owned(),
+        fingerprint: Fingerprint::of(text).short().to_owned(),
+        retryable: row.state == State::Failed || is_exhausted,
+    })
 }
 
 fn hold(row: &Row) -> Option<HoldSeen> {

@@ -200,30 +200,34 @@ impl Row {
     /// other attributes have defaults.
     pub fn read(row: &Item) -> Result<Self, BadRow> {
         let pk = item::text(row, "pk").unwrap_or_default();
-        let bad = |attribute| BadRow {
+        Self::of(row, pk).map_err(|attribute| BadRow {
             pk: pk.chars().take(260).collect(),
             attribute,
-        };
+        })
+    }
+
+    /// Like `read`. The error is the name of the attribute.
+    fn of(row: &Item, pk: &str) -> Result<Self, &'static str> {
         let text = |name| item::text(row, name).map(str::to_owned);
-        let key = EventKey::from_pk(pk).ok_or_else(|| bad("pk"))?;
-        let schema = item::number(row, "sv").ok_or_else(|| bad("sv"))?;
-        let state = state(row).map_err(bad)?;
+        let key = EventKey::from_pk(pk).ok_or("pk")?;
+        let schema = item::number(row, "sv").ok_or("sv")?;
+        let state = state(row)?;
         Ok(Self {
             key,
             schema,
             state,
-            epoch: item::number(row, "epoch").ok_or_else(|| bad("epoch"))?,
-            run: item::number(row, "run").ok_or_else(|| bad("run"))?,
+            epoch: item::number(row, "epoch").ok_or("epoch")?,
+            run: item::number(row, "run").ok_or("run")?,
             generation: item::number(row, "gen").unwrap_or(0),
-            attempts: item::number(row, "att").ok_or_else(|| bad("att"))?,
-            crashes: item::number(row, "cr").ok_or_else(|| bad("cr"))?,
+            attempts: item::number(row, "att").ok_or("att")?,
+            crashes: item::number(row, "cr").ok_or("cr")?,
             died: item::number(row, "died").unwrap_or(0),
             deferrals: item::number(row, "off").unwrap_or(0),
             owner: text("own"),
             lease_until: item::time(row, "lu"),
             due: item::time(row, "due"),
             pull: text("pul"),
-            received_at: item::time(row, "rcv").ok_or_else(|| bad("rcv"))?,
+            received_at: item::time(row, "rcv").ok_or("rcv")?,
             write_id: text("wid").unwrap_or_default(),
             sha: sha(row),
             body_len: item::number(row, "len").unwrap_or(0),
@@ -243,7 +247,7 @@ impl Row {
             proven: proven(row),
             secret: text("kid"),
             config: text("cfg").unwrap_or_default(),
-            body_at: BodyAt::read(row).ok_or_else(|| bad("bref"))?,
+            body_at: BodyAt::read(row).ok_or("bref")?,
             effects: effects(row),
             history: history(row),
             first_attempt: item::text(row, "fa").and_then(first_attempt),
@@ -341,11 +345,6 @@ impl BodyAt {
             text => Some(Self::Bucket(text.strip_prefix("s3:")?.to_owned())),
         }
     }
-}
-
-fn via(row: &Item) -> Via {
-    let stored = item::text(row, "via").and_then(Via::parse);
-    stored.unwrap_or(Via::Webhook)
 }
 
 fn proven(row: &Item) -> Proven {
