@@ -2,16 +2,21 @@
 
     .venv/console/bin/python infra/tests/console/bench.py [ROUNDS]
 
-The times are of this machine and of the build that WEBHOOKCTL names, on the local stack with the events of the demo. Against AWS,
-a read takes longer by its calls; the table has these too.
+The times are of this machine and of the build that WEBHOOKCTL names, on the local stack: with the events of the demo, or with ROWS
+events of a month if MITT_SCALE names the executable of the benchmark `scale`. Against AWS, a read takes longer by its calls; the
+table has these too.
 """
 
+import contextlib
 import gzip
+import http.server
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from conftest import ADDRESS, ROOT, Cli, Process
@@ -20,7 +25,7 @@ from playwright.sync_api import sync_playwright
 WEB = ROOT / "infra/webhookctl/web"
 PAGES = {"Overview": ("", ".items .go"), "Inbox": ("inbox", "tbody tr"), "Event": ("event/{event}", ".history li"), "Sources": ("sources", "tbody tr")}
 READS = ["status", "inbox.list", "inbox.stats", "inbox.stats?by=hour", "inbox.inspect?id={event}", "dlq.list", "quarantine.list", "sources.list",
-         "sources.show?name=stripe-main", "sync.status", "sync.coverage", "replay.log", "log", "doctor"]
+         "sources.show?name={source}", "sync.status", "sync.coverage", "replay.log", "log", "doctor"]
 # Runs in each document before its scripts. Notes when the shell is painted, when the first rows stand, and when nothing is read any more.
 WATCH = """(() => {
   const seen = window.seen = {};
@@ -34,6 +39,7 @@ WATCH = """(() => {
   };
   look();
 })()"""
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 READ = """async (path) => {
   const headers = { authorization: `Bearer ${localStorage.getItem('token')}` };
   const at = performance.now(), answer = await fetch('/api/' + path, { headers }), text = await answer.text();
@@ -49,27 +55,74 @@ def middle(values):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        dev = Process("dev", "--demo", "--port", "0", cwd=folder)
-        try:
-            assert dev.find("in the ledger", 90), "".join(dev.lines)
+    rows = int(os.environ.get("ROWS") or 0)
+    with tempfile.TemporaryDirectory() as folder, large(folder, rows) if rows else demo(folder) as (address, event, source):
+        with sync_playwright() as playwright:
             arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
             browser = playwright.chromium.launch(executable_path=f"/usr/bin/{os.environ.get('CHROMIUM', 'chromium')}", args=arguments)
             page = browser.new_page()
-            page.goto(dev.find(ADDRESS, 20)[0])
+            empty(page, rounds)
+            page.goto(address)
             page.wait_for_selector("nav [aria-current]")
-            base = page.url.split("/#")[0]
-            event = Cli(folder).json("inbox", "list", "--status", "dead_letter")["items"][0]["id"]
-            pages(page, base, event, rounds)
-            reads(page, event, rounds)
+            pages(page, page.url.split("/#")[0], event, rounds)
+            reads(page, event, source, rounds)
             browser.close()
-        finally:
-            dev.stop()
     sizes()
 
 
-def pages(page, base, event, rounds):
+@contextlib.contextmanager
+def demo(folder):
+    """Yields the address of a console with the events of the demo, the id of an event, and the name of a source."""
+    dev = Process("dev", "--demo", "--port", "0", cwd=folder)
+    try:
+        assert dev.find("in the ledger", 90), "".join(dev.lines)
+        event = Cli(folder).json("inbox", "list", "--status", "dead_letter")["items"][0]["id"]
+        yield dev.find(ADDRESS, 20)[0], event, "stripe-main"
+    finally:
+        dev.stop()
+
+
+@contextlib.contextmanager
+def large(folder, rows):
+    """As `demo`, with an inbox of this number of events."""
+    with subprocess.Popen([os.environ["MITT_SCALE"], "serve", str(rows), folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
+        event = served.stdout.readline().split()[1]
+        console = Process("console", "--no-open", "--port", "0", cwd=folder)
+        try:
+            yield console.find(ADDRESS, 20)[0], event, "source-3"
+        finally:
+            console.stop()
+            served.stdin.close()
+
+
+def empty(page, rounds):
+    """Prints how long this browser takes to paint a page with one word and no script: the least that any page can take here."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Word) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        times = []
+        for _ in range(rounds):
+            page.goto("about:blank")
+            page.goto(f"http://127.0.0.1:{server.server_port}/")
+            while not (painted := page.evaluate(PAINTED)):
+                page.wait_for_timeout(20)
+            times.append(painted)
+        server.shutdown()
     print(f"{'page':24}{'shell':>11}{'first rows':>12}{'complete':>11}")
+    print(f"{'one word, no script':24}{middle(times)}")
+
+
+class Word(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>One word</title><p>word")
+
+    def log_message(self, *_):
+        pass
+
+
+def pages(page, base, event, rounds):
     selectors = {where.split("/")[0]: selector for where, selector in PAGES.values()}
     page.add_init_script(WATCH.replace("SELECTORS", json.dumps(selectors)))
     for name, (where, _) in PAGES.items():
@@ -90,16 +143,16 @@ def pages(page, base, event, rounds):
     print(f"{'a tick of Overview':24}{f'{max(tasks):.0f} ms' if tasks else 'below 50 ms':>11} on the main thread")
 
 
-def reads(page, event, rounds):
+def reads(page, event, source, rounds):
     print(f"\n{'read':36}{'time':>11}{'calls':>8}{'bytes':>9}")
     for path in READS:
         times, calls, size = [], 0, 0
         for _ in range(max(3, rounds // 4)):
             # The server answers the same question within a second once.
             time.sleep(1.05)
-            took, calls, size = page.evaluate(READ, path.format(event=event))
+            took, calls, size = page.evaluate(READ, path.format(event=event, source=source))
             times.append(took)
-        print(f"{path.split('?id')[0]:36}{middle(times)}{calls:8}{size:9}")
+        print(f"{path.split('={')[0]:36}{middle(times)}{calls:8}{size:9}")
 
 
 def sizes():

@@ -4,6 +4,9 @@
 //!
 //! Each command runs as users run it, against the embedded DynamoDB. A proxy counts the calls. The
 //! numbers must not grow with the table. `make bench-scale ROWS="1000 100000"` runs the benchmark.
+//!
+//! With the words `serve ROWS FOLDER`, the benchmark fills one table of ten sources, and serves it to
+//! commands in that folder until its standard input ends. `make bench-console ROWS=…` uses this.
 
 #![expect(clippy::unwrap_used, reason = "a wrong number is worse than none")]
 #![expect(clippy::print_stdout, reason = "printing a table is its job")]
@@ -72,6 +75,11 @@ async fn main() {
     {
         return ledger::step(step).await;
     }
+    if let [first, rows, folder] = words.as_slice()
+        && first == "serve"
+    {
+        return serve(rows.parse().unwrap(), Path::new(folder)).await;
+    }
     let sizes = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
     let mut sizes: Vec<usize> = sizes.collect();
     if sizes.is_empty() {
@@ -93,6 +101,17 @@ async fn main() {
         println!("GROWS: {line}");
     }
     std::process::exit(i32::from(!grown.is_empty()));
+}
+
+/// Serves an inbox to the commands that run in `folder`, and prints the id of one of its events.
+async fn serve(rows: usize, folder: &Path) {
+    let sources = SOURCES[0];
+    let inbox = Inbox::fill(folder, (rows, sources), UnixMillis::now()).await;
+    announce(folder, &inbox.url, &inbox.table, sources);
+    println!("event {}", inbox.an_event);
+    let ended =
+        tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    ended.await.unwrap().unwrap();
 }
 
 async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
