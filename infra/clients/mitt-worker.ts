@@ -205,7 +205,7 @@ export class Worker {
     this.api = new Api(settings);
   }
 
-  /** `types` is a type of events, or a pattern such as "issues.*". */
+  /** `types` is a type of events, or a pattern such as "invoice.*". */
   on(types: string, handler: Handler) {
     const pattern = types.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*");
     this.handlers.push([new RegExp(`^${pattern}$`, "s"), handler]);

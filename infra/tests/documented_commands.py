@@ -69,6 +69,8 @@ ENDS_WITH = {
     "webhookctl status": (5, "events of the demo need an operator"),
     'webhookctl sources rollback 1 -m "the new filter was wrong"': (7, "the local stack has Sources=embedded"),
     "webhookctl work run --queue triage -- python3 triage.py": (3, "the sources of the pages have no queue; the Rust test `work` runs it"),
+    "webhookctl hold show evt_01M7W76XREM": (7, "no event of the demo waits for an approval; the Rust test `hold` runs it"),
+    'webhookctl hold approve evt_01M7W76XREM -m "the customer called"': (7, "no event of the demo waits for an approval"),
     "webhookctl sources diff infra/sources.toml": (2, "the file differs from the sources of the demo"),
 }
 

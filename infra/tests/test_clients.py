@@ -113,7 +113,7 @@ def test_the_examples_of_the_page_run(tmp_path, language):
     """With a tracker that knows no ticket, and an earlier attempt that may have opened one."""
     page = (CLIENTS / "README.md").read_text()
     [example] = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    opened = event("issues.opened", body='{"issue": {"title": "It fails"}}')
+    opened = event("issues", body='{"issue": {"title": "It fails"}}')
     with StandIn([opened], begin=[in_doubt(-1), GO]) as stand_in:
         example = example.replace("https://a1b2c3.execute-api.eu-west-1.amazonaws.com", stand_in.url)
         with working(in_folder(tmp_path, language, example), stand_in) as process:

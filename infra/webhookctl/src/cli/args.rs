@@ -196,7 +196,8 @@ pub enum Command {
     /// Claim events of a queue, work on them, and end the work
     ///
     /// The commands call the API of workers, and print its answer as JSON. Exit 3 if the lease has
-    /// ended: another worker can have the event, so stop the work.
+    /// ended, or if no source has the queue. After the end of a lease, another worker can have the
+    /// event, so stop the work.
     #[command(subcommand, arg_required_else_help = true)]
     Work(WorkCommand),
     /// Write a first sources file into this folder

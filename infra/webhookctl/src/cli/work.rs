@@ -194,7 +194,7 @@ pub struct WorkRunArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=32))]
     pub concurrency: u8,
-    /// Stop when the queue is empty
+    /// Stop when no event is available; exit 6 if an event did not end as done
     #[arg(long)]
     pub once: bool,
     /// Time between SIGTERM and SIGKILL when a program has to stop

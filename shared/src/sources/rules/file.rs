@@ -87,17 +87,34 @@ fn check_source(
         pulls || actions.iter().any(has_effect),
         "policy needs an action with an effect; kind \"keep\" has none"
     );
-    ensure!(
-        !pulls || rules.iter().all(|rule| rule.effect.is_none()),
-        "a policy with an effect cannot be used with an action of the kind \"pull\", because workers \
-         declare their effects themselves; remove effect, so that the policy is about the event as \
-         a whole and holds it before a worker gets it"
-    );
+    if pulls {
+        check_of_event(rules)?;
+    }
     ensure!(
         !order.is_some_and(|order| matches!(order.mode, Mode::Fetch(_))),
         "policy cannot be used with order.mode = \"fetch\": the rules read the event, but the \
          actions send the object that Mitt fetches; use another mode"
     );
+    Ok(())
+}
+
+/// Workers outside of Lambda declare their effects themselves, and no rule is asked then. So a rule
+/// must decide about the event before a worker gets it.
+fn check_of_event(rules: &[FileRule]) -> anyhow::Result<()> {
+    for rule in rules {
+        let name = &rule.name;
+        ensure!(
+            rule.effect.is_none(),
+            "policy {name:?} with an effect cannot be used with an action of the kind \"pull\": it \
+             would not apply to the effects of workers; remove effect, so that the policy decides \
+             about the event before a worker gets it"
+        );
+        ensure!(
+            !matches!(rule.decide, FileVerdict::DryRun),
+            "policy {name:?} cannot decide \"dry-run\" with an action of the kind \"pull\": workers \
+             would make their calls; use \"hold\" or \"deny\""
+        );
+    }
     Ok(())
 }
 

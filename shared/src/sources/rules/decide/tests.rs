@@ -279,6 +279,31 @@ fn settings_without_an_effect_are_refused() {
 }
 
 #[test]
+fn the_rules_of_a_source_with_workers_decide_before_a_worker_gets_the_event() {
+    let parse = |policy: &str| {
+        let text = format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+             [[source.action]]\nkind = \"pull\"\nname = \"triage\"\n\
+             workers = [\"arn:aws:iam::111122223333:role/triage\"]\n\
+             [[source.policy]]\nname = \"a\"\n{policy}"
+        );
+        Config::parse(&text).map_err(|error| format!("{error:#}"))
+    };
+    for decide in ["hold", "deny"] {
+        let config = parse(&format!("decide = \"{decide}\"\n")).unwrap();
+        assert_eq!(config.source("s").unwrap().policy.len(), 1, "{decide}");
+    }
+    for (policy, said) in [
+        ("decide = \"hold\"\neffect = \"*\"\n", "remove effect"),
+        ("decide = \"deny\"\neffect = \"triage\"\n", "remove effect"),
+        ("decide = \"dry-run\"\n", "use \"hold\" or \"deny\""),
+    ] {
+        let refused = parse(policy).unwrap_err();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
 fn a_source_without_an_effect_and_one_that_fetches_have_no_rules() {
     let parse = |rest: &str| {
         let text = format!("schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n{rest}");
