@@ -404,10 +404,11 @@ pub fn before(
     }
 }
 
-/// Returns the names of the effects of which no result is known. A worker must report the result of
-/// each before it ends its work as done.
+/// Returns the names of the effects that workers began and of which no result is known. A worker must
+/// report the result of each before it ends its work as done.
 pub fn open_effects(row: &Row) -> impl Iterator<Item = &str> {
-    let is_open = |effect: &EffectRow| effect.state == EffectState::Intent;
+    let is_open =
+        |effect: &EffectRow| effect.state == EffectState::Intent && effect.lease.is_some();
     let effects = row.effects.iter();
     effects.filter_map(move |(name, effect)| is_open(effect).then_some(name.as_str()))
 }

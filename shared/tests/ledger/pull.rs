@@ -274,13 +274,29 @@ async fn the_processor_leaves_an_event_in_a_queue_whatever_its_version() {
 }
 
 #[tokio::test]
-async fn a_worker_takes_only_the_events_of_its_queue() {
+async fn an_event_that_waits_follows_the_queue_of_its_source() {
     let table = Table::fresh().await;
     let key = park(&table, "evt_1").await;
-    let other = table
+    let renamed = table
         .ledger
         .claim_work(&key, "billing", WORKER, NOW, NOW + HELD, ATTEMPTS);
-    assert!(matches!(other.await.unwrap(), WorkClaim::NotInQueue));
+    let lease = held(renamed.await.unwrap());
+    assert_eq!(lease.row.pull.as_deref(), Some("billing"));
+}
+
+#[tokio::test]
+async fn an_event_whose_row_cannot_be_read_does_not_stop_a_worker() {
+    let table = Table::fresh().await;
+    let key = park(&table, "evt_1").await;
+    let before = table.edit(&key, |row| drop(row.remove("cr"))).await;
+    assert!(matches!(claim(&table, &key, NOW).await, WorkClaim::Busy));
+    assert_eq!(table.row(&key).await, before);
+}
+
+#[tokio::test]
+async fn a_worker_takes_only_the_events_of_a_queue() {
+    let table = Table::fresh().await;
+    let key = park(&table, "evt_1").await;
     let fresh = table.receive(&event("evt_2")).await;
     assert!(matches!(
         claim(&table, &fresh, NOW).await,

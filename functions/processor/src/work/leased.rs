@@ -47,7 +47,7 @@ impl Processor {
             Op::Next(_) => Ok(Err(Refusal::lease_lost())),
             Op::Extend(extend) => self.extend(member, &extend).await,
             Op::Begin(begin) => self.begin(member, &begin).await,
-            Op::End(end) => self.end_effect(&end).await,
+            Op::End(end) => self.end_effect(member, &end).await,
             Op::Finish(finish) => self.finish(member, &finish).await,
         }
     }
@@ -84,7 +84,7 @@ impl Processor {
             return Ok(Err(Refusal::lease_lost()));
         };
         let (row, name, now) = (&lease.row, begin.effect.as_str(), (self.clock)());
-        if let Err(refusal) = check_name(member, row, name) {
+        if let Err(refusal) = check_name(member, name).and_then(|()| check_number(row, name)) {
             return Ok(Err(refusal));
         }
         let (keys, inquiry) = match begin.keys {
@@ -134,12 +134,13 @@ impl Processor {
         })
     }
 
-    async fn end_effect(&self, end: &End) -> Answered {
+    async fn end_effect(&self, member: &Member<'_>, end: &End) -> Answered {
         let Some(lease) = self.held(&end.token).await? else {
             return Ok(Err(Refusal::lease_lost()));
         };
         let now = (self.clock)();
-        let effect = match ended(&lease.row, &end.effect, &end.ended, now) {
+        let named = (end.effect.as_str(), &end.ended);
+        let effect = match ended(member, &lease.row, named, now) {
             Ok(effect) => effect,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -162,7 +163,7 @@ impl Processor {
             WorkLease::Lost => return Ok(Err(Refusal::stale())),
         };
         let now = (self.clock)();
-        let mut changed = match all_ended(&lease.row, finish, now) {
+        let mut changed = match all_ended(member, &lease.row, finish, now) {
             Ok(changed) => changed,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -177,9 +178,11 @@ impl Processor {
         let error = &finish.error;
         let settled = self.settle_work(member, *lease, settlement, error, &changed);
         let settled = settled.await?;
-        self.report_to_breaker(member, finish).await;
         Ok(match settled {
-            Settled::Recorded(settlement) => Ok(status(&settlement)),
+            Settled::Recorded(settlement) => {
+                self.report_to_breaker(member, finish).await;
+                Ok(status(&settlement))
+            }
             Settled::Stale => Err(Refusal::stale()),
         })
     }
@@ -251,12 +254,17 @@ impl Processor {
     }
 }
 
-/// Refuses a name that an action of the source has, and more effects than a row should hold.
-fn check_name(member: &Member<'_>, row: &Row, name: &str) -> Result<(), Refusal> {
+/// Refuses a name that an action of the source has. Its record is not the worker's.
+fn check_name(member: &Member<'_>, name: &str) -> Result<(), Refusal> {
     if member.source.actions.iter().any(|it| it.name == name) {
         let message = "an action of the source has the name of this effect; use another name";
         return Err(Refusal::new(422, "effect_of_action", message));
     }
+    Ok(())
+}
+
+/// Refuses more effects than a row should hold.
+fn check_number(row: &Row, name: &str) -> Result<(), Refusal> {
     if row.effects.len() >= MOST_EFFECTS && !row.effects.contains_key(name) {
         let message = format!("the event has {MOST_EFFECTS} effects already");
         return Err(Refusal::new(422, "too_many_effects", message));
@@ -264,8 +272,28 @@ fn check_name(member: &Member<'_>, row: &Row, name: &str) -> Result<(), Refusal>
     Ok(())
 }
 
+/// Refuses to end an effect of an earlier attempt as one that did not happen. A call of that attempt
+/// may still be under way, and only `begin` with `asked: did_not` waits until it cannot be.
+fn check_doubt(row: &Row, before: &EffectRow, after: EffectState) -> Result<(), Refusal> {
+    let lease = before.lease.filter(|lease| lease.epoch == row.epoch);
+    let is_own = before.state == EffectState::Intent && lease.is_some();
+    let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
+    if in_doubt && !is_own && matches!(after, EffectState::Not | EffectState::Refused) {
+        let message = "an earlier attempt may have had the effect; ask the other system, then call \
+                       begin with asked: did_not, or end with done";
+        return Err(Refusal::new(422, "effect_in_doubt", message));
+    }
+    Ok(())
+}
+
 /// Returns the record of an effect that ended.
-fn ended(row: &Row, name: &str, ended: &Ended, now: UnixMillis) -> Result<EffectRow, Refusal> {
+fn ended(
+    member: &Member<'_>,
+    row: &Row,
+    (name, ended): (&str, &Ended),
+    now: UnixMillis,
+) -> Result<EffectRow, Refusal> {
+    check_name(member, name)?;
     let Some(before) = row.effects.get(name) else {
         let message = "the effect was not begun; call begin first";
         return Err(Refusal::new(422, "not_begun", message));
@@ -280,6 +308,7 @@ fn ended(row: &Row, name: &str, ended: &Ended, now: UnixMillis) -> Result<Effect
         let message = "the effect is done; its result cannot change";
         return Err(Refusal::new(422, "effect_done", message));
     }
+    check_doubt(row, before, state)?;
     Ok(EffectRow {
         state,
         at: now,
@@ -293,13 +322,14 @@ fn ended(row: &Row, name: &str, ended: &Ended, now: UnixMillis) -> Result<Effect
 /// Returns the records of the effects that end with the work. The work cannot be done while the
 /// result of an effect is open.
 fn all_ended(
+    member: &Member<'_>,
     row: &Row,
     finish: &Finish,
     now: UnixMillis,
 ) -> Result<Vec<(String, EffectRow)>, Refusal> {
     let of_request = finish.effects.iter();
     let changed: Result<Vec<_>, Refusal> = of_request
-        .map(|(name, end)| Ok((name.clone(), ended(row, name, end, now)?)))
+        .map(|(name, end)| Ok((name.clone(), ended(member, row, (name, end), now)?)))
         .collect();
     let changed = changed?;
     let is_open = |name: &&str| !finish.effects.contains_key(*name);

@@ -288,6 +288,32 @@ async fn another_worker_takes_over_and_the_first_one_is_told() {
 }
 
 #[tokio::test]
+async fn a_worker_cannot_end_the_doubt_of_an_earlier_attempt() {
+    let world = World::start("work-doubt").await;
+    let key = world.parked().await;
+    let first = world.claimed("one").await;
+    let begin = json!({ "effect": "open-ticket", "keys": "ask" });
+    world.ok("one", "begin", &with(&first, begin)).await;
+    world.expire(&key).await;
+    let second = world.claimed("two").await;
+    // A call of the first one may still be under way.
+    let ended = json!({ "effect": "open-ticket", "result": "not" });
+    let refused = world.refused("two", "end", &with(&second, ended)).await;
+    assert_eq!(refused, (422, "effect_in_doubt".into()));
+    let with_end =
+        json!({ "outcome": "done", "effects": { "open-ticket": { "result": "refused" } } });
+    let with_end = with(&second, with_end);
+    let refused = world.refused("two", "finish", &with_end).await;
+    assert_eq!(refused, (422, "effect_in_doubt".into()));
+    let found = json!({ "effect": "open-ticket", "result": "done" });
+    world.ok("two", "end", &with(&second, found)).await;
+    // Records of actions are not the worker's.
+    let of_action = json!({ "effect": "all", "result": "done" });
+    let refused = world.refused("two", "end", &with(&second, of_action)).await;
+    assert_eq!(refused, (422, "effect_of_action".into()));
+}
+
+#[tokio::test]
 async fn only_the_roles_of_the_queue_get_events_and_only_their_own() {
     let world = World::start("work-roles").await;
     let key = world.parked().await;

@@ -9,7 +9,7 @@ use super::quarantine::SecretsAt;
 /// Changes that the commands refuse unless a flag allows them.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RiskArgs {
-    /// Remove this source, although it has open events (repeatable)
+    /// Remove this source or its action of kind pull, although it has open events (repeatable)
     #[arg(long, value_name = "NAME")]
     pub remove: Vec<String>,
     /// Allow another preset, variant or event id of a source

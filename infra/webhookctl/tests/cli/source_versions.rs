@@ -1,14 +1,16 @@
 //! `sources apply`, `diff`, `history`, `rollback` and `export` against a stack.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{AuditAction, Ledger, Through};
+use shared::inbox::ledger::{AuditAction, Claim, Ledger, Settlement, Through};
 use shared::inbox::source_versions::{Applied, NewVersion, SourceVersions};
 use shared::sources::Config;
-use shared::webhook::event::{Event, Fetched, Via};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use webhookctl::target::Local;
 
 use crate::support::folder::Folder;
@@ -192,6 +194,31 @@ async fn a_wrong_file_changes_nothing() -> anyhow::Result<()> {
     let rollback = ["sources", "rollback", "9", "-m", "why"];
     assert_eq!(folder.error(&rollback)?, (3, "sources.no_version".into()));
     ensure!(world.versions()?.is_empty(), "a version was written");
+    world.stack.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_action_of_workers_stays_while_events_wait_for_them() -> anyhow::Result<()> {
+    let world = World::start("table").await?;
+    let pulled = BUILT_IN.replace("keep", "pull");
+    world.folder.write("pulled.toml", &pulled)?;
+    world.apply("pulled.toml", &[])?;
+    world.apply("own.toml", &[])?;
+    world.apply("pulled.toml", &[])?;
+    world.event("shop", "evt_1", "test").await?;
+    let (key, now) = (EventKey::new("shop", "evt_1"), UnixMillis::now());
+    let lease = Duration::from_secs(35);
+    let claim = world.ledger.claim(&key, "worker", now, lease, 10).await?;
+    let Claim::Leased(lease) = claim else {
+        anyhow::bail!("the event is free")
+    };
+    let queue = "shop".to_owned();
+    let parked = Settlement::Parked { queue };
+    world.ledger.settle(*lease, parked, &[], now).await?;
+    let refused = world.refused("own.toml", &[])?;
+    assert_eq!(refused, (7, "sources.open_events".into()));
+    world.apply("own.toml", &["--remove", "shop"])?;
     world.stack.stop().await;
     Ok(())
 }

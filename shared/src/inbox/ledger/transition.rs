@@ -277,7 +277,9 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMilli
     Change::new(
         "record an exhausted event",
         // Only a row in `processing` has a lease.
-        "epoch = :seen AND (st IN (:received, :failed) OR lu < :over) AND (att >= :max OR cr >= :crashes)",
+        // The worker may have held the event after the row was read.
+        "epoch = :seen AND (st IN (:received, :failed) OR lu < :over) AND (att >= :max OR cr >= :crashes) \
+         AND attribute_not_exists(hld)",
         "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h, \
          cr = :cr REMOVE own, lu, due",
     )

@@ -44,7 +44,7 @@ pub enum WorkClaim {
     Leased(Box<Lease>),
     /// Another worker holds the event, or its next attempt is not due.
     Busy,
-    /// The event is not in this queue. For example, it was replayed and its other actions run.
+    /// The event is not in a queue. For example, it was replayed and its other actions run.
     NotInQueue,
     /// No attempts are left. The event is now a dead letter.
     Exhausted,
@@ -178,7 +178,7 @@ impl Ledger {
         Ok(seen)
     }
 
-    /// Claims an event of `queue` until `until`. `worker` is the first part of the owner's name,
+    /// Claims an event of a source whose queue is `queue` until `until`. `worker` is the first part of the owner's name,
     /// which this method makes unique. `attempts` is the maximum number of attempts in one run. Of
     /// several concurrent workers, at most one gets the lease.
     pub async fn claim_work(
@@ -209,8 +209,15 @@ impl Ledger {
         if let Some(version) = claim::too_new(&old, &row) {
             return Ok(WorkClaim::TooNew(version));
         }
-        let row = row?;
-        if row.pull.as_deref() != Some(queue) {
+        let row = match row {
+            Ok(row) => row,
+            Err(bad) => {
+                // The other events of the queue must stay available.
+                tracing::error!(event.key = %key, error = %bad, "a worker cannot take event {key}: {bad}");
+                return Ok(WorkClaim::Busy);
+            }
+        };
+        if row.pull.is_none() {
             return Ok(if row.is_open() {
                 WorkClaim::NotInQueue
             } else {

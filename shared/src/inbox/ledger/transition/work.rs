@@ -62,7 +62,8 @@ pub fn park(
     .effects(effects)
 }
 
-/// Moves an event of `queue` that is available to `processing`.
+/// Moves an event that waits for a worker and is available to `processing`. The source decides which
+/// queue its events are in, so events that waited before the queue got another name also get it.
 pub fn claim(
     queue: &str,
     owner: &str,
@@ -71,7 +72,12 @@ pub fn claim(
     attempts: u32,
 ) -> Change {
     let mut change = super::claim(owner, now, until, attempts);
-    change.condition = change.condition.replace(NOT_PULLED, "pul = :queue");
+    change.condition = change
+        .condition
+        .replace(NOT_PULLED, "attribute_exists(pul)");
+    change.update = change
+        .update
+        .replace("own = :own", "own = :own, pul = :queue");
     change.with(":queue", item::s(queue)).by_worker(until)
 }
 

@@ -146,6 +146,7 @@ async fn no_risk(
     let (old, risks) = (current.config(), wanted.risks);
     risks::keys_stay(old.as_ref(), config, risks)?;
     risks::no_event_is_left(inbox, changes, risks, now).await?;
+    risks::no_event_waits_for_a_worker(inbox, (old.as_ref(), config), risks).await?;
     let options = (global, wanted.secrets_at, risks);
     risks::secrets_are_live(inbox, (old.as_ref(), config), options, now).await
 }

@@ -100,6 +100,35 @@ pub(super) async fn no_event_is_left(
     Ok(())
 }
 
+/// Fails if events of a source wait for a worker, and the source no longer has an action of kind
+/// `pull`. Then no worker gets them, and after the retention of the source their bodies expire.
+pub(super) async fn no_event_waits_for_a_worker(
+    inbox: &Deployment,
+    (old, new): (Option<&Config>, &Config),
+    risks: &RiskArgs,
+) -> anyhow::Result<()> {
+    for source in old.into_iter().flat_map(Config::pulled) {
+        let name = source.name.as_str();
+        let new = new.source(name);
+        // `no_event_is_left` checks the sources that are removed.
+        if new.is_none_or(|new| new.pull().is_some()) || risks.remove.iter().any(|it| it == name) {
+            continue;
+        }
+        let waiting = inbox.ledger.pulled(&[name], UnixMillis(0), 1).await?;
+        if waiting.0.is_empty() {
+            continue;
+        }
+        let message = format!("events of source {name} wait for a worker; nothing was changed");
+        return Err(CliError::refused("sources.open_events", message)
+            .note(
+                "without an action of kind \"pull\", no worker gets them, and their bodies expire",
+            )
+            .tip(format!("let the workers end them, or pass --remove {name}"))
+            .into());
+    }
+    Ok(())
+}
+
 /// Fails if a secret that the sources in force do not use has no live value.
 pub(super) async fn secrets_are_live(
     inbox: &Deployment,
