@@ -289,8 +289,13 @@ async fn an_event_whose_row_cannot_be_read_does_not_stop_a_worker() {
     let table = Table::fresh().await;
     let key = park(&table, "evt_1").await;
     let before = table.edit(&key, |row| drop(row.remove("cr"))).await;
-    assert!(matches!(claim(&table, &key, NOW).await, WorkClaim::Busy));
+    let newer = claim(&table, &key, NOW).await;
+    assert!(matches!(newer, WorkClaim::TooNew(PULL_SCHEMA)), "{newer:?}");
     assert_eq!(table.row(&key).await, before);
+    table
+        .edit(&key, |row| drop(row.insert("sv".into(), n(SCHEMA))))
+        .await;
+    assert!(matches!(claim(&table, &key, NOW).await, WorkClaim::Busy));
 }
 
 #[tokio::test]

@@ -98,7 +98,8 @@ async fn an_intent_without_a_lease_waits_for_the_longest_one() {
     let mut row = row().await;
     let intent = effect_row(&row, "ticket", EffectState::Intent, Honoured, "", NOW);
     row.effects.insert("ticket".to_owned(), intent);
-    assert_eq!(open_effects(&row).collect::<Vec<_>>(), ["ticket"]);
+    // The worker did not begin it, so it does not have to end it.
+    assert_eq!(open_effects(&row).count(), 0);
     let found = before(&row, "ticket", Honoured, Inquiry::Possible, NOW);
     let Begin::InDoubt { ask_from, .. } = found else {
         panic!("{found:?}");
