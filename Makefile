@@ -123,7 +123,7 @@ test-console: test-build .venv/console/stamp # Look at the console with Debian's
 bench-console: .venv/console/stamp # Measure the console in Chromium, optimized: first paint, rows, reads and sizes; of the demo, or ROWS=1000000
 	$(SIMULATION)
 	$(if $(filter command,$(origin ROWS)),scale=$$($(CARGO) bench --profile dev --workspace --locked --bench scale --no-run 2>&1 | sed -n 's/.*(\(.*\)).*/\1/p' | tail -n 1) && \
-	ROWS=$(ROWS) MITT_SCALE=$$scale )WEBHOOKCTL=target/simulation/webhookctl .venv/console/bin/python $(CONSOLE)/bench.py
+	ROWS=$(ROWS) MITT_SCALE=$$scale )WEBHOOKCTL=$(abspath target/simulation/webhookctl) .venv/console/bin/python $(CONSOLE)/bench.py
 
 test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protocol, in both generations, read the demo and propose a replay
 	.venv/mcp/bin/python infra/tests/mcp_client.py
