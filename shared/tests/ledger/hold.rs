@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use shared::base::backoff::CRASHES;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, LEASE};
 use shared::inbox::ledger::{
@@ -15,7 +16,7 @@ use shared::webhook::event::EventKey;
 use crate::matrix::assert_sound;
 use crate::proxy::Held;
 use crate::support::{
-    ATTEMPTS, NOW, Table, after, event, event_of, leased, n, noise, number, s, text,
+    ATTEMPTS, NOW, Table, after, event, event_of, lease_over, leased, n, noise, number, s, text,
 };
 
 const ANNA: By<'static> = By {
@@ -364,6 +365,31 @@ async fn around(
     };
     let (decided, ()) = request.around(decision, meanwhile).await;
     word(&decided.unwrap())
+}
+
+/// The lease of a worker is over, and its claims are used up. It can still hold the event.
+#[tokio::test]
+async fn an_event_that_is_held_meanwhile_is_not_exhausted() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    table
+        .edit(&key, |row| drop(row.insert("cr".into(), n(CRASHES - 1))))
+        .await;
+    let held = settlement(request("http", "p1"), &lease.row, NOW);
+    let (proxy, ledger) = table.through_proxy().await;
+    let exhaust = proxy.hold("UpdateItem", "crash_loop");
+    let claim = ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS);
+    let settle = table.ledger.settle(lease, held.clone(), &[], NOW);
+    let (claimed, settled) = exhaust.around(claim, settle).await;
+    assert_eq!(settled.unwrap(), Settled::Recorded(held));
+    let claimed = claimed.unwrap();
+    assert!(!matches!(claimed, Claim::Exhausted), "{claimed:?}");
+    let row = table.row(&key).await;
+    assert_eq!(
+        (text(&row, "st").as_str(), row.contains_key("hld")),
+        ("received", true)
+    );
 }
 
 type Edit = fn(&mut shared::inbox::ledger::Item);

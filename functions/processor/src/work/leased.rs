@@ -62,7 +62,8 @@ impl Processor {
         }
         let latest = extend.token.claimed_at() + member.pull.max_hold;
         if latest <= lease.until() {
-            let message = "the event was held for the longest time; finish the work, or release it";
+            let message =
+                "the lease cannot be extended beyond max_hold; finish the work, or release it";
             return Ok(Err(Refusal::new(422, "max_hold", message)));
         }
         let wanted = now + extend.lease.unwrap_or(member.pull.lease);

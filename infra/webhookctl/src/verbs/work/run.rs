@@ -45,7 +45,7 @@ enum Ended {
     Stopped(ExitStatus),
     /// Another worker can have the event.
     Lost,
-    /// The event was held for the longest time.
+    /// The lease cannot be extended beyond `max_hold` of the queue.
     TooLong,
 }
 
