@@ -126,12 +126,13 @@ impl Ruled<'_> {
 fn held(effect: &str, finding: &Finding<'_>, plan: Plan) -> Outcome {
     Outcome::Held(Box::new(HoldRequest {
         effect: effect.to_owned(),
-        rule: finding.rule.name.clone(),
+        rules: finding.names(),
+        over_api: finding.names_approvers(),
         plan: plan.hash,
         summary: plan.summary,
         why: finding.why.clone(),
         read: finding.read.clone(),
-        expires: finding.rule.expires,
+        expires: finding.expires(),
     }))
 }
 

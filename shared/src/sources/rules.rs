@@ -48,6 +48,8 @@ pub struct Rule {
     pub verdict: Verdict,
     /// How long a hold of this rule waits.
     pub expires: Duration,
+    /// The ARNs of the roles that can approve over the API. Empty if the permissions in AWS decide.
+    pub approvers: Vec<String>,
 }
 
 /// A limit for a number in the body.

@@ -1,6 +1,8 @@
 //! Workers outside of Lambda with the real functions: two roles call the API of a queue through the
 //! gateway, and each event has one worker at a time.
 
+mod approval;
+
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -50,7 +52,11 @@ struct World {
 
 impl World {
     async fn start(name: &str) -> Self {
-        let sources = SourcesFile::new(name, SOURCES);
+        Self::with(name, SOURCES).await
+    }
+
+    async fn with(name: &str, sources: &str) -> Self {
+        let sources = SourcesFile::new(name, sources);
         let inbox = Inbox::start(Options {
             sources_file: Some(sources.path()),
             parameters: [("WorkerApi".to_owned(), "true".to_owned())].into(),
@@ -95,7 +101,11 @@ impl World {
 
     /// Calls an operation that must succeed.
     async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
-        let (status, answer) = self.call(role, &format!("triage/{op}"), body).await;
+        self.ok_in("triage", role, op, body).await
+    }
+
+    async fn ok_in(&self, queue: &str, role: &str, op: &str, body: &Value) -> Value {
+        let (status, answer) = self.call(role, &format!("{queue}/{op}"), body).await;
         assert_eq!((status, &answer["v"]), (200, &json!(1)), "{op}: {answer}");
         answer
     }

@@ -42,8 +42,11 @@ const MOST_PATHS: usize = 16;
 pub struct Hold {
     /// The id, which no other hold of the event has.
     pub id: String,
-    /// The rule that holds the effect.
+    /// The names of the rules that hold the effect, separated by commas.
     pub rule: String,
+    /// Whether a rule names the roles that can approve. Then the decision is made over the API,
+    /// which checks the role.
+    pub over_api: bool,
     /// The effect, or [`WHOLE_EVENT`].
     pub effect: String,
     /// The hash of what would be sent.
@@ -111,7 +114,8 @@ impl Hold {
         let short = |text: &str| text.chars().take(LONGEST_TEXT).collect::<String>();
         Some(Self {
             id: id(row, request),
-            rule: request.rule.clone(),
+            rule: request.rules.clone(),
+            over_api: request.over_api,
             effect: request.effect.clone(),
             plan: request.plan.clone(),
             summary: short(&request.summary),
@@ -129,6 +133,7 @@ impl Hold {
         AttributeValue::M(Item::from([
             ("id".to_owned(), item::s(&self.id)),
             ("rule".to_owned(), item::s(&self.rule)),
+            ("api".to_owned(), AttributeValue::Bool(self.over_api)),
             ("eff".to_owned(), item::s(&self.effect)),
             ("plan".to_owned(), item::s(&self.plan)),
             ("sum".to_owned(), item::s(&self.summary)),
@@ -152,6 +157,9 @@ impl Hold {
         Some(Self {
             id: text("id"),
             rule: text("rule"),
+            over_api: hold
+                .get("api")
+                .is_some_and(|api| api == &AttributeValue::Bool(true)),
             effect: text("eff"),
             plan: text("plan"),
             summary: text("sum"),
@@ -322,6 +330,11 @@ impl Ledger {
 }
 
 impl Hold {
+    /// Returns the names of the rules that hold the effect.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rule.split(", ")
+    }
+
     fn approval(&self, who: &str, now: UnixMillis) -> Approval {
         Approval {
             hold: self.id.clone(),

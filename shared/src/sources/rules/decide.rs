@@ -1,5 +1,7 @@
 //! Decides what the rules of a source say about an effect.
 
+use std::time::Duration;
+
 use super::{Amount, NotIn, Rule, Verdict};
 use crate::base::json_path::{JsonPath, scalar};
 use crate::sources::Facts;
@@ -25,7 +27,10 @@ pub enum Decision<'r> {
 /// A rule that applies, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'r> {
+    /// The first rule that decides.
     pub rule: &'r Rule,
+    /// The other rules that hold the effect too. One approval answers all of them.
+    pub also: Vec<&'r Rule>,
     /// Why the rule applies. The text names paths, and has no values of the body.
     pub why: String,
     /// The paths in the body that the rule read.
@@ -49,11 +54,15 @@ pub fn decide<'r>(
         if rule.verdict == Verdict::Hold && approved == Some(plan) {
             continue;
         }
-        let is_stricter = |found: &Finding<'_>| rule.strictness() > found.rule.strictness();
-        if found.as_ref().is_none_or(is_stricter)
-            && let Some(finding) = rule.finding(facts)
-        {
-            found = Some(finding);
+        let before = found.as_ref().map_or(0, |found| found.rule.strictness());
+        let joins = rule.verdict == Verdict::Hold && rule.strictness() == before;
+        if rule.strictness() <= before && !joins {
+            continue;
+        }
+        match (rule.finding(facts), &mut found) {
+            (Some(finding), Some(found)) if joins => found.join(finding),
+            (Some(finding), found) => *found = Some(finding),
+            (None, _) => {}
         }
     }
     match found {
@@ -63,6 +72,39 @@ pub fn decide<'r>(
             Verdict::Hold => Decision::Hold(finding),
             Verdict::Deny => Decision::Deny(finding),
         },
+    }
+}
+
+impl<'r> Finding<'r> {
+    fn join(&mut self, other: Self) {
+        self.why = format!("{}; {}", self.why, other.why);
+        for path in other.read {
+            if !self.read.contains(&path) {
+                self.read.push(path);
+            }
+        }
+        self.also.push(other.rule);
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &'r Rule> {
+        std::iter::once(self.rule).chain(self.also.iter().copied())
+    }
+
+    /// Returns the names of the rules that hold the effect, separated by commas.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.rules().map(|rule| rule.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Returns how long the event waits: the shortest time of the rules.
+    pub fn expires(&self) -> Duration {
+        let times = self.rules().map(|rule| rule.expires);
+        times.min().unwrap_or(self.rule.expires)
+    }
+
+    /// Returns whether a rule names the roles that can approve.
+    pub fn names_approvers(&self) -> bool {
+        self.rules().any(|rule| !rule.approvers.is_empty())
     }
 }
 
@@ -122,6 +164,7 @@ impl Rule {
         };
         Some(Finding {
             rule: self,
+            also: Vec::new(),
             why,
             read: self.paths(),
         })

@@ -10,7 +10,7 @@ use super::{Amount, DEFAULT_EXPIRES, LONGEST_EXPIRES, NotIn, Rule, SHORTEST_EXPI
 use crate::base::setting_path::At as _;
 use crate::sources::filter::{FileCondition, Filter, Glob, path, plain};
 use crate::sources::ordering::{Mode, Order};
-use crate::sources::{Action, ActionKind, check_name, check_new, duration};
+use crate::sources::{Action, ActionKind, address, check_name, check_new, duration};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +25,8 @@ pub(in crate::sources) struct FileRule {
     not_in: Option<FileNotIn>,
     decide: FileVerdict,
     expires: Option<String>,
+    #[serde(default)]
+    approvers: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -133,6 +135,10 @@ impl FileRule {
         let amount = self.amount.map(FileAmount::checked).transpose();
         let not_in = self.not_in.map(FileNotIn::checked).transpose();
         let expires = expires(self.expires.as_deref(), self.decide);
+        check_approvers(&self.approvers, self.decide, actions)
+            .at("approvers")
+            .needs("decide")
+            .needs("action")?;
         Ok(Rule {
             name: self.name,
             effect,
@@ -141,6 +147,7 @@ impl FileRule {
             not_in: not_in.within("not_in")?,
             verdict: self.decide.verdict(),
             expires: expires.at("expires").needs("decide")?,
+            approvers: self.approvers,
         })
     }
 }
@@ -186,6 +193,38 @@ fn expires(text: Option<&str>, verdict: FileVerdict) -> anyhow::Result<Duration>
         "expires = {text:?} is out of range; use 1m to 168h (7 days)"
     );
     Ok(expires)
+}
+
+/// A role that takes the events must not approve them: an agent could then approve its own effects.
+fn check_approvers(
+    approvers: &[String],
+    verdict: FileVerdict,
+    actions: &[Action],
+) -> anyhow::Result<()> {
+    ensure!(
+        approvers.is_empty() || verdict == FileVerdict::Hold,
+        "approvers is a setting of decide = \"hold\" only; remove it"
+    );
+    let mut pulls = actions.iter().filter_map(|action| action.kind.pull());
+    let workers = pulls.next().map_or(&[][..], |pull| &pull.workers);
+    for role in approvers {
+        address::check_role(role)?;
+        ensure!(
+            !workers.iter().any(|worker| is_same_role(worker, role)),
+            "{role} is also in workers of the source; a worker cannot approve, so use another role"
+        );
+    }
+    Ok(())
+}
+
+/// Two roles are equal if their partition, account and name are, whatever their paths are.
+fn is_same_role(one: &str, other: &str) -> bool {
+    let parts = |arn: &str| {
+        let (account, path) = arn.split_once(":role/").unwrap_or((arn, ""));
+        let name = path.rsplit('/').next().unwrap_or_default();
+        (account.to_owned(), name.to_owned())
+    };
+    parts(one) == parts(other)
 }
 
 impl FileVerdict {

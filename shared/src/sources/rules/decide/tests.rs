@@ -263,8 +263,12 @@ fn settings_without_an_effect_are_refused() {
             "finite",
         ),
         (
-            "name = \"a\"\ndecide = \"hold\"\napprovers = [\"arn:aws:iam::111122223333:role/a\"]",
-            "does not check who approves beyond the permissions",
+            "name = \"a\"\ndecide = \"deny\"\napprovers = [\"arn:aws:iam::111122223333:role/a\"]",
+            "approvers is a setting of decide = \"hold\" only",
+        ),
+        (
+            "name = \"a\"\ndecide = \"hold\"\napprovers = [\"oncall\"]",
+            "invalid role ARN",
         ),
         (
             "name = \"a\"\ndecide = \"hold\"\nrate = \"20/1h\"",
@@ -350,5 +354,64 @@ fn no_body_makes_a_rule_fail_open() {
         let small = body.contains("\"amount\": 1}");
         assert_eq!(strictness(&one, body) == Some(0), small, "{body}");
         assert!(strictness(&two, body) >= strictness(&one, body), "{body}");
+    }
+}
+
+#[test]
+fn rules_that_hold_the_same_effect_are_all_named() {
+    let role = |name: &str| format!("approvers = [\"arn:aws:iam::111122223333:role/{name}\"]");
+    let rule = |name: &str, above: u32, more: &str| {
+        format!(
+            "name = \"{name}\"\neffect = \"refund*\"\ndecide = \"hold\"\n\
+             amount = {{ path = \"$.amount\", above = {above} }}\n{more}"
+        )
+    };
+    let large = rule("large", 5, "expires = \"4h\"");
+    let huge = rule("huge", 50, &format!("expires = \"1h\"\n{}", role("cfo")));
+    let pilot = "name = \"pilot\"\neffect = \"*\"\ndecide = \"dry-run\"";
+    let rules = rules(&[&large, pilot, &huge]);
+    let none = BTreeMap::new();
+    let of = |body| {
+        let facts = facts("refund", body, &none);
+        match decide(
+            &rules,
+            Subject::Effect("refund-card"),
+            facts,
+            "plan-1",
+            None,
+        ) {
+            Decision::Hold(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    };
+    let both = of(r#"{"amount": 70}"#);
+    assert_eq!(both.names(), "large, huge");
+    assert_eq!(both.why, "amount is above 5; amount is above 50");
+    assert_eq!(both.read, ["amount"]);
+    assert_eq!(both.expires(), Duration::from_secs(3_600));
+    assert!(both.names_approvers());
+    let one = of(r#"{"amount": 7}"#);
+    assert_eq!(
+        (one.names().as_str(), one.names_approvers()),
+        ("large", false)
+    );
+}
+
+#[test]
+fn a_worker_of_the_source_is_not_an_approver() {
+    let parse = |worker: &str, approver: &str| {
+        let text = format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+             [[source.action]]\nkind = \"pull\"\nworkers = [\"{worker}\"]\n\
+             [[source.policy]]\nname = \"a\"\ndecide = \"hold\"\napprovers = [\"{approver}\"]"
+        );
+        Config::parse(&text).map_err(|error| format!("{error:#}"))
+    };
+    let agent = "arn:aws:iam::111122223333:role/agent";
+    assert!(parse(agent, "arn:aws:iam::111122223333:role/oncall").is_ok());
+    assert!(parse(agent, "arn:aws:iam::444455556666:role/agent").is_ok());
+    for same in [agent, "arn:aws:iam::111122223333:role/team/agent"] {
+        let error = parse(agent, same).unwrap_err();
+        assert!(error.contains("a worker cannot approve"), "{error}");
     }
 }
