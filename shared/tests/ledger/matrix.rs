@@ -361,6 +361,7 @@ pub(crate) fn hold(id: &str) -> HoldOf {
     HoldOf {
         id: id.into(),
         rule: "large".into(),
+        over_api: false,
         effect: "http".into(),
         plan: "p1".into(),
         summary: "POST to hooks.example.com".into(),
