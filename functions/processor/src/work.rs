@@ -7,11 +7,13 @@
 //! may use the queue. This module then compares the caller with the `workers` of the queue, and with
 //! the role that claimed the event. It logs no body, no token and no text of a worker.
 
+mod begin;
 mod caller;
 mod event;
 mod http;
 mod leased;
 mod next;
+mod plan;
 mod protocol;
 mod token;
 
@@ -32,6 +34,13 @@ struct Member<'c> {
     source: &'c Source,
     action: &'c Action,
     pull: &'c Pull,
+}
+
+impl Member<'_> {
+    /// Returns whether an action of the source has this name. Its record is not the worker's.
+    fn has_action(&self, name: &str) -> bool {
+        self.source.actions.iter().any(|it| it.name == name)
+    }
 }
 
 /// The queue of a request, with the sources that allow the caller.
