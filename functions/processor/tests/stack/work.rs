@@ -42,15 +42,19 @@ preset = "stripe"
 action = [{ kind = "pull", queue = "closed" }]
 "#;
 
-struct World {
-    inbox: Inbox,
+pub(super) struct World {
+    pub(super) inbox: Inbox,
     // The file is deleted when the test ends.
     _sources: SourcesFile,
 }
 
 impl World {
     async fn start(name: &str) -> Self {
-        let sources = SourcesFile::new(name, SOURCES);
+        Self::with(name, SOURCES).await
+    }
+
+    pub(super) async fn with(name: &str, sources: &str) -> Self {
+        let sources = SourcesFile::new(name, sources);
         let inbox = Inbox::start(Options {
             sources_file: Some(sources.path()),
             parameters: [("WorkerApi".to_owned(), "true".to_owned())].into(),
@@ -64,7 +68,7 @@ impl World {
     }
 
     /// Stores an event, and lets the processor run its other action.
-    async fn parked(&self) -> EventKey {
+    pub(super) async fn parked(&self) -> EventKey {
         let key = self.inbox.new_event().await;
         let message = record("1", &work_message(&key));
         assert_eq!(failures(&self.inbox, &[message]).await, [""; 0]);
@@ -74,7 +78,7 @@ impl World {
         key
     }
 
-    async fn call(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) async fn call(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={role}/20261128/us-east-1/execute-api/aws4_request, \
              SignedHeaders=host, Signature=0a1b"
@@ -94,14 +98,14 @@ impl World {
     }
 
     /// Calls an operation that must succeed.
-    async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
+    pub(super) async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
         let (status, answer) = self.call(role, &format!("triage/{op}"), body).await;
         assert_eq!((status, &answer["v"]), (200, &json!(1)), "{op}: {answer}");
         answer
     }
 
     /// Calls an operation that must fail. Returns the status and the code.
-    async fn refused(&self, role: &str, op: &str, body: &Value) -> (u16, String) {
+    pub(super) async fn refused(&self, role: &str, op: &str, body: &Value) -> (u16, String) {
         let (status, answer) = self.call(role, &format!("triage/{op}"), body).await;
         assert_eq!(answer["v"], 1, "{op}: {answer}");
         assert!(answer["message"].is_string(), "{op}: {answer}");
@@ -112,7 +116,7 @@ impl World {
     }
 
     /// Claims the only event.
-    async fn claimed(&self, role: &str) -> Value {
+    pub(super) async fn claimed(&self, role: &str) -> Value {
         let mut answer = self.ok(role, "next", &json!({ "worker": role })).await;
         let event = answer["events"][0].take();
         assert!(event.is_object(), "{answer}");
@@ -179,7 +183,7 @@ impl World {
     }
 }
 
-fn with(event: &Value, fields: Value) -> Value {
+pub(super) fn with(event: &Value, fields: Value) -> Value {
     let mut body = fields;
     body["lease"] = event["lease"].clone();
     body
