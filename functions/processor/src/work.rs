@@ -9,11 +9,13 @@
 //! the role that claimed the event. It logs no body, no token and no text of a worker.
 
 mod approval;
+mod begin;
 mod caller;
 mod event;
 mod http;
 mod leased;
 mod next;
+mod plan;
 mod protocol;
 mod token;
 
@@ -35,6 +37,13 @@ struct Member<'c> {
     source: &'c Source,
     action: &'c Action,
     pull: &'c Pull,
+}
+
+impl Member<'_> {
+    /// Returns whether an action of the source has this name. Its record is not the worker's.
+    fn has_action(&self, name: &str) -> bool {
+        self.source.actions.iter().any(|it| it.name == name)
+    }
 }
 
 /// The queue of a request, with the sources that allow the caller.

@@ -264,7 +264,7 @@ fn place_hold(row: &mut Item) {
     row.insert("gsk".into(), ms(hold_end()));
 }
 
-fn hold_end() -> UnixMillis {
+pub(crate) fn hold_end() -> UnixMillis {
     THEN + Duration::from_secs(3_600)
 }
 
@@ -374,7 +374,7 @@ pub(crate) fn hold(id: &str) -> HoldOf {
     }
 }
 
-fn decided(decision: &HoldDecision) -> &'static str {
+pub(crate) fn decided(decision: &HoldDecision) -> &'static str {
     match decision {
         HoldDecision::Made(_) => "made",
         HoldDecision::Moved(_) => "moved",

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use shared::inbox::ledger::WorkPlan;
 use shared::sources::is_name as is_effect;
 use shared::sources::policy::IdempotencySupport;
 
 use super::http::Answer;
+use super::plan;
 use super::token::{LeaseToken, UNNAMED, is_name};
 
 /// The version of the protocol, which each answer has.
@@ -73,6 +75,8 @@ pub(super) struct Begin {
     pub(super) keys: Keys,
     /// The worker asked the other system, and the effect did not happen.
     pub(super) did_not: bool,
+    /// What the worker says it would do. Empty if it says nothing.
+    pub(super) plan: WorkPlan,
 }
 
 /// How the system that the worker calls handles idempotency keys.
@@ -288,6 +292,7 @@ impl Begin {
             effect: fields.effect()?,
             keys,
             did_not,
+            plan: plan::read(fields.0.get("plan"))?,
         })
     }
 }

@@ -44,8 +44,8 @@ preset = "stripe"
 action = [{ kind = "pull", queue = "closed" }]
 "#;
 
-struct World {
-    inbox: Inbox,
+pub(super) struct World {
+    pub(super) inbox: Inbox,
     // The file is deleted when the test ends.
     _sources: SourcesFile,
 }
@@ -55,7 +55,7 @@ impl World {
         Self::with(name, SOURCES).await
     }
 
-    async fn with(name: &str, sources: &str) -> Self {
+    pub(super) async fn with(name: &str, sources: &str) -> Self {
         let sources = SourcesFile::new(name, sources);
         let inbox = Inbox::start(Options {
             sources_file: Some(sources.path()),
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Stores an event, and lets the processor run its other action.
-    async fn parked(&self) -> EventKey {
+    pub(super) async fn parked(&self) -> EventKey {
         let key = self.inbox.new_event().await;
         let message = record("1", &work_message(&key));
         assert_eq!(failures(&self.inbox, &[message]).await, [""; 0]);
@@ -80,7 +80,7 @@ impl World {
         key
     }
 
-    async fn call(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) async fn call(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={role}/20261128/us-east-1/execute-api/aws4_request, \
              SignedHeaders=host, Signature=0a1b"
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Calls an operation that must succeed.
-    async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
+    pub(super) async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
         self.ok_in("triage", role, op, body).await
     }
 
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// Calls an operation that must fail. Returns the status and the code.
-    async fn refused(&self, role: &str, op: &str, body: &Value) -> (u16, String) {
+    pub(super) async fn refused(&self, role: &str, op: &str, body: &Value) -> (u16, String) {
         let (status, answer) = self.call(role, &format!("triage/{op}"), body).await;
         assert_eq!(answer["v"], 1, "{op}: {answer}");
         assert!(answer["message"].is_string(), "{op}: {answer}");
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Claims the only event.
-    async fn claimed(&self, role: &str) -> Value {
+    pub(super) async fn claimed(&self, role: &str) -> Value {
         let mut answer = self.ok(role, "next", &json!({ "worker": role })).await;
         let event = answer["events"][0].take();
         assert!(event.is_object(), "{answer}");
@@ -189,7 +189,7 @@ impl World {
     }
 }
 
-fn with(event: &Value, fields: Value) -> Value {
+pub(super) fn with(event: &Value, fields: Value) -> Value {
     let mut body = fields;
     body["lease"] = event["lease"].clone();
     body

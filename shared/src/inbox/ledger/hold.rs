@@ -49,9 +49,10 @@ pub struct Hold {
     pub over_api: bool,
     /// The effect, or [`WHOLE_EVENT`].
     pub effect: String,
-    /// The hash of what would be sent.
+    /// The hash of what would be sent, or of what a worker declared.
     pub plan: String,
-    /// What would be sent, for operators. It has no content of the event.
+    /// What would be sent, for operators. It has no content of the event, unless a worker outside of
+    /// Lambda declared the effect: then it is the worker's text.
     pub summary: String,
     /// Why the rule applies.
     pub why: String,
@@ -90,13 +91,16 @@ pub enum HoldDecision {
 }
 
 impl HoldDecision {
-    /// Returns the message to send to the work queue if the event was approved.
+    /// Returns the message to send to the work queue if the event was approved. A worker outside of
+    /// Lambda finds the event of its queue without a message.
     pub fn work_message(&self) -> Option<WorkMessage> {
         match self {
-            Self::Made(row) if row.state == State::Received => Some(WorkMessage {
-                key: row.key.clone(),
-                run: row.run,
-            }),
+            Self::Made(row) if row.state == State::Received && !row.is_pulled() => {
+                Some(WorkMessage {
+                    key: row.key.clone(),
+                    run: row.run,
+                })
+            }
             _ => None,
         }
     }
