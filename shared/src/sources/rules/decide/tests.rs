@@ -479,13 +479,7 @@ fn rules_that_hold_the_same_effect_are_all_named() {
     let none = BTreeMap::new();
     let of = |body| {
         let facts = facts("refund", body, &none);
-        match decide(
-            &rules,
-            Subject::Effect("refund-card"),
-            facts,
-            "plan-1",
-            None,
-        ) {
+        match decide(&rules, Subject::Effect("refund-card"), facts, NO_PLAN) {
             Decision::Hold(finding) => finding,
             other => panic!("{other:?}"),
         }
