@@ -167,7 +167,7 @@ pub(crate) fn held(
 ) -> Outcome {
     Outcome::Held(Box::new(HoldRequest {
         effect: effect.to_owned(),
-        rules: finding.names(),
+        rule: finding.names(),
         over_api: finding.names_approvers(),
         plan,
         summary,

@@ -50,7 +50,7 @@ pub enum Outcome {
 pub struct HoldRequest {
     pub effect: String,
     /// The names of the rules, separated by commas.
-    pub rules: String,
+    pub rule: String,
     /// Whether a rule names the roles that can approve over the API.
     pub over_api: bool,
     /// The hash of what would be sent.
@@ -172,7 +172,7 @@ mod tests {
     fn held(effect: &str) -> Outcome {
         Outcome::Held(Box::new(HoldRequest {
             effect: effect.into(),
-            rules: "large".into(),
+            rule: "large".into(),
             over_api: false,
             plan: "a1".into(),
             summary: "POST https://a.example.com".into(),

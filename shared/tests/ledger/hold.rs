@@ -32,7 +32,7 @@ const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 fn request(effect: &str, plan: &str) -> Outcome {
     Outcome::Held(Box::new(HoldRequest {
         effect: effect.into(),
-        rules: "large".into(),
+        rule: "large".into(),
         over_api: false,
         plan: plan.into(),
         summary: "POST to hooks.example.com (12 bytes)".into(),

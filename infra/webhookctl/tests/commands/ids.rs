@@ -90,7 +90,7 @@ async fn held(world: &World, id: &str) -> (String, String) {
     };
     let request = HoldRequest {
         effect: "orders".to_owned(),
-        rules: "large".to_owned(),
+        rule: "large".to_owned(),
         over_api: false,
         plan: "a1b2".to_owned(),
         summary: "POST to hooks.example.com (12 bytes)".to_owned(),

@@ -118,7 +118,7 @@ impl Hold {
         let short = |text: &str| text.chars().take(LONGEST_TEXT).collect::<String>();
         Some(Self {
             id: id(row, request),
-            rule: request.rules.clone(),
+            rule: request.rule.clone(),
             over_api: request.over_api,
             effect: request.effect.clone(),
             plan: request.plan.clone(),

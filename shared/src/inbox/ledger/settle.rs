@@ -107,7 +107,7 @@ impl Settlement {
                     reason: PLAN_UNSTABLE,
                     error: format!(
                         "{}: rule {} held it twice, and what would be sent changed again after the approval",
-                        request.effect, request.rules
+                        request.effect, request.rule
                     ),
                 },
             },

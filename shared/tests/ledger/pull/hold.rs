@@ -36,6 +36,7 @@ fn settlement(row: &Row, plan: &WorkPlan, now: UnixMillis) -> Settlement {
     let request = HoldRequest {
         effect: "refund".into(),
         rule: "large".into(),
+        over_api: false,
         plan: plan.hash("refund"),
         summary: plan.summary(),
         why: "amount is above 5000".into(),
