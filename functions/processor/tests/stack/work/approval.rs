@@ -13,7 +13,7 @@ const SOURCES: &str = r#"
 schema = 1
 
 [[source]]
-name = "shop"
+name = "stripe-main"
 preset = "stripe"
 
 [[source.action]]
@@ -46,10 +46,13 @@ impl World {
         let id = format!("evt_{}", unique());
         let body = json!({ "id": id, "type": "refund.created", "amount": amount }).to_string();
         let now = seconds_from_now(0);
-        let signed = self.inbox.timed("shop", "", &now, body.as_bytes());
-        let answer = self.inbox.post("shop", &signed, body.as_bytes()).await;
+        let signed = self.inbox.timed("stripe-main", "", &now, body.as_bytes());
+        let answer = self
+            .inbox
+            .post("stripe-main", &signed, body.as_bytes())
+            .await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        let key = EventKey::new("shop", &id);
+        let key = EventKey::new("stripe-main", &id);
         self.process(&key).await;
         let row = self.inbox.row(&key).await;
         let hold = row["hld"].as_m().unwrap();
@@ -62,7 +65,7 @@ impl World {
     }
 
     async fn decide(&self, role: &str, op: &str, body: &Value) -> (u16, Value) {
-        self.call(role, &format!("shop/{op}"), body).await
+        self.call(role, &format!("stripe-main/{op}"), body).await
     }
 }
 
@@ -129,10 +132,10 @@ async fn only_an_approver_of_each_rule_decides() {
         assert_eq!((status, &answer["error"]), (404, &json!("unknown_source")));
         for (field, value, status, code) in [
             ("hold", json!("0123456789ab"), 409, "moved"),
-            ("key", json!("shop:evt_other"), 404, "unknown_event"),
+            ("key", json!("stripe-main:evt_other"), 404, "unknown_event"),
             ("key", json!("free:evt_other"), 400, "invalid_request"),
-            ("key", json!("shop"), 400, "invalid_request"),
-            ("key", json!("shop:a#b"), 400, "invalid_request"),
+            ("key", json!("stripe-main"), 400, "invalid_request"),
+            ("key", json!("stripe-main:a#b"), 400, "invalid_request"),
             ("reason", json!(" "), 400, "invalid_request"),
             ("reason", json!(7), 400, "invalid_request"),
         ] {
