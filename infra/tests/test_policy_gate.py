@@ -124,6 +124,13 @@ def test_policies_that_are_not_for_secrets_read_none(name):
         assert not [a for a in actions if a.startswith(("secretsmanager:Get", "ssm:Get", "kms:Decrypt"))], statement["Sid"]
 
 
+def test_an_approver_may_decide_about_holds_of_one_source_and_nothing_else():
+    [statement] = json.loads((POLICIES[0].parent / "approver.json").read_text())["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")
+    source = "arn:${Partition}:execute-api:${Region}:${Account}:${ApiId}/*/POST/work/${HeldSource}"
+    assert statement["Resource"] == [f"{source}/approve", f"{source}/reject"]
+
+
 def test_a_worker_may_call_five_operations_of_one_queue_and_nothing_else():
     [statement] = json.loads((POLICIES[0].parent / "worker.json").read_text())["Statement"]
     assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")

@@ -66,11 +66,6 @@ pub const SCHEMA: u32 = 1;
 /// The message of the parser for a file without `schema`.
 const MISSING_SCHEMA: &str = "missing field `schema`";
 
-/// What follows the message of the parser for a policy with `approvers`. A setting without an
-/// effect would look like a protection.
-const NO_APPROVERS: &str = "; this release does not check who approves beyond the permissions in \
-     AWS: give the policy `operator` only to people who may approve";
-
 /// The content of `infra/sources.toml` at build time.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
 
@@ -248,9 +243,6 @@ fn refused_by_parser(error: &toml::de::Error, text: &str) -> String {
     let said = refusal(error, text);
     match error.message() {
         MISSING_SCHEMA => format!("{said}; add `schema = {SCHEMA}` as the first line"),
-        message if message.starts_with("unknown field `approvers`") => {
-            format!("{said}{NO_APPROVERS}")
-        }
         _ => refusal::with_hint(error, said),
     }
 }

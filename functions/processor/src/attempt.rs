@@ -27,7 +27,7 @@ const LONG_ACTIONS_OFF: &str = "an action of the source has a timeout above 20 s
      no function for long actions; deploy the stack with LongActions=true, then redrive the event";
 
 /// The annotation in the history of an event of which a call was only recorded.
-const DRY_RUN: &str = "dry run";
+pub(crate) const DRY_RUN: &str = "dry run";
 
 /// The outcome of the actions, and what they leave behind.
 pub(crate) struct ActionsResult {

@@ -1,16 +1,20 @@
-//! Applies the rules of a source just before the calls of its actions.
+//! Applies the rules of a source just before the calls of its actions. The rules about the effects of
+//! workers outside of Lambda apply in `work/begin.rs`.
 
 use shared::base::clock::UnixMillis;
 use shared::delivery::effects::idempotency_key;
-use shared::inbox::ledger::{Content, EffectRow, EffectState, Lease, WHOLE_EVENT};
+use shared::inbox::ledger::{Content, EffectRow, EffectState, Lease, Row, WHOLE_EVENT};
 use shared::inbox::outcome::{HoldRequest, Outcome};
-use shared::sources::rules::{Decision, Finding, Subject, decide};
+use shared::sources::rules::{Decision, Finding, Proposed, Subject, decide};
 use shared::sources::{Action, ActionKind, Source};
 
 use crate::actions::{Plan, Planned};
 use crate::attempt::ActionsResult;
 use crate::destination::facts;
 use crate::order::ActionInput;
+
+/// The beginning of the note on an effect that was only recorded.
+const DRY_RUN: &str = "dry run (rule ";
 
 /// The reason of a dead letter that a rule denied.
 const DENIED: &str = "denied";
@@ -42,10 +46,11 @@ impl Ruled<'_> {
         let row = &self.lease.row;
         let approved = row.approved_plan(WHOLE_EVENT);
         let rules = &self.source.policy;
-        match decide(rules, Subject::Event, facts, &plan.hash, approved) {
+        let proposed = plan.proposed(approved);
+        match decide(rules, Subject::Event, facts, proposed) {
             // A dry run of the event is a dry run of each effect.
             Decision::Allow | Decision::DryRun(_) => None,
-            Decision::Hold(finding) => Some(held(WHOLE_EVENT, &finding, plan)),
+            Decision::Hold(finding) => Some(held(WHOLE_EVENT, &finding, (plan.hash, plan.summary))),
             Decision::Deny(finding) => Some(denied(&finding)),
         }
     }
@@ -60,10 +65,11 @@ impl Ruled<'_> {
         let plan = self.plan(action);
         let facts = facts(row, self.content);
         let (rules, subject) = (&self.source.policy, Subject::Effect(name));
-        match decide(rules, subject, facts, &plan.hash, row.approved_plan(name)) {
+        let proposed = plan.proposed(row.approved_plan(name));
+        match decide(rules, subject, facts, proposed) {
             Decision::Allow => None,
             Decision::DryRun(finding) => Some(self.dry_run(action, &finding, &plan, now)),
-            Decision::Hold(finding) => Some(held(name, &finding, plan).into()),
+            Decision::Hold(finding) => Some(held(name, &finding, (plan.hash, plan.summary)).into()),
             Decision::Deny(finding) => Some(denied(&finding).of_action(name).into()),
         }
     }
@@ -98,23 +104,10 @@ impl Ruled<'_> {
         plan: &Plan,
         now: UnixMillis,
     ) -> ActionsResult {
-        let (name, row) = (&action.name, &self.lease.row);
-        let before = row.effects.get(name).map(|effect| effect.state);
-        let in_doubt = matches!(before, Some(EffectState::Intent | EffectState::Unknown));
-        let note = format!(
-            "dry run (rule {}): {}, plan {}",
-            finding.rule.name, plan.summary, plan.hash
-        );
-        let effect = EffectRow {
-            state: EffectState::Not,
-            key: idempotency_key(&row.key, name, row.generation),
-            keyed: true,
-            at: now,
-            run: row.run,
-            note: note.chars().take(120).collect(),
-            lease: None,
-        };
-        let changed = (!in_doubt).then(|| (name.clone(), effect));
+        let name = &action.name;
+        let planned = (plan.hash.as_str(), plan.summary.as_str());
+        let effect = not_applied(&self.lease.row, name, finding, planned, now);
+        let changed = effect.map(|effect| (name.clone(), effect));
         ActionsResult {
             changed: changed.into_iter().collect(),
             dry_run: true,
@@ -123,15 +116,64 @@ impl Ruled<'_> {
     }
 }
 
-fn held(effect: &str, finding: &Finding<'_>, plan: Plan) -> Outcome {
+impl Plan {
+    fn proposed<'p>(&'p self, approved: Option<&'p str>) -> Proposed<'p> {
+        Proposed {
+            plan: &self.hash,
+            approved,
+            ..Proposed::default()
+        }
+    }
+}
+
+/// Returns the record of an effect that a rule only records. `None` if it may have happened before:
+/// then it keeps its record.
+pub(crate) fn not_applied(
+    row: &Row,
+    name: &str,
+    finding: &Finding<'_>,
+    (plan, summary): (&str, &str),
+    now: UnixMillis,
+) -> Option<EffectRow> {
+    let before = row.effects.get(name).map(|effect| effect.state);
+    let in_doubt = matches!(before, Some(EffectState::Intent | EffectState::Unknown));
+    let note = format!("{DRY_RUN}{}): {summary}, plan {plan}", finding.rule.name);
+    (!in_doubt).then(|| EffectRow {
+        state: EffectState::Not,
+        key: idempotency_key(&row.key, name, row.generation),
+        keyed: true,
+        at: now,
+        run: row.run,
+        note: note.chars().take(120).collect(),
+        lease: None,
+    })
+}
+
+/// Returns whether a rule replaced an effect of this run by its record, and the effect did not happen
+/// after it.
+pub(crate) fn has_dry_run(row: &Row) -> bool {
+    row.effects.values().any(|effect| {
+        effect.run == row.run
+            && effect.state == EffectState::Not
+            && effect.note.starts_with(DRY_RUN)
+    })
+}
+
+/// Returns the outcome of an effect that a rule holds, with the hash and the summary of its plan.
+pub(crate) fn held(
+    effect: &str,
+    finding: &Finding<'_>,
+    (plan, summary): (String, String),
+) -> Outcome {
     Outcome::Held(Box::new(HoldRequest {
         effect: effect.to_owned(),
-        rule: finding.rule.name.clone(),
-        plan: plan.hash,
-        summary: plan.summary,
+        rule: finding.names(),
+        over_api: finding.names_approvers(),
+        plan,
+        summary,
         why: finding.why.clone(),
         read: finding.read.clone(),
-        expires: finding.rule.expires,
+        expires: finding.expires(),
     }))
 }
 

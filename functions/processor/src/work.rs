@@ -2,16 +2,20 @@
 //!
 //! A worker claims events with `next`, extends its lease with `extend`, declares an effect with
 //! `begin` before it causes it, says with `end` what became of it, and ends its work with `finish`.
+//! With `approve` and `reject`, another role decides about an event that a rule holds.
 //!
 //! API Gateway verifies the signature of each request, and IAM checks by the path whether the caller
 //! may use the queue. This module then compares the caller with the `workers` of the queue, and with
 //! the role that claimed the event. It logs no body, no token and no text of a worker.
 
+mod approval;
+mod begin;
 mod caller;
 mod event;
 mod http;
 mod leased;
 mod next;
+mod plan;
 mod protocol;
 mod token;
 
@@ -22,9 +26,10 @@ use shared::base::clock::UnixMillis;
 use shared::sources::{Action, Config, Pull, Source};
 
 use crate::Processor;
+use approval::Approver;
 use caller::Caller;
 pub use http::{Answer, Invocation, Payload, Reply, Request};
-use protocol::{Op, Refusal};
+use protocol::{Decide, Op, Refusal};
 
 /// A source whose events the caller can take, and the action that leaves them to workers.
 #[derive(Clone, Copy)]
@@ -32,6 +37,13 @@ struct Member<'c> {
     source: &'c Source,
     action: &'c Action,
     pull: &'c Pull,
+}
+
+impl Member<'_> {
+    /// Returns whether an action of the source has this name. Its record is not the worker's.
+    fn has_action(&self, name: &str) -> bool {
+        self.source.actions.iter().any(|it| it.name == name)
+    }
 }
 
 /// The queue of a request, with the sources that allow the caller.
@@ -67,9 +79,20 @@ impl Processor {
         let now = (self.clock)();
         self.services.sources.refresh(now).await;
         let config = self.services.sources.config();
-        let (caller, queue, op) = match read(request, &config) {
-            Ok(read) => read,
+        let asked = match read(request, &config) {
+            Ok(asked) => asked,
             Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (caller, queue, op) = match asked {
+            Asked::Work(caller, queue, op) => (caller, queue, op),
+            Asked::Decide(caller, source, decide) => {
+                let by = Approver {
+                    arn: request.user_arn.as_deref().unwrap_or_default(),
+                    caller: &caller,
+                };
+                let deciding = self.decide(&config, source, &by, &decide);
+                return Box::pin(deciding).await;
+            }
         };
         let Some(token) = op.token() else {
             let Op::Next(next) = &op else {
@@ -88,8 +111,15 @@ impl Processor {
     }
 }
 
-/// Reads a request: who sends it, to which queue, and what it asks for.
-fn read<'c>(request: &'c Request, config: &'c Config) -> Result<(Caller, Queue<'c>, Op), Refusal> {
+/// What a request asks for, and who sends it.
+enum Asked<'c> {
+    /// A worker asks about a queue.
+    Work(Caller, Queue<'c>, Op),
+    /// An approver decides about an event of a source.
+    Decide(Caller, &'c str, Decide),
+}
+
+fn read<'c>(request: &'c Request, config: &'c Config) -> Result<Asked<'c>, Refusal> {
     let Some((name, op)) = request.place() else {
         let message = "unknown path; use /work/{queue}/{operation}";
         return Err(Refusal::new(404, "unknown_operation", message));
@@ -99,12 +129,15 @@ fn read<'c>(request: &'c Request, config: &'c Config) -> Result<(Caller, Queue<'
         let message = "the request is not signed by a role or a user of IAM";
         return Err(Refusal::new(403, "not_allowed", message));
     };
-    let queue = Queue::of(config, name, &caller)?;
     let Some(body) = request.body() else {
         let message = "the body is marked as base64, and is not";
-        return Err(Refusal::new(400, "invalid_request", message));
+        return Err(Refusal::invalid(message));
     };
-    Ok((caller, queue, Op::read(op, &body)?))
+    if let Some(decide) = Decide::read(op, &body) {
+        return Ok(Asked::Decide(caller, name, decide?));
+    }
+    let queue = Queue::of(config, name, &caller)?;
+    Ok(Asked::Work(caller, queue, Op::read(op, &body)?))
 }
 
 impl<'c> Queue<'c> {

@@ -48,7 +48,9 @@ pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
-pub use hold::{HoldApproveArgs, HoldCommand, HoldListArgs, HoldRejectArgs, HoldShowArgs};
+pub use hold::{
+    ApprovalAt, HoldApproveArgs, HoldCommand, HoldListArgs, HoldRejectArgs, HoldShowArgs,
+};
 pub use inbox::{
     BodyArgs, DiffArgs, ExportArgs, InboxCommand, InspectArgs, ListArgs, TailArgs, TraceArgs,
 };
@@ -56,7 +58,7 @@ pub use init::InitArgs;
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use mcp::McpArgs;
-pub use policies::{PoliciesCommand, PolicyWorkerArgs};
+pub use policies::{PoliciesCommand, PolicyStackArgs};
 pub use presets::{PresetsCheckArgs, PresetsCommand};
 pub use quarantine::{
     DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,

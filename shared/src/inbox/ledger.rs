@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | answer of a destination | same | `A#{effect}#{run}#{attempt}`, see `delivery/answers.rs` |
+//! | plan of a worker that waits for an approval | same | `P#{effect}#{hash}`, see `work_plan.rs` |
 //! | body, and the request of its delivery (`rq`) | same | `B#{first 16 hex digits of its hash}` |
 //! | marker of a content or signature that an event has used | `E#{source}#~{hash}` | `S` |
 //! | copies and counts of quarantined events | `Q#{source}#…` | see `conflict.rs` |
@@ -70,6 +71,7 @@ mod time_index;
 pub mod transition;
 mod trial;
 mod work;
+mod work_plan;
 
 use crate::aws::Lazy;
 pub use arrivals::{OtherArrival, Seen};
@@ -111,6 +113,7 @@ pub use trial::{
     MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,
 };
 pub use work::{Intended, PULL_SCHEMA, WorkClaim, WorkLease};
+pub use work_plan::WorkPlan;
 
 pub(crate) use crate::inbox::item;
 pub use crate::inbox::item::Item;

@@ -49,8 +49,10 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldRequest {
     pub effect: String,
-    /// The name of the rule.
+    /// The names of the rules, separated by commas.
     pub rule: String,
+    /// Whether a rule names the roles that can approve over the API.
+    pub over_api: bool,
     /// The hash of what would be sent.
     pub plan: String,
     /// What would be sent, for operators.
@@ -171,6 +173,7 @@ mod tests {
         Outcome::Held(Box::new(HoldRequest {
             effect: effect.into(),
             rule: "large".into(),
+            over_api: false,
             plan: "a1".into(),
             summary: "POST https://a.example.com".into(),
             why: "amount is above 5".into(),

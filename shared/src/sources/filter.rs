@@ -359,6 +359,11 @@ impl Facts<'_> {
 }
 
 impl FileCondition {
+    /// Returns the path in the body as it is written.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
     /// What the condition tests, and its name for errors. An account is compared with the values
     /// that are in the place of its name.
     fn of(&self) -> anyhow::Result<(Of, &str)> {

@@ -3,16 +3,21 @@
 //! A rule can hold an effect until an operator approves it, deny it, or record it without a call.
 //! A rule fails closed: if the body lacks the value at a path of the rule, the condition counts as
 //! true, and the reason of the decision names the path.
+//!
+//! An effect is a call of an action, or what a worker outside of Lambda declares before it acts. The
+//! plan of such a worker can also be tested. It is what the worker says about itself, so it protects
+//! from mistakes, and not from a worker that lies.
 
 mod decide;
 mod file;
 
+use std::fmt;
 use std::time::Duration;
 
 use super::filter::{Filter, Glob};
 use crate::base::json_path::JsonPath;
 use crate::base::string_enum::string_enum;
-pub use decide::{Decision, Finding, Subject, decide};
+pub use decide::{Decision, Finding, Proposed, Subject, concern, decide};
 pub(super) use file::{FileRule, all_rules};
 
 /// How long a hold waits for an approval, if the rule does not set it.
@@ -48,20 +53,46 @@ pub struct Rule {
     pub verdict: Verdict,
     /// How long a hold of this rule waits.
     pub expires: Duration,
+    /// The ARNs of the roles that can approve over the API. Empty if the permissions in AWS decide.
+    pub approvers: Vec<String>,
 }
 
-/// A limit for a number in the body.
+/// A limit for a number.
 #[derive(Clone, Debug, PartialEq)]
 struct Amount {
-    path: JsonPath,
+    of: Place,
     above: f64,
 }
 
-/// The allowed values at a path in the body.
+/// The allowed values at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NotIn {
-    path: JsonPath,
+    of: Place,
     list: Vec<String>,
+}
+
+/// Where a condition finds its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Body(JsonPath),
+    Plan(PlanField),
+}
+
+/// A field of a worker's plan that a rule can test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlanField {
+    Amount,
+    Target,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(path) => path.fmt(f),
+            Self::Plan(PlanField::Amount) => f.write_str("the amount of the plan"),
+            Self::Plan(PlanField::Target) => f.write_str("the target of the plan"),
+        }
+    }
 }
 
 impl Rule {

@@ -33,6 +33,7 @@ fn request(effect: &str, plan: &str) -> Outcome {
     Outcome::Held(Box::new(HoldRequest {
         effect: effect.into(),
         rule: "large".into(),
+        over_api: false,
         plan: plan.into(),
         summary: "POST to hooks.example.com (12 bytes)".into(),
         why: "amount is above 5000".into(),

@@ -264,7 +264,7 @@ fn place_hold(row: &mut Item) {
     row.insert("gsk".into(), ms(hold_end()));
 }
 
-fn hold_end() -> UnixMillis {
+pub(crate) fn hold_end() -> UnixMillis {
     THEN + Duration::from_secs(3_600)
 }
 
@@ -362,6 +362,7 @@ pub(crate) fn hold(id: &str) -> HoldOf {
     HoldOf {
         id: id.into(),
         rule: "large".into(),
+        over_api: false,
         effect: "http".into(),
         plan: "p1".into(),
         summary: "POST to hooks.example.com".into(),
@@ -374,7 +375,7 @@ pub(crate) fn hold(id: &str) -> HoldOf {
     }
 }
 
-fn decided(decision: &HoldDecision) -> &'static str {
+pub(crate) fn decided(decision: &HoldDecision) -> &'static str {
     match decision {
         HoldDecision::Made(_) => "made",
         HoldDecision::Moved(_) => "moved",

@@ -2,6 +2,7 @@
 
 mod begin;
 mod direct;
+mod hold;
 mod matrix;
 
 use std::slice::from_ref;

@@ -21,7 +21,8 @@ use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Again, By, EffectState, FoundBy, Ledger, Received, Replayed, Settlement, SweepResult, WorkClaim,
+    Again, By, EffectState, FoundBy, Ledger, Received, Replayed, Settlement, SweepResult,
+    WorkClaim, WorkPlan,
 };
 use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Counts, Gap, MOST_GAPS, Piece};
@@ -271,6 +272,44 @@ async fn each_change_of_an_event_in_a_queue_has_its_cost() {
     let done = ledger.settle(lease, Settlement::Done, &effects, due);
     done.await.unwrap();
     assert_eq!(meter.read(), (1.0, 1.0), "done");
+}
+
+#[tokio::test]
+async fn a_hold_of_a_workers_effect_costs_its_plan_and_three_units() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let small = event("evt_1");
+    let placed = ledger.store_body(&small).await.unwrap();
+    let received = ledger.receive_stored(&small, &placed, FoundBy::TimeIndex, NOW);
+    received.await.unwrap();
+    let queue = "triage".to_owned();
+    let lease = metered.table.lease(small.key(), NOW).await;
+    let parked = ledger.settle(lease, Settlement::Parked { queue }, &[], NOW);
+    parked.await.unwrap();
+    for (full, units) in [("x".repeat(100), 1.0), ("x".repeat(8 * 1024), 9.0)] {
+        let until = NOW + Duration::from_secs(120);
+        let claim = ledger.claim_work(small.key(), "triage", "w:1", NOW, until, ATTEMPTS);
+        let WorkClaim::Leased(lease) = claim.await.unwrap() else {
+            panic!("the event is available");
+        };
+        meter.read();
+        let plan = WorkPlan {
+            full: Some(full),
+            ..WorkPlan::default()
+        };
+        let hold = crate::matrix::hold("h1");
+        let kept = ledger.keep_work_plan(&lease.row, &plan, &hold, NOW);
+        kept.await.unwrap();
+        assert_eq!(meter.read(), (units, 0.0), "plan");
+        let held = Settlement::Held(Box::new(hold));
+        let held = ledger.settle(*lease, held, &[], NOW);
+        held.await.unwrap();
+        assert_eq!(meter.read(), (1.0, 2.0), "hold");
+        let (who, why) = ("anna", "the customer called");
+        let approved = ledger.approve(small.key(), "h1", By { who, why }, NOW);
+        approved.await.unwrap();
+        assert_eq!(meter.read(), (1.0, 2.0), "approve");
+    }
 }
 
 #[tokio::test]

@@ -1,16 +1,24 @@
 //! An event as a worker gets it.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use shared::base::clock::UnixMillis;
 use shared::delivery::effects::idempotency_key;
-use shared::inbox::ledger::Lease;
+use shared::inbox::ledger::{Lease, Row, WorkPlan};
 use shared::inbox::trace::SpanId;
 
-use super::Member;
 use super::token::LeaseToken;
+use super::{Member, plan};
+
+/// The plans that an operator approved, by effect.
+pub(super) type Plans = BTreeMap<String, WorkPlan>;
+
+/// The state of an effect that was approved and has no record yet.
+const PLANNED: &str = "planned";
 
 /// The most bytes of the events of one answer. Lambda returns at most 6 MB, which contain the answer
 /// as a JSON string: each quotation mark of the answer takes two bytes there.
@@ -29,10 +37,10 @@ pub(super) struct Document {
 pub(super) fn document(
     member: &Member<'_>,
     lease: &Lease,
-    body: &Bytes,
+    (body, plans): (&Bytes, &Plans),
     now: UnixMillis,
 ) -> Option<Document> {
-    let fields = fields(member, lease, now)?;
+    let fields = fields(member, lease, plans, now)?;
     let in_text = std::str::from_utf8(body).ok();
     let in_text = in_text.map(|text| with_body(&fields, "body", text.into()));
     let fits = |document: &Document| document.size <= LARGEST_ANSWER;
@@ -61,21 +69,38 @@ fn escaped(text: &str) -> usize {
     text.len() + extra.sum::<usize>() + 1
 }
 
-fn fields(member: &Member<'_>, lease: &Lease, now: UnixMillis) -> Option<Map<String, Value>> {
-    let row = &lease.row;
-    let owner = row.owner.as_deref()?;
-    let token = LeaseToken::new(row.key.clone(), row.epoch, owner)?;
-    let id = row.id();
-    let span = SpanId::of_attempt(&row.key, owner);
-    let is_action = |name: &String| member.source.actions.iter().any(|it| it.name == *name);
-    let effects = row.effects.iter().filter(|(name, _)| !is_action(name));
-    let effects: Map<String, Value> = effects
+/// Returns the effects of workers: their records, and the plans that an operator approved.
+fn effects(member: &Member<'_>, row: &Row, plans: &Plans) -> Map<String, Value> {
+    let effects = row.effects.iter();
+    let effects = effects.filter(|(name, _)| !member.has_action(name));
+    let mut effects: Map<String, Value> = effects
         .map(|(name, effect)| {
             let state = effect.state.as_str();
             let effect = json!({ "state": state, "key": effect.key, "note": effect.note });
             (name.clone(), effect)
         })
         .collect();
+    for (name, approved) in plans {
+        let effect = effects.entry(name).or_insert_with(|| {
+            let key = idempotency_key(&row.key, name, row.generation);
+            json!({ "state": PLANNED, "key": key, "note": "" })
+        });
+        effect["plan"] = plan::approved(approved);
+    }
+    effects
+}
+
+fn fields(
+    member: &Member<'_>,
+    lease: &Lease,
+    plans: &Plans,
+    now: UnixMillis,
+) -> Option<Map<String, Value>> {
+    let row = &lease.row;
+    let owner = row.owner.as_deref()?;
+    let token = LeaseToken::new(row.key.clone(), row.epoch, owner)?;
+    let id = row.id();
+    let span = SpanId::of_attempt(&row.key, owner);
     let event = json!({
         "lease": token.encode(),
         "lease_until": lease.until().rfc3339(),
@@ -95,7 +120,7 @@ fn fields(member: &Member<'_>, lease: &Lease, now: UnixMillis) -> Option<Map<Str
         "headers": row.headers,
         "content_type": row.content_type,
         "sha256": row.sha.as_ref().map(|sha| hex::encode(sha.0)),
-        "effects": effects,
+        "effects": effects(member, row, plans),
         "takeover": row.crashes > 0,
     });
     match event {

@@ -1,19 +1,16 @@
-//! What a worker does with a leased event: `extend`, `begin`, `end` and `finish`.
+//! What a worker does with a leased event: `extend`, `end` and `finish`. For `begin`, see `begin.rs`.
 //!
 //! Each request reads the row with its lease, and then writes under the fencing token and the owner
 //! of the lease. So a request of a worker that lost its lease changes nothing, whatever the row was
 //! when it was read.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use shared::base::backoff::jitter;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::CLOCK_MARGIN;
-use shared::delivery::effects::{Begin as Decision, Inquiry, before, effect_row, open_effects};
+use shared::delivery::effects::{effect_row, open_effects};
 use shared::inbox::ledger::{
-    EffectLease, EffectRow, EffectState, Intended, Lease, Row, Settled, Settlement, State,
-    WorkLease,
+    EffectRow, EffectState, Lease, Row, Settled, Settlement, State, WorkLease,
 };
 use shared::inbox::outcome::Outcome;
 use shared::sources::policy::IdempotencySupport;
@@ -21,23 +18,18 @@ use shared::sources::policy::IdempotencySupport;
 use super::Member;
 use super::http::Answer;
 use super::protocol::{
-    Begin, EffectResult, End, Ended, Extend, Finish, FinishOutcome, Keys, Op, Refusal, VERSION,
+    EffectResult, End, Ended, Extend, Finish, FinishOutcome, Op, Refusal, VERSION,
 };
 use super::token::LeaseToken;
 use crate::Processor;
-use crate::attempt::Attempt;
-
-/// A call must end this long before its lease, and needs some time itself.
-const SHORTEST_CALL: Duration = Duration::from_secs(10);
-
-/// The most effects of one event.
-const MOST_EFFECTS: usize = 50;
+use crate::attempt::{Attempt, DRY_RUN};
+use crate::rules::has_dry_run;
 
 /// The error of an attempt that a worker ended. The row also has what the worker said, the log has
 /// not.
 const FAILED: &str = "the worker could not process the event";
 
-type Answered = anyhow::Result<Result<Answer, Refusal>>;
+pub(super) type Answered = anyhow::Result<Result<Answer, Refusal>>;
 
 impl Processor {
     /// Answers a request about a leased event.
@@ -80,61 +72,6 @@ impl Processor {
         Ok(Ok(answer(lease_time(until, now))))
     }
 
-    async fn begin(&self, member: &Member<'_>, begin: &Begin) -> Answered {
-        let Some(lease) = self.held(&begin.token).await? else {
-            return Ok(Err(Refusal::lease_lost()));
-        };
-        let (row, name, now) = (&lease.row, begin.effect.as_str(), (self.clock)());
-        if let Err(refusal) = check_name(member, name).and_then(|()| check_number(row, name)) {
-            return Ok(Err(refusal));
-        }
-        let (keys, inquiry) = match begin.keys {
-            Keys::Known(keys) => (keys, Inquiry::Never),
-            // A repeat is safe, because the worker asks first.
-            Keys::Ask => (IdempotencySupport::Honoured, Inquiry::Possible),
-        };
-        let inquiry = if begin.did_not {
-            Inquiry::DidNot
-        } else {
-            inquiry
-        };
-        let mut intent = effect_row(row, name, EffectState::Intent, keys, "", now);
-        match before(row, name, keys, inquiry, now) {
-            Decision::Go => {}
-            Decision::Done { note } => return Ok(Ok(done(&note))),
-            Decision::Refused { note } => {
-                return Ok(Ok(answer(json!({ "refused": true, "note": note }))));
-            }
-            Decision::InDoubt { since, ask_from } => {
-                return Ok(Ok(answer(json!({
-                    "in_doubt": true,
-                    "key": intent.key,
-                    "since": since.rfc3339(),
-                    "ask_from": ask_from.rfc3339(),
-                }))));
-            }
-        }
-        if lease.until() <= now + SHORTEST_CALL {
-            let message = "the lease ends too soon for a call; extend it first";
-            return Ok(Err(Refusal::new(422, "lease_too_short", message)));
-        }
-        intent.lease = Some(EffectLease {
-            epoch: row.epoch,
-            until: lease.until(),
-        });
-        let ledger = &self.services.inbox.ledger;
-        Ok(match ledger.begin_effect(&lease, name, &intent).await? {
-            Intended::Recorded => {
-                let mut body = lease_time(lease.until(), now);
-                body["go"] = true.into();
-                body["key"] = intent.key.as_str().into();
-                Ok(answer(body))
-            }
-            Intended::Done(effect) => Ok(done(&effect.note)),
-            Intended::LeaseLost => Err(Refusal::lease_lost()),
-        })
-    }
-
     async fn end_effect(&self, member: &Member<'_>, end: &End) -> Answered {
         let Some(lease) = self.held(&end.token).await? else {
             return Ok(Err(Refusal::lease_lost()));
@@ -155,7 +92,7 @@ impl Processor {
     async fn finish(&self, member: &Member<'_>, finish: &Finish) -> Answered {
         let ledger = &self.services.inbox.ledger;
         let token = &finish.token;
-        let lease = match ledger
+        let mut lease = match ledger
             .work_lease(&token.key, token.epoch, &token.owner)
             .await?
         {
@@ -168,7 +105,10 @@ impl Processor {
             Ok(changed) => changed,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if finish.outcome == FinishOutcome::Done {
+        if finish.outcome == FinishOutcome::Done && has_dry_run(&lease.row) {
+            // A replay hands out the event again, so that the effect can happen without the rule.
+            lease.annotate(DRY_RUN);
+        } else if finish.outcome == FinishOutcome::Done {
             // A replay that keeps the effects of the event does not hand it out again.
             let name = &member.action.name;
             let keys = IdempotencySupport::Honoured;
@@ -256,19 +196,10 @@ impl Processor {
 }
 
 /// Refuses a name that an action of the source has. Its record is not the worker's.
-fn check_name(member: &Member<'_>, name: &str) -> Result<(), Refusal> {
-    if member.source.actions.iter().any(|it| it.name == name) {
+pub(super) fn check_name(member: &Member<'_>, name: &str) -> Result<(), Refusal> {
+    if member.has_action(name) {
         let message = "an action of the source has the name of this effect; use another name";
         return Err(Refusal::new(422, "effect_of_action", message));
-    }
-    Ok(())
-}
-
-/// Refuses more effects than a row should hold.
-fn check_number(row: &Row, name: &str) -> Result<(), Refusal> {
-    if row.effects.len() >= MOST_EFFECTS && !row.effects.contains_key(name) {
-        let message = format!("the event has {MOST_EFFECTS} effects already");
-        return Err(Refusal::new(422, "too_many_effects", message));
     }
     Ok(())
 }
@@ -363,6 +294,8 @@ fn outcome(finish: &Finish, now: UnixMillis) -> Outcome {
 fn repeated(row: &Row, outcome: FinishOutcome) -> Result<Answer, Refusal> {
     let fits = match outcome {
         FinishOutcome::Done => row.state == State::Done,
+        // The lease ended with a hold, and the event comes again after its approval.
+        FinishOutcome::Retry | FinishOutcome::Release if row.is_held() => true,
         FinishOutcome::Retry => matches!(row.state, State::Failed | State::DeadLetter),
         FinishOutcome::Permanent | FinishOutcome::Unknown => row.state == State::DeadLetter,
         FinishOutcome::Release => row.state == State::Failed,
@@ -371,6 +304,9 @@ fn repeated(row: &Row, outcome: FinishOutcome) -> Result<Answer, Refusal> {
         return Err(Refusal::stale());
     }
     let mut body = json!({ "status": row.state.as_str() });
+    if row.is_held() {
+        body["held"] = true.into();
+    }
     if let Some(due) = row.due.filter(|_| row.state == State::Failed) {
         body["due"] = due.rfc3339().into();
     }
@@ -400,17 +336,13 @@ fn status(settlement: &Settlement) -> Answer {
     })
 }
 
-fn done(note: &str) -> Answer {
-    answer(json!({ "done": true, "note": note }))
-}
-
 /// The end of a lease, as a time and as the milliseconds that are left.
-fn lease_time(until: UnixMillis, now: UnixMillis) -> Value {
+pub(super) fn lease_time(until: UnixMillis, now: UnixMillis) -> Value {
     let left = u64::try_from(until.since(now).as_millis()).unwrap_or(u64::MAX);
     json!({ "lease_until": until.rfc3339(), "lease_ms": left })
 }
 
-fn answer(mut body: Value) -> Answer {
+pub(super) fn answer(mut body: Value) -> Answer {
     body["v"] = VERSION.into();
     Answer::new(200, &body)
 }

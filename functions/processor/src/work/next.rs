@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::delivery::breaker::{Pass, Position};
-use shared::inbox::ledger::{Lease, WorkClaim};
+use shared::inbox::ledger::{Lease, WHOLE_EVENT, WorkClaim};
 use shared::inbox::outcome::Outcome;
 use shared::webhook::event::EventKey;
 
 use super::caller::Caller;
-use super::event::{LARGEST_ANSWER, document};
+use super::event::{LARGEST_ANSWER, Plans, document};
 use super::http::Answer;
 use super::protocol::{Next, VERSION};
 use super::token::owner_of;
@@ -187,7 +187,15 @@ impl Processor {
             Ok(content) => content,
             Err(outcome) => return self.give_back(member, lease, outcome).await,
         };
-        match document(member, &lease, &content.body, (self.clock)()) {
+        let plans = match self.approved_plans(member, &lease).await {
+            Ok(plans) => plans,
+            Err(error) => {
+                let error = Outcome::retry(format!("{error:#}"));
+                return self.give_back(member, lease, error).await;
+            }
+        };
+        let given = (&content.body, &plans);
+        match document(member, &lease, given, (self.clock)()) {
             Some(event) if round.fits(event.size) => {
                 round.size += event.size;
                 round.events.push(event.json);
@@ -202,6 +210,21 @@ impl Processor {
             }
             None => self.give_back(member, lease, too_large()).await,
         }
+    }
+
+    /// Reads the plans of workers that an operator approved in this run. An approval without its plan
+    /// is worth nothing: the worker makes another plan, which is held again.
+    async fn approved_plans(&self, member: &Member<'_>, lease: &Lease) -> anyhow::Result<Plans> {
+        let (row, ledger) = (&lease.row, &self.services.inbox.ledger);
+        let mut plans = Plans::new();
+        for (effect, approval) in &row.approvals {
+            if effect == WHOLE_EVENT || member.has_action(effect) {
+                continue;
+            }
+            let plan = ledger.work_plan(row, effect, &approval.plan).await?;
+            plans.extend(plan.map(|plan| (effect.clone(), plan)));
+        }
+        Ok(plans)
     }
 
     async fn give_back(

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use shared::inbox::ledger::WorkPlan;
 use shared::sources::is_name as is_effect;
 use shared::sources::policy::IdempotencySupport;
 
 use super::http::Answer;
+use super::plan;
 use super::token::{LeaseToken, UNNAMED, is_name};
 
 /// The version of the protocol, which each answer has.
@@ -33,6 +35,9 @@ const LONGEST_NOTE: usize = 120;
 
 /// The longest error of a worker.
 const LONGEST_ERROR: usize = 500;
+
+/// The longest reason of a decision.
+const LONGEST_REASON: usize = 500;
 
 /// The most effects of one request.
 const MOST_EFFECTS: usize = 20;
@@ -70,6 +75,8 @@ pub(super) struct Begin {
     pub(super) keys: Keys,
     /// The worker asked the other system, and the effect did not happen.
     pub(super) did_not: bool,
+    /// What the worker says it would do. Empty if it says nothing.
+    pub(super) plan: WorkPlan,
 }
 
 /// How the system that the worker calls handles idempotency keys.
@@ -123,6 +130,18 @@ pub(super) enum FinishOutcome {
     Release,
 }
 
+/// The decision about a held event.
+#[derive(Debug)]
+pub(super) struct Decide {
+    pub(super) approves: bool,
+    /// The key of the event, as `source:event-id`.
+    pub(super) key: String,
+    /// The id of the hold that the approver saw.
+    pub(super) hold: String,
+    /// The reason, for the audit log.
+    pub(super) reason: String,
+}
+
 /// An answer that refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -152,7 +171,7 @@ impl Refusal {
         Self::new(409, "stale", message)
     }
 
-    fn invalid(message: impl Into<String>) -> Self {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request", message)
     }
 
@@ -172,7 +191,8 @@ impl Op {
             "end" => |fields| End::read(fields).map(Self::End),
             "finish" => |fields| Finish::read(fields).map(Self::Finish),
             _ => {
-                let message = "unknown operation; use next, extend, begin, end or finish";
+                let message = "unknown operation; use next, extend, begin, end or finish, or approve or \
+                               reject";
                 return Err(Refusal::new(404, "unknown_operation", message));
             }
         };
@@ -188,6 +208,38 @@ impl Op {
             Self::End(it) => Some(&it.token),
             Self::Finish(it) => Some(&it.token),
         }
+    }
+}
+
+impl Decide {
+    /// Reads a decision. `None` for an operation of a worker.
+    pub(super) fn read(op: &str, body: &[u8]) -> Option<Result<Self, Refusal>> {
+        let approves = match op {
+            "approve" => true,
+            "reject" => false,
+            _ => return None,
+        };
+        Some(Fields::read(body).and_then(|fields| Self::of(&fields, approves)))
+    }
+
+    fn of(fields: &Fields, approves: bool) -> Result<Self, Refusal> {
+        let text = |name| fields.text(name).map(Option::unwrap_or_default);
+        let (key, hold, reason) = (text("key")?, text("hold")?, text("reason")?.trim());
+        for (name, value) in [("key", key), ("hold", hold), ("reason", reason)] {
+            if value.is_empty() {
+                return Err(Refusal::invalid(format!("{name} is missing")));
+            }
+        }
+        if reason.chars().count() > LONGEST_REASON {
+            let message = format!("reason must have at most {LONGEST_REASON} characters");
+            return Err(Refusal::invalid(message));
+        }
+        Ok(Self {
+            approves,
+            key: key.to_owned(),
+            hold: hold.to_owned(),
+            reason: reason.to_owned(),
+        })
     }
 }
 
@@ -240,6 +292,7 @@ impl Begin {
             effect: fields.effect()?,
             keys,
             did_not,
+            plan: plan::read(fields.0.get("plan"))?,
         })
     }
 }

@@ -12,6 +12,7 @@ mod pause;
 mod pull;
 mod receivers;
 mod work;
+mod work_rules;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,8 @@
 //! Workers outside of Lambda with the real functions: two roles call the API of a queue through the
 //! gateway, and each event has one worker at a time.
 
+mod approval;
+
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -42,15 +44,19 @@ preset = "stripe"
 action = [{ kind = "pull", queue = "closed" }]
 "#;
 
-struct World {
-    inbox: Inbox,
+pub(super) struct World {
+    pub(super) inbox: Inbox,
     // The file is deleted when the test ends.
     _sources: SourcesFile,
 }
 
 impl World {
     async fn start(name: &str) -> Self {
-        let sources = SourcesFile::new(name, SOURCES);
+        Self::with(name, SOURCES).await
+    }
+
+    pub(super) async fn with(name: &str, sources: &str) -> Self {
+        let sources = SourcesFile::new(name, sources);
         let inbox = Inbox::start(Options {
             sources_file: Some(sources.path()),
             parameters: [("WorkerApi".to_owned(), "true".to_owned())].into(),
@@ -64,7 +70,7 @@ impl World {
     }
 
     /// Stores an event, and lets the processor run its other action.
-    async fn parked(&self) -> EventKey {
+    pub(super) async fn parked(&self) -> EventKey {
         let key = self.inbox.new_event().await;
         let message = record("1", &work_message(&key));
         assert_eq!(failures(&self.inbox, &[message]).await, [""; 0]);
@@ -74,7 +80,7 @@ impl World {
         key
     }
 
-    async fn call(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) async fn call(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={role}/20261128/us-east-1/execute-api/aws4_request, \
              SignedHeaders=host, Signature=0a1b"
@@ -94,14 +100,18 @@ impl World {
     }
 
     /// Calls an operation that must succeed.
-    async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
-        let (status, answer) = self.call(role, &format!("triage/{op}"), body).await;
+    pub(super) async fn ok(&self, role: &str, op: &str, body: &Value) -> Value {
+        self.ok_in("triage", role, op, body).await
+    }
+
+    async fn ok_in(&self, queue: &str, role: &str, op: &str, body: &Value) -> Value {
+        let (status, answer) = self.call(role, &format!("{queue}/{op}"), body).await;
         assert_eq!((status, &answer["v"]), (200, &json!(1)), "{op}: {answer}");
         answer
     }
 
     /// Calls an operation that must fail. Returns the status and the code.
-    async fn refused(&self, role: &str, op: &str, body: &Value) -> (u16, String) {
+    pub(super) async fn refused(&self, role: &str, op: &str, body: &Value) -> (u16, String) {
         let (status, answer) = self.call(role, &format!("triage/{op}"), body).await;
         assert_eq!(answer["v"], 1, "{op}: {answer}");
         assert!(answer["message"].is_string(), "{op}: {answer}");
@@ -112,7 +122,7 @@ impl World {
     }
 
     /// Claims the only event.
-    async fn claimed(&self, role: &str) -> Value {
+    pub(super) async fn claimed(&self, role: &str) -> Value {
         let mut answer = self.ok(role, "next", &json!({ "worker": role })).await;
         let event = answer["events"][0].take();
         assert!(event.is_object(), "{answer}");
@@ -179,7 +189,7 @@ impl World {
     }
 }
 
-fn with(event: &Value, fields: Value) -> Value {
+pub(super) fn with(event: &Value, fields: Value) -> Value {
     let mut body = fields;
     body["lease"] = event["lease"].clone();
     body

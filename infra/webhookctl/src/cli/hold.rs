@@ -52,6 +52,25 @@ pub struct HoldApproveArgs {
     pub confirm: Option<String>,
     #[command(flatten)]
     pub door_at: DoorAt,
+    #[command(flatten)]
+    pub api_at: ApprovalAt,
+}
+
+/// How to reach the API, for an event of a policy with `approvers`.
+#[derive(Debug, Args)]
+pub struct ApprovalAt {
+    /// Base URL of the API, for a policy with `approvers` [default: that of the deployment, or of
+    /// the running `dev`]
+    #[arg(long, value_name = "URL", env = "MITT_API", hide_env = true)]
+    pub api: Option<String>,
+    /// Name of the role to call a local `dev` with [default: local-worker]
+    #[arg(
+        long = "as",
+        value_name = "ROLE",
+        env = "MITT_LOCAL_ROLE",
+        hide_env = true
+    )]
+    pub role: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -61,4 +80,6 @@ pub struct HoldRejectArgs {
     /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
+    #[command(flatten)]
+    pub api_at: ApprovalAt,
 }

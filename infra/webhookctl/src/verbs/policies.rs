@@ -1,31 +1,51 @@
 //! `policies`: prints IAM policies for programs.
 
-use crate::cli::{Global, PoliciesCommand, PolicyWorkerArgs};
+use crate::cli::{Global, PoliciesCommand, PolicyStackArgs};
 use crate::output::{CliError, Exit, Printer};
 
 /// The policy of a worker, with `${…}` for the names of a stack.
 const WORKER: &str = include_str!("../../../policies/worker.json");
+
+/// The policy of an approver.
+const APPROVER: &str = include_str!("../../../policies/approver.json");
 
 pub(super) fn run(
     command: &PoliciesCommand,
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let PoliciesCommand::Worker(args) = command;
     let region = global.target.region.as_deref();
-    out.text(&worker(args, region)?)?;
+    let policy = match command {
+        PoliciesCommand::Worker(args) => {
+            let queue = ("PullQueue", "--queue", args.queue.as_str());
+            filled(WORKER, queue, &args.stack, region)
+        }
+        PoliciesCommand::Approver(args) => {
+            let source = ("HeldSource", "--source", args.source.as_str());
+            filled(APPROVER, source, &args.stack, region)
+        }
+    };
+    out.text(&policy?)?;
     Ok(Exit::Done)
 }
 
-fn worker(args: &PolicyWorkerArgs, region: Option<&str>) -> Result<String, CliError> {
+/// Fills in the names of a policy. `whose` is the name of the queue or the source, after its place in
+/// the policy and its flag.
+fn filled(
+    policy: &str,
+    whose: (&str, &str, &str),
+    stack: &PolicyStackArgs,
+    region: Option<&str>,
+) -> Result<String, CliError> {
+    let (place, flag, name) = whose;
     // The names become part of an ARN, where a wildcard would widen the policy.
     let names = [
-        ("PullQueue", "--queue", Some(args.queue.as_str())),
-        ("ApiId", "--api-id", args.api_id.as_deref()),
-        ("Account", "--account", args.account.as_deref()),
+        (place, flag, Some(name)),
+        ("ApiId", "--api-id", stack.api_id.as_deref()),
+        ("Account", "--account", stack.account.as_deref()),
         ("Region", "--region", region),
     ];
-    let mut policy = WORKER.to_owned();
+    let mut policy = policy.to_owned();
     for (name, flag, value) in names {
         let Some(value) = value else { continue };
         if !shared::sources::is_name(value) {
@@ -53,43 +73,59 @@ fn partition(region: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn args(queue: &str) -> PolicyWorkerArgs {
-        PolicyWorkerArgs {
-            queue: queue.to_owned(),
+    fn worker(queue: &str, region: Option<&str>) -> Result<String, CliError> {
+        of(WORKER, ("PullQueue", "--queue", queue), region)
+    }
+
+    fn of(
+        policy: &str,
+        whose: (&str, &str, &str),
+        region: Option<&str>,
+    ) -> Result<String, CliError> {
+        let stack = PolicyStackArgs {
             api_id: Some("a1b2c3".to_owned()),
             account: Some("111122223333".to_owned()),
-        }
+        };
+        filled(policy, whose, &stack, region)
     }
 
     #[test]
     fn a_worker_may_call_the_operations_of_its_queue_only() {
-        let policy = worker(&args("triage"), Some("eu-west-1")).unwrap();
-        let policy: serde_json::Value = serde_json::from_str(&policy).unwrap();
+        let policy = worker("triage", Some("eu-west-1")).unwrap();
+        allows(&policy, &["next", "extend", "begin", "end", "finish"]);
+    }
+
+    #[test]
+    fn an_approver_may_decide_about_the_events_of_its_source_only() {
+        let source = ("HeldSource", "--source", "triage");
+        let policy = of(APPROVER, source, Some("eu-west-1")).unwrap();
+        allows(&policy, &["approve", "reject"]);
+    }
+
+    fn allows(policy: &str, operations: &[&str]) {
+        let policy: serde_json::Value = serde_json::from_str(policy).unwrap();
         let [statement] = policy["Statement"].as_array().unwrap().as_slice() else {
             panic!("{policy}");
         };
         assert_eq!(statement["Action"], "execute-api:Invoke");
         let resources = statement["Resource"].as_array().unwrap().iter();
         let resources: Vec<_> = resources.map(|it| it.as_str().unwrap()).collect();
-        let expected = ["next", "extend", "begin", "end", "finish"].map(|op| {
+        let expected = operations.iter().map(|op| {
             format!("arn:aws:execute-api:eu-west-1:111122223333:a1b2c3/*/POST/work/triage/{op}")
         });
-        assert_eq!(resources, expected);
+        assert_eq!(resources, expected.collect::<Vec<_>>());
     }
 
     #[test]
     fn a_name_with_a_wildcard_is_refused() {
         for queue in ["*", "triage/*", "", "a${b}"] {
-            assert_eq!(
-                worker(&args(queue), None).unwrap_err().code,
-                "policies.name"
-            );
+            assert_eq!(worker(queue, None).unwrap_err().code, "policies.name");
         }
     }
 
     #[test]
     fn a_name_that_is_not_given_stays_open() {
-        let policy = worker(&args("triage"), None).unwrap();
+        let policy = worker("triage", None).unwrap();
         assert!(policy.contains("arn:${Partition}:execute-api:${Region}:111122223333:"));
         for (region, expected) in [
             ("cn-north-1", "aws-cn"),

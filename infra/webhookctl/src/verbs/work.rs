@@ -14,7 +14,7 @@ use crate::cli::{
     WorkResult,
 };
 use crate::output::{CliError, Exit, Printer};
-use client::Client;
+pub(super) use client::Client;
 
 pub(super) async fn run(
     command: WorkCommand,

@@ -1,6 +1,7 @@
 //! The CLI as a user or a script runs it.
 
 mod accounts;
+mod approvers;
 mod completions;
 mod console;
 mod console_guard;

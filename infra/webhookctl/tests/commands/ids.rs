@@ -91,6 +91,7 @@ async fn held(world: &World, id: &str) -> (String, String) {
     let request = HoldRequest {
         effect: "orders".to_owned(),
         rule: "large".to_owned(),
+        over_api: false,
         plan: "a1b2".to_owned(),
         summary: "POST to hooks.example.com (12 bytes)".to_owned(),
         why: "amount is above 5000".to_owned(),

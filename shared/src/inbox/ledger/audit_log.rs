@@ -22,6 +22,8 @@ string_enum! {
         Console = "console",
         /// An agent proposed the action, over the Model Context Protocol.
         Mcp = "mcp",
+        /// A role called the API of the stack.
+        Api = "api",
         /// A scheduled run acted, as the configuration allows.
         Schedule = "schedule",
     }

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::types::ObjectVersion;
 
+use super::work_plan::PLAN_PREFIX;
 use super::{ANSWER_PREFIX, BodyAt, Item, Ledger, Moment, Row, State, Write, item, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
@@ -31,9 +32,8 @@ pub struct By<'b> {
 }
 
 impl Ledger {
-    /// Erases the content of an event: its body in each version, headers, errors, notes and the
-    /// answers of destinations. An open
-    /// event becomes a dead letter. A repeated call is safe, and completes a deletion that failed.
+    /// Erases the content of an event: its body in each version, headers, errors, notes, the
+    /// answers of destinations and the plans of workers. An open event becomes a dead letter. A repeated call is safe, and completes a deletion that failed.
     pub async fn erase(
         &self,
         key: &EventKey,
@@ -53,9 +53,10 @@ impl Ledger {
             }
             let change = transition::erase(&row, &Scrubbed::of(&row, &old, by, now), now, keep);
             if let Write::Applied(_) = self.change(&pk, change).await? {
-                // The answers and bodies are deleted only after the write. Until then, a worker can claim the
-                // event and read its body into memory.
+                // The answers, plans and bodies are deleted only after the write. Until then, a
+                // worker can claim the event and read its body into memory.
                 self.delete_items(&row, ANSWER_PREFIX).await?;
+                self.delete_items(&row, PLAN_PREFIX).await?;
                 self.delete_bodies(&row).await?;
                 return Ok(Erased::Gone);
             }

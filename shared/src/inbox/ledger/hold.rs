@@ -42,13 +42,17 @@ const MOST_PATHS: usize = 16;
 pub struct Hold {
     /// The id, which no other hold of the event has.
     pub id: String,
-    /// The rule that holds the effect.
+    /// The names of the rules that hold the effect, separated by commas.
     pub rule: String,
+    /// Whether a rule names the roles that can approve. Then the decision is made over the API,
+    /// which checks the role.
+    pub over_api: bool,
     /// The effect, or [`WHOLE_EVENT`].
     pub effect: String,
-    /// The hash of what would be sent.
+    /// The hash of what would be sent, or of what a worker declared.
     pub plan: String,
-    /// What would be sent, for operators. It has no content of the event.
+    /// What would be sent, for operators. It has no content of the event, unless a worker outside of
+    /// Lambda declared the effect: then it is the worker's text.
     pub summary: String,
     /// Why the rule applies.
     pub why: String,
@@ -87,13 +91,16 @@ pub enum HoldDecision {
 }
 
 impl HoldDecision {
-    /// Returns the message to send to the work queue if the event was approved.
+    /// Returns the message to send to the work queue if the event was approved. A worker outside of
+    /// Lambda finds the event of its queue without a message.
     pub fn work_message(&self) -> Option<WorkMessage> {
         match self {
-            Self::Made(row) if row.state == State::Received => Some(WorkMessage {
-                key: row.key.clone(),
-                run: row.run,
-            }),
+            Self::Made(row) if row.state == State::Received && !row.is_pulled() => {
+                Some(WorkMessage {
+                    key: row.key.clone(),
+                    run: row.run,
+                })
+            }
             _ => None,
         }
     }
@@ -112,6 +119,7 @@ impl Hold {
         Some(Self {
             id: id(row, request),
             rule: request.rule.clone(),
+            over_api: request.over_api,
             effect: request.effect.clone(),
             plan: request.plan.clone(),
             summary: short(&request.summary),
@@ -129,6 +137,7 @@ impl Hold {
         AttributeValue::M(Item::from([
             ("id".to_owned(), item::s(&self.id)),
             ("rule".to_owned(), item::s(&self.rule)),
+            ("api".to_owned(), AttributeValue::Bool(self.over_api)),
             ("eff".to_owned(), item::s(&self.effect)),
             ("plan".to_owned(), item::s(&self.plan)),
             ("sum".to_owned(), item::s(&self.summary)),
@@ -152,6 +161,9 @@ impl Hold {
         Some(Self {
             id: text("id"),
             rule: text("rule"),
+            over_api: hold
+                .get("api")
+                .is_some_and(|api| api == &AttributeValue::Bool(true)),
             effect: text("eff"),
             plan: text("plan"),
             summary: text("sum"),
@@ -322,6 +334,11 @@ impl Ledger {
 }
 
 impl Hold {
+    /// Returns the names of the rules that hold the effect.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rule.split(", ")
+    }
+
     fn approval(&self, who: &str, now: UnixMillis) -> Approval {
         Approval {
             hold: self.id.clone(),

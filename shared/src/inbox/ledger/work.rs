@@ -42,7 +42,7 @@ const FAR: UnixMillis = UnixMillis(i64::MAX);
 #[derive(Debug)]
 pub enum WorkClaim {
     Leased(Box<Lease>),
-    /// Another worker holds the event, or its next attempt is not due.
+    /// Another worker holds the event, its next attempt is not due, or it waits for an approval.
     Busy,
     /// The event is not in a queue. For example, it was replayed and its other actions run.
     NotInQueue,
@@ -83,9 +83,9 @@ impl Row {
         self.pull.is_some() && self.is_open()
     }
 
-    /// Returns whether the event waits for a worker outside of Lambda.
+    /// Returns whether the event waits for a worker outside of Lambda, and not for an approval.
     pub fn waits_for_worker(&self) -> bool {
-        self.is_pulled() && self.state != State::Processing
+        self.is_pulled() && self.state != State::Processing && !self.is_held()
     }
 
     /// Returns whether only a newer release can process the row.
@@ -217,6 +217,9 @@ impl Ledger {
                 return Ok(WorkClaim::Busy);
             }
         };
+        if row.is_held() {
+            return Ok(WorkClaim::Busy);
+        }
         if row.pull.is_none() {
             return Ok(if row.is_open() {
                 WorkClaim::NotInQueue

@@ -1,7 +1,9 @@
 //! Decides what the rules of a source say about an effect.
 
-use super::{Amount, NotIn, Rule, Verdict};
-use crate::base::json_path::{JsonPath, scalar};
+use std::time::Duration;
+
+use super::{Amount, NotIn, Place, PlanField, Rule, Verdict};
+use crate::base::json_path::scalar;
 use crate::sources::Facts;
 
 /// What a decision is about.
@@ -9,8 +11,20 @@ use crate::sources::Facts;
 pub enum Subject<'e> {
     /// The event as a whole, before any action.
     Event,
-    /// The effect of an action.
+    /// The effect of an action, or of a worker outside of Lambda.
     Effect(&'e str),
+}
+
+/// What would be done, and what an operator approved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Proposed<'p> {
+    /// The hash of what would be done.
+    pub plan: &'p str,
+    /// The hash that an operator approved in this run.
+    pub approved: Option<&'p str>,
+    /// What a worker outside of Lambda declared. An action declares nothing.
+    pub amount: Option<&'p str>,
+    pub target: Option<&'p str>,
 }
 
 /// The decision about an effect.
@@ -25,7 +39,10 @@ pub enum Decision<'r> {
 /// A rule that applies, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'r> {
+    /// The first rule that decides.
     pub rule: &'r Rule,
+    /// The other rules that hold the effect too. One approval answers all of them.
+    pub also: Vec<&'r Rule>,
     /// Why the rule applies. The text names paths, and has no values of the body.
     pub why: String,
     /// The paths in the body that the rule read.
@@ -35,25 +52,27 @@ pub struct Finding<'r> {
 /// Decides about the effect of an event.
 ///
 /// All rules that match apply, and the strictest one decides: `deny`, then `hold`, then `dry-run`.
-/// `plan` names what would be sent, and `approved` is the plan that an operator approved in this
-/// run. An approval of the same plan answers each rule that holds, and no other rule.
+/// An approval of the same plan answers each rule that holds, and no other rule.
 pub fn decide<'r>(
     rules: &'r [Rule],
     subject: Subject<'_>,
     facts: Facts<'_>,
-    plan: &str,
-    approved: Option<&str>,
+    proposed: Proposed<'_>,
 ) -> Decision<'r> {
     let mut found: Option<Finding<'r>> = None;
     for rule in rules.iter().filter(|rule| rule.is_about(subject)) {
-        if rule.verdict == Verdict::Hold && approved == Some(plan) {
+        if rule.verdict == Verdict::Hold && proposed.approved == Some(proposed.plan) {
             continue;
         }
-        let is_stricter = |found: &Finding<'_>| rule.strictness() > found.rule.strictness();
-        if found.as_ref().is_none_or(is_stricter)
-            && let Some(finding) = rule.finding(facts)
-        {
-            found = Some(finding);
+        let before = found.as_ref().map_or(0, |found| found.rule.strictness());
+        let joins = rule.verdict == Verdict::Hold && rule.strictness() == before;
+        if rule.strictness() <= before && !joins {
+            continue;
+        }
+        match (rule.finding(facts, proposed), &mut found) {
+            (Some(finding), Some(found)) if joins => found.join(finding),
+            (Some(finding), found) => *found = Some(finding),
+            (None, _) => {}
         }
     }
     match found {
@@ -66,12 +85,50 @@ pub fn decide<'r>(
     }
 }
 
-/// What a condition of a rule found in the body.
+impl<'r> Finding<'r> {
+    fn join(&mut self, other: Self) {
+        self.why = format!("{}; {}", self.why, other.why);
+        for path in other.read {
+            if !self.read.contains(&path) {
+                self.read.push(path);
+            }
+        }
+        self.also.push(other.rule);
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &'r Rule> {
+        std::iter::once(self.rule).chain(self.also.iter().copied())
+    }
+
+    /// Returns the names of the rules that hold the effect, separated by commas.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.rules().map(|rule| rule.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Returns how long the event waits: the shortest time of the rules.
+    pub fn expires(&self) -> Duration {
+        let times = self.rules().map(|rule| rule.expires);
+        times.min().unwrap_or(self.rule.expires)
+    }
+
+    /// Returns whether a rule names the roles that can approve.
+    pub fn names_approvers(&self) -> bool {
+        self.rules().any(|rule| !rule.approvers.is_empty())
+    }
+}
+
+/// Returns whether a rule is about this effect, for any event.
+pub fn concern(rules: &[Rule], subject: Subject<'_>) -> bool {
+    rules.iter().any(|rule| rule.is_about(subject))
+}
+
+/// What a condition of a rule found.
 enum Found {
     /// The condition is false.
     No,
     Yes,
-    /// The body has no value that the condition can test.
+    /// There is no value that the condition can test.
     Missing,
 }
 
@@ -95,23 +152,23 @@ impl Rule {
     }
 
     /// Returns why the rule applies, or `None` if one of its conditions is false.
-    fn finding<'r>(&'r self, facts: Facts<'_>) -> Option<Finding<'r>> {
+    fn finding<'r>(&'r self, facts: Facts<'_>, proposed: Proposed<'_>) -> Option<Finding<'r>> {
         let mut missing = self.filter.lacks(facts)?;
         let mut why = Vec::new();
         if let Some(amount) = &self.amount {
-            match amount.test(facts.body) {
+            match amount.test(facts.body, proposed) {
                 Found::No => return None,
-                Found::Yes => why.push(format!("{} is above {}", amount.path, amount.above)),
+                Found::Yes => why.push(format!("{} is above {}", amount.of, amount.above)),
                 Found::Missing => {
-                    missing.push(format!("{} is missing or not a number", amount.path));
+                    missing.push(format!("{} is missing or not a number", amount.of));
                 }
             }
         }
         if let Some(not_in) = &self.not_in {
-            match not_in.test(facts.body) {
+            match not_in.test(facts.body, proposed) {
                 Found::No => return None,
-                Found::Yes => why.push(format!("{} is not in the list", not_in.path)),
-                Found::Missing => missing.push(format!("{} is missing", not_in.path)),
+                Found::Yes => why.push(format!("{} is not in the list", not_in.of)),
+                Found::Missing => missing.push(format!("{} is missing", not_in.of)),
             }
         }
         why.extend(missing);
@@ -122,16 +179,21 @@ impl Rule {
         };
         Some(Finding {
             rule: self,
+            also: Vec::new(),
             why,
             read: self.paths(),
         })
     }
 
-    /// Returns the paths of the rule, each once.
+    /// Returns the paths of the rule in the body, each once.
     fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.filter.paths().map(ToString::to_string).collect();
-        paths.extend(self.amount.iter().map(|amount| amount.path.to_string()));
-        paths.extend(self.not_in.iter().map(|not_in| not_in.path.to_string()));
+        let places = self.amount.iter().map(|amount| &amount.of);
+        let places = places.chain(self.not_in.iter().map(|not_in| &not_in.of));
+        paths.extend(places.filter_map(|place| match place {
+            Place::Body(path) => Some(path.to_string()),
+            Place::Plan(_) => None,
+        }));
         let mut seen = std::collections::BTreeSet::new();
         paths.retain(|path| seen.insert(path.clone()));
         paths
@@ -139,8 +201,8 @@ impl Rule {
 }
 
 impl Amount {
-    fn test(&self, body: &[u8]) -> Found {
-        let values = texts(&self.path, body);
+    fn test(&self, body: &[u8], proposed: Proposed<'_>) -> Found {
+        let values = self.of.texts(body, proposed);
         let numbers = values.iter().map(|text| number(text.as_deref()?));
         let numbers: Vec<Option<f64>> = numbers.collect();
         let is_above = |number: &Option<f64>| number.is_some_and(|number| number > self.above);
@@ -155,8 +217,8 @@ impl Amount {
 }
 
 impl NotIn {
-    fn test(&self, body: &[u8]) -> Found {
-        let values = texts(&self.path, body);
+    fn test(&self, body: &[u8], proposed: Proposed<'_>) -> Found {
+        let values = self.of.texts(body, proposed);
         let is_other = |text: &Option<String>| {
             let text = text.as_ref();
             text.is_some_and(|text| !self.list.contains(text))
@@ -171,11 +233,20 @@ impl NotIn {
     }
 }
 
-/// Returns the scalars at a path. `None` stands for an element that has none there.
-fn texts(path: &JsonPath, body: &[u8]) -> Vec<Option<String>> {
-    let values = path.all(body).unwrap_or_default();
-    let values = values.into_iter();
-    values.map(|raw| scalar(raw?).ok().flatten()).collect()
+impl Place {
+    /// Returns the scalars at this place. `None` stands for an element that has none there.
+    fn texts(&self, body: &[u8], proposed: Proposed<'_>) -> Vec<Option<String>> {
+        let said = match self {
+            Self::Body(path) => {
+                let values = path.all(body).unwrap_or_default();
+                let values = values.into_iter();
+                return values.map(|raw| scalar(raw?).ok().flatten()).collect();
+            }
+            Self::Plan(PlanField::Amount) => proposed.amount,
+            Self::Plan(PlanField::Target) => proposed.target,
+        };
+        vec![said.map(str::to_owned)]
+    }
 }
 
 /// Reads a number. Many providers write amounts as text, such as `"74.00"`.

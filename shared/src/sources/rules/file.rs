@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-use super::{Amount, DEFAULT_EXPIRES, LONGEST_EXPIRES, NotIn, Rule, SHORTEST_EXPIRES, Verdict};
+use super::{
+    Amount, DEFAULT_EXPIRES, LONGEST_EXPIRES, NotIn, Place, PlanField, Rule, SHORTEST_EXPIRES,
+    Verdict,
+};
 use crate::base::setting_path::At as _;
 use crate::sources::filter::{FileCondition, Filter, Glob, path, plain};
 use crate::sources::ordering::{Mode, Order};
-use crate::sources::{Action, ActionKind, check_name, check_new, duration};
+use crate::sources::{Action, ActionKind, address, check_name, check_new, duration, is_name};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +28,8 @@ pub(in crate::sources) struct FileRule {
     not_in: Option<FileNotIn>,
     decide: FileVerdict,
     expires: Option<String>,
+    #[serde(default)]
+    approvers: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -82,14 +87,10 @@ fn check_source(
     if rules.is_empty() {
         return Ok(());
     }
-    let pulls = actions.iter().any(|action| action.kind.pull().is_some());
     ensure!(
-        pulls || actions.iter().any(has_effect),
+        pulls(actions) || actions.iter().any(has_effect),
         "policy needs an action with an effect; kind \"keep\" has none"
     );
-    if pulls {
-        check_of_event(rules)?;
-    }
     ensure!(
         !order.is_some_and(|order| matches!(order.mode, Mode::Fetch(_))),
         "policy cannot be used with order.mode = \"fetch\": the rules read the event, but the \
@@ -98,26 +99,12 @@ fn check_source(
     Ok(())
 }
 
-/// Workers outside of Lambda declare their effects themselves, and no rule is asked then. So a rule
-/// must decide about the event before a worker gets it.
-fn check_of_event(rules: &[FileRule]) -> anyhow::Result<()> {
-    for rule in rules {
-        let name = &rule.name;
-        ensure!(
-            rule.effect.is_none(),
-            "policy {name:?} with an effect cannot be used with an action of the kind \"pull\": it \
-             would not apply to the effects of workers; remove effect, so that the policy decides \
-             about the event before a worker gets it"
-        );
-        ensure!(
-            !matches!(rule.decide, FileVerdict::DryRun),
-            "policy {name:?} cannot decide \"dry-run\" with an action of the kind \"pull\": workers \
-             would make their calls; use \"hold\" or \"deny\""
-        );
-    }
-    Ok(())
+/// The workers of an action of kind `pull` declare effects of their own.
+fn pulls(actions: &[Action]) -> bool {
+    actions.iter().any(|action| action.kind.pull().is_some())
 }
 
+/// Returns whether the effect of the action has its name.
 fn has_effect(action: &Action) -> bool {
     !matches!(action.kind, ActionKind::Keep | ActionKind::Pull(_))
 }
@@ -130,9 +117,24 @@ impl FileRule {
         let effect = effect.at("effect").needs("action")?;
         let filter = Filter::checked(&self.types, &self.conditions)?;
         check_filter(&filter).at("where")?;
-        let amount = self.amount.map(FileAmount::checked).transpose();
-        let not_in = self.not_in.map(FileNotIn::checked).transpose();
+        check_paths(&self.conditions, actions)
+            .at("where")
+            .needs("action")?;
+        let places = Places {
+            pulls: pulls(actions),
+            // A rule about the event decides before a worker declares a plan. A dry run of the event
+            // is one of each effect.
+            of_effect: effect.is_some() || self.decide == FileVerdict::DryRun,
+        };
+        let amount = self.amount.map(|amount| amount.checked(places));
+        let amount = amount.transpose();
+        let not_in = self.not_in.map(|not_in| not_in.checked(places));
+        let not_in = not_in.transpose();
         let expires = expires(self.expires.as_deref(), self.decide);
+        check_approvers(&self.approvers, self.decide, actions)
+            .at("approvers")
+            .needs("decide")
+            .needs("action")?;
         Ok(Rule {
             name: self.name,
             effect,
@@ -141,6 +143,7 @@ impl FileRule {
             not_in: not_in.within("not_in")?,
             verdict: self.decide.verdict(),
             expires: expires.at("expires").needs("decide")?,
+            approvers: self.approvers,
         })
     }
 }
@@ -150,8 +153,14 @@ impl FileRule {
 fn effect_of(text: &str, actions: &[Action]) -> anyhow::Result<Glob> {
     let glob = Glob::parse_as("effect", text)?;
     let mut effects = actions.iter().filter(|action| has_effect(action));
-    ensure!(
-        effects.any(|action| glob.matches(&action.name)),
+    if effects.any(|action| glob.matches(&action.name)) {
+        return Ok(glob);
+    }
+    if pulls(actions) {
+        check_of_worker(text, actions)?;
+        return Ok(glob);
+    }
+    bail!(
         "effect {text:?} matches no action with an effect; use the name of an action, such as \
          \"{}\"",
         actions
@@ -159,7 +168,22 @@ fn effect_of(text: &str, actions: &[Action]) -> anyhow::Result<Glob> {
             .find(|action| has_effect(action))
             .map_or("http", |action| &action.name)
     );
-    Ok(glob)
+}
+
+/// Refuses a pattern that matches no name that a worker could give to an effect.
+fn check_of_worker(text: &str, actions: &[Action]) -> anyhow::Result<()> {
+    let sample = text.replace('*', if text.len() == 1 { "a" } else { "" });
+    ensure!(
+        is_name(&sample),
+        "effect {text:?} matches no effect of a worker: their names have 1 to 40 lower-case letters, \
+         digits or hyphens"
+    );
+    ensure!(
+        !actions.iter().any(|action| action.name == text),
+        "effect {text:?} is the name of an action, and an effect of a worker must have another name; \
+         use the name that the worker gives to work begin"
+    );
+    Ok(())
 }
 
 /// Headers, query parameters and accounts are often not part of what the signature covers.
@@ -170,6 +194,18 @@ fn check_filter(filter: &Filter) -> anyhow::Result<()> {
          account"
     );
     Ok(())
+}
+
+/// Refuses a path that looks like a field of a worker's plan: the conditions test the body.
+fn check_paths(conditions: &[FileCondition], actions: &[Action]) -> anyhow::Result<()> {
+    let mut paths = conditions.iter().filter_map(FileCondition::path);
+    match paths.find(|path| path.starts_with("plan.")) {
+        Some(path) if pulls(actions) => bail!(
+            "{path:?} looks like a field of the plan of a worker, and where tests the body only; use \
+             amount or not_in for a plan, or write \"$.{path}\" for a value in the body"
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn expires(text: Option<&str>, verdict: FileVerdict) -> anyhow::Result<Duration> {
@@ -188,6 +224,38 @@ fn expires(text: Option<&str>, verdict: FileVerdict) -> anyhow::Result<Duration>
     Ok(expires)
 }
 
+/// A role that takes the events must not approve them: an agent could then approve its own effects.
+fn check_approvers(
+    approvers: &[String],
+    verdict: FileVerdict,
+    actions: &[Action],
+) -> anyhow::Result<()> {
+    ensure!(
+        approvers.is_empty() || verdict == FileVerdict::Hold,
+        "approvers is a setting of decide = \"hold\" only; remove it"
+    );
+    let mut pulls = actions.iter().filter_map(|action| action.kind.pull());
+    let workers = pulls.next().map_or(&[][..], |pull| &pull.workers);
+    for role in approvers {
+        address::check_role(role)?;
+        ensure!(
+            !workers.iter().any(|worker| is_same_role(worker, role)),
+            "{role} is also in workers of the source; a worker cannot approve, so use another role"
+        );
+    }
+    Ok(())
+}
+
+/// Two roles are equal if their partition, account and name are, whatever their paths are.
+fn is_same_role(one: &str, other: &str) -> bool {
+    let parts = |arn: &str| {
+        let (account, path) = arn.split_once(":role/").unwrap_or((arn, ""));
+        let name = path.rsplit('/').next().unwrap_or_default();
+        (account.to_owned(), name.to_owned())
+    };
+    parts(one) == parts(other)
+}
+
 impl FileVerdict {
     fn verdict(self) -> Verdict {
         match self {
@@ -198,25 +266,63 @@ impl FileVerdict {
     }
 }
 
+/// What the conditions of a rule can test.
+#[derive(Clone, Copy)]
+struct Places {
+    /// Workers declare effects, and can declare plans for them.
+    pulls: bool,
+    /// The rule is about an effect, and not about the event before any action.
+    of_effect: bool,
+}
+
+impl Places {
+    /// Reads a place: `plan.amount` is a field of a worker's plan, and `$.plan.amount` is in the
+    /// body.
+    fn place(self, text: &str) -> anyhow::Result<Place> {
+        let Some(field) = text.strip_prefix("plan.") else {
+            return Ok(Place::Body(path(text)?));
+        };
+        let field = match field {
+            "amount" => PlanField::Amount,
+            "target" => PlanField::Target,
+            _ => bail!(
+                "{text:?} is not a field of a plan; use plan.amount or plan.target, or write \
+                 \"$.{text}\" for a value in the body"
+            ),
+        };
+        ensure!(
+            self.pulls,
+            "{text:?} is a field of the plan of a worker, and the source has no action of the kind \
+             \"pull\"; write \"$.{text}\" for a value in the body"
+        );
+        ensure!(
+            self.of_effect,
+            "{text:?} is a field of the plan of a worker, and a policy without effect decides before \
+             a worker declares a plan; add effect, or write \"$.{text}\" for a value in the body"
+        );
+        Ok(Place::Plan(field))
+    }
+}
+
 impl FileAmount {
-    fn checked(self) -> anyhow::Result<Amount> {
+    fn checked(self, places: Places) -> anyhow::Result<Amount> {
         ensure!(self.above.is_finite(), "above must be a finite number");
         Ok(Amount {
-            path: path(&self.path).at("path")?,
+            of: places.place(&self.path).at("path")?,
             above: self.above,
         })
     }
 }
 
 impl FileNotIn {
-    fn checked(self) -> anyhow::Result<NotIn> {
+    fn checked(self, places: Places) -> anyhow::Result<NotIn> {
         ensure!(
             !self.list.is_empty(),
             "list is empty; add at least one value"
         );
         let list = self.list.iter().map(plain);
         Ok(NotIn {
-            path: path(&self.path).at("path")?,
+            of: places.place(&self.path).at("path")?,
             list: list.collect::<anyhow::Result<_>>().at("list")?,
         })
     }

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::transition::{dead_partition, work_partition};
 use shared::inbox::ledger::{
-    Again, By, Claim, EffectState, Erased, Intended, Item, Lease, Received, Replayed, SCHEMA,
-    Settled, Settlement, SweepResult, WorkClaim,
+    Again, By, Claim, EffectState, Erased, Intended, Item, Lease, PULL_SCHEMA, Received, Replayed,
+    SCHEMA, Settled, Settlement, SweepResult, WorkClaim,
 };
 use shared::webhook::event::{Event, EventKey};
 
 use super::{HELD, claim_of, park, parked_in, work};
-use crate::matrix::assert_sound;
+use crate::matrix::{assert_sound, decided, hold, hold_end};
 use crate::settle::effect;
 use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at, s, text};
 
@@ -20,6 +21,11 @@ use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at,
 const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
 const PLAN: &str = "rpl_7KQ2M4";
+
+const BY: By<'static> = By {
+    who: "operator",
+    why: "a request",
+};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
@@ -34,12 +40,14 @@ enum Stand {
     Expired,
     Done,
     Dead,
+    /// A rule holds an effect of a worker.
+    Held,
 }
 
-use Stand::{Dead, Done, Due, Elsewhere, Expired, Live, New, NotDue, Waiting};
+use Stand::{Dead, Done, Due, Elsewhere, Expired, Held, Live, New, NotDue, Waiting};
 
-const STANDS: [Stand; 9] = [
-    New, Waiting, Elsewhere, Due, NotDue, Live, Expired, Done, Dead,
+const STANDS: [Stand; 10] = [
+    New, Waiting, Elsewhere, Due, NotDue, Live, Expired, Done, Dead, Held,
 ];
 
 /// The lease of a worker, compared with the lease in the row.
@@ -66,6 +74,10 @@ enum Op {
     Finish(Fence),
     Retry(Fence),
     DeadLetter(Fence),
+    Hold(Fence),
+    Approve,
+    Reject,
+    Expire,
     Receive,
     Sweep,
     Replay,
@@ -75,38 +87,44 @@ enum Op {
 /// The expected results. The text before the arrow is the answer, and the text after the arrow is
 /// the state of the changed row. Without an arrow, no attribute of the row changes.
 #[rustfmt::skip]
-const TABLE: [(Op, [&str; 9]); 29] = [
-    //                     new                     waiting                    elsewhere               due                        not due                    live                     expired                    done             dead
-    (Op::Park(Right),       ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → received",   "recorded → received",     "stale",         "stale"]),
-    (Op::Park(OldEpoch),    ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::Park(OtherOwner),  ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::Claim,             ["not in queue",        "leased → processing",     "leased → processing",  "leased → processing",     "busy",                    "busy",                  "leased → processing",     "settled",       "settled"]),
-    (Op::ClaimUsedUp,       ["not in queue",        "exhausted → dead_letter", "exhausted → dead_letter", "exhausted → dead_letter", "exhausted → dead_letter", "busy",                  "exhausted → dead_letter", "settled",       "settled"]),
-    (Op::Process,           ["leased → processing", "parked",                  "parked",               "parked",                  "parked",                  "parked",                "parked",                  "settled",       "settled"]),
-    (Op::Keep,              ["refused",             "refused",                 "refused",              "refused",                 "refused",                 "refused",               "refused",                 "refused",       "refused"]),
-    (Op::Extend(Right),     ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "recorded → processing", "lost",                    "lost",          "lost"]),
-    (Op::Extend(OldEpoch),  ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost"]),
-    (Op::Extend(OtherOwner),["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost"]),
-    (Op::Begin(Right),      ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "recorded → processing", "recorded → processing",   "lost",          "lost"]),
-    (Op::Begin(OldEpoch),   ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost"]),
-    (Op::Begin(OtherOwner), ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost"]),
-    (Op::End(Right),        ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "recorded → processing", "recorded → processing",   "lost",          "lost"]),
-    (Op::End(OldEpoch),     ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost"]),
-    (Op::End(OtherOwner),   ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost"]),
-    (Op::Finish(Right),     ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → done",       "recorded → done",         "stale",         "stale"]),
-    (Op::Finish(OldEpoch),  ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::Finish(OtherOwner),["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::Retry(Right),      ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → failed",     "recorded → failed",       "stale",         "stale"]),
-    (Op::Retry(OldEpoch),   ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::Retry(OtherOwner), ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::DeadLetter(Right), ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → dead_letter", "recorded → dead_letter", "stale",         "stale"]),
-    (Op::DeadLetter(OldEpoch), ["stale",            "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::DeadLetter(OtherOwner), ["stale",          "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale"]),
-    (Op::Receive,           ["open",                "open",                    "open",                 "open",                    "open",                    "open",                  "open",                    "settled",       "settled"]),
+const TABLE: [(Op, [&str; 10]); 35] = [
+    //                     new                     waiting                    elsewhere               due                        not due                    live                     expired                    done             dead    held
+    (Op::Park(Right),       ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → received",   "recorded → received",     "stale",         "stale", "stale"]),
+    (Op::Park(OldEpoch),    ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Park(OtherOwner),  ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Claim,             ["not in queue",        "leased → processing",     "leased → processing",  "leased → processing",     "busy",                    "busy",                  "leased → processing",     "settled",       "settled", "busy"]),
+    (Op::ClaimUsedUp,       ["not in queue",        "exhausted → dead_letter", "exhausted → dead_letter", "exhausted → dead_letter", "exhausted → dead_letter", "busy",                  "exhausted → dead_letter", "settled",       "settled", "busy"]),
+    (Op::Process,           ["leased → processing", "parked",                  "parked",               "parked",                  "parked",                  "parked",                "parked",                  "settled",       "settled", "on hold"]),
+    (Op::Keep,              ["refused",             "refused",                 "refused",              "refused",                 "refused",                 "refused",               "refused",                 "refused",       "refused", "refused"]),
+    (Op::Extend(Right),     ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "recorded → processing", "lost",                    "lost",          "lost", "lost"]),
+    (Op::Extend(OldEpoch),  ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost", "lost"]),
+    (Op::Extend(OtherOwner),["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost", "lost"]),
+    (Op::Begin(Right),      ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "recorded → processing", "recorded → processing",   "lost",          "lost", "lost"]),
+    (Op::Begin(OldEpoch),   ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost", "lost"]),
+    (Op::Begin(OtherOwner), ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost", "lost"]),
+    (Op::End(Right),        ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "recorded → processing", "recorded → processing",   "lost",          "lost", "lost"]),
+    (Op::End(OldEpoch),     ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost", "lost"]),
+    (Op::End(OtherOwner),   ["lost",                "lost",                    "lost",                 "lost",                    "lost",                    "lost",                  "lost",                    "lost",          "lost", "lost"]),
+    (Op::Finish(Right),     ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → done",       "recorded → done",         "stale",         "stale", "stale"]),
+    (Op::Finish(OldEpoch),  ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Finish(OtherOwner),["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Retry(Right),      ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → failed",     "recorded → failed",       "stale",         "stale", "stale"]),
+    (Op::Retry(OldEpoch),   ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Retry(OtherOwner), ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::DeadLetter(Right), ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → dead_letter", "recorded → dead_letter", "stale",         "stale", "stale"]),
+    (Op::DeadLetter(OldEpoch), ["stale",            "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::DeadLetter(OtherOwner), ["stale",          "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Hold(Right),       ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "recorded → received",   "recorded → received",     "stale",         "stale", "stale"]),
+    (Op::Hold(OldEpoch),    ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Hold(OtherOwner),  ["stale",               "stale",                   "stale",                "stale",                   "stale",                   "stale",                 "stale",                   "stale",         "stale", "stale"]),
+    (Op::Approve,           ["moved",               "moved",                   "moved",                "moved",                   "moved",                   "moved",                 "moved",                   "moved",         "moved", "made → received"]),
+    (Op::Reject,            ["moved",               "moved",                   "moved",                "moved",                   "moved",                   "moved",                 "moved",                   "moved",         "moved", "made → dead_letter"]),
+    (Op::Expire,            ["moved",               "moved",                   "moved",                "moved",                   "moved",                   "moved",                 "moved",                   "moved",         "moved", "made → dead_letter"]),
+    (Op::Receive,           ["open",                "open",                    "open",                 "open",                    "open",                    "open",                  "open",                    "settled",       "settled", "open"]),
     // The sweep sends no message for an event that waits for a worker.
-    (Op::Sweep,             ["sent → received",     "left",                    "left",                 "left",                    "left",                    "left",                  "left",                    "left",          "left"]),
-    (Op::Replay,            ["moved",               "moved",                   "moved",                "again → received",        "again → received",        "moved",                 "moved",                   "again → received", "again → received"]),
-    (Op::Erase,             ["gone → dead_letter",  "gone → dead_letter",      "gone → dead_letter",   "gone → dead_letter",      "gone → dead_letter",      "held",                  "held",                    "gone → done",   "gone → dead_letter"]),
+    (Op::Sweep,             ["sent → received",     "left",                    "left",                 "left",                    "left",                    "left",                  "left",                    "left",          "left", "left"]),
+    (Op::Replay,            ["moved",               "moved",                   "moved",                "again → received",        "again → received",        "moved",                 "moved",                   "again → received", "again → received", "moved"]),
+    (Op::Erase,             ["gone → dead_letter",  "gone → dead_letter",      "gone → dead_letter",   "gone → dead_letter",      "gone → dead_letter",      "held",                  "held",                    "gone → done",   "gone → dead_letter", "gone → dead_letter"]),
 ];
 
 #[tokio::test]
@@ -189,6 +207,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.insert("gpk".into(), s(dead_partition(&pk)));
             leaves(row);
         }
+        Held => place_hold(row),
     }
     match stand {
         Elsewhere => drop(row.insert("pul".into(), s("billing"))),
@@ -201,6 +220,24 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
     place_fence(row, fence_of(op), matches!(stand, Live | Expired));
 }
 
+fn place_hold(row: &mut Item) {
+    let hold = Item::from([
+        ("id".to_owned(), s("h1")),
+        ("rule".to_owned(), s("large")),
+        ("eff".to_owned(), s("refund")),
+        ("plan".to_owned(), s("p1")),
+        ("exp".to_owned(), ms(hold_end())),
+        ("n".to_owned(), n(1)),
+        ("sv".to_owned(), n(PULL_SCHEMA)),
+    ]);
+    row.insert("st".into(), s("received"));
+    row.insert("hld".into(), AttributeValue::M(hold));
+    row.insert("apv".into(), AttributeValue::M(Item::new()));
+    row.insert("gpk".into(), s("H#stripe-main"));
+    row.insert("gsk".into(), ms(hold_end()));
+    row.remove("due");
+}
+
 fn fence_of(op: Op) -> Option<Fence> {
     match op {
         Op::Park(fence)
@@ -209,7 +246,8 @@ fn fence_of(op: Op) -> Option<Fence> {
         | Op::End(fence)
         | Op::Finish(fence)
         | Op::Retry(fence)
-        | Op::DeadLetter(fence) => Some(fence),
+        | Op::DeadLetter(fence)
+        | Op::Hold(fence) => Some(fence),
         _ => None,
     }
 }
@@ -238,6 +276,7 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
         Op::Process => match table.claim(key, THEN).await {
             Claim::Leased(_) => "leased",
             Claim::Parked => "parked",
+            Claim::OnHold => "on hold",
             Claim::Settled(_) => "settled",
             other => panic!("{other:?}"),
         },
@@ -258,6 +297,10 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
         Op::Finish(_) => settle(table, lease, Settlement::Done).await,
         Op::Retry(_) => settle(table, lease, retry_at(THEN + HELD)).await,
         Op::DeadLetter(_) => settle(table, lease, dead()).await,
+        Op::Hold(_) => settle(table, lease, Settlement::Held(Box::new(hold("h2")))).await,
+        Op::Approve => decided(&ledger.approve(key, "h1", BY, THEN).await.unwrap()),
+        Op::Reject => decided(&ledger.reject(key, "h1", BY, THEN).await.unwrap()),
+        Op::Expire => decided(&ledger.expire_hold(key, hold_end()).await.unwrap()),
         Op::Receive => match ledger.receive(event, THEN).await.unwrap() {
             Received::Open { .. } => "open",
             Received::Settled => "settled",
@@ -265,14 +308,11 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
         },
         Op::Sweep => sweep(table, key, row).await,
         Op::Replay => replay(table, key, row).await,
-        Op::Erase => {
-            let (who, why) = ("operator", "a request");
-            match ledger.erase(key, By { who, why }, THEN).await.unwrap() {
-                Erased::Gone => "gone",
-                Erased::Processing => "held",
-                Erased::Missing => "missing",
-            }
-        }
+        Op::Erase => match ledger.erase(key, BY, THEN).await.unwrap() {
+            Erased::Gone => "gone",
+            Erased::Processing => "held",
+            Erased::Missing => "missing",
+        },
     }
 }
 

@@ -1,16 +1,18 @@
 //! `hold approve` and `hold reject`: apply the operator's decision about a held event.
 
 use serde::Serialize;
+use serde_json::json;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, Hold, HoldDecision, Row};
 
 use super::view::Shown;
 use super::{held, not_held};
 use crate::audit::{self, Change};
-use crate::cli::{Global, HoldApproveArgs, HoldRejectArgs};
+use crate::cli::{ApprovalAt, Global, HoldApproveArgs, HoldRejectArgs, WorkAt};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
+use crate::verbs::work::Client;
 
 #[derive(Serialize)]
 struct Report {
@@ -19,7 +21,7 @@ struct Report {
     key: String,
     hold: String,
     /// The current state of the event.
-    status: &'static str,
+    status: String,
     by: String,
     reason: String,
 }
@@ -32,13 +34,17 @@ pub(super) async fn approve(
     let reason = audit::reason("hold.reason", &args.reason)?;
     let inbox = args.door_at.bodies_at.open(global).await?;
     inbox.may_write("approve an event")?;
-    let door = door(&inbox, global, &args.door_at)?;
     let (row, hold) = held(&inbox, &args.id).await?;
     if hold.expires <= UnixMillis::now() {
         return Err(expired(&row).into());
     }
     let shown = Shown::read(&inbox, &row, &hold).await?;
     confirmed(&shown, args.confirm.as_deref(), out)?;
+    if hold.over_api {
+        let asked = ("approve", reason);
+        return over_api(asked, (&row, &hold), &args.api_at, global, out).await;
+    }
+    let door = door(&inbox, global, &args.door_at)?;
     let who = record(&inbox, "hold.approve", &row, &hold, reason).await?;
     let by = By {
         who: &who,
@@ -59,6 +65,10 @@ pub(super) async fn reject(
     let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("reject an event")?;
     let (row, hold) = held(&inbox, &args.id).await?;
+    if hold.over_api {
+        let asked = ("reject", reason);
+        return over_api(asked, (&row, &hold), &args.api_at, global, out).await;
+    }
     let who = record(&inbox, "hold.reject", &row, &hold, reason).await?;
     let by = By {
         who: &who,
@@ -98,6 +108,63 @@ fn confirmed(shown: &Shown, given: Option<&str>, out: &mut Printer) -> anyhow::R
             shown.id, shown.hold
         ))
         .into())
+}
+
+/// Sends the decision to the API, which checks that the role of the caller is an approver, and which
+/// writes the audit log.
+async fn over_api(
+    (op, reason): (&str, &str),
+    (row, hold): (&Row, &Hold),
+    at: &ApprovalAt,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let at = WorkAt {
+        queue: row.key.source().to_owned(),
+        api: at.api.clone(),
+        role: at.role.clone(),
+    };
+    let client = Client::find(&at, global)?;
+    let body = json!({ "key": row.key.to_string(), "hold": hold.id, "reason": reason });
+    let answer = client.call(op, &body).await.map_err(of_approval)?;
+    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
+    let report = Report {
+        id: row.id().to_string(),
+        key: row.key.to_string(),
+        hold: hold.id.clone(),
+        status: text("status"),
+        by: text("by"),
+        reason: reason.to_owned(),
+    };
+    let what = if op == "approve" {
+        "approved"
+    } else {
+        "rejected"
+    };
+    report.print(what, out)
+}
+
+/// Describes a refusal of the API for an approver.
+fn of_approval(error: CliError) -> CliError {
+    match error.code {
+        "work.not_allowed" => error.tip("webhookctl policies approver --help"),
+        "work.lease_lost" => {
+            CliError::refused("hold.moved", error.message).note("nothing was changed")
+        }
+        _ => error,
+    }
+}
+
+impl Report {
+    fn print(&self, what: &str, out: &mut Printer) -> anyhow::Result<Exit> {
+        let text = format!(
+            "{} {what} by {}; its state is {}\n",
+            self.key, self.by, self.status
+        );
+        out.document("hold.decision", self, &self.id, &text)?;
+        out.tip(&format!("webhookctl inbox inspect {} --full", self.id));
+        Ok(Exit::Done)
+    }
 }
 
 async fn record(
@@ -140,17 +207,11 @@ fn told(
         id: row.id().to_string(),
         key: row.key.to_string(),
         hold: hold.id.clone(),
-        status: now.state.as_str(),
+        status: now.state.as_str().to_owned(),
         by: by.who.to_owned(),
         reason: by.why.to_owned(),
     };
-    let text = format!(
-        "{} {what} by {}; its state is {}\n",
-        report.key, report.by, report.status
-    );
-    out.document("hold.decision", &report, &report.id, &text)?;
-    out.tip(&format!("webhookctl inbox inspect {} --full", report.id));
-    Ok(Exit::Done)
+    report.print(what, out)
 }
 
 fn moved(row: &Row) -> CliError {

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(35);
 const SERVICE: &str = "execute-api";
 
 /// The API of one queue.
-pub(super) struct Client {
+pub(in crate::verbs) struct Client {
     http: reqwest::Client,
     /// The URL of the queue, without a slash at its end.
     url: String,
@@ -37,7 +37,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Finds the API: the URL of the flag, the deployment, or the running `dev`.
-    pub(super) fn find(at: &WorkAt, global: &Global) -> anyhow::Result<Self> {
+    pub(in crate::verbs) fn find(at: &WorkAt, global: &Global) -> anyhow::Result<Self> {
         if !shared::sources::is_name(&at.queue) {
             let error = CliError::usage("work.queue", "invalid name of a queue");
             return Err(error
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Calls one operation, and returns its answer.
-    pub(super) async fn call(&self, op: &str, body: &Value) -> Result<Value, CliError> {
+    pub(in crate::verbs) async fn call(&self, op: &str, body: &Value) -> Result<Value, CliError> {
         let response = self.send(op, body).await?;
         let status = response.status().as_u16();
         let bytes = response.bytes().await;

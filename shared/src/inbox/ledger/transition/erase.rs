@@ -42,12 +42,12 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Cha
     .with(":now", item::ms(now))
     .with(":one", item::n(1))
     .with(":h", rest.history.clone())
-    .with(":fx", rest.effects.clone())
-    .leaves_queue(row);
+    .with(":fx", rest.effects.clone());
     let change = match &row.hold {
         Some(hold) => change.with(":sv", item::n(hold.version)),
         None => change,
     };
+    let change = change.leaves_queue(row);
     let change = if row.is_open() {
         change
             .states(&[State::DeadLetter])

@@ -1,10 +1,12 @@
 //! The changes of an event that waits for an approval.
 //!
 //! A held row is `received`, has no lease, and is in its own partition of the `work` index. Its
-//! version is [`HELD_SCHEMA`], so that a worker of an older release does not claim it.
+//! version is [`HELD_SCHEMA`], so that a worker of an older release does not claim it. The event of a
+//! queue stays in the queue: after an approval, a worker outside of Lambda can take it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::work::pull_partition;
 use super::{Change, Effects, FENCE, Fence, work_partition};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
@@ -64,6 +66,11 @@ pub fn approve(row: &Row, hold: &Hold, approval: &Approval, why: &str, now: Unix
         who: &approval.who,
         why,
     };
+    // A worker outside of Lambda finds the event in the index. The processor gets a message.
+    let (part, look) = match row.pull {
+        Some(_) => (pull_partition(&row.key), now),
+        None => (work_partition(&row.key.pk()), now + FIRST_LOOK),
+    };
     Change::new(
         "approve a held event",
         &format!("{SEEN_HELD} AND gsk > :now"),
@@ -73,8 +80,8 @@ pub fn approve(row: &Row, hold: &Hold, approval: &Approval, why: &str, now: Unix
     .of_hold(row, hold, (APPROVED, by), now)
     .named("#n", &hold.effect)
     .with(":apv", item::s(approval.to_string()))
-    .with(":gpk", item::s(work_partition(&row.key.pk())))
-    .with(":look", item::ms(now + FIRST_LOOK))
+    .with(":gpk", item::s(part))
+    .with(":look", item::ms(look))
     .with(":now", item::ms(now))
 }
 
@@ -131,5 +138,6 @@ impl Change {
         let error = format!("{reason} (rule {} of {}){said}", hold.rule, hold.effect);
         self.dead(row, reason, &error, now)
             .of_hold(row, hold, why, now)
+            .leaves_queue(row)
     }
 }

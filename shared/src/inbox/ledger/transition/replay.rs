@@ -55,13 +55,13 @@ pub fn replay(
     .with(":look", item::ms(look))
     .with(":gpk", item::s(work_partition(&row.key.pk())))
     .named("#ttl", "ttl")
-    .history(row, REPLAYED, plan, now)
-    // The processor runs the other actions again, and parks the event again.
-    .leaves_queue(row);
+    .history(row, REPLAYED, plan, now);
     let change = match schema {
         Some(schema) => change.with(":sv", item::n(schema)),
         None => change,
     };
+    // The processor runs the other actions again, and parks the event again.
+    let change = change.leaves_queue(row);
     if new_effects {
         change.with(":none", AttributeValue::M(Item::new()))
     } else {

@@ -148,9 +148,14 @@ impl Change {
         if row.pull.is_none() {
             return self;
         }
-        self.update = self
-            .update
-            .replacen(" REMOVE ", ", sv = :sv REMOVE pul, ", 1);
+        // The end of a hold sets the version too.
+        let version = if self.update.contains("sv = :sv") {
+            ""
+        } else {
+            ", sv = :sv"
+        };
+        let leaves = format!("{version} REMOVE pul, ");
+        self.update = self.update.replacen(" REMOVE ", &leaves, 1);
         self.with(":sv", item::n(SCHEMA))
     }
 }

@@ -36,14 +36,21 @@ fn facts<'e>(kind: &'e str, body: &'e str, headers: &'e BTreeMap<String, String>
 fn word(rules: &[Rule], kind: &str, body: &str, approved: Option<&str>) -> String {
     let none = BTreeMap::new();
     let subject = Subject::Effect("refund-card");
-    said(&decide(
-        rules,
-        subject,
-        facts(kind, body, &none),
-        "plan-1",
+    let proposed = Proposed {
+        plan: "plan-1",
         approved,
-    ))
+        ..Proposed::default()
+    };
+    said(&decide(rules, subject, facts(kind, body, &none), proposed))
 }
+
+/// An effect without an approval, and without a declared plan.
+const NO_PLAN: Proposed<'static> = Proposed {
+    plan: "p",
+    approved: None,
+    amount: None,
+    target: None,
+};
 
 fn said(decision: &Decision<'_>) -> String {
     let of = |word: &str, finding: &Finding<'_>| {
@@ -189,13 +196,13 @@ fn a_rule_without_an_effect_is_about_the_event() {
         "name = \"dry\"\ndecide = \"dry-run\"",
     ]);
     let none = BTreeMap::new();
-    let of = |subject| said(&decide(&rules, subject, facts("x", "{}", &none), "p", None));
+    let of = |subject| said(&decide(&rules, subject, facts("x", "{}", &none), NO_PLAN));
     assert_eq!(of(Subject::Event), "hold all: it applies to each event");
     // A dry run of the event is a dry run of each effect.
     let effect = of(Subject::Effect("refund-card"));
     assert_eq!(effect, "dry-run dry: it applies to each event");
     let other = checked(&[LARGE]).unwrap();
-    let event = decide(&other, Subject::Event, facts("x", "{}", &none), "p", None);
+    let event = decide(&other, Subject::Event, facts("x", "{}", &none), NO_PLAN);
     assert_eq!(event, Decision::Allow);
 }
 
@@ -207,8 +214,7 @@ fn a_finding_names_the_paths_and_no_values() {
     let none = BTreeMap::new();
     let body = r#"{"a": {"b": 1, "c": "secret"}, "d": "other"}"#;
     let subject = Subject::Effect("refund-card");
-    let Decision::Hold(finding) = decide(&rules, subject, facts("x", body, &none), "p", None)
-    else {
+    let Decision::Hold(finding) = decide(&rules, subject, facts("x", body, &none), NO_PLAN) else {
         panic!("not held");
     };
     assert_eq!(finding.read, ["a.b", "a.c", "d"]);
@@ -263,8 +269,12 @@ fn settings_without_an_effect_are_refused() {
             "finite",
         ),
         (
-            "name = \"a\"\ndecide = \"hold\"\napprovers = [\"arn:aws:iam::111122223333:role/a\"]",
-            "does not check who approves beyond the permissions",
+            "name = \"a\"\ndecide = \"deny\"\napprovers = [\"arn:aws:iam::111122223333:role/a\"]",
+            "approvers is a setting of decide = \"hold\" only",
+        ),
+        (
+            "name = \"a\"\ndecide = \"hold\"\napprovers = [\"oncall\"]",
+            "invalid role ARN",
         ),
         (
             "name = \"a\"\ndecide = \"hold\"\nrate = \"20/1h\"",
@@ -278,28 +288,128 @@ fn settings_without_an_effect_are_refused() {
     assert!(twice.contains("duplicate policy"), "{twice}");
 }
 
+/// Returns the rules of a source whose events workers take.
+fn of_workers(policy: &str) -> Result<Vec<Rule>, String> {
+    let text = format!(
+        "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+         [[source.action]]\nkind = \"pull\"\nname = \"triage\"\n\
+         workers = [\"arn:aws:iam::111122223333:role/triage\"]\n\
+         [[source.action]]\nkind = \"keep\"\nname = \"kept\"\n\
+         [[source.policy]]\nname = \"a\"\n{policy}\n"
+    );
+    let config = Config::parse(&text).map_err(|error| format!("{error:#}"))?;
+    Ok(config.source("s").unwrap().policy.clone())
+}
+
 #[test]
-fn the_rules_of_a_source_with_workers_decide_before_a_worker_gets_the_event() {
-    let parse = |policy: &str| {
-        let text = format!(
-            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
-             [[source.action]]\nkind = \"pull\"\nname = \"triage\"\n\
-             workers = [\"arn:aws:iam::111122223333:role/triage\"]\n\
-             [[source.policy]]\nname = \"a\"\n{policy}"
-        );
-        Config::parse(&text).map_err(|error| format!("{error:#}"))
-    };
-    for decide in ["hold", "deny"] {
-        let config = parse(&format!("decide = \"{decide}\"\n")).unwrap();
-        assert_eq!(config.source("s").unwrap().policy.len(), 1, "{decide}");
+fn a_rule_can_be_about_the_effects_of_workers() {
+    for verdict in ["hold", "deny", "dry-run"] {
+        for effect in [
+            "",
+            "effect = \"*\"",
+            "effect = \"refund*\"",
+            "effect = \"a-1\"",
+        ] {
+            let rules = of_workers(&format!("decide = \"{verdict}\"\n{effect}")).unwrap();
+            let on_effect = !effect.is_empty() || verdict == "dry-run";
+            let name = effect.split('"').nth(1).unwrap_or("x").replace('*', "x");
+            assert_eq!(
+                concern(&rules, Subject::Effect(&name)),
+                on_effect,
+                "{verdict} {effect}"
+            );
+            assert_eq!(
+                concern(&rules, Subject::Event),
+                !on_effect,
+                "{verdict} {effect}"
+            );
+        }
     }
-    for (policy, said) in [
-        ("decide = \"hold\"\neffect = \"*\"\n", "remove effect"),
-        ("decide = \"deny\"\neffect = \"triage\"\n", "remove effect"),
-        ("decide = \"dry-run\"\n", "use \"hold\" or \"deny\""),
+    for (effect, said) in [
+        ("Refund*", "matches no effect of a worker"),
+        ("a_b", "matches no effect of a worker"),
+        ("", "matches no effect of a worker"),
+        ("triage", "is the name of an action"),
+        ("kept", "is the name of an action"),
     ] {
-        let refused = parse(policy).unwrap_err();
-        assert!(refused.contains(said), "{refused}");
+        let refused = of_workers(&format!("decide = \"hold\"\neffect = \"{effect}\"")).unwrap_err();
+        assert!(refused.contains(said), "{effect}: {refused}");
+    }
+    let long = "a".repeat(41);
+    assert!(of_workers(&format!("decide = \"hold\"\neffect = \"{long}*\"")).is_err());
+    let longest = &long[..40];
+    assert!(of_workers(&format!("decide = \"hold\"\neffect = \"{longest}*\"")).is_ok());
+}
+
+#[test]
+fn a_rule_can_test_the_plan_of_a_worker() {
+    let rules = of_workers(
+        "effect = \"refund\"\ndecide = \"hold\"\n\
+         amount = { path = \"plan.amount\", above = 50 }\n\
+         not_in = { path = \"plan.target\", list = [\"cus_1\"] }",
+    )
+    .unwrap();
+    let none = BTreeMap::new();
+    let of = |amount, target| {
+        let proposed = Proposed {
+            amount,
+            target,
+            ..NO_PLAN
+        };
+        let facts = facts("x", r#"{"plan": {"amount": 1, "target": "cus_1"}}"#, &none);
+        said(&decide(&rules, Subject::Effect("refund"), facts, proposed))
+    };
+    assert_eq!(of(Some("50"), Some("cus_2")), "allow");
+    assert_eq!(of(Some("51"), Some("cus_1")), "allow");
+    let amount = "the amount of the plan";
+    let target = "the target of the plan";
+    assert_eq!(
+        of(Some("51"), Some("cus_2")),
+        format!("hold a: {amount} is above 50; {target} is not in the list")
+    );
+    assert_eq!(
+        of(None, None),
+        format!("hold a: {amount} is missing or not a number; {target} is missing")
+    );
+    assert_eq!(
+        of(Some("NaN"), Some("cus_2")),
+        format!("hold a: {target} is not in the list; {amount} is missing or not a number")
+    );
+    // An operator does not look for them in the body.
+    assert!(rules[0].paths().is_empty());
+    let body = of_workers(
+        "effect = \"refund\"\ndecide = \"hold\"\namount = { path = \"$.plan.amount\", above = 50 }",
+    );
+    assert_eq!(body.unwrap()[0].paths(), ["plan.amount"]);
+}
+
+#[test]
+fn a_field_of_a_plan_is_refused_where_there_is_no_plan() {
+    let amount =
+        |path: &str| format!("decide = \"hold\"\namount = {{ path = \"{path}\", above = 1 }}\n");
+    let refused = of_workers(&amount("plan.amount")).unwrap_err();
+    assert!(refused.contains("add effect"), "{refused}");
+    let refused = of_workers(&format!("effect = \"*\"\n{}", amount("plan.total"))).unwrap_err();
+    assert!(
+        refused.contains("use plan.amount or plan.target"),
+        "{refused}"
+    );
+    let condition =
+        "effect = \"*\"\ndecide = \"hold\"\nwhere = [{ path = \"plan.target\", equals = \"a\" }]";
+    let refused = of_workers(condition).unwrap_err();
+    assert!(refused.contains("where tests the body only"), "{refused}");
+    let pushed = checked(&[&format!(
+        "name = \"a\"\neffect = \"*\"\n{}",
+        amount("plan.amount")
+    )]);
+    let refused = pushed.unwrap_err();
+    assert!(
+        refused.contains("no action of the kind \"pull\""),
+        "{refused}"
+    );
+    for fine in ["$.plan.amount", "data.plan.amount", "plan"] {
+        let policy = format!("name = \"a\"\neffect = \"*\"\n{}", amount(fine));
+        assert!(checked(&[&policy]).is_ok(), "{fine}");
     }
 }
 
@@ -350,5 +460,58 @@ fn no_body_makes_a_rule_fail_open() {
         let small = body.contains("\"amount\": 1}");
         assert_eq!(strictness(&one, body) == Some(0), small, "{body}");
         assert!(strictness(&two, body) >= strictness(&one, body), "{body}");
+    }
+}
+
+#[test]
+fn rules_that_hold_the_same_effect_are_all_named() {
+    let role = |name: &str| format!("approvers = [\"arn:aws:iam::111122223333:role/{name}\"]");
+    let rule = |name: &str, above: u32, more: &str| {
+        format!(
+            "name = \"{name}\"\neffect = \"refund*\"\ndecide = \"hold\"\n\
+             amount = {{ path = \"$.amount\", above = {above} }}\n{more}"
+        )
+    };
+    let large = rule("large", 5, "expires = \"4h\"");
+    let huge = rule("huge", 50, &format!("expires = \"1h\"\n{}", role("cfo")));
+    let pilot = "name = \"pilot\"\neffect = \"*\"\ndecide = \"dry-run\"";
+    let rules = rules(&[&large, pilot, &huge]);
+    let none = BTreeMap::new();
+    let of = |body| {
+        let facts = facts("refund", body, &none);
+        match decide(&rules, Subject::Effect("refund-card"), facts, NO_PLAN) {
+            Decision::Hold(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    };
+    let both = of(r#"{"amount": 70}"#);
+    assert_eq!(both.names(), "large, huge");
+    assert_eq!(both.why, "amount is above 5; amount is above 50");
+    assert_eq!(both.read, ["amount"]);
+    assert_eq!(both.expires(), Duration::from_secs(3_600));
+    assert!(both.names_approvers());
+    let one = of(r#"{"amount": 7}"#);
+    assert_eq!(
+        (one.names().as_str(), one.names_approvers()),
+        ("large", false)
+    );
+}
+
+#[test]
+fn a_worker_of_the_source_is_not_an_approver() {
+    let parse = |worker: &str, approver: &str| {
+        let text = format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+             [[source.action]]\nkind = \"pull\"\nworkers = [\"{worker}\"]\n\
+             [[source.policy]]\nname = \"a\"\ndecide = \"hold\"\napprovers = [\"{approver}\"]"
+        );
+        Config::parse(&text).map_err(|error| format!("{error:#}"))
+    };
+    let agent = "arn:aws:iam::111122223333:role/agent";
+    assert!(parse(agent, "arn:aws:iam::111122223333:role/oncall").is_ok());
+    assert!(parse(agent, "arn:aws:iam::444455556666:role/agent").is_ok());
+    for same in [agent, "arn:aws:iam::111122223333:role/team/agent"] {
+        let error = parse(agent, same).unwrap_err();
+        assert!(error.contains("a worker cannot approve"), "{error}");
     }
 }
