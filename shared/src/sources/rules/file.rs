@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{
-    Amount, DEFAULT_EXPIRES, LONGEST_EXPIRES, NotIn, Place, PlanField, Rule, SHORTEST_EXPIRES,
-    Verdict,
+    Amount, DEFAULT_EXPIRES, EffectRate, LONGEST_EXPIRES, NotIn, Per, Place, PlanField, Rule,
+    SHORTEST_EXPIRES, Verdict,
 };
 use crate::base::setting_path::At as _;
 use crate::sources::filter::{FileCondition, Filter, Glob, path, plain};
@@ -28,6 +28,16 @@ pub(in crate::sources) struct FileRule {
     not_in: Option<FileNotIn>,
     decide: FileVerdict,
     expires: Option<String>,
+    rate: Option<String>,
+    per: Option<FilePer>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FilePer {
+    Role,
+    Source,
+    EventType,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -129,6 +139,12 @@ impl FileRule {
         let not_in = self.not_in.map(|not_in| not_in.checked(places));
         let not_in = not_in.transpose();
         let expires = expires(self.expires.as_deref(), self.decide);
+        let rate = rate(
+            self.rate.as_deref(),
+            self.per,
+            self.decide,
+            effect.is_some(),
+        );
         Ok(Rule {
             name: self.name,
             effect,
@@ -137,6 +153,7 @@ impl FileRule {
             not_in: not_in.within("not_in")?,
             verdict: self.decide.verdict(),
             expires: expires.at("expires").needs("decide")?,
+            rate: rate.at("rate").needs("decide").needs("effect")?,
         })
     }
 }
@@ -215,6 +232,32 @@ fn expires(text: Option<&str>, verdict: FileVerdict) -> anyhow::Result<Duration>
         "expires = {text:?} is out of range; use 1m to 168h (7 days)"
     );
     Ok(expires)
+}
+
+fn rate(
+    text: Option<&str>,
+    per: Option<FilePer>,
+    verdict: FileVerdict,
+    of_effect: bool,
+) -> anyhow::Result<Option<EffectRate>> {
+    let Some(text) = text else {
+        ensure!(
+            per.is_none(),
+            "per is a setting of rate; add rate, or remove per"
+        );
+        return Ok(None);
+    };
+    ensure!(of_effect, "rate counts effects; add effect");
+    ensure!(
+        verdict != FileVerdict::DryRun,
+        "rate cannot be used with decide = \"dry-run\"; use \"hold\" or \"deny\""
+    );
+    let per = match per {
+        None | Some(FilePer::Role) => Per::Role,
+        Some(FilePer::Source) => Per::Source,
+        Some(FilePer::EventType) => Per::EventType,
+    };
+    EffectRate::parse(text, per).map(Some)
 }
 
 impl FileVerdict {

@@ -65,6 +65,22 @@ pub(super) const SETTINGS: &[Setting] = &[
         "\"4h\"",
     ),
     setting(
+        "source[].policy[].rate",
+        String,
+        Means("the rule applies to each effect"),
+        "The number of effects in each [time window](holds.md#rates) to which the rule does not apply. \
+         Needs `effect`, and `hold` or `deny`.",
+        "\"20/1h\"",
+    ),
+    setting(
+        "source[].policy[].per",
+        Word(&["role", "source", "event-type"]),
+        Is("\"role\""),
+        "Which effects `rate` counts together: those of a worker role, of the source, or of a type of \
+         events.",
+        "\"source\"",
+    ),
+    setting(
         "source[].policy[].amount.path",
         String,
         Required,
