@@ -15,7 +15,7 @@ use super::reconcile::{self, FileReconcile};
 use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::rows;
-use super::rules::{FileRule, Rule, all_rules};
+use super::rules::{FileRule, Rule, Subject, all_rules, concern};
 use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
@@ -97,6 +97,20 @@ impl Source {
     pub fn pull(&self) -> Option<(&Action, &Pull)> {
         let mut actions = self.actions.iter();
         actions.find_map(|action| Some((action, action.kind.pull()?)))
+    }
+
+    /// Returns the queue whose workers take each event, if the processor has nothing to do or to
+    /// decide before them.
+    pub fn only_pulls(&self) -> Option<&str> {
+        let [action] = self.actions.as_slice() else {
+            return None;
+        };
+        let pull = action.kind.pull()?;
+        let is_direct = !action.filter.is_set()
+            && !concern(&self.policy, Subject::Event)
+            && self.order.is_none()
+            && !self.verifier.confirms_subscriptions();
+        is_direct.then_some(&pull.queue)
     }
 
     /// Returns whether an action can take longer than the processor runs. Then the function for
