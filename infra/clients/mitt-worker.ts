@@ -14,8 +14,10 @@ export type Settings = {
 };
 export type Call = { key: string; traceparent: string; timeout: number };
 export type Result = { result: "done" | "not" | "unknown" | "refused"; note?: string };
+export type Plan = { summary?: string; target?: string; amount?: number | string; sha256?: string; full?: string };
 export type EffectOptions = {
-  keys: "honoured" | "honoured-with-failures" | "ignored" | "ask"; plan?: object;
+  keys: "honoured" | "honoured-with-failures" | "ignored" | "ask";
+  plan?: Plan; // What the handler would do.
   search?: (key: string) => Promise<string | undefined>; // With keys "ask": returns a note if the effect happened.
 };
 type Fields = Record<string, any>;
@@ -45,6 +47,13 @@ export class Refused extends Error {
     super(`${status} ${code}: ${message}`);
     this.status = status;
     this.code = code;
+  }
+}
+
+/** A rule holds the effect. The event comes again after the approval, with the plan: see `Event.approved`. */
+export class Held extends Refused {
+  constructor(effect: string, expires: string) {
+    super(409, "held", `effect ${effect} waits for an approval until ${expires}`);
   }
 }
 
@@ -158,6 +167,9 @@ export class Event {
     }
   }
 
+  /** The plan of an effect that a person approved. Do exactly that, and pass it as `plan`. */
+  approved(name: string): Plan | undefined { return this.fields.effects?.[name]?.plan; }
+
   /** Declares an effect, makes the call if Mitt allows it, and records the result. */
   async effect(name: string, options: EffectOptions, call: (call: Call) => Promise<Result>): Promise<void> {
     const begun = await this.begin(name, options);
@@ -180,11 +192,11 @@ export class Event {
 
   async begin(name: string, options: EffectOptions, asked?: "did_not"): Promise<Fields> {
     if (this.until - Date.now() < 2 * MARGIN) await this.extend();
-    const plan = this.fields.effects?.[name]?.plan ?? options.plan;
     const sent = Date.now();
-    const answer = await this.post("begin", { effect: name, keys: options.keys, plan, asked });
-    if (answer.held) throw new Refused(409, "held", `effect ${name} waits for an approval`);
-    if (answer.refused || answer.denied) throw new Ended("permanent", answer.note || `effect ${name} is refused`);
+    const answer = await this.post("begin", { effect: name, keys: options.keys, plan: options.plan, asked });
+    if (answer.held) throw new Held(name, answer.expires);
+    if (answer.denied) throw new Ended("permanent", `rule ${answer.rule} denies effect ${name}: ${answer.note}`);
+    if (answer.refused) throw new Ended("permanent", answer.note || `effect ${name} is refused`);
     if (!answer.in_doubt) return { ...answer, until: endOfLease(answer, sent) };
     if (!options.search) throw new Ended("unknown", `effect ${name} may have happened`);
     // Until then, a call of the earlier attempt can arrive, so an earlier search proves nothing.

@@ -33,6 +33,10 @@ class LeaseLost(Refused):
     """Another worker can have the event. Do not call other systems for it any more."""
 
 
+class Held(LeaseLost):
+    """A rule holds the effect. The event comes again after the approval, with the plan: see `Event.approved`."""
+
+
 class Ended(Exception):
     def __init__(self, error="", after=None):
         super().__init__(error)
@@ -116,7 +120,12 @@ class Event:
         return json.loads(self.content())
 
     def effect(self, name, keys="ask", plan=None):
+        """`plan` is what the handler would do: `summary`, `target`, `amount`, `sha256` and `full`, all optional."""
         return Effect(self, name, keys, plan)
+
+    def approved(self, name):
+        """The plan of the effect that a person approved, or None. Do exactly that, and pass it as `plan`."""
+        return getattr(self, "effects", {}).get(name, {}).get("plan")
 
     def post(self, op, **fields):
         return self.api.post(op, {"lease": self.lease, **fields}, self.until)
@@ -140,11 +149,10 @@ def end_of_lease(answer, sent):
 
 class Effect:
     """Declares an effect before its call, and records the result. If it is `in_doubt`, search for `key`, then `settle`.
-    If it may `go`, make the call with `key` and `timeout`, then say `done`."""
+    If it may `go`, make the call with `key` and `timeout`, then say `done`. In a `dry_run`, it may not."""
 
     def __init__(self, event, name, keys, plan):
-        approved = getattr(event, "effects", {}).get(name, {}).get("plan")
-        self.event, self.name, self.keys, self.plan = event, name, keys, approved or plan
+        self.event, self.name, self.keys, self.plan = event, name, keys, plan
         self.key = self.note = None
 
     def begin(self, asked=None):
@@ -155,9 +163,12 @@ class Effect:
         self.until = end_of_lease(answer, sent)
         self.go, self.in_doubt = answer.get("go", False), answer.get("in_doubt", False)
         self.key, self.note = answer.get("key", self.key), answer.get("note")
+        self.dry_run = answer.get("dry_run", False)
         if answer.get("held"):
-            raise LeaseLost(f"effect {self.name} waits for an approval")
-        if answer.get("refused") or answer.get("denied"):
+            raise Held(f"effect {self.name} waits for an approval until {answer.get('expires')}")
+        if answer.get("denied"):
+            raise Permanent(f"rule {answer.get('rule')} denies effect {self.name}: {self.note}")
+        if answer.get("refused"):
             raise Permanent(self.note or f"effect {self.name} is refused")
         if self.in_doubt and self.keys != "ask":
             raise Unknown(f"effect {self.name} may have happened")

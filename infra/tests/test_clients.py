@@ -338,10 +338,51 @@ def test_a_worker_says_nothing_more_after_the_end_of_its_lease(program):
 
 
 def test_an_effect_that_is_held_leaves_the_event(program):
-    held = [(200, {"held": True, "hold": "01B"})]
-    with StandIn([event("effect.done"), event("plain.ok", lease="lease-2")], begin=held) as stand_in:
+    held = [(200, {"held": True, "hold": "01B", "rule": "large", "expires": "2026-11-29T12:00:00.000Z"})]
+    with StandIn([event("effect.planned"), event("plain.ok", lease="lease-2")], begin=held) as stand_in:
         with working(program, stand_in):
             assert stand_in.wait("begin") and stand_in.wait("finish")
             time.sleep(1)
 
-    assert len(stand_in.said("end", "finish")) == 1
+    assert stand_in.said("end", "finish") == [("finish", {"lease": "lease-2", "outcome": "done"})]
+
+
+def test_an_approved_plan_is_handed_to_the_handler(program):
+    approved = {"summary": "approved", "approved": True}
+    given = event("effect.planned", effects={"ticket": {"state": "planned", "key": "wh_1", "note": "", "plan": approved}})
+    with StandIn([given], begin=[GO]) as stand_in, working(program, stand_in):
+        assert stand_in.wait("finish")
+
+    begun, end, finish = stand_in.said("begin", "end", "finish")
+    assert begun[1]["plan"] == approved
+    assert end[1]["note"] == "approved" and finish == FINISHED
+
+
+def test_a_handler_without_an_approved_plan_makes_its_own(program):
+    begun, end, finish = work(program, "effect.planned", begin=[GO])
+
+    assert begun[1]["plan"] == {"summary": "own"} and end[1]["note"] == "own"
+
+
+def test_a_plan_of_the_handler_is_not_replaced_by_the_approved_one(program):
+    """Mitt must see what the handler does, so that it holds another plan again."""
+    given = event("effect.done", effects={"ticket": {"state": "planned", "plan": {"summary": "approved", "approved": True}}})
+    with StandIn([given], begin=[GO]) as stand_in, working(program, stand_in):
+        assert stand_in.wait("finish")
+
+    assert stand_in.said("begin")[0][1]["plan"] == {"summary": "one"}
+
+
+def test_a_denied_effect_ends_the_event(program):
+    denied = (200, {"denied": True, "rule": "no-mail", "note": "it applies to each event"})
+
+    begun, finish = work(program, "effect.done", begin=[denied])
+
+    error = "rule no-mail denies effect ticket: it applies to each event"
+    assert finish[1] == {"lease": "lease-1", "outcome": "permanent", "error": error}
+
+
+def test_a_dry_run_skips_the_call(program):
+    begun, finish = work(program, "effect.done", begin=[(200, {"dry_run": True, "rule": "trial"})])
+
+    assert finish == FINISHED

@@ -63,7 +63,9 @@ impl Processor {
                 content,
                 given,
             };
-            if let Some(result) = ruled.action(action, (self.clock)()) {
+            let ledger = &self.services.inbox.ledger;
+            let result = Box::pin(ruled.action(ledger, action, (self.clock)()));
+            if let Some(result) = result.await {
                 return result;
             }
         }

@@ -3,10 +3,15 @@
 
 use shared::base::clock::UnixMillis;
 use shared::delivery::effects::idempotency_key;
-use shared::inbox::ledger::{Content, EffectRow, EffectState, Lease, Row, WHOLE_EVENT};
+use shared::inbox::ledger::{
+    Content, CountedEffects, EffectRow, EffectState, Lease, Ledger, Row, WHOLE_EVENT,
+};
 use shared::inbox::outcome::{HoldRequest, Outcome};
-use shared::sources::rules::{Decision, Finding, Proposed, Subject, decide};
+use shared::sources::rules::{
+    Decision, EffectRate, Finding, Per, Proposed, Subject, Verdict, decide, limits,
+};
 use shared::sources::{Action, ActionKind, Source};
+use shared::webhook::event::Sha;
 
 use crate::actions::{Plan, Planned};
 use crate::attempt::ActionsResult;
@@ -15,6 +20,9 @@ use crate::order::ActionInput;
 
 /// The beginning of the note on an effect that was only recorded.
 const DRY_RUN: &str = "dry run (rule ";
+
+/// What stands for the role of the processor in the counts of effects.
+const PROCESSOR: &str = "processor";
 
 /// The reason of a dead letter that a rule denied.
 const DENIED: &str = "denied";
@@ -57,7 +65,12 @@ impl Ruled<'_> {
 
     /// Returns the result of an action that a rule holds, denies or only records. Returns `None` if
     /// the action may run.
-    pub(crate) fn action(self, action: &Action, now: UnixMillis) -> Option<ActionsResult> {
+    pub(crate) async fn action(
+        self,
+        ledger: &Ledger,
+        action: &Action,
+        now: UnixMillis,
+    ) -> Option<ActionsResult> {
         if matches!(action.kind, ActionKind::Keep) || self.is_settled(action) {
             return None;
         }
@@ -66,12 +79,27 @@ impl Ruled<'_> {
         let facts = facts(row, self.content);
         let (rules, subject) = (&self.source.policy, Subject::Effect(name));
         let proposed = plan.proposed(row.approved_plan(name));
-        match decide(rules, subject, facts, proposed) {
-            Decision::Allow => None,
-            Decision::DryRun(finding) => Some(self.dry_run(action, &finding, &plan, now)),
-            Decision::Hold(finding) => Some(held(name, &finding, (plan.hash, plan.summary)).into()),
-            Decision::Deny(finding) => Some(denied(&finding).of_action(name).into()),
-        }
+        let finding = match decide(rules, subject, facts, proposed) {
+            Decision::Allow => {
+                let limits = limits(rules, subject, facts, proposed);
+                match over_limit(ledger, row, PROCESSOR, limits, now).await {
+                    Ok(None) => return None,
+                    Ok(Some(finding)) => finding,
+                    // Without the count, the rule cannot allow the call.
+                    Err(error) => return Some(Outcome::retry(format!("{error:#}")).into()),
+                }
+            }
+            Decision::DryRun(finding) => {
+                return Some(self.dry_run(action, &finding, &plan, now));
+            }
+            Decision::Hold(finding) | Decision::Deny(finding) => finding,
+        };
+        Some(match finding.rule.verdict {
+            Verdict::Deny => denied(&finding).of_action(name).into(),
+            Verdict::Hold | Verdict::DryRun => {
+                held(name, &finding, (plan.hash, plan.summary)).into()
+            }
+        })
     }
 
     fn plan(self, action: &Action) -> Plan {
@@ -175,6 +203,38 @@ pub(crate) fn held(
         read: finding.read.clone(),
         expires: finding.expires(),
     }))
+}
+
+/// Counts an effect for the rules with a rate, the strictest first. Returns the first rule whose window
+/// is full: it applies. `role` stands for the role that causes the effect.
+pub(crate) async fn over_limit<'r>(
+    ledger: &Ledger,
+    row: &Row,
+    role: &str,
+    limits: Vec<(EffectRate, Finding<'r>)>,
+    now: UnixMillis,
+) -> anyhow::Result<Option<Finding<'r>>> {
+    for (rate, finding) in limits {
+        let kind;
+        let who = match rate.per {
+            Per::Role => role,
+            Per::Source => "-",
+            Per::EventType => {
+                // The sender chooses the type, and it can be long.
+                kind = Sha::of(row.kind.as_bytes()).hex();
+                &kind[..16]
+            }
+        };
+        let counted = CountedEffects {
+            source: row.key.source(),
+            rule: &finding.rule.name,
+            who,
+        };
+        if !ledger.count_effect(counted, rate, now).await? {
+            return Ok(Some(finding));
+        }
+    }
+    Ok(None)
 }
 
 fn denied(finding: &Finding<'_>) -> Outcome {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const [client, api, queue] = process.argv.slice(2);
-const { Ended, Worker, done, not, refused } = await import(client);
+const { Ended, Held, Worker, done, not, refused } = await import(client);
 const worker = new Worker({ api, queue, name: "test-1" });
 
 worker.on("plain.ok", (event) => assert.deepEqual(event.json(), { text: "café" }));
@@ -19,6 +19,15 @@ worker.on("effect.done", (event) => event.effect("ticket", { keys: "honoured", p
   assert.ok(call.timeout > 0 && call.timeout <= 50_000);
   return done("T-1");
 }));
+worker.on("effect.planned", async (event) => {
+  const plan = event.approved("ticket") ?? { summary: "own" };
+  try {
+    await event.effect("ticket", { keys: "honoured", plan }, async () => done(plan.summary));
+  } catch (error) {
+    assert.ok(error instanceof Held && error.message.includes("2026-11-29"), error);
+    throw error;
+  }
+});
 worker.on("effect.crash", (event) => event.effect("ticket", { keys: "honoured" }, async () => {
   throw new RangeError("no answer");
 }));

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients"))
 
-from mitt_worker import Permanent, Retry, Unknown, Worker
+from mitt_worker import Held, Permanent, Retry, Unknown, Worker
 
 worker = Worker(sys.argv[1], queue=sys.argv[2], name="test-1")
 
@@ -47,6 +47,17 @@ def effect_done(event):
         if effect.go:
             assert effect.key == "wh_1" and 0 < effect.timeout <= 50, effect.timeout
             effect.done("T-1")
+
+
+@worker.on("effect.planned")
+def effect_planned(event):
+    plan = event.approved("ticket") or {"summary": "own"}
+    try:
+        with event.effect("ticket", keys="honoured", plan=plan) as effect:
+            effect.done(plan["summary"])
+    except Held as held:
+        assert "2026-11-29" in str(held)
+        raise
 
 
 @worker.on("effect.crash")

@@ -23,6 +23,7 @@
 //! | time until which the bodies of dead letters are held | `SYS` | `HELD` |
 //! | checkpoint of the sweep over recent events | same | `FRESH` |
 //! | heartbeat: when a task of backup-sync last ended | same | `HB#{task}` |
+//! | effects that a rule has allowed in a window | same | `CAP#…`, see `effect_rate.rs` |
 //! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
 //! | number of events received in an hour | same | `STAT#{yyyymmddhh}` |
 //! | hours with events | same | `HOURS#{yyyymmdd}`, see `time_index.rs` |
@@ -45,6 +46,7 @@ mod conflict;
 mod cursor;
 mod dead_letters;
 mod dictionary;
+mod effect_rate;
 mod erase;
 mod heartbeat;
 mod hold;
@@ -82,6 +84,7 @@ pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
 pub use claim::{Claim, ExpiredLease, Lease};
 pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};
 pub use cursor::{Cursor, ResumePoint, SyncLease, SyncStore};
+pub use effect_rate::CountedEffects;
 pub use erase::{By, Erased};
 pub use heartbeat::SourcesReport;
 pub use hold::{Approval, HELD_SCHEMA, Hold, HoldDecision, WHOLE_EVENT};

@@ -10,6 +10,7 @@
 
 mod decide;
 mod file;
+mod rate;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use std::time::Duration;
 use super::filter::{Filter, Glob};
 use crate::base::json_path::JsonPath;
 use crate::base::string_enum::string_enum;
-pub use decide::{Decision, Finding, Proposed, Subject, concern, decide};
+pub use decide::{Decision, Finding, Proposed, Subject, concern, decide, limits};
 pub(super) use file::{FileRule, all_rules};
+pub use rate::{EffectRate, Per};
 
 /// How long a hold waits for an approval, if the rule does not set it.
 pub const DEFAULT_EXPIRES: Duration = Duration::from_secs(24 * 3600);
@@ -55,6 +57,8 @@ pub struct Rule {
     pub expires: Duration,
     /// The ARNs of the roles that can approve over the API. Empty if the permissions in AWS decide.
     pub approvers: Vec<String>,
+    /// The number of effects to which the rule does not apply, in each time window.
+    pub rate: Option<EffectRate>,
 }
 
 /// A limit for a number.

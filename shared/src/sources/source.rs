@@ -15,7 +15,7 @@ use super::reconcile::{self, FileReconcile};
 use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::rows;
-use super::rules::{FileRule, Rule, all_rules};
+use super::rules::{FileRule, Rule, Subject, all_rules, concern};
 use super::signing::scheme;
 use super::sync::FileSync;
 use super::trial::{FileMode, FileTrial, Trial};
@@ -107,7 +107,7 @@ impl Source {
         };
         let pull = action.kind.pull()?;
         let is_direct = !action.filter.is_set()
-            && self.policy.is_empty()
+            && !concern(&self.policy, Subject::Event)
             && self.order.is_none()
             && !self.verifier.confirms_subscriptions();
         is_direct.then_some(&pull.queue)

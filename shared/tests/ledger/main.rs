@@ -20,6 +20,7 @@ mod coverage;
 mod current_sources;
 mod cursor;
 mod cut;
+mod effect_rate;
 mod effects;
 mod erase;
 mod fresh;

@@ -15,7 +15,9 @@ use shared::inbox::ledger::{
     WorkLease,
 };
 use shared::sources::policy::IdempotencySupport;
-use shared::sources::rules::{Decision, Finding, Proposed, Subject, concern, decide};
+use shared::sources::rules::{
+    Decision, Finding, Proposed, Subject, Verdict, concern, decide, limits,
+};
 
 use super::Member;
 use super::http::Answer;
@@ -23,7 +25,7 @@ use super::leased::{Answered, answer, check_name, lease_time};
 use super::protocol::{Begin, Keys, Refusal};
 use crate::Processor;
 use crate::destination::facts;
-use crate::rules::{held, not_applied};
+use crate::rules::{held, not_applied, over_limit};
 
 /// A call must end this long before its lease, and needs some time itself.
 const SHORTEST_CALL: Duration = Duration::from_secs(10);
@@ -87,7 +89,20 @@ impl Processor {
             amount: plan.amount.as_deref(),
             target: plan.target.as_deref(),
         };
-        Ok(decide(rules, subject, facts(row, &content), proposed))
+        let facts = facts(row, &content);
+        let decision = decide(rules, subject, facts, proposed);
+        // A repeated request is about the same effect.
+        if decision != Decision::Allow || has_begun(row, &begin.effect) {
+            return Ok(decision);
+        }
+        let (role, now) = (begin.token.role(), (self.clock)());
+        let limits = limits(rules, subject, facts, proposed);
+        let over = over_limit(ledger, row, role, limits, now).await?;
+        Ok(match over {
+            None => Decision::Allow,
+            Some(finding) if finding.rule.verdict == Verdict::Deny => Decision::Deny(finding),
+            Some(finding) => Decision::Hold(finding),
+        })
     }
 
     /// Records that the worker is about to cause the effect.
@@ -186,6 +201,15 @@ fn known(known: Known, intent: &EffectRow) -> Option<Answer> {
             "ask_from": ask_from.rfc3339(),
         }))),
     }
+}
+
+/// Returns whether this lease has begun the effect, which is counted already.
+fn has_begun(row: &Row, effect: &str) -> bool {
+    let before = row.effects.get(effect);
+    before.is_some_and(|before| {
+        let is_own = |lease: EffectLease| lease.epoch == row.epoch;
+        before.state == EffectState::Intent && before.lease.is_some_and(is_own)
+    })
 }
 
 /// Answers a request whose lease ended. If it ended with the hold of this plan, the answer to the first

@@ -91,6 +91,11 @@ impl LeaseToken {
         self.holder.digest == caller.digest()
     }
 
+    /// Returns what stands for the role that claimed the event.
+    pub(super) fn role(&self) -> &str {
+        &self.holder.digest
+    }
+
     /// Returns when the event was claimed.
     pub(super) fn claimed_at(&self) -> UnixMillis {
         self.holder.claimed_at

@@ -289,6 +289,45 @@ async fn a_plan_that_cannot_be_kept_is_refused() {
     assert_eq!(begun["go"], true, "{begun}");
 }
 
+#[tokio::test]
+async fn a_rule_with_a_rate_applies_when_its_window_is_full() {
+    let sources = SOURCES.to_owned()
+        + "\n[[source.policy]]\nname = \"cap\"\neffect = \"ticket\"\ndecide = \"hold\"\nrate = \"2/168h\"\n\
+           [[source.policy]]\nname = \"cap-all\"\neffect = \"ticket\"\ndecide = \"deny\"\nrate = \"4/168h\"\n\
+           per = \"source\"\n";
+    let world = World::with("work-rate", &sources).await;
+    let begin = json!({ "effect": "ticket", "keys": "honoured", "plan": { "full": "a" } });
+    let mut said = Vec::new();
+    let mut held = None;
+    for role in ["one", "one", "one", "two", "two"] {
+        let key = world.parked().await;
+        let event = world.claimed(role).await;
+        let begun = world.ok(role, "begin", &with(&event, begin.clone())).await;
+        if begun["go"] == true {
+            // A repeated request is not counted again.
+            let again = world.ok(role, "begin", &with(&event, begin.clone())).await;
+            assert_eq!(again["go"], true, "{again}");
+        }
+        if begun["held"] == true {
+            held = Some(key);
+        }
+        let words = ["go", "held", "denied"];
+        let word = words.into_iter().find(|word| begun[*word] == true);
+        said.push(format!("{role} {}", word.unwrap_or_default()));
+    }
+    // The rule that denies is asked first, and counts an effect that the other one then holds.
+    assert_eq!(
+        said,
+        ["one go", "one go", "one held", "two go", "two denied"]
+    );
+    let hold = approve(&world, &held.unwrap()).await;
+    assert_eq!(
+        (hold.rule.as_str(), hold.why.as_str()),
+        ("cap", "the rate 2/168h per role is used up")
+    );
+    world.inbox.tells_nothing();
+}
+
 /// The rules of other sources' events are not asked, and those of push actions are as before.
 #[tokio::test]
 async fn a_rule_of_workers_can_stand_beside_one_of_the_event() {

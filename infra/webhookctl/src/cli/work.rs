@@ -1,5 +1,6 @@
 //! Arguments of `work`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -110,6 +111,9 @@ pub struct WorkBeginArgs {
     /// You searched the other system, and an earlier attempt did not have the effect
     #[arg(long)]
     pub did_not: bool,
+    /// JSON file with the plan: `summary`, `target`, `amount`, `sha256`, `full`; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
 }
 
 /// What became of an effect.

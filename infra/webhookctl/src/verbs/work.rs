@@ -4,6 +4,7 @@ mod client;
 mod handler;
 mod run;
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -13,6 +14,7 @@ use crate::cli::{
     Global, WorkBeginArgs, WorkCommand, WorkEndArgs, WorkExtendArgs, WorkFinishArgs, WorkNextArgs,
     WorkResult,
 };
+use crate::files;
 use crate::output::{CliError, Exit, Printer};
 pub(super) use client::Client;
 
@@ -25,7 +27,7 @@ pub(super) async fn run(
         WorkCommand::Run(args) => return Box::pin(run::run(args, global, out)).await,
         WorkCommand::Next(args) => (args.at.clone(), "next", next(&args)),
         WorkCommand::Extend(args) => (args.at.clone(), "extend", extend(&args)),
-        WorkCommand::Begin(args) => (args.at.clone(), "begin", begin(&args)),
+        WorkCommand::Begin(args) => (args.at.clone(), "begin", begin(&args)?),
         WorkCommand::End(args) => (args.at.clone(), "end", end(&args)),
         WorkCommand::Finish(args) => (args.at.clone(), "finish", finish(&args)?),
     };
@@ -49,12 +51,25 @@ fn extend(args: &WorkExtendArgs) -> Value {
     body
 }
 
-fn begin(args: &WorkBeginArgs) -> Value {
+fn begin(args: &WorkBeginArgs) -> anyhow::Result<Value> {
     let mut body = json!({
         "lease": args.lease.lease, "effect": args.effect, "keys": word(&args.keys),
     });
     set(&mut body, "asked", args.did_not.then_some("did_not"));
-    body
+    let plan = args.plan.as_deref().map(plan).transpose()?;
+    set(&mut body, "plan", plan);
+    Ok(body)
+}
+
+/// Reads the plan of an effect. The API checks its fields.
+fn plan(file: &Path) -> anyhow::Result<Value> {
+    let bytes = files::read(file, "the plan")?;
+    let plan = serde_json::from_slice(&bytes).ok().filter(Value::is_object);
+    plan.ok_or_else(|| {
+        let error = CliError::usage("work.plan", "the plan is not a JSON object");
+        let tip = "use an object such as {\"summary\": \"refund the order\", \"amount\": 74}";
+        error.tip(tip).into()
+    })
 }
 
 fn end(args: &WorkEndArgs) -> Value {

@@ -237,3 +237,69 @@ fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Resul
     assert_eq!(error, (3, "work.unknown_queue".to_owned()));
     Ok(())
 }
+
+/// A person sees each character of the plan, and the next worker gets it.
+#[test]
+fn a_plan_is_shown_approved_and_handed_out() -> anyhow::Result<()> {
+    let rule = "\n[[source.policy]]\nname = \"large\"\neffect = \"refund\"\ndecide = \"hold\"\n\
+                amount = { path = \"plan.amount\", above = 50 }\n";
+    let world = World::start("work-plan", &[SOURCES, rule].concat())?;
+    let id = world.send_issue()?;
+    let claim = || {
+        let mut answer = world.json(&["work", "next", "--queue", "triage"]).ok()?;
+        let event = answer["events"][0].take();
+        event.is_object().then_some(event)
+    };
+    let begin = |event: &Value| {
+        let lease = event["lease"].as_str().unwrap_or_default().to_owned();
+        let line =
+            "work begin --queue triage --effect refund --keys honoured --plan plan.json --lease";
+        let line = line.split(' ').map(str::to_owned);
+        line.chain([lease]).collect::<Vec<String>>()
+    };
+    let event = until("an event", claim)?;
+    world.write("plan.json", "[]")?;
+    let line = begin(&event);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    assert_eq!(world.error(&line)?, (2, "work.plan".to_owned()));
+    let plan = r#"{"summary": "refund \u001b[2J", "amount": "74.00", "full": "step 1\nstep 2"}"#;
+    world.write("plan.json", plan)?;
+    let held = world.json(&line)?;
+    assert_eq!(
+        (&held["held"], &held["rule"]),
+        (&true.into(), &"large".into())
+    );
+    let shown = world.json(&["hold", "show", &id])?;
+    assert_eq!(shown["declared"]["full"], "step 1\nstep 2");
+    assert_eq!(shown["hold"], held["hold"]);
+    let text = world.run(&["hold", "show", &id])?;
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for line in [
+        "says        refund ␛[2J",
+        "amount      74.00",
+        "full plan   step 1",
+        "            step 2",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let hold = held["hold"].as_str().context("a hold")?;
+    let approve = [
+        "hold",
+        "approve",
+        &id,
+        "-m",
+        "the customer called",
+        "--confirm",
+        hold,
+    ];
+    assert_eq!(world.json(&approve)?["status"], "received");
+    let event = until("the event again", claim)?;
+    let approved = &event["effects"]["refund"]["plan"];
+    assert_eq!(approved["full"], "step 1\nstep 2");
+    world.write("plan.json", &approved.to_string())?;
+    let line = begin(&event);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let begun = world.json(&line)?;
+    assert_eq!(begun["go"], true, "{begun}");
+    Ok(())
+}

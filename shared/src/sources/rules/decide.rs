@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Amount, NotIn, Place, PlanField, Rule, Verdict};
+use super::{Amount, EffectRate, NotIn, Place, PlanField, Rule, Verdict};
 use crate::base::json_path::scalar;
 use crate::sources::Facts;
 
@@ -52,7 +52,8 @@ pub struct Finding<'r> {
 /// Decides about the effect of an event.
 ///
 /// All rules that match apply, and the strictest one decides: `deny`, then `hold`, then `dry-run`.
-/// An approval of the same plan answers each rule that holds, and no other rule.
+/// An approval of the same plan answers each rule that holds, and no other rule. For rules with a rate,
+/// see [`limits`].
 pub fn decide<'r>(
     rules: &'r [Rule],
     subject: Subject<'_>,
@@ -60,8 +61,8 @@ pub fn decide<'r>(
     proposed: Proposed<'_>,
 ) -> Decision<'r> {
     let mut found: Option<Finding<'r>> = None;
-    for rule in rules.iter().filter(|rule| rule.is_about(subject)) {
-        if rule.verdict == Verdict::Hold && proposed.approved == Some(proposed.plan) {
+    for rule in rules.iter().filter(|rule| rule.asks(subject, proposed)) {
+        if rule.rate.is_some() {
             continue;
         }
         let before = found.as_ref().map_or(0, |found| found.rule.strictness());
@@ -118,6 +119,32 @@ impl<'r> Finding<'r> {
     }
 }
 
+/// Returns the rules with a rate whose other conditions are true, the strictest first. The caller asks
+/// them if [`decide`] allows the effect, because each answer counts the effect. Such a rule applies if
+/// its window is full.
+pub fn limits<'r>(
+    rules: &'r [Rule],
+    subject: Subject<'_>,
+    facts: Facts<'_>,
+    proposed: Proposed<'_>,
+) -> Vec<(EffectRate, Finding<'r>)> {
+    let asked = rules.iter().filter(|rule| rule.asks(subject, proposed));
+    let found = asked.filter_map(|rule| {
+        let rate = rule.rate?;
+        let mut finding = rule.finding(facts, proposed)?;
+        let full = format!("the rate {rate} is used up");
+        finding.why = if rule.has_conditions() {
+            format!("{}; {full}", finding.why)
+        } else {
+            full
+        };
+        Some((rate, finding))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.rule.strictness()));
+    found
+}
+
 /// Returns whether a rule is about this effect, for any event.
 pub fn concern(rules: &[Rule], subject: Subject<'_>) -> bool {
     rules.iter().any(|rule| rule.is_about(subject))
@@ -141,6 +168,16 @@ impl Rule {
                 self.names(name) || self.is_of_event() && self.verdict == Verdict::DryRun
             }
         }
+    }
+
+    /// Returns whether the rule is about this effect, and no approval answers it.
+    fn asks(&self, subject: Subject<'_>, proposed: Proposed<'_>) -> bool {
+        let is_approved = proposed.approved == Some(proposed.plan);
+        self.is_about(subject) && !(self.verdict == Verdict::Hold && is_approved)
+    }
+
+    fn has_conditions(&self) -> bool {
+        self.filter.is_set() || self.amount.is_some() || self.not_in.is_some()
     }
 
     fn strictness(&self) -> u8 {

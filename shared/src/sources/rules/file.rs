@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{
-    Amount, DEFAULT_EXPIRES, LONGEST_EXPIRES, NotIn, Place, PlanField, Rule, SHORTEST_EXPIRES,
-    Verdict,
+    Amount, DEFAULT_EXPIRES, EffectRate, LONGEST_EXPIRES, NotIn, Per, Place, PlanField, Rule,
+    SHORTEST_EXPIRES, Verdict,
 };
 use crate::base::setting_path::At as _;
 use crate::sources::filter::{FileCondition, Filter, Glob, path, plain};
@@ -30,6 +30,16 @@ pub(in crate::sources) struct FileRule {
     expires: Option<String>,
     #[serde(default)]
     approvers: Vec<String>,
+    rate: Option<String>,
+    per: Option<FilePer>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FilePer {
+    Role,
+    Source,
+    EventType,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -135,6 +145,12 @@ impl FileRule {
             .at("approvers")
             .needs("decide")
             .needs("action")?;
+        let rate = rate(
+            self.rate.as_deref(),
+            self.per,
+            self.decide,
+            effect.is_some(),
+        );
         Ok(Rule {
             name: self.name,
             effect,
@@ -144,6 +160,7 @@ impl FileRule {
             verdict: self.decide.verdict(),
             expires: expires.at("expires").needs("decide")?,
             approvers: self.approvers,
+            rate: rate.at("rate").needs("decide").needs("effect")?,
         })
     }
 }
@@ -254,6 +271,32 @@ fn is_same_role(one: &str, other: &str) -> bool {
         (account.to_owned(), name.to_owned())
     };
     parts(one) == parts(other)
+}
+
+fn rate(
+    text: Option<&str>,
+    per: Option<FilePer>,
+    verdict: FileVerdict,
+    of_effect: bool,
+) -> anyhow::Result<Option<EffectRate>> {
+    let Some(text) = text else {
+        ensure!(
+            per.is_none(),
+            "per is a setting of rate; add rate, or remove per"
+        );
+        return Ok(None);
+    };
+    ensure!(of_effect, "rate counts effects; add effect");
+    ensure!(
+        verdict != FileVerdict::DryRun,
+        "rate cannot be used with decide = \"dry-run\"; use \"hold\" or \"deny\""
+    );
+    let per = match per {
+        None | Some(FilePer::Role) => Per::Role,
+        Some(FilePer::Source) => Per::Source,
+        Some(FilePer::EventType) => Per::EventType,
+    };
+    EffectRate::parse(text, per).map(Some)
 }
 
 impl FileVerdict {

@@ -16,7 +16,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "source[].policy[].decide",
         Word(&["hold", "deny", "dry-run"]),
         Required,
-        "What the rule does: `hold` waits for an approval, `deny` makes the event a dead letter, and \
+        "What the rule does: `hold` waits for an approval, `deny` does not allow the effect, and \
          `dry-run` records the effect without a call. If several rules match, `deny` comes before \
          `hold`, and `hold` before `dry-run`.",
         "\"hold\"",
@@ -25,7 +25,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "source[].policy[].effect",
         String,
         Means("the event as a whole, before any action"),
-        "The effects, which have the names of their actions, with at most one `*`.",
+        "The effects, with at most one `*`. The effect of an action has the name of the action; a \
+         [worker](agents.md#effects) names its effects itself.",
         "\"http*\"",
     ),
     setting(
@@ -48,13 +49,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "source[].policy[].amount",
         Table,
         Means("no limit"),
-        "A limit for a number in the body. The rule applies above it.",
+        "A limit for a number in the body, or in the plan of a worker. The rule applies above it.",
     ),
     table(
         "source[].policy[].not_in",
         Table,
         Means("all values"),
-        "Values in the body to which the rule does not apply.",
+        "Values in the body, or in the plan of a worker, to which the rule does not apply.",
     ),
     setting(
         "source[].policy[].expires",
@@ -72,31 +73,48 @@ pub(super) const SETTINGS: &[Setting] = &[
         "[\"arn:aws:iam::111122223333:role/oncall\"]",
     ),
     setting(
+        "source[].policy[].rate",
+        String,
+        Means("the rule applies to each effect"),
+        "The number of effects in each [time window](holds.md#rates) to which the rule does not apply. \
+         Needs `effect`, and `hold` or `deny`.",
+        "\"20/1h\"",
+    ),
+    setting(
+        "source[].policy[].per",
+        Word(&["role", "source", "event-type"]),
+        Is("\"role\""),
+        "Which effects `rate` counts together: those of a worker role, of the source, or of a type of \
+         events.",
+        "\"source\"",
+    ),
+    setting(
         "source[].policy[].amount.path",
         String,
         Required,
-        "The path of the number. A number in quotes is also read.",
+        "The path of the number in the body, or `plan.amount` for the plan of a worker. A number in \
+         quotes is also read.",
         "\"data.object.amount\"",
     ),
     setting(
         "source[].policy[].amount.above",
         Number,
         Required,
-        "The limit. The rule applies to a larger number, and if the body has no number at the path.",
+        "The limit. The rule applies to a larger number, and if there is no number at the path.",
         "5000",
     ),
     setting(
         "source[].policy[].not_in.path",
         String,
         Required,
-        "The path of the value.",
+        "The path of the value in the body, or `plan.target` for the plan of a worker.",
         "\"data.object.customer\"",
     ),
     setting(
         "source[].policy[].not_in.list",
         Other("list of values"),
         Required,
-        "The values. The rule applies to another value, and if the body has no value at the path.",
+        "The values. The rule applies to another value, and if there is no value at the path.",
         "[\"cus_1\", \"cus_2\"]",
     ),
 ];

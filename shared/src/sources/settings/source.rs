@@ -164,7 +164,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "source[].policy",
         Tables,
         Means("each effect is allowed"),
-        "The [rules](holds.md) that hold, deny or only record the effects of actions.",
+        "The [rules](holds.md) that hold, deny or only record the effects of actions and of workers.",
     ),
     setting(
         "source[].trust.arming",

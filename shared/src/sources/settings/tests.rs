@@ -157,6 +157,10 @@ fn needs(setting: &Setting) -> Needs {
         ("source[].order", key) => order(key),
         ("source[].policy[]", "name") => "decide = \"hold\"",
         ("source[].policy[]", "decide") => "name = \"x\"",
+        ("source[].policy[]", "rate") => "name = \"x\"\ndecide = \"hold\"\neffect = \"*\"",
+        ("source[].policy[]", "per") => {
+            "name = \"x\"\ndecide = \"hold\"\neffect = \"*\"\nrate = \"20/1h\""
+        }
         ("source[].policy[]", _) => "name = \"x\"\ndecide = \"hold\"",
         ("source[].policy[].amount", _) => "path = \"other\"\nabove = 1",
         ("source[].policy[].not_in", _) => "path = \"other\"\nlist = [\"x\"]",

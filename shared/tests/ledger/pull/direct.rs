@@ -98,6 +98,15 @@ async fn an_event_that_the_processor_decides_about_is_not_parked() {
 }
 
 #[tokio::test]
+async fn a_rule_about_the_effects_of_workers_leaves_the_processor_nothing_to_decide() {
+    let rules = "[[source.policy]]\nname = \"large\"\neffect = \"refund-*\"\ndecide = \"hold\"\n\
+                 [[source.policy]]\nname = \"pilot\"\ndecide = \"dry-run\"\n";
+    let table = Table::fresh().await;
+    let ledger = ledger(&table, &format!("{}{rules}", pulls("")));
+    assert_eq!(store(&ledger, "evt_1", NOW).await, Received::Parked);
+}
+
+#[tokio::test]
 async fn events_that_mitt_fetches_wait_for_workers_too() {
     let table = Table::fresh().await;
     let ledger = ledger(&table, &pulls(""));

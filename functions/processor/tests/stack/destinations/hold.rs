@@ -238,3 +238,24 @@ async fn an_event_can_be_held_as_a_whole() {
     assert_eq!((world.called("/refund"), world.called("/audit")), (1, 1));
     world.inbox.is_unharmed();
 }
+
+#[tokio::test]
+async fn a_call_above_the_rate_is_held_and_an_approval_answers_it() {
+    let world = World::start(&[]).await;
+    for _ in 0..2 {
+        let key = world.work("capped", &json!({ "amount": 1 })).await;
+        world.fate(&key).await.is("done", 1, 0);
+    }
+    let third = world.work("capped", &json!({ "amount": 1 })).await;
+    world.fate(&third).await.is("received", 0, 0);
+    assert_eq!(world.called("/refund"), 2);
+    let hold = world.stored(&third).await.hold.unwrap();
+    assert_eq!(
+        hold.why,
+        "its conditions are true; the rate 2/168h per event-type is used up"
+    );
+    world.approve(&third).await;
+    world.fate(&third).await.is("done", 1, 0);
+    assert_eq!(world.called("/refund"), 3);
+    world.inbox.is_unharmed();
+}

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::base::json_path::JsonPath;
-use shared::inbox::ledger::{Hold, Row};
+use shared::inbox::ledger::{Hold, Row, WorkPlan};
 
 use crate::output::time::{duration, rfc3339};
 use crate::output::{safe, safe::capped};
@@ -35,6 +35,8 @@ pub(super) struct Shown {
     summary: String,
     /// The hash of what would be sent.
     plan: String,
+    /// What a worker outside of Lambda declared. `null` for an effect of an action.
+    declared: Option<WorkPlan>,
     /// The body that would be sent.
     body_sha256: Option<String>,
     held_at: String,
@@ -61,6 +63,15 @@ impl Shown {
             let paths = hold.read.iter();
             paths.map(|path| Read::of(path, &body)).collect()
         };
+        let declared = match row.pull {
+            Some(_) => {
+                inbox
+                    .ledger
+                    .work_plan(row, &hold.effect, &hold.plan)
+                    .await?
+            }
+            None => None,
+        };
         let now = UnixMillis::now();
         Ok(Self {
             id: row.id().to_string(),
@@ -73,6 +84,7 @@ impl Shown {
             reason: hold.why.clone(),
             summary: hold.summary.clone(),
             plan: hold.plan.clone(),
+            declared,
             body_sha256: row.sha.map(|sha| sha.hex()),
             held_at: rfc3339(hold.at.0),
             expires_at: rfc3339(hold.expires.0),
@@ -109,10 +121,31 @@ impl Shown {
             };
             lines.push(("read", format!("{} = {values}", read.path)));
         }
+        if let Some(plan) = &self.declared {
+            lines.extend(of_plan(plan));
+        }
         lines.iter().fold(String::new(), |text, (name, value)| {
             text + &format!("{name:<12}{}\n", safe(value))
         })
     }
+}
+
+/// Returns the lines of a worker's plan. Each of its characters is a part of what an operator approves,
+/// so the plan is shown as a whole.
+fn of_plan(plan: &WorkPlan) -> Vec<(&'static str, String)> {
+    let field = |name, value: &Option<String>| Some((name, value.clone()?));
+    let fields = [
+        field("says", &plan.summary),
+        field("target", &plan.target),
+        field("amount", &plan.amount),
+        field("sha256", &plan.sha256),
+    ];
+    let full = plan.full.as_deref().unwrap_or_default().lines();
+    let full = full.enumerate().map(|(index, line)| {
+        let name = if index == 0 { "full plan" } else { "" };
+        (name, line.to_owned())
+    });
+    fields.into_iter().flatten().chain(full).collect()
 }
 
 impl Read {
@@ -132,6 +165,25 @@ impl Read {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_of_a_worker_is_shown_as_a_whole() {
+        let plan = WorkPlan {
+            summary: Some("refund".into()),
+            amount: Some("74".into()),
+            full: Some("first\nsecond".into()),
+            ..WorkPlan::default()
+        };
+        let lines = [
+            ("says", "refund"),
+            ("amount", "74"),
+            ("full plan", "first"),
+            ("", "second"),
+        ];
+        let lines = lines.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(of_plan(&plan), lines);
+        assert_eq!(of_plan(&WorkPlan::default()), []);
+    }
 
     #[test]
     fn the_values_at_a_path_are_shown_as_they_are() {

@@ -190,6 +190,39 @@ fn the_strictest_rule_decides_and_an_approval_answers_only_holds() {
 }
 
 #[test]
+fn a_rule_with_a_rate_is_asked_after_the_others() {
+    let rules = rules(&[
+        "name = \"cap\"\neffect = \"refund*\"\ndecide = \"hold\"\nrate = \"20/1h\"",
+        "name = \"large\"\neffect = \"*\"\ndecide = \"deny\"\nrate = \"1/10m\"\nper = \"source\"\n\
+         amount = { path = \"amount\", above = 10 }",
+        "name = \"other\"\neffect = \"http\"\ndecide = \"deny\"\nrate = \"1/1m\"",
+    ]);
+    let none = BTreeMap::new();
+    let of = |body: &str, approved| {
+        let proposed = Proposed {
+            approved,
+            ..NO_PLAN
+        };
+        let facts = facts("x", body, &none);
+        let subject = Subject::Effect("refund-card");
+        // The rate alone never decides.
+        assert_eq!(decide(&rules, subject, facts, proposed), Decision::Allow);
+        let found = limits(&rules, subject, facts, proposed).into_iter();
+        let found =
+            found.map(|(rate, finding)| format!("{} {rate}: {}", finding.rule.name, finding.why));
+        found.collect::<Vec<_>>()
+    };
+    let cap = "cap 20/1h per role: the rate 20/1h per role is used up";
+    assert_eq!(of(r#"{"amount": 1}"#, None), [cap]);
+    let large = "large 1/10m per source: amount is above 10; the rate 1/10m per source is used up";
+    assert_eq!(of(r#"{"amount": 11}"#, None), [large, cap]);
+    // An approval answers a rule that holds, and no other.
+    assert_eq!(of(r#"{"amount": 11}"#, Some("p")), [large]);
+    assert_eq!(of(r#"{"amount": 11}"#, Some("q")), [large, cap]);
+    assert!(concern(&rules, Subject::Effect("refund")) && !concern(&rules, Subject::Event));
+}
+
+#[test]
 fn a_rule_without_an_effect_is_about_the_event() {
     let rules = rules(&[
         "name = \"all\"\ndecide = \"hold\"",
@@ -278,7 +311,19 @@ fn settings_without_an_effect_are_refused() {
         ),
         (
             "name = \"a\"\ndecide = \"hold\"\nrate = \"20/1h\"",
-            "unknown field `rate`",
+            "add effect",
+        ),
+        (
+            "name = \"a\"\ndecide = \"hold\"\neffect = \"*\"\nper = \"source\"",
+            "add rate, or remove per",
+        ),
+        (
+            "name = \"a\"\ndecide = \"dry-run\"\neffect = \"*\"\nrate = \"20/1h\"",
+            "use \"hold\" or \"deny\"",
+        ),
+        (
+            "name = \"a\"\ndecide = \"hold\"\neffect = \"*\"\nrate = \"20 per hour\"",
+            "use a rate like",
         ),
     ] {
         let error = refused(policy);
