@@ -16,6 +16,7 @@ mod inbox;
 mod journey;
 mod listen;
 mod mcp;
+mod mcp_work;
 mod missing_paths;
 mod output;
 mod queues;

@@ -25,8 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(35);
 /// The service of the signature.
 const SERVICE: &str = "execute-api";
 
+/// The answer of an operation.
+pub(in crate::verbs) enum Asked {
+    Answered(Value),
+    /// An answer other than 200: the code of the API, and the error for the caller.
+    Refused {
+        reason: String,
+        error: CliError,
+    },
+}
+
 /// The API of one queue.
-pub(super) struct Client {
+pub(in crate::verbs) struct Client {
     http: reqwest::Client,
     /// The URL of the queue, without a slash at its end.
     url: String,
@@ -37,7 +47,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Finds the API: the URL of the flag, the deployment, or the running `dev`.
-    pub(super) fn find(at: &WorkAt, global: &Global) -> anyhow::Result<Self> {
+    pub(in crate::verbs) fn find(at: &WorkAt, global: &Global) -> anyhow::Result<Self> {
         if !shared::sources::is_name(&at.queue) {
             let error = CliError::usage("work.queue", "invalid name of a queue");
             return Err(error
@@ -95,26 +105,40 @@ impl Client {
     }
 
     /// Returns the base URL of the API, for a program that calls it.
-    pub(super) fn base(&self) -> &str {
+    pub(in crate::verbs) fn base(&self) -> &str {
         let end = self.url.len() - "/work/".len() - self.queue.len();
         self.url.get(..end).unwrap_or_default()
     }
 
-    pub(super) fn queue(&self) -> &str {
+    pub(in crate::verbs) fn queue(&self) -> &str {
         &self.queue
     }
 
     /// Calls one operation, and returns its answer.
     pub(super) async fn call(&self, op: &str, body: &Value) -> Result<Value, CliError> {
+        match self.ask(op, body).await? {
+            Asked::Answered(answer) => Ok(answer),
+            Asked::Refused { error, .. } => Err(error),
+        }
+    }
+
+    /// Calls one operation. An error means that there is no answer.
+    pub(in crate::verbs) async fn ask(&self, op: &str, body: &Value) -> Result<Asked, CliError> {
         let response = self.send(op, body).await?;
         let status = response.status().as_u16();
         let bytes = response.bytes().await;
         let bytes = bytes.map_err(|error| unreachable(&cause(error)))?;
-        match serde_json::from_slice::<Value>(&bytes) {
-            Ok(answer) if status == 200 => Ok(answer),
-            Ok(answer) => Err(refused(status, &answer)),
-            Err(_) => Err(refused(status, &Value::Null)),
-        }
+        let answer = serde_json::from_slice::<Value>(&bytes);
+        Ok(match answer {
+            Ok(answer) if status == 200 => Asked::Answered(answer),
+            answer => {
+                let answer = answer.unwrap_or_default();
+                Asked::Refused {
+                    reason: answer["error"].as_str().unwrap_or_default().to_owned(),
+                    error: refused(status, &answer),
+                }
+            }
+        })
     }
 
     async fn send(&self, op: &str, body: &Value) -> Result<reqwest::Response, CliError> {
