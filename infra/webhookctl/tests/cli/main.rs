@@ -8,6 +8,7 @@ mod console_writes;
 mod contexts;
 mod dead_letters;
 mod dev;
+mod dev_agent;
 mod dev_chaos;
 mod doctor;
 mod first_source;
