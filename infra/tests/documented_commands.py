@@ -309,7 +309,7 @@ def reader() -> Iterator[Reader]:
     with tempfile.TemporaryDirectory(prefix="mitt-reader-") as folder:
         reader = Reader(Path(folder) / "mitt", receiver.server_port)
         try:
-            demo = reader.starts("webhookctl dev --demo --case agent --state state", reader.folder, '"end"')
+            demo = reader.starts("webhookctl dev --demo --case agent --state state", reader.folder, '"event":"end"')
             reader.stops(demo)
             with (reader.folder / "state/sources.toml").open("a") as file:
                 file.write(SOURCES)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::Worker;
-use super::document::marked;
+use super::document::{approved_plan, marked};
 use crate::output::{CliError, Exit};
 use crate::verbs::mcp::answer::{Answered, answered};
 use crate::verbs::mcp::call::document_of;
@@ -208,7 +208,7 @@ impl Worker {
         let lease = self.lease(&args.id)?;
         let mut body = json!({ "lease": lease, "effect": args.effect, "keys": args.keys });
         set(&mut body, "asked", args.asked);
-        set(&mut body, "plan", args.plan);
+        set(&mut body, "plan", self.plan(&args));
         // The API can record the effect although its answer is lost.
         let was_open = self.held.begins(&lease, &args.effect);
         let answer = self.client.ask("begin", &body).await;
@@ -226,6 +226,16 @@ impl Worker {
             self.held.remove(&lease);
         }
         Ok(with_advice(&answer, advice))
+    }
+
+    /// Returns the plan of the agent, or else the plan that a person approved. An approval is for each
+    /// character of a plan, and a model does not write the same plan twice.
+    fn plan(&self, args: &BeginArgs) -> Option<Value> {
+        if let Some(plan) = &args.plan {
+            return Some(plan.clone().into());
+        }
+        let event = self.held.document(&args.id)?;
+        approved_plan(&event, &args.effect).cloned()
     }
 
     async fn end_effect(&self, args: EndArgs) -> Result<Value, Failed> {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Worker;
 use super::call::Failed;
-use super::document::{event_document, marked};
+use super::document::{approved_plan, event_document, marked};
 use super::held::MOST;
 use crate::output::CliError;
 use crate::verbs::mcp::fence::Form;
@@ -27,6 +27,8 @@ const WORK: &str = "Work on this event. Call begin_effect before each call that 
 const TAKEN_OVER: &str = "An earlier worker did not return. Call begin_effect before each call that \
                           changes another system; it says what already happened. Then call \
                           finish_work.";
+const APPROVED: &str = "A person approved the plan in effects. Do exactly what it says: call \
+                        begin_effect for this effect without plan, and then make the call.";
 const NOTHING: &str = "No event is available. Stop, or call next_work again later.";
 
 #[derive(Default, Deserialize)]
@@ -110,7 +112,10 @@ impl Worker {
 
     fn handed_out(&self, event: &Value, paths: Option<&[String]>) -> Result<Value, Failed> {
         let document = event_document(event, paths, self.reads_bodies).map_err(Failed::of)?;
-        let advice = if event["takeover"] == true {
+        let mut effects = event["effects"].as_object().into_iter().flatten();
+        let advice = if effects.any(|(name, _)| approved_plan(event, name).is_some()) {
+            APPROVED
+        } else if event["takeover"] == true {
             TAKEN_OVER
         } else {
             WORK

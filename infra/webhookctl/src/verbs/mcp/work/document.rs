@@ -102,7 +102,13 @@ fn effects(effects: &Value) -> Value {
     Value::Array(entries.collect())
 }
 
-/// Returns a plan as one text, because the worker has to carry it out as it was approved.
+/// Returns the plan of an effect that a person approved.
+pub(super) fn approved_plan<'e>(event: &'e Value, effect: &str) -> Option<&'e Value> {
+    let plan = &event["effects"][effect]["plan"];
+    (plan["approved"] == true).then_some(plan)
+}
+
+/// Returns a plan as one text, because the agent has to carry it out as it was approved.
 fn whole_plan(plan: &Value) -> Value {
     let text = match plan {
         Value::String(text) => text.clone(),
@@ -147,7 +153,11 @@ mod tests {
             assert!(!text.contains(secret), "{secret} in {text}");
         }
         assert_eq!(document["body"]["json"], "yes");
-        assert_eq!(document["body"]["bytes"], 53);
+        let length = event()["body"].as_str().map(str::len);
+        assert_eq!(
+            document["body"]["bytes"].as_u64(),
+            length.map(|it| it as u64)
+        );
         assert!(text.contains(r#""path":{"untrusted":"title"}"#), "{text}");
     }
 
@@ -227,6 +237,11 @@ mod tests {
         let document = event_document(&event, None, false).unwrap();
         let plan = document["effects"][0]["plan"]["untrusted"].as_str();
         assert!(plan.unwrap().contains(&summary));
+        assert_eq!(approved_plan(&event, "open-ticket"), None);
+        event["effects"]["open-ticket"]["plan"]["approved"] = true.into();
+        let plan = approved_plan(&event, "open-ticket").unwrap();
+        assert_eq!(plan["summary"], summary.as_str());
+        assert_eq!(approved_plan(&event, "other"), None);
     }
 
     #[test]

@@ -112,7 +112,8 @@ fn begin() -> Value {
         "plan": {
             "type": "object",
             "description": "What you will do, for rules and for a person who approves it: `summary` \
-                            (at most 200 characters), `target`, `amount`",
+                            (at most 200 characters), `target`, `amount`. Leave it out for a plan \
+                            that a person approved",
         },
     })
 }
