@@ -125,7 +125,7 @@ bench-console: .venv/console/stamp # Measure the console in Chromium, optimized:
 	$(if $(filter command,$(origin ROWS)),scale=$$($(CARGO) bench --profile dev --workspace --locked --bench scale --no-run 2>&1 | sed -n 's/.*(\(.*\)).*/\1/p' | tail -n 1) && \
 	ROWS=$(ROWS) MITT_SCALE=$$scale )WEBHOOKCTL=$(abspath target/simulation/webhookctl) .venv/console/bin/python $(CONSOLE)/bench.py
 
-test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protocol, in both generations, read the demo and propose a replay
+test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protocol, in both generations, read the demo, propose a replay and work on a queue
 	.venv/mcp/bin/python infra/tests/mcp_client.py
 	MITT_MCP_CALLS=10000 $(TEST) --test cli -- without_the_flag_no_input
 

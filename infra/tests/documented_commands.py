@@ -69,8 +69,6 @@ ENDS_WITH = {
     "webhookctl status": (5, "events of the demo need an operator"),
     'webhookctl sources rollback 1 -m "the new filter was wrong"': (7, "the local stack has Sources=embedded"),
     "webhookctl work run --queue triage -- python3 triage.py": (3, "the sources of the pages have no queue; the Rust test `work` runs it"),
-    "webhookctl hold show evt_01M7W76XREM": (7, "no event of the demo waits for an approval; the Rust test `hold` runs it"),
-    'webhookctl hold approve evt_01M7W76XREM -m "the customer called"': (7, "no event of the demo waits for an approval"),
     "webhookctl sources diff infra/sources.toml": (2, "the file differs from the sources of the demo"),
 }
 
@@ -92,7 +90,7 @@ ASKS_FOR_SECRET = {
 LAST = r"webhookctl (dlq redrive --error |replay apply |sources remove |secrets put stripe-main .*(secret\.txt|APP_SECRET|file:key))"
 
 # Commands that run until they are stopped. The script stops them with Ctrl-C.
-FOLLOWS = re.compile(r"webhookctl (console|inbox tail|listen (?!.*--until))")
+FOLLOWS = re.compile(r"webhookctl (console|inbox tail|work run |listen (?!.*--until))")
 FOLLOWED_FOR = 2
 
 # Text of the pages that the script replaces: what needs a deployment, and what takes long.
@@ -298,6 +296,8 @@ class Reader:
         """Returns the command that lists events for a command."""
         if text.startswith("webhookctl verify"):
             return "quarantine list --flat"
+        if text.startswith("webhookctl hold"):
+            return "hold list"
         return "inbox list --status quarantined" if "diff" in text or "quarantine" in text else "inbox list -s stripe-main"
 
 
@@ -309,7 +309,7 @@ def reader() -> Iterator[Reader]:
     with tempfile.TemporaryDirectory(prefix="mitt-reader-") as folder:
         reader = Reader(Path(folder) / "mitt", receiver.server_port)
         try:
-            demo = reader.starts("webhookctl dev --demo --state state", reader.folder, '"poison"')
+            demo = reader.starts("webhookctl dev --demo --case agent --state state", reader.folder, '"event":"end"')
             reader.stops(demo)
             with (reader.folder / "state/sources.toml").open("a") as file:
                 file.write(SOURCES)

@@ -1,8 +1,9 @@
-"""Lets a client of the Model Context Protocol read the demo, in both generations of the protocol.
+"""Lets a client of the Model Context Protocol read the demo and work on its queue, in both generations of the protocol.
 
 Runs the loop of an agent that is on call: what is wrong, which dead letters, one event, and a proposed replay. Then
-checks that a person must apply the plan, and that stdout carries the protocol only. Needs the package `mcp`
-(infra/requirements-mcp.txt) and a built `webhookctl`.
+checks that a person must apply the plan, and that stdout carries the protocol only. Then runs the loop of an agent that
+works: claim an event, declare an effect, end the work. Needs the package `mcp` (infra/requirements-mcp.txt) and a built
+`webhookctl`.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ MOST = 32 * 1024
 
 READING = {"overview", "events", "event", "body", "dead_letters", "quarantine", "sources", "sync", "plans", "doctor"}
 
+WORKING = {"next_work", "extend_work", "begin_effect", "end_effect", "finish_work"}
+
 # `auto` asks server/discover first, as the protocol of 2026-07-28 does. `legacy` begins with initialize.
 MODES = ["auto", "legacy"]
 
@@ -45,7 +48,7 @@ class World:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         self.dev = subprocess.Popen(
-            [PROGRAM, "dev", "--demo", "--port", "0", "-o", "jsonl"],
+            [PROGRAM, "dev", "--demo", "--case", "agent", "--port", "0", "-o", "jsonl"],
             cwd=folder, env=self.env, stdout=subprocess.PIPE, text=True,
         )
         for line in self.dev.stdout:
@@ -54,6 +57,11 @@ class World:
 
     def run(self, *arguments):
         return subprocess.run([PROGRAM, *arguments], cwd=self.folder, env=self.env, capture_output=True, text=True)
+
+    def refund(self):
+        """Sends a refund that no rule holds."""
+        sent = self.run("send", "refunds", "--type", "refund.requested")
+        assert sent.returncode == 0, sent
 
     def server(self, *flags):
         return StdioServerParameters(command=str(PROGRAM), args=["mcp", *flags], env=self.env, cwd=self.folder)
@@ -158,6 +166,57 @@ async def every_tool(world, mode):
                 raise AssertionError(f"{name} is not refused")
 
 
+async def works(world, mode):
+    """The loop of an agent that works. Returns the event that it leaves without an end."""
+    queue = ["--work", "refunds"]
+    async with Client(world.server(*queue, "--bodies"), mode=mode) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert tools == WORKING, tools
+        event = await claims(client)
+        body = event["body"]["values"][0]["value"]["untrusted"]
+        assert json.loads(body)["data"]["amount"] == 2000, body
+        named = {"id": event["id"], "effect": "pay-customer"}
+        begun, failed = await ask(client, "begin_effect", **named, keys="honoured", plan={"summary": "20.00"})
+        assert not failed and begun["go"] and re.fullmatch(r"wh_[a-z2-7]{40}", begun["key"]), begun
+        early, failed = await ask(client, "finish_work", id=event["id"], outcome="done")
+        assert failed and early["error"]["reason"] == "open_effects" and "end_effect" in early["do"], early
+        ended, failed = await ask(client, "end_effect", **named, result="done", note="re_17")
+        assert not failed, ended
+        done, failed = await ask(client, "finish_work", id=event["id"], outcome="done")
+        assert not failed and done["status"] == "done", done
+        # The other refund waits for a person.
+        none, failed = await ask(client, "next_work")
+        assert not failed and none["reason"] == "empty" and none["holding"] == [], none
+        try:
+            await client.call_tool("overview", {})
+        except Exception as error:  # noqa: BLE001
+            assert "unknown tool" in str(error), error
+        else:
+            raise AssertionError("the server for workers has a tool that reads")
+    world.refund()
+    async with Client(world.server(*queue), mode=mode) as client:
+        event = await claims(client)
+        assert event["body"]["shape"] and "values" not in event["body"], event
+        assert not [text for text in outside(event) if "parcel" in text], event
+        return event["id"]
+
+
+async def claims(client):
+    answer, failed = await ask(client, "next_work", wait_s=40)
+    assert not failed and "event" in answer, answer
+    assert not [name for name in ("lease", "body_base64") if name in answer["event"]], answer
+    return answer["event"]
+
+
+def an_event_is_released(world, event):
+    """The end of the client has released the event, so it is available without a wait for its lease."""
+    next_event = json.loads(world.run("work", "next", "--queue", "refunds", "-o", "json").stdout)["events"]
+    assert [(one["id"], one["attempt"]) for one in next_event] == [(event, 1)], next_event
+    lease = next_event[0]["lease"]
+    ended = world.run("work", "finish", "--queue", "refunds", "--lease", lease, "--outcome", "done")
+    assert ended.returncode == 0, ended
+
+
 def stdout_is_the_protocol(world):
     """Speaks the protocol by hand: each line on stdout is a message."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -236,6 +295,10 @@ def main():
         print("stdout carries the protocol only")
         a_person_applies(world, plan, count)
         print("a person must apply the plan")
+        for mode in MODES:
+            an_event_is_released(world, asyncio.run(works(world, mode)))
+            print(f"{mode}: an agent works on an event, and releases one at its end")
+            world.refund()
     finally:
         world.stop()
         shutil.rmtree(folder, ignore_errors=True)

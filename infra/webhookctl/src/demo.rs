@@ -4,6 +4,7 @@
 //! It does not assume that a request had its expected result. The journey test asserts on the same
 //! results.
 
+mod agent;
 mod cases;
 pub mod downstream;
 mod drift;
@@ -32,6 +33,9 @@ use provider::Provider;
 pub use trouble::{Crash, Outage, Trouble};
 
 const SOURCES: &str = include_str!("demo/sources.toml");
+
+/// The source of the case `agent`.
+const SOURCE_OF_AGENT: &str = include_str!("demo/agent.toml");
 
 /// The sources file for a downstream with a fault.
 const SOURCES_IN_TROUBLE: &str = include_str!("demo/trouble.toml");
@@ -71,14 +75,14 @@ pub struct StandIns {
 #[derive(Clone, Debug)]
 pub struct Fate {
     pub at: UnixMillis,
-    /// `good`, `duplicate`, `forged`, `flaky`, `poison`, `missed` or `drift`.
+    /// `good`, `duplicate`, `forged`, `flaky`, `poison`, `missed`, `drift` or `agent`.
     pub case: &'static str,
     pub preset: &'static str,
     pub kind: &'static str,
     /// The catcher's status; `None` if the webhook was never delivered.
     pub status: Option<u16>,
     pub took: Duration,
-    /// `done`, `dropped`, `refused`, `dead_letter`
+    /// `done`, `dropped`, `refused`, `dead_letter`, `waiting`, `held`
     pub end: &'static str,
     pub detail: String,
     pub key: Option<EventKey>,
@@ -111,6 +115,13 @@ impl DemoSecrets {
             format!("rk_test_{}", random_hex(12)?),
         );
         Ok(Self(secrets))
+    }
+
+    /// Adds the secret of the case `agent`.
+    pub fn with_agent(mut self) -> anyhow::Result<Self> {
+        let name = format!("ingress/{}", agent::SOURCE);
+        self.0.insert(name, random_hex(20)?);
+        Ok(self)
     }
 
     /// Returns these secrets with the values that an earlier run has stored, by `path/name`.
@@ -164,6 +175,11 @@ impl StandIns {
         provider_port: u16,
     ) -> anyhow::Result<Self> {
         Self::start_with(SOURCES, secrets, downstream_port, provider_port)
+    }
+
+    /// Starts both servers on free ports, with the source of the case `agent`.
+    pub fn with_agent(secrets: &DemoSecrets) -> anyhow::Result<Self> {
+        Self::start_with(&format!("{SOURCES}\n{SOURCE_OF_AGENT}"), secrets, 0, 0)
     }
 
     /// Starts both servers. The retries of the sources last longer than the fault of the

@@ -60,6 +60,7 @@ pub(crate) static SAMPLES: &[Sample] = &[
     sample!("fireflies", "Transcription completed", "fireflies.transcription-completed.json", "{hex24}", ["content-type": JSON]),
     sample!("fireflies", "meeting.transcribed", "fireflies.meeting.transcribed.json", "{hex24}", ["content-type": JSON]),
     sample!("standard-webhooks", "contact.created", "standard-webhooks.contact.created.json", "msg_{hex24}", ["content-type": JSON, "webhook-id": "{id}"]),
+    sample!("standard-webhooks", "refund.requested", "standard-webhooks.refund.requested.json", "msg_{hex24}", ["content-type": JSON, "webhook-id": "{id}"]),
     sample!("generic-hmac", "job.completed", "generic-hmac.job.completed.json", "job-{hex24}", ["content-type": JSON, "x-event-id": "{id}", "x-event-type": "job.completed"]),
 ];
 

@@ -191,7 +191,8 @@ pub enum Command {
     ///
     /// Serves ten tools on stdin and stdout. They change nothing, and mark every text that a sender
     /// of webhooks chose. With --propose, the agent can also propose a replay, which a person
-    /// applies.
+    /// applies. With --work, the agent gets other tools: it claims events of a queue, declares its
+    /// effects, and ends the work.
     Mcp(McpArgs),
     /// Claim events of a queue, work on them, and end the work
     ///

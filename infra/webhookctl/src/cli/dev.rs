@@ -4,13 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{Chaos, FunctionName};
+use super::values::{Case, Chaos, FunctionName};
 
 #[derive(Debug, Args)]
 pub struct DevArgs {
     /// Send the demo webhooks, such as a duplicate, a forged and a failing one
     #[arg(long)]
     pub demo: bool,
+    /// Add a case to the demo
+    ///
+    /// `agent` adds the source `refunds`, whose events wait for a worker outside of Lambda, and a
+    /// rule that holds the large ones. The demo leaves these events to you.
+    #[arg(long, value_name = "CASE", requires = "demo")]
+    pub case: Option<Case>,
     /// Exit after the demo; exit 0 only if each webhook had the expected result
     #[arg(long, requires = "demo")]
     pub once: bool,

@@ -76,6 +76,13 @@ pub enum Tamper {
     Secret,
 }
 
+/// A case that the demo runs only if it is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Case {
+    /// Refunds that a worker pays, and a person approves if they are large
+    Agent,
+}
+
 /// The fault to cause in the local stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Chaos {

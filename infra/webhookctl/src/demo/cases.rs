@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::drift::MISSED_AGO;
 use super::provider::Failure;
 use super::{Deployment, Fate, PATIENCE, StandIns, wait_for};
-use crate::samples::{Sample, Signed, Signer, random_hex};
+use crate::samples::{Draft, Sample, Signed, Signer, random_hex};
 
 pub(super) struct Demo<'d> {
     pub(super) deployment: &'d Deployment<'d>,
@@ -26,16 +26,16 @@ pub(super) struct Demo<'d> {
 }
 
 /// A webhook that was sent.
-struct Sent {
+pub(super) struct Sent {
     signed: Signed,
-    key: EventKey,
-    status: u16,
+    pub(super) key: EventKey,
+    pub(super) status: u16,
     took: Duration,
 }
 
 impl Demo<'_> {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        try_join!(self.quick(), self.flaky(), self.poison()).map(|_| ())
+        try_join!(self.quick(), self.flaky(), self.poison(), self.agent()).map(|_| ())
     }
 
     /// Sends the webhooks that finish quickly, one after the other.
@@ -91,7 +91,8 @@ impl Demo<'_> {
     async fn forged(&self) -> anyhow::Result<()> {
         let sample = find("github", None)?;
         let secret = Secret::new("forged", random_hex(20)?);
-        let sent = self.send_signed(sample, "github-main", &secret).await?;
+        let draft = sample.draft(None, UnixMillis::now())?;
+        let sent = self.send_signed(&draft, "github-main", &secret).await?;
         let mut fate = new_fate(
             "forged",
             sample,
@@ -191,20 +192,27 @@ impl Demo<'_> {
         source: &str,
     ) -> anyhow::Result<(&'static Sample, Sent)> {
         let sample = find(preset, kind)?;
+        let draft = sample.draft(None, UnixMillis::now())?;
+        let sent = self.send_draft(&draft, source).await?;
+        Ok((sample, sent))
+    }
+
+    /// Sends a webhook with the secret of the source. The catcher has to accept it.
+    pub(super) async fn send_draft(&self, draft: &Draft, source: &str) -> anyhow::Result<Sent> {
         let secret = self.deployment.secrets.get(&format!("ingress/{source}"))?;
-        let sent = self.send_signed(sample, source, &secret).await?;
+        let sent = self.send_signed(draft, source, &secret).await?;
         if sent.status != 200 {
             bail!(
                 "the catcher answered a genuine webhook to {source} with status {}",
                 sent.status
             );
         }
-        Ok((sample, sent))
+        Ok(sent)
     }
 
     async fn send_signed(
         &self,
-        sample: &Sample,
+        draft: &Draft,
         source: &str,
         secret: &Secret,
     ) -> anyhow::Result<Sent> {
@@ -215,7 +223,7 @@ impl Demo<'_> {
         let verifier = &configured.verifier;
         let now = UnixMillis::now();
         let url = format!("{}/in/{source}", self.deployment.url);
-        let signed = sample.draft(None, now)?.sign(
+        let signed = draft.sign(
             &verifier.preset,
             &verifier.variant,
             &Signer::Secret(secret.clone()),
@@ -281,7 +289,7 @@ impl Demo<'_> {
     }
 }
 
-fn new_fate(
+pub(super) fn new_fate(
     case: &'static str,
     sample: &Sample,
     sent: Option<&Sent>,
@@ -302,7 +310,7 @@ fn new_fate(
     }
 }
 
-fn find(preset: &str, kind: Option<&str>) -> anyhow::Result<&'static Sample> {
+pub(super) fn find(preset: &str, kind: Option<&str>) -> anyhow::Result<&'static Sample> {
     Sample::find(preset, kind)
         .with_context(|| format!("the preset {preset} has no sample of this type"))
 }

@@ -55,6 +55,7 @@ pub(super) async fn dev(args: DevArgs, global: &Global, out: &mut Printer) -> an
     let secrets = demo_secrets(&args)?;
     let stand_ins = match args.chaos {
         Some(_) if !args.demo => StandIns::in_trouble(&secrets)?,
+        _ if args.case.is_some() => StandIns::with_agent(&secrets)?,
         _ => StandIns::start(&secrets, 0, 0)?,
     };
     let downstream = &stand_ins.downstream;
@@ -112,11 +113,17 @@ fn say_what_to_try(
     }
     let own = args.sources.as_ref().and_then(|_| usual_source(config));
     told.staying(own)?;
+    if args.case.is_some() {
+        told.agent()?;
+    }
     told.other_tools(args, environments)
 }
 
 fn demo_secrets(args: &DevArgs) -> anyhow::Result<DemoSecrets> {
-    let secrets = DemoSecrets::random()?;
+    let mut secrets = DemoSecrets::random()?;
+    if args.case.is_some() {
+        secrets = secrets.with_agent()?;
+    }
     Ok(match &args.state {
         Some(folder) => secrets.or_kept(kept_secrets(folder)?),
         None => secrets,

@@ -1,6 +1,6 @@
 //! `work`: claims events of a queue, and works on them.
 
-mod client;
+pub(super) mod client;
 mod handler;
 mod run;
 

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
+pub(crate) mod agent;
 pub(crate) mod folder;
 pub(crate) mod forward;
 pub(crate) mod log;

@@ -213,6 +213,8 @@ impl Teller<'_> {
             "done" => ("●", "done"),
             "dropped" => ("○", "dropped"),
             "refused" => ("◇", "refused"),
+            "waiting" => ("◌", "waiting"),
+            "held" => ("◌", "held"),
             _ => ("■", "dead letter"),
         };
         let status = fate
@@ -258,8 +260,12 @@ impl Teller<'_> {
         let wrong = fates.iter().filter(|fate| !fate.wrong.is_empty()).count();
         let sent = fates.iter().filter(|fate| fate.status.is_some()).count();
         let of = |case: &str| fates.iter().filter(|fate| fate.case == case).count();
+        let left = match of("agent") {
+            0 => String::new(),
+            _ => format!(" · {} waiting · {} held", count("waiting"), count("held")),
+        };
         let summary = format!(
-            "{sent} sent, {} never delivered, {} drifted · {} in the ledger · {} done · {} dropped · {} refused · {} dead · {wrong} unexpected",
+            "{sent} sent, {} never delivered, {} drifted · {} in the ledger · {} done · {} dropped · {} refused · {} dead{left} · {wrong} unexpected",
             of("missed"),
             of("drift"),
             items.len(),
@@ -325,6 +331,20 @@ impl Teller<'_> {
 }
 
 impl Teller<'_> {
+    /// Prints what to try with the events of the case `agent`.
+    pub(super) fn agent(&mut self) -> anyhow::Result<()> {
+        if self.out.format.is_json() {
+            return Ok(());
+        }
+        self.out.painted(
+            "\n  The case agent, in three other terminals:\n\
+             \x20   webhookctl work run --queue refunds -- sleep 600    takes the refund of 20.00; end it with kill -9\n\
+             \x20   webhookctl work run --queue refunds -- cat          takes over when the lease of 30 s has ended\n\
+             \x20   webhookctl hold list                                shows the refund of 74.00; then:\n\
+             \x20   webhookctl hold approve <ID> -m \"a reason\"         gives it to the worker\n",
+        )
+    }
+
     /// Prints how to run the functions in other tools, and what differs there.
     pub(super) fn other_tools(
         &mut self,

@@ -27,7 +27,8 @@ pub(super) fn failed(tool: &str, error: &CliError) -> Answered {
     answered(tool, fenced(document_of(error)), true)
 }
 
-fn answered(tool: &str, mut document: Value, failed: bool) -> Answered {
+/// Makes an answer from a document whose foreign texts are marked.
+pub(super) fn answered(tool: &str, mut document: Value, failed: bool) -> Answered {
     let mut left_out = Map::new();
     cap(&mut document, "", &mut left_out);
     while size(&document) > MOST_BYTES - 1024 {

@@ -65,12 +65,7 @@ pub(super) fn answer(document: &Value, paths: &Value, shows: bool) -> Result<Val
         "content_type": document["content_type"],
         "sha256": document["sha256"],
     });
-    let bytes = match (&document["text"], &document["base64"]) {
-        (Value::String(text), _) => text.clone().into_bytes(),
-        (_, Value::String(text)) => STANDARD.decode(text).unwrap_or_default(),
-        _ => Vec::new(),
-    };
-    let Ok(body) = serde_json::from_slice::<Value>(&bytes) else {
+    let Some(body) = parsed(document) else {
         answer["json"] = "no".into();
         return Ok(answer);
     };
@@ -85,6 +80,21 @@ pub(super) fn answer(document: &Value, paths: &Value, shows: bool) -> Result<Val
         answer["values"] = values.collect();
     }
     Ok(answer)
+}
+
+/// Returns the values of the whole body as a text of limited length, or nothing if it is not JSON.
+pub(super) fn whole(document: &Value) -> Option<Value> {
+    let text = masked(&parsed(document)?).to_string();
+    Some(json!({"path": "$", "value": {"untrusted": inert(&text, MOST_OF_VALUE)}}))
+}
+
+fn parsed(document: &Value) -> Option<Value> {
+    let bytes = match (&document["text"], &document["base64"]) {
+        (Value::String(text), _) => text.clone().into_bytes(),
+        (_, Value::String(text)) => STANDARD.decode(text).ok()?,
+        _ => return None,
+    };
+    serde_json::from_slice(&bytes).ok()
 }
 
 #[derive(Default)]

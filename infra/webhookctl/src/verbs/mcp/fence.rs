@@ -23,7 +23,7 @@ const FOREIGN_NAMES: &[&str] = &["types", "reasons", "headers", "selection", "pa
 
 /// The form of a field that is our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// A word of a fixed list, a name from the configuration, or a schema.
     Word,
     Time,
@@ -35,6 +35,12 @@ enum Form {
     Cursor,
     /// The text of a next action.
     Sentence,
+    /// An idempotency key.
+    Key,
+    /// The id of a run or of its thread: the id of the event, and numbers.
+    Run,
+    /// The header `traceparent`.
+    Trace,
 }
 
 const OURS: &[(&str, Form)] = &[
@@ -167,7 +173,7 @@ fn is_ours(parent: &str, name: &str, text: &str) -> bool {
     form.is_some_and(|form| fits(form, text))
 }
 
-fn fits(form: Form, text: &str) -> bool {
+pub(super) fn fits(form: Form, text: &str) -> bool {
     let of = |more: &str| {
         text.chars()
             .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
@@ -198,6 +204,17 @@ fn fits(form: Form, text: &str) -> bool {
         }
         Form::Cursor => length <= 400 && of("_.=+/-"),
         Form::Sentence => length <= 200 && of(" _.,;:()'-"),
+        Form::Key => {
+            let rest = text.strip_prefix("wh_").unwrap_or_default();
+            (1..=40).contains(&rest.len()) && rest.chars().all(|c| c.is_ascii_alphanumeric())
+        }
+        Form::Run => {
+            let (event, numbers) = text.split_once('.').unwrap_or_default();
+            fits(Form::Id, event)
+                && numbers.len() <= 40
+                && numbers.chars().all(|c| c.is_ascii_digit() || c == '.')
+        }
+        Form::Trace => length == 55 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-'),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The server of the protocol. Another release of the protocol's crate changes only this file.
+//! The server of the protocol. Another release of the protocol's crate changes only this file, and
+//! that of the other server, `work/handler.rs`.
 
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
@@ -100,7 +101,7 @@ fn listed(tool: &Tool) -> Listed {
     Listed::new(tool.name, tool.about, schema).with_annotations(hints)
 }
 
-fn result(answer: Answered) -> CallToolResult {
+pub(super) fn result(answer: Answered) -> CallToolResult {
     let content = vec![ContentBlock::text(answer.text)];
     let mut result = if answer.failed {
         CallToolResult::error(content)

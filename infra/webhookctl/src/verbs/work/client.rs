@@ -25,6 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(35);
 /// The service of the signature.
 const SERVICE: &str = "execute-api";
 
+/// The answer of an operation.
+pub(in crate::verbs) enum Asked {
+    Answered(Value),
+    /// An answer other than 200: the code of the API, and the error for the caller.
+    Refused {
+        reason: String,
+        error: CliError,
+    },
+}
+
 /// The API of one queue.
 pub(in crate::verbs) struct Client {
     http: reqwest::Client,
@@ -95,26 +105,40 @@ impl Client {
     }
 
     /// Returns the base URL of the API, for a program that calls it.
-    pub(super) fn base(&self) -> &str {
+    pub(in crate::verbs) fn base(&self) -> &str {
         let end = self.url.len() - "/work/".len() - self.queue.len();
         self.url.get(..end).unwrap_or_default()
     }
 
-    pub(super) fn queue(&self) -> &str {
+    pub(in crate::verbs) fn queue(&self) -> &str {
         &self.queue
     }
 
     /// Calls one operation, and returns its answer.
     pub(in crate::verbs) async fn call(&self, op: &str, body: &Value) -> Result<Value, CliError> {
+        match self.ask(op, body).await? {
+            Asked::Answered(answer) => Ok(answer),
+            Asked::Refused { error, .. } => Err(error),
+        }
+    }
+
+    /// Calls one operation. An error means that there is no answer.
+    pub(in crate::verbs) async fn ask(&self, op: &str, body: &Value) -> Result<Asked, CliError> {
         let response = self.send(op, body).await?;
         let status = response.status().as_u16();
         let bytes = response.bytes().await;
         let bytes = bytes.map_err(|error| unreachable(&cause(error)))?;
-        match serde_json::from_slice::<Value>(&bytes) {
-            Ok(answer) if status == 200 => Ok(answer),
-            Ok(answer) => Err(refused(status, &answer)),
-            Err(_) => Err(refused(status, &Value::Null)),
-        }
+        let answer = serde_json::from_slice::<Value>(&bytes);
+        Ok(match answer {
+            Ok(answer) if status == 200 => Asked::Answered(answer),
+            answer => {
+                let answer = answer.unwrap_or_default();
+                Asked::Refused {
+                    reason: answer["error"].as_str().unwrap_or_default().to_owned(),
+                    error: refused(status, &answer),
+                }
+            }
+        })
     }
 
     async fn send(&self, op: &str, body: &Value) -> Result<reqwest::Response, CliError> {
