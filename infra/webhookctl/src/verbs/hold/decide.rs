@@ -1,6 +1,5 @@
 //! `hold approve` and `hold reject`: apply the operator's decision about a held event.
 
-use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, Hold, HoldDecision, Row};
 
@@ -10,19 +9,8 @@ use crate::audit::{self, Change};
 use crate::cli::{Global, HoldApproveArgs, HoldRejectArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
+use crate::verbs::decision::{Decision, removed};
 use crate::verbs::quarantine::reach::door;
-
-#[derive(Serialize)]
-struct Report {
-    id: String,
-    /// The key of the event, as `source:event-id`.
-    key: String,
-    hold: String,
-    /// The current state of the event.
-    status: &'static str,
-    by: String,
-    reason: String,
-}
 
 pub(super) async fn approve(
     args: HoldApproveArgs,
@@ -123,34 +111,22 @@ fn told(
     decided: &HoldDecision,
     (row, hold): (&Row, &Hold),
     by: By<'_>,
-    what: &str,
+    what: &'static str,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = match decided {
-        HoldDecision::Made(now) => now,
-        HoldDecision::Moved(now) if now.is_held() => return Err(moved(row).into()),
-        HoldDecision::Moved(now) => return Err(not_held(now).into()),
-        HoldDecision::Expired => return Err(expired(row).into()),
-        HoldDecision::Missing => {
-            let message = format!("{} no longer exists", row.key);
-            return Err(CliError::not_found("inbox.not_found", message).into());
-        }
+    let decision = Decision {
+        document: "hold.decision",
+        what,
+        hold: Some(&hold.id),
+        by,
     };
-    let report = Report {
-        id: row.id().to_string(),
-        key: row.key.to_string(),
-        hold: hold.id.clone(),
-        status: now.state.as_str(),
-        by: by.who.to_owned(),
-        reason: by.why.to_owned(),
-    };
-    let text = format!(
-        "{} {what} by {}; its state is {}\n",
-        report.key, report.by, report.status
-    );
-    out.document("hold.decision", &report, &report.id, &text)?;
-    out.tip(&format!("webhookctl inbox inspect {} --full", report.id));
-    Ok(Exit::Done)
+    match decided {
+        HoldDecision::Made(now) => decision.report(now, out),
+        HoldDecision::Moved(now) if now.is_held() => Err(moved(row).into()),
+        HoldDecision::Moved(now) => Err(not_held(now).into()),
+        HoldDecision::Expired => Err(expired(row).into()),
+        HoldDecision::Missing => Err(removed(row).into()),
+    }
 }
 
 fn moved(row: &Row) -> CliError {
