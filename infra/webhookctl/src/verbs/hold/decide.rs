@@ -47,6 +47,9 @@ pub(super) async fn reject(
     let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("reject an event")?;
     let (row, hold) = held(&inbox, &args.id).await?;
+    if args.confirm.is_some_and(|wanted| wanted.trim() != hold.id) {
+        return Err(moved(&row).into());
+    }
     let who = record(&inbox, "hold.reject", &row, &hold, reason).await?;
     let by = By {
         who: &who,
