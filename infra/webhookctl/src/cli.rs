@@ -93,7 +93,9 @@ pub use status::StatusArgs;
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
 pub use trial::{TrialCommand, TrialReportArgs};
-pub use values::{Assignment, Chaos, ColorChoice, FunctionName, Rate, SecretFrom, Tamper, Zone};
+pub use values::{
+    Assignment, Chaos, ColorChoice, FunctionName, Rate, SecretFrom, Status, Tamper, Zone,
+};
 pub use verify::VerifyArgs;
 pub use work::{
     LeaseAt, WorkAt, WorkBeginArgs, WorkCommand, WorkEndArgs, WorkExtendArgs, WorkFinishArgs,

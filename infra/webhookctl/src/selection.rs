@@ -20,7 +20,7 @@ use shared::inbox::ledger::{Repetition, Row, State};
 use shared::monitoring::trial::Finding;
 use shared::webhook::event::Via;
 
-use crate::cli::{Assignment, SelectionArgs};
+use crate::cli::{Assignment, SelectionArgs, Status};
 use crate::fingerprint::Fingerprint;
 use crate::glob;
 use crate::inspect::view;
@@ -46,7 +46,7 @@ pub(crate) struct Selection {
     /// The configured sources that match these names and patterns.
     sources: Vec<String>,
     kinds: Vec<String>,
-    statuses: Vec<State>,
+    statuses: Vec<Status>,
     since: Option<i64>,
     until: Option<i64>,
     error: Option<String>,
@@ -158,12 +158,12 @@ impl Selection {
         !self.ids.is_empty()
     }
 
-    /// Returns whether the `work` index has all selected events. It has open events and dead
-    /// letters.
+    /// Returns whether the `work` index has all selected events. It has open events, held events and
+    /// dead letters.
     fn waits(&self) -> bool {
         !self.statuses.is_empty()
-            && !self.statuses.contains(&State::Done)
-            && !self.statuses.contains(&State::Quarantined)
+            && !self.statuses.contains(&Status::Of(State::Done))
+            && !self.statuses.contains(&Status::Of(State::Quarantined))
     }
 
     fn has_source(&self, source: &str) -> bool {
@@ -201,7 +201,8 @@ impl Selection {
             return false;
         }
         let seen = view(row, &inbox.config);
-        (self.statuses.is_empty() || self.statuses.contains(&seen.status))
+        let status = Status::new(seen.status, seen.hold.is_some());
+        (self.statuses.is_empty() || self.statuses.contains(&status))
             && self.error.as_deref().is_none_or(|error| {
                 Fingerprint::of_row(row).is_some_and(|it| it.is_named_by(error))
                     || row.reason.as_deref() == Some(error)

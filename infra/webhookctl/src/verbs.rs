@@ -3,6 +3,7 @@
 mod completions;
 mod console;
 mod context;
+mod decision;
 mod dev;
 mod dlq;
 mod doctor;

@@ -87,7 +87,7 @@ pub use cursor::{Cursor, ResumePoint, SyncLease, SyncStore};
 pub use effect_rate::CountedEffects;
 pub use erase::{By, Erased};
 pub use heartbeat::SourcesReport;
-pub use hold::{Approval, HELD_SCHEMA, Hold, HoldDecision, WHOLE_EVENT};
+pub use hold::{Approval, Hold, HoldDecision, WHOLE_EVENT};
 pub use operator_flag::{FlagKind, FlagResult, Operations, OperatorFlag};
 pub use order::{EntityLock, EntityOrder, OrderEntry, Predecessor, VersionCheck};
 pub use pages::{Cost, HourPart, Next, Page};
@@ -115,7 +115,7 @@ use transition::Change;
 pub use trial::{
     MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,
 };
-pub use work::{Intended, PULL_SCHEMA, WorkClaim, WorkLease};
+pub use work::{Intended, WorkClaim, WorkLease};
 pub use work_plan::WorkPlan;
 
 pub(crate) use crate::inbox::item;
@@ -128,10 +128,15 @@ pub const SCHEMA: u32 = 1;
 
 /// The newest row version that this code processes. In a row of the next version, this code reads
 /// the attributes that it knows, and keeps all other attributes. Rows of a trial have the version
-/// [`TRIAL_SCHEMA`] and are not processed. Rows that wait for a worker have the version
-/// [`PULL_SCHEMA`], and rows that wait for an approval the version [`HELD_SCHEMA`]. The processor
-/// claims neither.
+/// [`TRIAL_SCHEMA`] and are not processed. Rows of workers and rows that wait for an approval have the
+/// version [`PARKED_SCHEMA`], and the processor does not claim them.
 pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
+
+/// The version of a row that waits for a worker or for an approval, or that a worker holds. Releases
+/// that do not know such rows refuse this version.
+pub const PARKED_SCHEMA: u32 = TRIAL_SCHEMA + 1;
+
+const _: () = assert!(NEWEST_SCHEMA < PARKED_SCHEMA);
 
 /// The sort keys of the answers that destinations gave begin with this.
 pub(crate) const ANSWER_PREFIX: &str = "A#";

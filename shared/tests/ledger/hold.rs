@@ -7,7 +7,7 @@ use shared::base::backoff::CRASHES;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, LEASE};
 use shared::inbox::ledger::{
-    Again, By, Claim, EffectRow, EffectState, Erased, HELD_SCHEMA, HoldDecision, Received,
+    Again, By, Claim, EffectRow, EffectState, Erased, HoldDecision, PARKED_SCHEMA, Received,
     Replayed, SCHEMA, Settled, Settlement, State,
 };
 use shared::inbox::outcome::{HoldRequest, Outcome};
@@ -105,7 +105,7 @@ async fn a_held_event_has_no_lease_and_its_attempt_does_not_count() {
     let stored = table.row(&key).await;
     before.insert("sv".into(), stored["sv"].clone());
     assert_sound(&before, &stored);
-    assert_eq!(number(&stored, "sv"), i64::from(HELD_SCHEMA));
+    assert_eq!(number(&stored, "sv"), i64::from(PARKED_SCHEMA));
     assert_eq!(text(&stored, "gpk"), "H#stripe-main");
     assert_eq!(number(&stored, "gsk"), (NOW + DAY).0);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
@@ -168,12 +168,12 @@ async fn no_message_starts_a_held_event_and_no_delivery_sends_one() {
     assert!(matches!(claim, Claim::OnHold), "{claim:?}");
     table
         .edit(&key, |row| {
-            row.insert("sv".into(), n(HELD_SCHEMA));
+            row.insert("sv".into(), n(PARKED_SCHEMA));
             row.remove("hld");
         })
         .await;
     let claim = table.claim(&key, THEN).await;
-    assert!(matches!(claim, Claim::TooNew(HELD_SCHEMA)), "{claim:?}");
+    assert!(matches!(claim, Claim::TooNew(PARKED_SCHEMA)), "{claim:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    By, Claim, EffectRow, EffectState, Hold as HoldOf, HoldDecision, Item, Lease, PULL_SCHEMA,
+    By, Claim, EffectRow, EffectState, Hold as HoldOf, HoldDecision, Item, Lease, PARKED_SCHEMA,
     Received, RouteAnswer, RouteOutcome, SCHEMA, Settled, Settlement, SweepResult, TRIAL_SCHEMA,
     TrialRecord,
 };
@@ -172,7 +172,7 @@ async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
         }
     }
     if matches!(op, Op::Hold(_)) {
-        assert_eq!(number(&after, "sv"), i64::from(PULL_SCHEMA));
+        assert_eq!(number(&after, "sv"), i64::from(PARKED_SCHEMA));
         before.insert("sv".into(), after["sv"].clone());
     } else if stand == Stand::Held {
         assert_eq!(number(&after, "sv"), i64::from(SCHEMA));
@@ -257,7 +257,7 @@ fn place_hold(row: &mut Item) {
         ("sv".to_owned(), n(SCHEMA)),
     ]);
     row.insert("st".into(), s("received"));
-    row.insert("sv".into(), n(PULL_SCHEMA));
+    row.insert("sv".into(), n(PARKED_SCHEMA));
     row.insert("hld".into(), AttributeValue::M(hold));
     row.insert("apv".into(), AttributeValue::M(Item::new()));
     row.insert("gpk".into(), s("H#stripe-main"));
@@ -478,7 +478,7 @@ pub(crate) fn assert_sound(before: &Item, after: &Item) {
     let in_queue = has("pul");
     assert!(open || !in_queue, "{state}");
     let waits = in_queue || has("hld");
-    assert_eq!(waits, number(after, "sv") == i64::from(PULL_SCHEMA));
+    assert_eq!(waits, number(after, "sv") == i64::from(PARKED_SCHEMA));
     match state.as_str() {
         "done" => assert_eq!((gpk, indexed), (None, false), "{state}"),
         // Quarantined rows of older code are in no partition of the index.

@@ -14,7 +14,7 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::transition::work::AFTER_LEASE;
 use shared::inbox::ledger::{
-    By, Claim, EffectState, Intended, Item, Lease, PULL_SCHEMA, Received, SCHEMA, Settled,
+    By, Claim, EffectState, Intended, Item, Lease, PARKED_SCHEMA, Received, SCHEMA, Settled,
     Settlement, State, WorkClaim, WorkLease,
 };
 use shared::webhook::event::{EventKey, Via};
@@ -242,7 +242,7 @@ async fn an_event_that_crashes_its_workers_is_a_dead_letter() {
 async fn a_row_that_this_release_cannot_read_is_not_claimed() {
     let table = Table::fresh().await;
     for (id, name, value) in [
-        ("evt_1", "sv", n(PULL_SCHEMA + 1)),
+        ("evt_1", "sv", n(PARKED_SCHEMA + 1)),
         ("evt_2", "fx", s("of a later version")),
         ("evt_3", "epoch", s("of a later version")),
     ] {
@@ -292,7 +292,10 @@ async fn an_event_whose_row_cannot_be_read_does_not_stop_a_worker() {
     let key = park(&table, "evt_1").await;
     let before = table.edit(&key, |row| drop(row.remove("cr"))).await;
     let newer = claim(&table, &key, NOW).await;
-    assert!(matches!(newer, WorkClaim::TooNew(PULL_SCHEMA)), "{newer:?}");
+    assert!(
+        matches!(newer, WorkClaim::TooNew(PARKED_SCHEMA)),
+        "{newer:?}"
+    );
     assert_eq!(table.row(&key).await, before);
     table
         .edit(&key, |row| drop(row.insert("sv".into(), n(SCHEMA))))

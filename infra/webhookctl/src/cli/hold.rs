@@ -80,6 +80,9 @@ pub struct HoldRejectArgs {
     /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
+    /// The id of the hold, as `hold show` prints it [default: any hold]
+    #[arg(long, value_name = "HOLD")]
+    pub confirm: Option<String>,
     #[command(flatten)]
     pub api_at: ApprovalAt,
 }

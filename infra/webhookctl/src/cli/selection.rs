@@ -2,11 +2,11 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use shared::inbox::ledger::{Repetition, State};
+use shared::inbox::ledger::Repetition;
 use shared::monitoring::trial::Finding;
 use shared::webhook::event::Via;
 
-use super::values::{self, Assignment};
+use super::values::{self, Assignment, Status};
 use crate::output::CliError;
 use crate::output::time::When;
 
@@ -80,10 +80,10 @@ pub struct SelectionArgs {
         value_name = "STATUS",
         value_parser = values::StatusWord,
         hide_possible_values = true,
-        help = "received, processing, done, failed, dead_letter or quarantined (repeatable)",
+        help = "received, processing, done, failed, dead_letter, quarantined or held (repeatable)",
         display_order = 3
     )]
-    pub status: Vec<State>,
+    pub status: Vec<Status>,
     /// Fingerprint of the last error, or the reason for the quarantine
     #[arg(long, value_name = "FP", display_order = 6)]
     pub error: Option<String>,

@@ -33,32 +33,59 @@ pub enum Zone {
     Local,
 }
 
+/// A status by which a command selects events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The event waits for an approval. Its row is `received`, but it is not selected by that word,
+    /// so that each event has one status.
+    Held,
+    Of(State),
+}
+
+impl Status {
+    pub(crate) fn new(state: State, is_held: bool) -> Self {
+        if is_held { Self::Held } else { Self::Of(state) }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Of(state) => state.as_str(),
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        State::ALL.iter().copied().map(Self::Of).chain([Self::Held])
+    }
+}
+
 /// A parser for statuses, which also lists the possible values for shell completions.
 #[derive(Clone)]
 pub(super) struct StatusWord;
 
 impl TypedValueParser for StatusWord {
-    type Value = State;
+    type Value = Status;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         argument: Option<&clap::Arg>,
         value: &OsStr,
-    ) -> Result<State, clap::Error> {
+    ) -> Result<Status, clap::Error> {
         let words = StringValueParser::new().try_map(|text| status(&text));
         words.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let words = State::ALL.iter().map(|status| status.as_str());
+        let words = Status::all().map(Status::as_str);
         Some(Box::new(words.map(PossibleValue::new)))
     }
 }
 
-fn status(text: &str) -> Result<State, CliError> {
-    State::parse(text).ok_or_else(|| {
-        let known: Vec<&str> = State::ALL.iter().map(|status| status.as_str()).collect();
+fn status(text: &str) -> Result<Status, CliError> {
+    let found = Status::all().find(|status| status.as_str() == text);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = Status::all().map(Status::as_str).collect();
         CliError::usage("usage.status", format!("unknown status '{text}'")).one_of(text, &known)
     })
 }

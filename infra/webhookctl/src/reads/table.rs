@@ -150,6 +150,20 @@ pub(crate) const READS: &[Read] = &[
         positional: &["id"],
     },
     Read {
+        name: "hold.list",
+        words: &["hold", "list"],
+        flags: &[&["source", "limit"]],
+        withheld: &[],
+        positional: &[],
+    },
+    Read {
+        name: "hold.show",
+        words: &["hold", "show"],
+        flags: &[],
+        withheld: &[BUCKET],
+        positional: &["id"],
+    },
+    Read {
         name: "sources.list",
         words: &["sources", "list"],
         flags: &[],
@@ -334,6 +348,21 @@ pub(crate) const WRITES: &[Read] = &[
         name: "quarantine.discard",
         words: &["quarantine", "discard"],
         flags: &[],
+        withheld: &["reason"],
+        positional: &["id"],
+    },
+    // The caller confirms the hold that it showed.
+    Read {
+        name: "hold.approve",
+        words: &["hold", "approve"],
+        flags: &[&["confirm"]],
+        withheld: &["reason", QUEUE, BUCKET],
+        positional: &["id"],
+    },
+    Read {
+        name: "hold.reject",
+        words: &["hold", "reject"],
+        flags: &[&["confirm"]],
         withheld: &["reason"],
         positional: &["id"],
     },

@@ -116,7 +116,10 @@ impl Selection {
         if !self.kinds.is_empty() {
             asked.push(format!("type={}", self.kinds.join(",")));
         }
-        let statuses = self.statuses.iter().map(ToString::to_string);
+        let statuses = self
+            .statuses
+            .iter()
+            .map(|status| status.as_str().to_owned());
         asked.push(format!("status={}", any(statuses.collect())));
         asked.push(match self.since {
             Some(since) => format!("since={}", short(since, self.now)),
@@ -195,6 +198,7 @@ mod tests {
     use shared::monitoring::trial::Finding;
 
     use super::*;
+    use crate::cli::Status;
     use crate::inspect::tests::NOW;
     use crate::selection::Field;
 
@@ -223,7 +227,7 @@ mod tests {
     fn outage() -> Selection {
         Selection {
             asked_sources: vec!["github-org".to_owned()],
-            statuses: vec![State::Failed, State::DeadLetter],
+            statuses: [State::Failed, State::DeadLetter].map(Status::Of).to_vec(),
             since: Some(NOW - 3_881_000),
             fields: vec![Field {
                 name: "user.email".to_owned(),
@@ -342,14 +346,16 @@ mod tests {
 
     #[test]
     fn only_what_may_be_settled_is_bounded_to_a_day() {
-        let of = |statuses: &[State]| Selection {
+        let of = |statuses: &[Status]| Selection {
             statuses: statuses.to_vec(),
             ..nothing()
         };
         let day_ago = NOW - 24 * 3_600_000;
         assert_eq!(nothing().span().0, day_ago);
-        assert_eq!(of(&[State::Failed, State::DeadLetter]).span().0, 0);
-        assert_eq!(of(&[State::Failed, State::Done]).span().0, day_ago);
-        assert_eq!(of(&[State::Quarantined]).span().0, day_ago);
+        let [failed, dead, done] = [State::Failed, State::DeadLetter, State::Done].map(Status::Of);
+        assert_eq!(of(&[failed, dead]).span().0, 0);
+        assert_eq!(of(&[Status::Held]).span().0, 0);
+        assert_eq!(of(&[failed, done]).span().0, day_ago);
+        assert_eq!(of(&[Status::Of(State::Quarantined)]).span().0, day_ago);
     }
 }

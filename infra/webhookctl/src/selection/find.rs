@@ -10,6 +10,7 @@ use shared::webhook::event::EventKey;
 
 use super::time_scan::Walk;
 use super::{DAY_MS, Found, Position, Selection, Want};
+use crate::cli::Status;
 use crate::output::CliError;
 use crate::output::aws::{SoFar, is_throttled};
 use crate::output::count::thousands;
@@ -67,11 +68,10 @@ impl Selection {
         inbox: &Deployment,
         cost: &mut Cost,
     ) -> anyhow::Result<Option<Vec<EventKey>>> {
-        let dead = self.statuses.contains(&State::DeadLetter);
-        let open = self
-            .statuses
-            .iter()
-            .any(|status| *status != State::DeadLetter);
+        let of_dead = Status::Of(State::DeadLetter);
+        let dead = self.statuses.contains(&of_dead);
+        let mut statuses = self.statuses.iter();
+        let open = statuses.any(|status| *status != of_dead && *status != Status::Held);
         let whats = [(open, Waiting::Open), (dead, Waiting::Dead)];
         let parts = whats.into_iter().filter(|(wanted, _)| *wanted);
         let parts =
@@ -90,19 +90,22 @@ impl Selection {
         if open {
             let fresh = self.fresh(inbox).await?;
             *cost += fresh.cost;
-            let ruled = super::with_rules(&inbox.config, |source| self.has_source(source));
-            let most = i32::try_from(MOST_WAITING)?;
-            let (held, held_more) = super::held_keys(&inbox.ledger, &ruled, most).await?;
-            keys.extend(held);
-            or_more = fresh.or_more || held_more;
+            or_more = fresh.or_more;
             keys.extend(fresh.open);
             let (pulled, more) = self.pulled(inbox, cost).await?;
             or_more |= more;
             keys.extend(pulled);
-            // The index can get an event between the two reads, and the event then appears twice.
-            keys.sort_unstable();
-            keys.dedup();
         }
+        if self.statuses.contains(&Status::Held) {
+            let sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
+            let most = i32::try_from(MOST_WAITING)?;
+            let (held, more) = super::held_keys(&inbox.ledger, &sources, most).await?;
+            or_more |= more;
+            keys.extend(held);
+        }
+        // The index can get an event between two reads, and the event then appears twice.
+        keys.sort_unstable();
+        keys.dedup();
         if (keys.len() <= MOST_WAITING && !or_more) || self.thorough {
             return Ok(Some(keys));
         }

@@ -14,7 +14,7 @@ pub(super) mod replay_safety;
 
 use shared::inbox::ledger::{Row, State};
 
-use crate::cli::{DlqCommand, Global, SelectionArgs};
+use crate::cli::{DlqCommand, Global, SelectionArgs, Status};
 use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Found, Position, Selection, Want};
 use crate::target::Deployment;
@@ -40,7 +40,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
     if args
         .status
         .iter()
-        .any(|status| *status != State::DeadLetter)
+        .any(|status| *status != Status::Of(State::DeadLetter))
     {
         return Err(CliError::usage(
             "dlq.status",
@@ -49,7 +49,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
         .tip("leave out --status, or use `webhookctl inbox list`"));
     }
     Ok(SelectionArgs {
-        status: vec![State::DeadLetter],
+        status: vec![Status::Of(State::DeadLetter)],
         ..args.clone()
     })
 }

@@ -14,6 +14,7 @@ mod dev_chaos;
 mod doctor;
 mod first_source;
 mod functions;
+mod holds;
 mod inbox;
 mod journey;
 mod listen;

@@ -19,9 +19,6 @@ use crate::inbox::outcome::HoldRequest;
 use crate::inbox::queue::WorkMessage;
 use crate::webhook::event::EventKey;
 
-/// The version of the row of a held event.
-pub const HELD_SCHEMA: u32 = super::PULL_SCHEMA;
-
 /// The name of a hold that is about the event as a whole.
 pub const WHOLE_EVENT: &str = "*";
 

@@ -13,17 +13,11 @@ use super::claim::{self, Refusal};
 use super::pages::key_of;
 use super::transition::work::{self as change, pull_partition_of};
 use super::{
-    Cost, EffectRow, EffectState, Item, Lease, Ledger, NEWEST_SCHEMA, Next, Page, Row, State,
-    TRIAL_SCHEMA, Write, item, transition,
+    Cost, EffectRow, EffectState, Item, Lease, Ledger, NEWEST_SCHEMA, Next, PARKED_SCHEMA, Page,
+    Row, State, Write, item, transition,
 };
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
-
-/// The version of a row that waits for a worker, or that a worker holds. Releases that do not know
-/// such rows refuse this version.
-pub const PULL_SCHEMA: u32 = TRIAL_SCHEMA + 1;
-
-const _: () = assert!(NEWEST_SCHEMA < PULL_SCHEMA);
 
 /// The number of sources that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -91,7 +85,7 @@ impl Row {
     /// Returns whether only a newer release can process the row.
     pub fn is_too_new(&self) -> bool {
         let waits = self.pull.is_some() || self.hold.is_some();
-        let known = self.is_trial() || (self.schema == PULL_SCHEMA && waits);
+        let known = self.is_trial() || (self.schema == PARKED_SCHEMA && waits);
         self.schema > NEWEST_SCHEMA && !known
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    By, Claim, Erased, Hold, HoldDecision, PULL_SCHEMA, Row, SCHEMA, Settled, Settlement, State,
+    By, Claim, Erased, Hold, HoldDecision, PARKED_SCHEMA, Row, SCHEMA, Settled, Settlement, State,
     WorkClaim, WorkLease, WorkPlan,
 };
 use shared::inbox::outcome::{HoldRequest, Outcome};
@@ -81,7 +81,7 @@ async fn a_held_event_stays_in_its_queue_and_no_worker_gets_it() {
     );
     assert_eq!(
         (number(&row, "att"), hold.version),
-        (0, PULL_SCHEMA),
+        (0, PARKED_SCHEMA),
         "the claim is not an attempt"
     );
     let stored = read(&table, &key).await;

@@ -7,8 +7,8 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::transition::{dead_partition, work_partition};
 use shared::inbox::ledger::{
-    Again, By, Claim, EffectState, Erased, Intended, Item, Lease, PULL_SCHEMA, Received, Replayed,
-    SCHEMA, Settled, Settlement, SweepResult, WorkClaim,
+    Again, By, Claim, EffectState, Erased, Intended, Item, Lease, PARKED_SCHEMA, Received,
+    Replayed, SCHEMA, Settled, Settlement, SweepResult, WorkClaim,
 };
 use shared::webhook::event::{Event, EventKey};
 
@@ -228,7 +228,7 @@ fn place_hold(row: &mut Item) {
         ("plan".to_owned(), s("p1")),
         ("exp".to_owned(), ms(hold_end())),
         ("n".to_owned(), n(1)),
-        ("sv".to_owned(), n(PULL_SCHEMA)),
+        ("sv".to_owned(), n(PARKED_SCHEMA)),
     ]);
     row.insert("st".into(), s("received"));
     row.insert("hld".into(), AttributeValue::M(hold));

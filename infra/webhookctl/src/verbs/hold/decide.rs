@@ -1,6 +1,5 @@
 //! `hold approve` and `hold reject`: apply the operator's decision about a held event.
 
-use serde::Serialize;
 use serde_json::json;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, Hold, HoldDecision, Row};
@@ -11,20 +10,9 @@ use crate::audit::{self, Change};
 use crate::cli::{ApprovalAt, Global, HoldApproveArgs, HoldRejectArgs, WorkAt};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
+use crate::verbs::decision::{Decision, removed};
 use crate::verbs::quarantine::reach::door;
 use crate::verbs::work::Client;
-
-#[derive(Serialize)]
-struct Report {
-    id: String,
-    /// The key of the event, as `source:event-id`.
-    key: String,
-    hold: String,
-    /// The current state of the event.
-    status: String,
-    by: String,
-    reason: String,
-}
 
 pub(super) async fn approve(
     args: HoldApproveArgs,
@@ -65,6 +53,9 @@ pub(super) async fn reject(
     let inbox = Deployment::open(&global.target).await?;
     inbox.may_write("reject an event")?;
     let (row, hold) = held(&inbox, &args.id).await?;
+    if args.confirm.is_some_and(|wanted| wanted.trim() != hold.id) {
+        return Err(moved(&row).into());
+    }
     if hold.over_api {
         let asked = ("reject", reason);
         return over_api(asked, (&row, &hold), &args.api_at, global, out).await;
@@ -128,20 +119,21 @@ async fn over_api(
     let body = json!({ "key": row.key.to_string(), "hold": hold.id, "reason": reason });
     let answer = client.call(op, &body).await.map_err(of_approval)?;
     let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
-    let report = Report {
-        id: row.id().to_string(),
-        key: row.key.to_string(),
-        hold: hold.id.clone(),
-        status: text("status"),
-        by: text("by"),
-        reason: reason.to_owned(),
+    let (status, who) = (text("status"), text("by"));
+    let decision = Decision {
+        document: "hold.decision",
+        what: if op == "approve" {
+            "approved"
+        } else {
+            "rejected"
+        },
+        hold: Some(&hold.id),
+        by: By {
+            who: &who,
+            why: reason,
+        },
     };
-    let what = if op == "approve" {
-        "approved"
-    } else {
-        "rejected"
-    };
-    report.print(what, out)
+    decision.report_as(row, &status, out)
 }
 
 /// Describes a refusal of the API for an approver.
@@ -152,18 +144,6 @@ fn of_approval(error: CliError) -> CliError {
             CliError::refused("hold.moved", error.message).note("nothing was changed")
         }
         _ => error,
-    }
-}
-
-impl Report {
-    fn print(&self, what: &str, out: &mut Printer) -> anyhow::Result<Exit> {
-        let text = format!(
-            "{} {what} by {}; its state is {}\n",
-            self.key, self.by, self.status
-        );
-        out.document("hold.decision", self, &self.id, &text)?;
-        out.tip(&format!("webhookctl inbox inspect {} --full", self.id));
-        Ok(Exit::Done)
     }
 }
 
@@ -190,28 +170,22 @@ fn told(
     decided: &HoldDecision,
     (row, hold): (&Row, &Hold),
     by: By<'_>,
-    what: &str,
+    what: &'static str,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = match decided {
-        HoldDecision::Made(now) => now,
-        HoldDecision::Moved(now) if now.is_held() => return Err(moved(row).into()),
-        HoldDecision::Moved(now) => return Err(not_held(now).into()),
-        HoldDecision::Expired => return Err(expired(row).into()),
-        HoldDecision::Missing => {
-            let message = format!("{} no longer exists", row.key);
-            return Err(CliError::not_found("inbox.not_found", message).into());
-        }
+    let decision = Decision {
+        document: "hold.decision",
+        what,
+        hold: Some(&hold.id),
+        by,
     };
-    let report = Report {
-        id: row.id().to_string(),
-        key: row.key.to_string(),
-        hold: hold.id.clone(),
-        status: now.state.as_str().to_owned(),
-        by: by.who.to_owned(),
-        reason: by.why.to_owned(),
-    };
-    report.print(what, out)
+    match decided {
+        HoldDecision::Made(now) => decision.report(now, out),
+        HoldDecision::Moved(now) if now.is_held() => Err(moved(row).into()),
+        HoldDecision::Moved(now) => Err(not_held(now).into()),
+        HoldDecision::Expired => Err(expired(row).into()),
+        HoldDecision::Missing => Err(removed(row).into()),
+    }
 }
 
 fn moved(row: &Row) -> CliError {

@@ -21,6 +21,8 @@ struct Item {
     effect: String,
     reason: String,
     summary: String,
+    /// The paths in the body that the rule read. `hold show` has the values.
+    read: Vec<String>,
     held_at: String,
     expires_at: String,
 }
@@ -63,6 +65,7 @@ impl Item {
             effect: hold.effect.clone(),
             reason: hold.why.clone(),
             summary: hold.summary.clone(),
+            read: hold.read.clone(),
             held_at: rfc3339(hold.at.0),
             expires_at: rfc3339(hold.expires.0),
         }

@@ -10,7 +10,7 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State;
 
 pub(in crate::verbs) use self::follow::Follow;
-use crate::cli::{Global, TailArgs};
+use crate::cli::{Global, Status, TailArgs};
 use crate::inspect::{Change, as_word};
 use crate::output::column::short_id;
 use crate::output::count::plural;
@@ -80,6 +80,13 @@ pub(in crate::verbs) async fn tail(
 
 /// Returns an error for flags that do not fit events of the future.
 pub(in crate::verbs) fn refuse_unusable(args: &TailArgs) -> Result<(), CliError> {
+    if args.selection.status.contains(&Status::Held) {
+        let error = CliError::usage(
+            "inbox.tail",
+            "tail shows new events and attempts, and does not accept --status held",
+        );
+        return Err(error.tip("webhookctl hold list"));
+    }
     let received = &args.selection.received;
     if received.until.is_none() && received.id.is_empty() {
         return Ok(());
@@ -95,7 +102,7 @@ pub(in crate::verbs) fn refuse_unusable(args: &TailArgs) -> Result<(), CliError>
 pub(in crate::verbs) fn is_wanted(args: &TailArgs, line: &Line) -> bool {
     let asked = args.only.is_empty() || args.only.contains(&line.change);
     let of_status = &args.selection.status;
-    asked && (of_status.is_empty() || of_status.contains(&line.status))
+    asked && (of_status.is_empty() || of_status.contains(&Status::Of(line.status)))
 }
 
 /// Follows events for another command. This command has its own loop and calls the tail from there.

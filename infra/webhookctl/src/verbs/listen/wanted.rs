@@ -6,7 +6,7 @@ use shared::inbox::ledger::{Listed, Row, State};
 use shared::sources::Config;
 use shared::webhook::context::RequestContext;
 
-use crate::cli::ListenArgs;
+use crate::cli::{ListenArgs, Status};
 use crate::glob;
 use crate::inspect::view;
 use crate::output::CliError;
@@ -21,7 +21,7 @@ pub(super) struct Wanted {
     pub(super) sources: Vec<String>,
     all_sources: bool,
     types: Vec<String>,
-    status: Vec<State>,
+    status: Vec<Status>,
     error: Option<String>,
     via: Vec<String>,
     attempts: Option<u32>,
@@ -125,7 +125,8 @@ impl Wanted {
         let status = if self.status.is_empty() {
             shown.status != State::Quarantined
         } else {
-            self.status.contains(&shown.status)
+            self.status
+                .contains(&Status::new(shown.status, shown.hold.is_some()))
         };
         status
             && (self.error.is_none() || self.error.as_ref() == error)

@@ -4,7 +4,6 @@
 //! The event is verified, so the inbox stores it under its own key. No worker processes it until an
 //! operator releases it.
 
-use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, Decided, Row, State};
 
@@ -14,18 +13,8 @@ use crate::audit::{self, Change};
 use crate::cli::{DiscardArgs, Global, ReleaseArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
+use crate::verbs::decision::{Decision, removed};
 use crate::verbs::inbox;
-
-#[derive(Serialize)]
-struct Report {
-    id: String,
-    /// The key of the event, as `source:event-id`.
-    key: String,
-    /// The current state of the event.
-    status: &'static str,
-    by: String,
-    reason: String,
-}
 
 pub(super) async fn release(
     args: ReleaseArgs,
@@ -121,32 +110,21 @@ fn told(
     decided: &Decided,
     row: &Row,
     by: By<'_>,
-    what: &str,
+    what: &'static str,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = match decided {
-        Decided::Made(now) => now,
-        Decided::NotQuarantined(state) => return Err(not_apart(row, *state).into()),
-        Decided::MissingBody => return Err(no_body(row).into()),
-        Decided::Missing => {
-            let message = format!("{} no longer exists", row.key);
-            return Err(CliError::not_found("inbox.not_found", message).into());
-        }
+    let decision = Decision {
+        document: "quarantine.decision",
+        what,
+        hold: None,
+        by,
     };
-    let report = Report {
-        id: row.id().to_string(),
-        key: row.key.to_string(),
-        status: now.state.as_str(),
-        by: by.who.to_owned(),
-        reason: by.why.to_owned(),
-    };
-    let text = format!(
-        "{} {what} by {}; its state is {}\n",
-        report.key, report.by, report.status
-    );
-    out.document("quarantine.decision", &report, &report.id, &text)?;
-    out.tip(&format!("webhookctl inbox inspect {} --full", report.id));
-    Ok(Exit::Done)
+    match decided {
+        Decided::Made(now) => decision.report(now, out),
+        Decided::NotQuarantined(state) => Err(not_apart(row, *state).into()),
+        Decided::MissingBody => Err(no_body(row).into()),
+        Decided::Missing => Err(removed(row).into()),
+    }
 }
 
 fn no_body(row: &Row) -> CliError {

@@ -1,7 +1,7 @@
 //! The changes of an event that waits for an approval.
 //!
 //! A held row is `received`, has no lease, and is in its own partition of the `work` index. Its
-//! version is [`HELD_SCHEMA`], so that a worker of an older release does not claim it. The event of a
+//! version is [`PARKED_SCHEMA`], so that a worker of an older release does not claim it. The event of a
 //! queue stays in the queue: after an approval, a worker outside of Lambda can take it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -10,8 +10,8 @@ use super::work::pull_partition;
 use super::{Change, Effects, FENCE, Fence, work_partition};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
-use crate::inbox::ledger::hold::{Approval, HELD_SCHEMA, Hold};
-use crate::inbox::ledger::{By, Item, Moment, Row, State, item};
+use crate::inbox::ledger::hold::{Approval, Hold};
+use crate::inbox::ledger::{By, Item, Moment, PARKED_SCHEMA, Row, State, item};
 
 /// The reasons of dead letters that a hold ends in.
 pub const REJECTED: &str = "rejected";
@@ -53,7 +53,7 @@ pub fn hold(
     .with(":gpk", item::s(held_partition(row.key.source())))
     .with(":exp", item::ms(hold.expires))
     .with(":att", item::n(row.attempts.saturating_sub(1)))
-    .with(":sv", item::n(HELD_SCHEMA))
+    .with(":sv", item::n(PARKED_SCHEMA))
     .with(":zero", item::n(0))
     .history(row, HELD, &note, now)
     .effects(effects)

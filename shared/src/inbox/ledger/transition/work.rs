@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Change, Effects, FENCE, Fence};
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{
-    EffectLease, EffectRow, EffectState, PULL_SCHEMA, Row, SCHEMA, State, item,
+    EffectLease, EffectRow, EffectState, PARKED_SCHEMA, Row, SCHEMA, State, item,
 };
 use crate::webhook::event::EventKey;
 
@@ -53,7 +53,7 @@ pub fn park(
     .fenced(fence)
     .states(&[State::Received])
     .with(":queue", item::s(queue))
-    .with(":sv", item::n(PULL_SCHEMA))
+    .with(":sv", item::n(PARKED_SCHEMA))
     .with(":gpk", item::s(pull_partition(&row.key)))
     .with(":now", item::ms(now))
     .with(":zero", item::n(0))
@@ -132,7 +132,7 @@ pub fn end_effect(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
 impl Change {
     /// Makes a claim of the processor a claim of a worker outside of Lambda.
     fn by_worker(self, until: UnixMillis) -> Self {
-        self.with(":sv", item::n(PULL_SCHEMA))
+        self.with(":sv", item::n(PARKED_SCHEMA))
             .returning_after(until)
     }
 
