@@ -242,11 +242,11 @@ async fn an_event_can_be_held_as_a_whole() {
 #[tokio::test]
 async fn a_call_above_the_rate_is_held_and_an_approval_answers_it() {
     let world = World::start(&[]).await;
-    for _ in 0..2 {
-        let key = world.work("capped", &json!({ "amount": 1 })).await;
+    for number in 0..2 {
+        let key = world.work("capped", &json!({ "number": number })).await;
         world.fate(&key).await.is("done", 1, 0);
     }
-    let third = world.work("capped", &json!({ "amount": 1 })).await;
+    let third = world.work("capped", &json!({ "number": 2 })).await;
     world.fate(&third).await.is("received", 0, 0);
     assert_eq!(world.called("/refund"), 2);
     let hold = world.stored(&third).await.hold.unwrap();

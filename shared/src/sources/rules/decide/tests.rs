@@ -195,7 +195,6 @@ fn a_rule_with_a_rate_is_asked_after_the_others() {
         "name = \"cap\"\neffect = \"refund*\"\ndecide = \"hold\"\nrate = \"20/1h\"",
         "name = \"large\"\neffect = \"*\"\ndecide = \"deny\"\nrate = \"1/10m\"\nper = \"source\"\n\
          amount = { path = \"amount\", above = 10 }",
-        "name = \"other\"\neffect = \"http\"\ndecide = \"deny\"\nrate = \"1/1m\"",
     ]);
     let none = BTreeMap::new();
     let of = |body: &str, approved| {
