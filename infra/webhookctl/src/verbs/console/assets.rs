@@ -199,7 +199,8 @@ mod tests {
         fn exports(script: &str, module: &str) -> Vec<String> {
             let from = script.find(&format!("\nconst {module} = (() => {{\n"));
             let text = &script[from.unwrap_or_else(|| panic!("{module} is missing"))..];
-            let (_, text) = text.split_once("\nreturn { ").unwrap();
+            let text = text.split("\n// m/").next().unwrap();
+            let (_, text) = text.rsplit_once("\nreturn { ").unwrap();
             let (names, _) = text.split_once(" };\n})();").unwrap();
             let names = names
                 .split(", ")
