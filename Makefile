@@ -116,7 +116,7 @@ test-pages: test-build # Run the commands of the pages, and compare the pictures
 
 # The pictures are first: the other tests send events. Two stacks at the same time, because the tests mostly wait.
 test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
-	@.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,access.py filters.py hostile.py) & first=$$!; \
+	@.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,access.py filters.py hostile.py approvals.py) & first=$$!; \
 	.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,screenshots.py pages.py changes.py strangers.py rights.py live.py); \
 	second=$$?; wait $$first && exit $$second
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = "overview inbox event dead plans quarantine sync drift sources flow log doctor error plan request source presets".split()
+PAGES = "overview inbox event dead plans quarantine approvals sync drift sources flow log doctor error plan request source presets".split()
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -77,7 +77,7 @@ def test_axe_finds_nothing_in_failing_and_empty_pages(tab):
     for state, answer in [("failing", fails), ("empty", empties)]:
         look.page.unroute_all(behavior="ignoreErrors")
         look.page.route("**/api/*", answer)
-        for where in ["", "inbox", "dead", "plans", "quarantine", "sync", "drift", "sources", "flow", "log", "doctor"]:
+        for where in ["", "inbox", "dead", "plans", "quarantine", "approvals", "sync", "drift", "sources", "flow", "log", "doctor"]:
             look.open(where)
             found += [f"{state} {where}: {rule}: {node}" for rule, nodes in judged(look.page) for node in nodes]
             assert look.page.locator(".failure" if state == "failing" else ".empty, p.dim").count(), (state, where)

@@ -238,7 +238,7 @@ def tab(tab_of, console, session):
 
 @pytest.fixture(scope="session")
 def pages(cli):
-    """The twelve pages, and the pages of one thing each."""
+    """The pages of the menu, and the pages of one thing each."""
     dead = cli.json("inbox", "list", "--status", "dead_letter")["items"][0]["id"]
     return {
         "overview": "",
@@ -247,6 +247,7 @@ def pages(cli):
         "dead": "dead",
         "plans": "plans",
         "quarantine": "quarantine",
+        "approvals": "approvals",
         "sync": "sync",
         "drift": "drift",
         "sources": "sources",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-TITLES = "overview inbox event dead plans quarantine sync drift sources flow log doctor".split()
+TITLES = "overview inbox event dead plans quarantine approvals sync drift sources flow log doctor".split()
 
 
 def heading(look):
@@ -66,7 +66,7 @@ def test_the_shell_is_painted_before_the_scripts_arrive(tab):
 
 
 def test_the_first_reads_begin_before_the_scripts_arrive_and_are_taken(tab, pages):
-    wheres = ["overview", "inbox", "event", "dead", "plans", "quarantine", "sources", "flow"]
+    wheres = ["overview", "inbox", "event", "dead", "plans", "quarantine", "approvals", "sources", "flow"]
     for where in [pages[name] for name in wheres] + ["inbox?status=dead_letter&source=acme"]:
         look = tab()
         held = Held(look, where)

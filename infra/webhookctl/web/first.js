@@ -4,8 +4,9 @@
   const begun = globalThis.begun = new Map(), token = stored("token");
   document.documentElement.dataset.theme = stored("theme");
   // The main read of each page without an id or a filter.
-  const reads = { __proto__: null, "": "status", dead: "dlq.list", flow: "sources.list", inbox: "inbox.list?limit=50",
-    plans: "replay.log?limit=50", quarantine: "quarantine.list", sources: "sources.list" };
+  const reads = { __proto__: null, "": "status", approvals: "hold.list", dead: "dlq.list", flow: "sources.list",
+    inbox: "inbox.list?limit=50", plans: "replay.log?limit=50", quarantine: "quarantine.list",
+    sources: "sources.list" };
   const [, page, id, query] = /^#?\/?([^/?]*)\/?([^?]*)\??(.*)/s.exec(location.hash);
   let read = id || query ? "" : reads[page];
   if (page === "event" && /^\w+$/.test(id)) read = `inbox.inspect?id=${id}`;

@@ -1,4 +1,5 @@
 // The frame around every page: who and where, the menu, the page, and the command that answers the same in a terminal.
+import * as approvals from "./pages/approvals.js";
 import * as coverage from "./pages/coverage.js";
 import * as dead from "./pages/dead.js";
 import * as doctor from "./pages/doctor.js";
@@ -21,12 +22,13 @@ import { every, live, toggleLive } from "./live.js";
  * @type {Map<string, [any, string?, string?]>}
  */
 const PAGES = new Map(Object.entries({
-  overview: [status], inbox: [inbox], dead: [dead], quarantine: [quarantine], plans: [plan], sources: [sources],
-  flow: [flow], sync: [coverage], drift: [drift], log: [log], doctor: [doctor], event: [event, "inbox", "Event"],
+  overview: [status], inbox: [inbox], dead: [dead], quarantine: [quarantine], approvals: [approvals], plans: [plan],
+  sources: [sources], flow: [flow], sync: [coverage], drift: [drift], log: [log], doctor: [doctor],
+  event: [event, "inbox", "Event"],
   plan: [plan, "plans", "Plan"], source: [sources, "sources", "Source"], presets: [sources, "sources", "Presets"],
 }));
 /** The codes of `status` that each page of the menu counts. */
-const COUNTED = { dead: ["dead_letters"], quarantine: ["rejected", "quarantined"],
+const COUNTED = { dead: ["dead_letters"], quarantine: ["rejected", "quarantined"], approvals: ["held"],
   plans: ["plan_stopped"], drift: ["drift"] };
 
 let here = null, me = null;

@@ -11,7 +11,7 @@ const OTHERS = {
 /** @returns {Mark[]} */
 function marks(doc) {
   const all = doc.timeline.map(({ at, what, detail }, i) => {
-    const last = i === doc.timeline.length - 1, said = /^(done|failed|dead_letter)\b/.exec(detail)?.[1];
+    const last = i === doc.timeline.length - 1, said = /^(done|failed|dead_letter|held)\b/.exec(detail)?.[1];
     const [name, tone] = !what.startsWith("attempt") ? OTHERS[what] ?? ["circle", "info"]
       : look(said ?? (last ? doc.status : "failed"));
     return { at: Date.parse(at), what, detail, name, tone };
@@ -19,6 +19,7 @@ function marks(doc) {
   const later = (at, what, detail, next) => all.push({ at: Date.parse(at), what, detail, name: "ring", tone: "dim",
     next });
   if (doc.lease && doc.claimed_until) later(doc.claimed_until, "lease ends", doc.lease.owner, !doc.lease.expired);
+  if (doc.hold) later(doc.hold.expires_at, "hold expires", doc.hold.rule, true);
   if (doc.due) later(doc.due, "next attempt", doc.next_action.text, true);
   return all.sort((a, b) => a.at - b.at);
 }

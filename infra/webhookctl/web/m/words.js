@@ -46,6 +46,12 @@ export function age(at, asOf = Date.now()) {
 /** An age that carries its time. @param {any} at @param {any} [asOf] */
 export const ago = (at, asOf, after = "") => at ? h("time", { datetime: at, title: at }, age(at, asOf) + after) : "–";
 
+/** How long until a time. */
+export function left(at, asOf) {
+  const s = (Date.parse(at) - Date.parse(asOf)) / 1000;
+  return h(`time${s < 3600 ? ".warn" : ""}`, { datetime: at, title: at }, s > 0 ? span(s) : "expired");
+}
+
 /** @param {any} n */
 export const num = (n) => n === null || n === undefined ? "–" : n.toLocaleString("en-US", { maximumFractionDigits: 2 });
 export const count = (c) => c ? `${num(c.count)}${c.or_more ? "+" : ""}` : "–";
@@ -73,7 +79,7 @@ export const mark = (name, tone) => h(`svg.mark.${tone}`, { viewBox: "0 0 12 12"
 const STATES = new Map(`circle ok done ok pass closed committed finished
 triangle warn failed late warn unknown behind different gone
 square bad bad dead_letter failing dark fail open stopped lost missing
-diamond hold quarantined paused cancelled expired hold
+diamond hold quarantined paused cancelled expired hold held
 half info processing running applying
 half warn half_open intent
 ring warn silent quiet`.split("\n").flatMap((line) => {
@@ -88,6 +94,9 @@ export const state = (word, text = words(word)) => {
   return h(`span.state.${tone}`, mark(name, tone), h("span", text));
 };
 
+/** The state of an event, which is `held` while it waits for an approval. */
+export const statusOf = (e) => e.held_by || e.hold ? "held" : e.status;
+
 /** A button that copies. `name` is what a screen reader says. @param {() => string} text @param {any} [name] */
 export function copy(text, label = "Copy", name) {
   const made = button(label, async () => {
@@ -101,6 +110,11 @@ export function copy(text, label = "Copy", name) {
 /** A command with a button to copy it. */
 export const command = (text) =>
   text ? h("span.command", h("code", text), copy(() => text, "Copy", "Copy command")) : null;
+
+export const effect = (hold) => hold.effect === "*" ? "the event as a whole" : hold.effect;
+/** Paths in a body that a rule read, with their values if they were read. */
+export const readBy = (read) => read.map(({ path, values }) => h("div", h("code", path),
+  values ? [" = ", h("b.foreign", values.join(", ") || "missing")] : null));
 
 /** Rows of names and values, without those that have no value. */
 export const facts = (rows, more = "") => h(`dl.facts${more}`, rows

@@ -78,13 +78,17 @@ export const cancelButton = (plan, then) => button("Cancel…", () => ask({
   same: `webhookctl replay cancel ${plan.id}`, text: "A cancelled plan cannot be applied.",
 }));
 
-/** The decision on a quarantined event. */
-export const decideButtons = (event, then) => [
-  ["release", "Release…", "Release the event", "Its actions run, as for any other event."],
-  ["discard", "Discard…", "Discard the event", "Its actions never run. The event and its body stay until they expire."],
-].map(([verb, name, label, text]) => button(name, () => ask({
-  title: label, label, text, then, where: `quarantine.${verb}`, flags: () => ({ id: event.id }),
-  same: `webhookctl quarantine ${verb} ${event.id}`,
+/** The decision on a quarantined event, or on the hold that is shown. */
+export const decideButtons = ({ id, hold }, then) => (hold ? [
+  ["hold approve", "Approve", `Mitt sends: ${hold.summary}. If it would send something else, the event is held again.`],
+  ["hold reject", "Reject", "The event becomes a dead letter, without the effect."],
+] : [
+  ["quarantine release", "Release", "Its actions run, as for any other event."],
+  ["quarantine discard", "Discard", "Its actions never run. The event and its body stay until they expire."],
+]).map(([verb, name, text]) => button(`${name}…`, () => ask({
+  title: `${name} the event`, label: name, text, then, where: verb.replace(" ", "."),
+  flags: () => ({ id, confirm: hold?.id }),
+  same: `webhookctl ${verb} ${id}${hold ? ` --confirm ${hold.id} -m "…"` : ""}`,
 })));
 
 /** Pauses a source, or resumes it. */

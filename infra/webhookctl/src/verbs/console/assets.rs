@@ -30,6 +30,7 @@ const ASSETS: &[Asset] = assets![
     "m/keys.js",
     "m/kit.js",
     "m/live.js",
+    "m/pages/approvals.js",
     "m/pages/coverage.js",
     "m/pages/dead.js",
     "m/pages/doctor.js",
@@ -199,7 +200,8 @@ mod tests {
         fn exports(script: &str, module: &str) -> Vec<String> {
             let from = script.find(&format!("\nconst {module} = (() => {{\n"));
             let text = &script[from.unwrap_or_else(|| panic!("{module} is missing"))..];
-            let (_, text) = text.split_once("\nreturn { ").unwrap();
+            let text = text.split("\n// m/").next().unwrap();
+            let (_, text) = text.rsplit_once("\nreturn { ").unwrap();
             let (names, _) = text.split_once(" };\n})();").unwrap();
             let names = names
                 .split(", ")
@@ -297,9 +299,9 @@ mod tests {
         let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::Write::write_all(&mut zipped, whole.as_bytes()).unwrap();
         let zipped = zipped.finish().unwrap().len();
-        assert!(whole.len() <= 155_500, "{} bytes", whole.len());
+        assert!(whole.len() <= 153_000, "{} bytes", whole.len());
         assert!(zipped <= 50_000, "{zipped} bytes compressed");
         let sources: usize = ASSETS.iter().map(|asset| asset.1.len()).sum();
-        assert!(sources <= 166_000, "{sources} bytes of sources");
+        assert!(sources <= 170_500, "{sources} bytes of sources");
     }
 }

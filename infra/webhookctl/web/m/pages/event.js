@@ -1,7 +1,8 @@
 // One event: what happened to it, whether the effect happened, and what to do.
 import { view } from "../body.js";
-import { about, ago, button, bytes, command, copy, facts, failure, fill, grid, h, mark, neighbours, next, note, num,
-  oneKeys, panel, plural, read, section, short, size, sourceLink, span, state, to, when, words } from "../kit.js";
+import { about, ago, button, bytes, command, copy, effect, facts, failure, fill, grid, h, mark, neighbours, next,
+  note, num, oneKeys, panel, plural, read, readBy, section, short, size, sourceLink, span, state, statusOf, to, when,
+  words } from "../kit.js";
 import { timeline } from "../timeline.js";
 import { explain } from "../verify.js";
 import { decideButtons, planButton } from "../write.js";
@@ -14,13 +15,13 @@ const PROVEN = {
 };
 const FINAL = ["done", "dead_letter", "quarantined"];
 const TONE = { auto_retry: "warn", reclaim: "warn", retry_safe: "bad", replay: "bad",
-  retry_guarded: "bad", check_downstream: "bad", fix_secret: "hold", decide: "hold", paused: "hold" };
+  retry_guarded: "bad", check_downstream: "bad", fix_secret: "hold", decide: "hold", approve: "hold", paused: "hold" };
 const eventLink = (id) => h("a.mono", { href: to("event", id) }, short(id));
 const safely = (box, run) => async () => { try { await run(); } catch (error) { fill(box, failure(error)); } };
 
 function nextOf(doc, page, again) {
   const { code, text, command: line } = doc.next_action, effects = doc.side_effects,
-    decides = code === "decide";
+    decides = code === "decide" || doc.hold;
   const nothing = code === "none" && doc.status === "done", open = effects.filter((e) => e.state !== "committed");
   const said = !effects.length ? "" : open.length
     ? open.map((e) => `${e.name}: side effect ${words(e.state)}`).join(" · ")
@@ -32,8 +33,21 @@ function nextOf(doc, page, again) {
     [error ? [nothing ? "Last error: " : "", h(nothing ? "span" : "b", error.text)] : null, error && said ? " · " : "",
       said],
     decides && page.session.write ? decideButtons(doc, again) : null,
-    plans ? planButton(page, () => [["id", doc.id]], /guarded/.test(line) ? "guarded" : "safe") : null, command(line),
+    plans ? planButton(page, () => [["id", doc.id]], /guarded/.test(line) ? "guarded" : "safe") : null,
+    command(doc.hold ? `webhookctl hold approve ${doc.id} -m "…"` : line),
     decides && !line ? command(`webhookctl quarantine release ${doc.id}`) : null);
+}
+
+/** What the event waits for. The values need the right to read bodies. */
+function holdOf({ id, hold }, page) {
+  const box = hold && panel(page, { slot: "hold", read: () => about("hold.show", id), draw: (doc, body) =>
+    fill(body, h("div.split.even",
+      section("Waits for an approval", facts([["Would send", h("b", doc.summary)], ["Effect", effect(doc)],
+        ["Rule", `${doc.rule}: ${doc.reason}`], ["The rule read", doc.read.length > 0 && readBy(doc.read)]])),
+      section("Hold", facts([["Held", when(doc.held_at)], ["Expires", when(doc.expires_at)],
+        ["Hold", h("code", doc.hold)], ["Plan", h("code.cut", { title: doc.plan }, doc.plan)]])))) });
+  box?.load();
+  return { id: hold?.id, node: box?.node };
 }
 
 const effectsOf = (doc) => doc.side_effects.length ? grid("Side effects", [["Effect"], ["State"], ["Idempotency key"]],
@@ -148,21 +162,25 @@ function headersOf(doc) {
 
 export function open(page, route) {
   page.heading(h("span.mono", short(route.id)));
-  let drawn = "", body = null;
+  let drawn = "", known = "", body = null, hold = /** @type {any} */ ({});
   const head = h("div.subhead"), top = h("div"), rest = h("div");
   const event = panel(page, { wait: [6, "tall"], read: () => about("inbox.inspect", route.id), draw: (doc, root,
     answer) => {
     if (top.parentNode !== root) fill(root, top, rest);
-    page.heading([h("span.mono", short(doc.id)), " ", state(doc.status)], `${doc.type}, ${words(doc.status)}`);
+    const status = statusOf(doc);
+    page.heading([h("span.mono", short(doc.id)), " ", state(status)], `${doc.type}, ${words(status)}`);
     fill(head, h("b", doc.type), h("span.dim", doc.source, " · ", ago(doc.received_at, answer.at, " ago")),
       copy(() => doc.id, "Copy id"),
       h("span.grow"), neighbours());
     if (FINAL.includes(doc.status)) page.liveText(null);
-    const same = JSON.stringify({ ...doc, cost: 0 });
-    if (same === drawn) return;
-    if (drawn) page.announce(`Status: ${words(doc.status)}`);
+    const timeless = JSON.stringify({ ...doc, cost: 0, next_action: 0 }), same = timeless + doc.next_action.text;
+    // While only a time passes, a button keeps the focus.
+    if (same === drawn || timeless === known && top.contains(document.activeElement)) return;
+    known = timeless;
+    if (doc.hold?.id !== hold.id) hold = holdOf(doc, page);
+    if (drawn) page.announce(`Status: ${words(status)}`);
     drawn = same;
-    fill(top, nextOf(doc, page, event.load), otherOf(doc),
+    fill(top, nextOf(doc, page, event.load), hold.node, otherOf(doc),
       h("section.panel", h("header", h("h2", "Timeline"), note("distances are logarithmic")),
         timeline(doc, answer.at.getTime())),
       h("div.split.even", section("Side effects", effectsOf(doc), answersOf(doc)),

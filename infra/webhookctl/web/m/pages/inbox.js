@@ -2,13 +2,14 @@
 import { hourly } from "../chart.js";
 import { parseFilter, printFilter, readsBodies } from "../filter.js";
 import { ago, button, command, eventId, eventPage, failure, fill, flag, h, note, num, panel, plural, segments, set,
-  state, table, to, withFlag } from "../kit.js";
+  state, statusOf, table, to, withFlag } from "../kit.js";
 import { follow } from "../live.js";
 import { planButton } from "../write.js";
 
 /** @type {[string, [string, string][]][]} */
 const VIEWS = [["All", []], ["Failing", [["status", "failed"]]], ["Dead letters", [["status", "dead_letter"]]],
-  ["Quarantined", [["status", "quarantined"]]], ["Found by sync", [["via", "backup_sync"]]],
+  ["Quarantined", [["status", "quarantined"]]], ["Held", [["status", "held"]]],
+  ["Found by sync", [["via", "backup_sync"]]],
   ["Retried", [["attempts", "2"]]]];
 const TIMES = ["source", "since", "until"];
 
@@ -18,7 +19,7 @@ function nextOf(e) {
 }
 /** @returns {[any, string, (item: any) => any][]} */
 const columns = (at) => [
-  ["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Status", "w-status", (e) => state(e.status)],
+  ["Age", "w-age.n", (e) => ago(e.received_at, at.asOf)], ["Status", "w-status", (e) => state(statusOf(e))],
   ["Event", "w-id.p1", eventId], ["Source", "w-source.p2",
     (e) => e.source],
   ["Type", "", (e) => h("a.type", { href: eventPage(e), tabindex: -1 }, e.type)], ["Tries", "w-n.n.p2",
@@ -101,8 +102,8 @@ export function open(page, route) {
   }
   function changed(change) {
     const known = rows.items.find((e) => e.id === change.id);
-    if (known) rows.change({ ...known, status: change.status, attempt_count: Math.max(known.attempt_count,
-      change.attempt),
+    if (known) rows.change({ ...known, held_by: null, status: change.status,
+      attempt_count: Math.max(known.attempt_count, change.attempt),
       next_action: change.status === "done" ? null
         : { code: "wait", text: change.detail.replace(/^./, (c) => c.toUpperCase()) } });
     else if (change.change === "stored" || change.change === "quarantined") { fresh.set(change.id, change); newer(); }

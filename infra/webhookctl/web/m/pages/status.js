@@ -6,7 +6,8 @@ import { age, clock, command, copy, count, empty, facts, failure, fill, flag, h,
 /** What each code of `status` means, with the count. @type {Record<string, (n: any) => string>} */
 const TITLES = {
   dead_letters: (n) => plural(n, "dead letter"), rejected: (n) => plural(n, "rejected request"),
-  quarantined: (n) => plural(n, "quarantined event"), gaps: (n) => n ? plural(n, "missed event") : "Missed events",
+  quarantined: (n) => plural(n, "quarantined event"),
+  held: (n) => plural(n, "held event"), gaps: (n) => n ? plural(n, "missed event") : "Missed events",
   lost: (n) => n ? `${plural(n, "event")} lost` : "Events lost", drift: (n) => n
     ? `${plural(n, "object")} differ` : "Objects differ",
   failing: (n) => n ? `${plural(n, "event")} failing` : "Events are failing", late: () => "Events wait too long",
@@ -28,6 +29,7 @@ function more(item) {
     case "dead_letters": return to("dead", named);
     case "late": case "failing": return to("inbox", "", [["status", "failed"], ...of]);
     case "quarantined": return to("inbox", "", [["status", "quarantined"], ...of]);
+    case "held": return to("approvals", "", of);
     case "rejected": return to("quarantine", "", of);
     case "silent": case "sync_behind": case "gaps": case "lost": return to("sync");
     case "drift": return to("drift");
