@@ -179,7 +179,7 @@ foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # 
 receivers: test-build .venv/receivers/stamp $(RECEIVERS)/node/node_modules/stamp # Send to receivers that verify with the providers' unmodified SDKs; needs Node 20
 	$(TEST) --test stack -- --ignored receivers
 
-clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
+clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="pul hld" selects conditions that contain one of these words
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
 mutants: test-build .tools/bin/cargo-mutants # Mutate the code that makes decisions: a test must fail for each mutant; COUNT=n tries n mutants
