@@ -66,7 +66,7 @@ pub(crate) fn weather(events: usize) -> Weather {
         sources: &SOURCES,
         held: Some(20),
         faults: 0.03,
-        downstream_faults: 0.04,
+        downstream_faults: 0.06,
         work: Duration::from_secs(5),
         stranger: false,
         patience: Duration::from_secs(600),

@@ -142,7 +142,7 @@ impl Inner {
         if !sky.is_stormy() || !dice.chance(sky.weather.downstream_faults) {
             return Answer::Opened;
         }
-        match dice.below(4) {
+        match dice.below(3) {
             0 => Answer::Late(dice.between(LATE.0, LATE.1)),
             1 => Answer::Busy,
             _ => Answer::Lost,
