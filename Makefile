@@ -85,7 +85,7 @@ advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabil
 # The last steps wait for events most of the time, or measure response times as chaos does.
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
-	$(MAKE) --no-print-directory -j2 recipes test-pages sam-local
+	$(MAKE) --no-print-directory -j3 recipes test-pages sam-local chaos-agents EVENTS=100
 	$(MAKE) --no-print-directory chaos
 
 # Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.
@@ -129,8 +129,11 @@ test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protoco
 	.venv/mcp/bin/python infra/tests/mcp_client.py
 	MITT_MCP_CALLS=10000 $(TEST) --test cli -- without_the_flag_no_input
 
-chaos: test-build # Run the real functions with faults in all services, and check the history of the run
-	MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose
+chaos: test-build # Run the real functions with faults in all services, and check the history of the run; CASE=agents or another case runs `make chaos-agents`
+	$(if $(CASE),$(MAKE) --no-print-directory chaos-$(CASE),MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose)
+
+chaos-agents: test-build $(CHECK)/stamp $(CLIENT_PACKAGES) # Kill the clients for workers while they open tickets in a tracker without keys; EVENTS=n sets the size
+	$(if $(filter command,$(origin EVENTS)),MITT_EVENTS=$(EVENTS)) $(CHAOS) agents::
 
 chaos-ablations: test-build # Run chaos with one protection removed: the check must fail
 	$(CHAOS) --test-threads 1 without_
@@ -176,7 +179,7 @@ foreign-signers: test-build .venv/foreign/stamp $(SIGNERS)/node_modules/stamp # 
 receivers: test-build .venv/receivers/stamp $(RECEIVERS)/node/node_modules/stamp # Send to receivers that verify with the providers' unmodified SDKs; needs Node 20
 	$(TEST) --test stack -- --ignored receivers
 
-clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
+clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="pul hld" selects conditions that contain one of these words
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
 mutants: test-build .tools/bin/cargo-mutants # Mutate the code that makes decisions: a test must fail for each mutant; COUNT=n tries n mutants

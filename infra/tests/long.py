@@ -23,8 +23,8 @@ OPTIMIZED = ["--profile", "simulation", "--workspace", "--locked"]
 PROGRAMS = ["--test", "properties", "--test", "chaos", "--test", "stack", "--test", "cli", "--no-run"]
 # What the steps need in addition to `make test-build`, and these steps.
 BUILDS = [
-    ("simulate properties chaos chaos-ablations chaos-cells load trial", [CARGO, "build", *OPTIMIZED, "--bins"]),
-    ("properties chaos chaos-ablations chaos-cells load trial", [CARGO, "test", *OPTIMIZED, *PROGRAMS]),
+    ("simulate properties chaos chaos-agents chaos-ablations chaos-cells load trial", [CARGO, "build", *OPTIMIZED, "--bins"]),
+    ("properties chaos chaos-agents chaos-ablations chaos-cells load trial", [CARGO, "test", *OPTIMIZED, *PROGRAMS]),
     ("models", [CARGO, "build", "--release", "--locked", "-p", "models"]),
     ("fuzz", ["make", "--no-print-directory", "fuzz", "SECONDS=0"]),
     ("mutants", [sys.executable, "infra/tests/mutants.py", "build"]),
@@ -44,7 +44,7 @@ def storm(text):
     """Returns the table of the history check, without the counts of injected faults."""
     wanted = (
         "deliveries events acknowledged done effects answer took lost stuck duplicate_effect missing_effect"
-        " double_outcome stale_commit leak late"
+        " double_outcome stale_commit leak late approvals unapproved approval"
     ).split()
     rows = re.findall(r"^(\S[^:]*?)  +(-?\d+)$", text, re.M)
     kept = [(label, value) for label, value in rows if label.split()[0] in wanted or label.startswith("dead: ")]
@@ -76,6 +76,7 @@ COMPUTE = [
 QUICK = {"PROFILE": "simulation"}
 WAIT = [
     ("chaos", {"DELIVERIES": "50000"} | QUICK, storm),
+    ("chaos-agents", {"EVENTS": "10000"} | QUICK, storm),
     ("chaos-ablations", QUICK, ablations),
     ("chaos-cells", QUICK, storm),
     ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),

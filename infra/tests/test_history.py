@@ -155,6 +155,26 @@ def with_a_stranger():
     return history
 
 
+def with_approvals():
+    """Two held events that were approved, one of them again after a replay."""
+    history = sound()
+    for id, run in (("large", 0), ("larger", 1)):
+        request = {"source": "shop", "id": id, "delivery": 0}
+        history["sent"].append(request | {"at": 0, "sha": sha(id), "kind": "held", "valid": True})
+        history["answers"].append(request | {"at": 1, "status": 200, "took_ms": 20})
+        arrival = {"at": 9, "action": "http", "source": "shop", "id": id, "run": run, "key": f"wh_{id}", "sha": sha(id)}
+        history["downstream"].append(arrival | {"answer": 200, "applied": True})
+        history["writes"] += [write(id, 1, "processing", "SET st = :processing ADD epoch :one"), write(id, 1, "done")]
+        item = {"pk": f"E#shop#{id}", "sk": "M", "st": "done", "epoch": 1, "run": run, "att": 1}
+        history["table"].append(item | {"sha": sha(id)})
+    approval = {"source": "shop", "hold": "0a1b", "who": "ann"}
+    history["approvals"] = [approval | {"at": at, "id": id, "run": run} for at, id, run in APPROVED]
+    return history
+
+
+APPROVED = [(3, "large", 0), (3, "larger", 0), (8, "larger", 1)]
+
+
 def row(history, id):
     return next(item for item in history["table"] if item["pk"].endswith(id))
 
@@ -394,6 +414,40 @@ FAULTS = [
 ]
 
 
+def not_approved(history):
+    history["approvals"].pop(0)
+
+
+def approved_later(history):
+    history["approvals"][0]["at"] = 10
+
+
+def approved_in_an_earlier_run(history):
+    history["approvals"].pop()
+
+
+def approved_twice(history):
+    history["approvals"].append(history["approvals"][0] | {"who": "ben"})
+
+
+def approved_without_a_hold(history):
+    history["approvals"].append(history["approvals"][0] | {"id": "one"})
+
+
+def ticket_opened_twice(history):
+    history["downstream"].append(history["downstream"][-1])
+
+
+APPROVALS = [
+    (not_approved, "unapproved"),
+    (approved_later, "unapproved"),
+    (approved_in_an_earlier_run, "unapproved"),
+    (approved_twice, "approval"),
+    (approved_without_a_hold, "approval"),
+    (ticket_opened_twice, "duplicate_effect"),
+]
+
+
 def test_a_sound_history_passes():
     history = sound()
     assert judge.judge(record.History(**history)) == []
@@ -425,6 +479,20 @@ def test_a_stranger_who_achieves_nothing_passes():
 @pytest.mark.parametrize("fault, rule", STRANGERS, ids=[fault.__name__ for fault, _ in STRANGERS])
 def test_what_a_stranger_achieves_is_found(fault, rule):
     history = with_a_stranger()
+    fault(history)
+    assert rule in judged(history)
+
+
+def test_events_that_were_approved_pass():
+    history = record.History(**with_approvals())
+    assert judge.judge(history) == []
+    told = dict(re.split("  +", line) for line in summary.table(history, []).splitlines())
+    assert (told["approvals"], told["unapproved"]) == ("3", "0")
+
+
+@pytest.mark.parametrize("fault, rule", APPROVALS, ids=[fault.__name__ for fault, _ in APPROVALS])
+def test_a_fault_of_an_approval_is_found(fault, rule):
+    history = with_approvals()
     fault(history)
     assert rule in judged(history)
 
@@ -471,7 +539,7 @@ def test_a_fault_is_found(fault, rule):
 
 def test_every_rule_can_fail():
     broken = set()
-    for begun, faults in ((sound, FAULTS), (with_a_stranger, STRANGERS)):
+    for begun, faults in ((sound, FAULTS), (with_a_stranger, STRANGERS), (with_approvals, APPROVALS)):
         for fault, _ in faults:
             history = begun()
             fault(history)

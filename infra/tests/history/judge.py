@@ -193,6 +193,28 @@ def keys_are_of_one_event(history):
             yield found("key", event, f"{len(events)} effects have the key {key}")
 
 
+# ------------------------------------------------------------------ approvals
+
+
+def a_held_event_is_approved_before_its_effect(history):
+    for event, kind in sorted(history.events.items()):
+        if kind != "held":
+            continue
+        for arrival in history.arrivals[event]:
+            approved = history.approved[event][arrival["run"]]
+            if not any(at <= arrival["at"] for at in approved):
+                yield found("unapproved", event, f"{arrival['action']} was requested before an approval")
+
+
+def an_event_is_approved_once_in_a_run(history):
+    for event, runs in sorted(history.approved.items()):
+        if runs and history.events.get(event) != "held":
+            yield found("approval", event, "it was approved, but no rule holds it")
+        for run, approved in runs.items():
+            if len(approved) > 1:
+                yield found("approval", event, f"it was approved {len(approved)} times in run {run}")
+
+
 # ------------------------------------------------------------------ limits
 
 
@@ -352,6 +374,8 @@ RULES = [
     a_row_says_what_was_written_last,
     what_is_done_was_done_once,
     keys_are_of_one_event,
+    a_held_event_is_approved_before_its_effect,
+    an_event_is_approved_once_in_a_run,
     attempts_have_a_limit,
     only_what_deserves_it_is_given_up,
     a_killer_kills_a_few_times,

@@ -12,6 +12,7 @@
     processes.jsonl   every observed process: process, release
     planted.jsonl     every attribute that simulates a later release in a state row, and that neither
                       release here knows: pk, attribute, value
+    approvals.jsonl   every approval of a held event: at, source, id, run, hold, who
     functions.jsonl   every line that a function logged: function, text
     table.jsonl       every item of the table at the end
     queue.json        the number of remaining messages, by queue
@@ -38,6 +39,7 @@ class History:
     deaths: list = field(default_factory=list)
     processes: list = field(default_factory=list)
     planted: list = field(default_factory=list)
+    approvals: list = field(default_factory=list)
     logs: list = field(default_factory=list)
     table: list = field(default_factory=list)
     queues: dict = field(default_factory=dict)
@@ -74,6 +76,10 @@ class History:
         self.arrivals = defaultdict(list)
         for arrival in self.downstream:
             self.arrivals[name(arrival)].append(arrival)
+        # The times of the approvals of each event, by run.
+        self.approved = defaultdict(lambda: defaultdict(list))
+        for approval in self.approvals:
+            self.approved[name(approval)][approval["run"]].append(approval["at"])
         self.by_row = defaultdict(list)
         for write in self.writes:
             event = event_of(write["pk"])
@@ -115,6 +121,7 @@ def read(folder):
         deaths=lines(folder / "deaths.jsonl"),
         processes=lines(folder / "processes.jsonl"),
         planted=lines(folder / "planted.jsonl"),
+        approvals=lines(folder / "approvals.jsonl"),
         logs=lines(folder / "functions.jsonl"),
         table=lines(folder / "table.jsonl"),
         queues=json.loads((folder / "queue.json").read_text()),

@@ -43,6 +43,9 @@ def table(history, violations):
     lines += [("processed by both", history.shared)] if history.hands else []
     lines += [("took, s", history.run["took_s"])]
     rules = ["lost", "stuck", "duplicate_effect", "missing_effect", "double_outcome", "stale_commit", "leak"]
+    if history.approvals:
+        lines.append(("approvals", len(history.approvals)))
+        rules += ["unapproved", "approval"]
     if history.planted:
         lines.append(("attributes planted", len(history.planted)))
         rules += ["forgotten", "panic"]

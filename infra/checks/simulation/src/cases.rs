@@ -1,11 +1,13 @@
 //! The cases, and the figures that are checked in each of them.
 
 mod ablations;
+mod agents;
 
 use crate::observer::Figures;
 use crate::scenario::{Ordering, Scenario, Stranger};
 use crate::wire::fate::{Down, Odds, Outage, Service};
 pub use ablations::{Ablation, ablations};
+pub use agents::AGENTS;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -29,11 +31,15 @@ pub enum Figure {
     Refused,
     Delayed,
     Unfetched,
+    StaleWrites,
+    Unapproved,
+    Misplaced,
+    Trespasses,
     Amplification,
 }
 
 impl Figure {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::Lost,
         Self::Stuck,
         Self::DoubleOutcomes,
@@ -50,6 +56,10 @@ impl Figure {
         Self::Refused,
         Self::Delayed,
         Self::Unfetched,
+        Self::StaleWrites,
+        Self::Unapproved,
+        Self::Misplaced,
+        Self::Trespasses,
         Self::Amplification,
     ];
 
@@ -71,6 +81,10 @@ impl Figure {
             Self::Refused => "genuine requests rejected",
             Self::Delayed => "genuine requests delayed too long",
             Self::Unfetched => "genuine keys not fetched in time",
+            Self::StaleWrites => "writes after the end of a lease",
+            Self::Unapproved => "calls without an approval",
+            Self::Misplaced => "events in another part of the index",
+            Self::Trespasses => "waiting events a processor claimed",
             Self::Amplification => "messages sent per message needed",
         }
     }
@@ -94,6 +108,10 @@ impl Figure {
             Self::Refused => figures.refused,
             Self::Delayed => figures.delayed,
             Self::Unfetched => figures.unfetched,
+            Self::StaleWrites => figures.stale_writes,
+            Self::Unapproved => figures.unapproved,
+            Self::Misplaced => figures.misplaced,
+            Self::Trespasses => figures.trespasses,
             Self::Amplification => return figures.amplification(),
         };
         count as f64

@@ -6,6 +6,7 @@
 //! No call waits in real time, so days pass in seconds. Everything is deterministic, so the same
 //! seed repeats the same run.
 
+pub mod agents;
 pub mod cases;
 pub mod clock;
 pub mod crash_injection;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use simulation::cases::{
-    Case, LATEST, MONTH, ROUGH, STOPPED, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,
+    AGENTS, Case, LATEST, MONTH, ROUGH, STOPPED, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,
 };
 use simulation::observer::Figures;
 use simulation::report::{Line, Tooth, table};
@@ -31,8 +31,11 @@ const STOPPED_EVENTS: usize = 2_000;
 /// The number of events in a run with a stranger, who makes more requests than the senders.
 const STRANGER_EVENTS: usize = 1_400;
 
+/// The number of events in one run with workers outside of Lambda.
+const AGENTS_EVENTS: usize = 5_000;
+
 /// The cases whose figures are checked. The ablations follow them.
-const JUDGED: [Case; 7] = [
+const JUDGED: [Case; 8] = [
     ROUGH,
     MONTH,
     STOPPED,
@@ -40,6 +43,7 @@ const JUDGED: [Case; 7] = [
     STRICT,
     STRANGER,
     STRANGER_AMID_TROUBLE,
+    AGENTS,
 ];
 const CASES: usize = JUDGED.len();
 
@@ -149,6 +153,10 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
         let events = STRANGER_EVENTS.min(options.events);
         add(place, (case.scenario)(options.seed(2_000 + place), events));
     }
+    add(
+        7,
+        (AGENTS.scenario)(options.seed(3_000), AGENTS_EVENTS.min(options.events)),
+    );
     for world in 0..worlds {
         let events = WORLD.min(options.events - world * WORLD);
         add(0, (ROUGH.scenario)(options.seed(2 + world), events));
@@ -182,10 +190,10 @@ fn one(options: &Options, only: &str) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, 
     let case =
         case.with_context(|| format!("--only {only:?}: no case has this text in its name"))?;
     let seeds = if case.name == ROUGH.name { 2 } else { 1_000 };
-    let most = if [LATEST.name, STRICT.name].contains(&case.name) {
-        ORDERED
-    } else {
-        WORLD
+    let most = match case.name {
+        name if [LATEST.name, STRICT.name].contains(&name) => ORDERED,
+        name if name == AGENTS.name => AGENTS_EVENTS,
+        _ => WORLD,
     };
     let jobs = (0..options.events.div_ceil(most)).map(|world| {
         let events = most.min(options.events - world * most);

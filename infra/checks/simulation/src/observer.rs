@@ -1,5 +1,6 @@
 //! Observes every write and every answer, and checks them. It shares no code with production.
 
+mod agents;
 mod figures;
 mod final_check;
 
@@ -17,6 +18,7 @@ use crate::sender;
 use crate::webhook;
 use crate::wire::dynamodb::{Changed, Item, Value};
 use crate::wire::sqs::Message;
+use agents::Agents;
 pub use figures::Figures;
 
 /// The maximum number of backup-sync rounds until the key of a genuine request is fetched,
@@ -79,6 +81,7 @@ pub struct Witness {
     named: BTreeMap<String, Named>,
     refused: u64,
     delayed: u64,
+    agents: Agents,
 }
 
 const QUARANTINED: &str = "quarantined";
@@ -114,6 +117,7 @@ impl Witness {
         });
         Self {
             genuine: genuine.collect(),
+            agents: Agents::of(scenario),
             ..Self::default()
         }
     }
@@ -137,6 +141,16 @@ impl Witness {
                 self.delayed += u64::from(waits_from.is_none_or(late));
             }
         }
+    }
+
+    /// Records that an invocation answers a request about a lease with this fencing token.
+    pub fn leased(&mut self, invocation: u64, event: usize, epoch: i128) {
+        self.agents.leased(invocation, event, epoch);
+    }
+
+    /// Records a call of such a worker.
+    pub fn called(&mut self, event: usize) {
+        self.agents.called(event);
     }
 
     /// Records that the provider returned a key. Returns whether the provider has a key of this
@@ -239,6 +253,7 @@ impl Witness {
             return;
         };
         self.saw_outcome(event, old, new);
+        self.agents.saw(event, old, new, invocation);
         let claimed = text(new, "st") == "processing" && text(old, "own") != text(new, "own");
         if claimed {
             self.saw_claim(event, number(new, "att"), invocation);
@@ -307,7 +322,7 @@ impl Witness {
 /// Returns whether an attempt began before its retry was due, or before the lease of the previous
 /// attempt ended.
 fn is_early(old: &Item, new: &Item) -> bool {
-    let begun = number(new, "lu") - 35_000;
+    let begun = agents::claimed_at(new).unwrap_or(number(new, "lu") - 35_000);
     match text(old, "st") {
         "failed" => begun < number(old, "due"),
         // The comparison uses the clock of the worker that took over, with a margin for the

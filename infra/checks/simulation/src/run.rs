@@ -10,6 +10,7 @@ use backup_sync::{BackupSync, Task};
 use catcher::Catcher;
 use processor::Processor;
 use shared::base::timing::ROUND_EVERY;
+use shared::inbox::Inbox;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -22,7 +23,7 @@ use crate::scenario::{Scenario, Without};
 use crate::wire::dynamodb::{Item, Value};
 use crate::wire::fate::Down;
 use crate::world::{Shared, World};
-use crate::{mapping, sender, stranger, webhook};
+use crate::{agents, mapping, sender, stranger, webhook};
 
 /// The number of catchers that answer concurrently.
 const CATCHERS: usize = 4;
@@ -74,7 +75,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     let world = Shared::new(scenario);
     {
         let mut world = world.lock();
-        for source in webhook::SOURCES {
+        for source in webhook::SOURCES.into_iter().chain(agents::SOURCES) {
             world
                 .secrets
                 .insert(source.to_owned(), webhook::SECRET.to_owned());
@@ -107,6 +108,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     tokio::task::spawn_local(mapping::map(run.clone(), run.mapping.clone()));
     tokio::task::spawn_local(purge(run.clone()));
     tokio::task::spawn_local(stranger::act(run.clone()));
+    agents::act(&run);
     while !run.is_over() && clock::elapsed() < ends_after {
         sleep(TICK).await;
         run.schedule()?;
@@ -173,7 +175,8 @@ impl Run {
     fn is_over(&self) -> bool {
         let world = self.world.lock();
         let quiet = self.all_sent.get() && self.senders.get() == 0 && self.mapping.is_idle();
-        quiet && world.queues.are_empty() && !world.table.has_open_rows()
+        let calm = quiet && world.tracker.is_idle();
+        calm && world.queues.are_empty() && !world.table.has_open_rows()
     }
 
     /// Returns the next catcher in round-robin order.
@@ -200,6 +203,11 @@ impl Run {
             Some(processor) => Ok(processor),
             None => self.sandboxes.processor(),
         }
+    }
+
+    /// Returns the ledger and the queues of an operator.
+    pub fn inbox(&self) -> anyhow::Result<Inbox> {
+        self.sandboxes.inbox()
     }
 
     pub fn give_back(&self, processor: Rc<Sandbox<Processor>>) {

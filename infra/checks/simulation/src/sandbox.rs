@@ -22,8 +22,10 @@ use shared::inbox::spill::Spill;
 use shared::services::Services;
 use shared::sources::Config;
 
+use crate::agents;
 use crate::clock;
 use crate::destination;
+use crate::scenario::Without;
 use crate::webhook::{self, EBAY};
 use crate::wire;
 use crate::world::{SECRETS_PATH, Shared};
@@ -107,7 +109,12 @@ impl Sandboxes {
 
     /// Returns the ledger, for tests that read it.
     pub fn ledger(&self) -> anyhow::Result<Ledger> {
-        Ok(self.parts(CallPolicy::LONG)?.inbox.ledger)
+        Ok(self.inbox()?.ledger)
+    }
+
+    /// Returns the ledger and the queues, as an operator uses them.
+    pub fn inbox(&self) -> anyhow::Result<Inbox> {
+        Ok(self.parts(CallPolicy::LONG)?.inbox)
     }
 
     fn sandbox<F>(&self, function: F) -> Rc<Sandbox<F>> {
@@ -166,6 +173,10 @@ impl Sandboxes {
 fn sources(world: &Shared) -> String {
     let (mode, strangers) = {
         let scenario = &world.lock().scenario;
+        if scenario.agents {
+            let rule = scenario.without != Some(Without::Rule);
+            return format!("schema = 1\n{}", agents::sources(rule));
+        }
         let mode = scenario.order.map_or("none", |order| order.mode);
         (mode, scenario.stranger.is_some())
     };

@@ -48,6 +48,8 @@ pub struct Scenario {
     pub without: Option<Without>,
     /// A caller without a secret, in addition to genuine senders of several sources.
     pub stranger: Option<Stranger>,
+    /// Whether workers outside of Lambda take the events, which are of several sources.
+    pub agents: bool,
 }
 
 /// The actions of a caller without a secret.
@@ -98,6 +100,10 @@ pub enum Without {
     Deed,
     /// A handshake signs any text for the caller, and not only text that looks like a challenge.
     HandshakeGuard,
+    /// A worker does not wait until a call of an earlier attempt can no longer arrive.
+    Wait,
+    /// No rule holds an event.
+    Rule,
 }
 
 /// The effect of an event on the functions that process it.
@@ -134,6 +140,7 @@ impl Scenario {
             weakness: None,
             without: None,
             stranger: None,
+            agents: false,
         }
     }
 

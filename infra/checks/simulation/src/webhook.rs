@@ -15,6 +15,7 @@ use serde_json::json;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
+use crate::agents;
 use crate::clock;
 use crate::rng::Dice;
 use crate::sandbox::SOURCE;
@@ -57,6 +58,13 @@ pub struct Webhook {
 
 /// Returns the source of an event.
 pub fn source_of(scenario: &Scenario, event: usize) -> &'static str {
+    if scenario.agents {
+        let sources = agents::SOURCES;
+        return sources
+            .get(event % sources.len())
+            .copied()
+            .unwrap_or(SOURCE);
+    }
     if scenario.stranger.is_none() {
         return SOURCE;
     }
@@ -126,9 +134,10 @@ fn stripe(scenario: &Scenario, event: usize, noise: &str) -> String {
         .order
         .map_or((event, 0), |order| order.place(event));
     format!(
-        r#"{{"id":"{}","object":"event","type":"invoice.paid","created":{},"data":{{"object":{{"id":"in_{entity}"}},"noise":"{noise}"}}}}"#,
+        r#"{{"id":"{}","object":"event","type":"invoice.paid","created":{},"data":{{"object":{{"id":"in_{entity}"}},"held":{},"noise":"{noise}"}}}}"#,
         id_of(event),
         1_767_571_200 + version,
+        scenario.agents && agents::is_held(event),
     )
 }
 

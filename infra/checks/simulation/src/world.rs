@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Notify;
 
+use crate::agents::Tracker;
 use crate::clock;
 use crate::crash_injection::Role;
 use crate::destination::Destination;
@@ -35,6 +36,7 @@ pub struct World {
     pub secrets: BTreeMap<String, String>,
     objects: HashMap<String, Vec<u8>>,
     pub destination: Destination,
+    pub tracker: Tracker,
     pub witness: Witness,
     pub dice: Dice,
     /// A hash over all events of the run, in their order.
@@ -76,6 +78,7 @@ impl World {
             secrets: BTreeMap::new(),
             objects: HashMap::new(),
             destination: Destination::new(&scenario),
+            tracker: Tracker::default(),
             witness: Witness::of(&scenario),
             dice: Dice::new(scenario.seed, 1),
             trace: 0xcbf2_9ce4_8422_2325,

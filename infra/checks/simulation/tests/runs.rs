@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use simulation::cases::{
-    Figure, LATEST, MONTH, ROUGH, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,
+    AGENTS, Figure, LATEST, MONTH, ROUGH, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,
 };
 use simulation::report::{Line, Tooth};
 use simulation::run::{Found, run};
@@ -87,6 +87,19 @@ fn a_stranger_costs_genuine_senders_nothing() {
 }
 
 #[test]
+fn workers_outside_of_lambda_open_each_ticket_once() {
+    let figures = found((AGENTS.scenario)(1, 90)).figures;
+    let line = Line {
+        case: AGENTS,
+        figures,
+    };
+    let broken = AGENTS.broken(&figures);
+    assert!(line.holds(), "{broken}: {figures:?}");
+    // One in ten held events is forgotten.
+    assert!(figures.dead > 0 && figures.done > 60, "{figures:?}");
+}
+
+#[test]
 fn one_seed_is_one_run() {
     let of = |seed| found(Scenario::rough(seed, 60));
     assert_eq!(of(7), of(7));
@@ -117,6 +130,8 @@ fn without_a_protection_its_figure_does_not_hold() {
         Figure::Forged,
         Figure::Refused,
         Figure::Unfetched,
+        Figure::Unapproved,
+        Figure::Trespasses,
     ];
     // Its scenario takes three minutes with any number of events.
     let slow = "the handshake guard";

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::agents::{self, Habit};
 use crate::fault_schedule::{Protection, Weather};
 use crate::run::Run;
 
@@ -115,4 +116,20 @@ async fn without_a_guard_handshakes_hide_and_sign_events() {
         let folder = verdict.folder.display();
         assert!(verdict.names(broken), "nothing is {broken}: see {folder}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-ablations"]
+async fn without_a_wait_before_the_search_a_ticket_is_opened_twice() {
+    let weather = Weather {
+        // Many calls arrive after the lease of their worker.
+        downstream_faults: 0.5,
+        ..agents::weather(100)
+    };
+    let verdict = agents::open_tickets("no-wait", weather, Habit::Hasty).await;
+    let folder = verdict.folder.display();
+    assert!(
+        verdict.names("duplicate_effect"),
+        "no ticket is opened twice: see {folder}"
+    );
 }

@@ -147,7 +147,7 @@ impl Inner {
         match Kind::of(kind) {
             Kind::Poison => return Answer::Killed,
             Kind::Permanent => return Answer::Status(422),
-            Kind::Plain => {}
+            Kind::Plain | Kind::Held => {}
         }
         let (sky, dice) = (&self.sky, &self.sky.dice);
         if !sky.is_stormy() || !dice.chance(sky.weather.downstream_faults) {

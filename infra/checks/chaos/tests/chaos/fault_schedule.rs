@@ -11,6 +11,7 @@ use shared::base::env::env_var;
 use crate::evolution::Previous;
 use crate::faults::Fault;
 use crate::rng::Dice;
+use crate::sender::SOURCES;
 use crate::site::Cell;
 use testkit::wire::Message;
 
@@ -41,6 +42,8 @@ pub(crate) enum Protection {
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
     pub(crate) deliveries: usize,
+    /// The sources of the events.
+    pub(crate) sources: &'static [&'static str],
     pub(crate) seed: u64,
     /// The share of requests between functions and stores that fail, from 0 to 1.
     pub(crate) faults: f64,
@@ -56,6 +59,8 @@ pub(crate) struct Weather {
     /// One event in this many kills its worker. One event in twice as many is always rejected by
     /// the destination.
     pub(crate) poison: Option<usize>,
+    /// One event in this many waits for an approval.
+    pub(crate) held: Option<usize>,
     pub(crate) without: Option<Protection>,
     /// A caller without a secret, in addition to the senders.
     pub(crate) stranger: bool,
@@ -71,6 +76,7 @@ impl Weather {
     pub(crate) fn calm(deliveries: usize) -> Self {
         Self {
             deliveries,
+            sources: &SOURCES,
             seed: seed(),
             faults: 0.0,
             downstream_faults: 0.0,
@@ -78,6 +84,7 @@ impl Weather {
             kills: None,
             zombies: 0,
             poison: None,
+            held: None,
             without: None,
             stranger: true,
             cells: false,

@@ -29,6 +29,7 @@ pub(crate) struct History {
     deaths: Lines,
     processes: Lines,
     planted: Lines,
+    approvals: Lines,
     /// The processes that are already recorded.
     met: Mutex<HashSet<u32>>,
 }
@@ -69,6 +70,7 @@ impl History {
             deaths: lines("deaths"),
             processes: lines("processes"),
             planted: lines("planted"),
+            approvals: lines("approvals"),
             met: Mutex::default(),
             folder,
             names: Mutex::default(),
@@ -138,6 +140,11 @@ impl History {
         self.planted.add(line);
     }
 
+    /// Records that a person approved a held event.
+    pub(crate) fn approval(&self, line: &Value) {
+        self.approvals.add(line);
+    }
+
     /// Adds the final state to the history, and runs the judge.
     pub(crate) async fn end(&self, stack: &Stack, run: &Value) -> Verdict {
         self.table(stack).await;
@@ -147,7 +154,7 @@ impl History {
         std::fs::write(path, run.to_string()).unwrap();
         let said = [&self.sent, &self.answers, &self.downstream];
         let seen = [&self.writes, &self.deaths, &self.processes, &self.planted];
-        for lines in said.into_iter().chain(seen) {
+        for lines in said.into_iter().chain(seen).chain([&self.approvals]) {
             lines.0.lock().unwrap().flush().unwrap();
         }
         self.name_arrivals();

@@ -30,12 +30,40 @@ pub(crate) struct Inbox {
     pub(crate) stack: Arc<Stack>,
 }
 
+/// What the stack of a run needs in addition to the template.
+pub(crate) struct Setup {
+    /// The text of `sources.toml`.
+    pub(crate) sources: String,
+    pub(crate) parameters: BTreeMap<String, String>,
+}
+
 impl Inbox {
     pub(crate) async fn start(
         sky: &Arc<Sky>,
         history: &Arc<History>,
         canaries: &Canaries,
         downstream: &Downstream,
+    ) -> Self {
+        let sources = include_str!("sources.toml").replace("{downstream}", &downstream.url);
+        let setup = Setup {
+            sources,
+            parameters: BTreeMap::new(),
+        };
+        let inbox = Self::of(sky, history, canaries, setup).await;
+        let calling = Arc::clone(&inbox.stack);
+        downstream.is_called_by(move || calling.function_processes("Processor").unwrap());
+        inbox
+            .secret("Processor", "downstream", &canaries.downstream)
+            .await;
+        inbox
+    }
+
+    /// Starts the stack with other sources.
+    pub(crate) async fn of(
+        sky: &Arc<Sky>,
+        history: &Arc<History>,
+        canaries: &Canaries,
+        setup: Setup,
     ) -> Self {
         let mut proxies = Vec::new();
         for service in ["DYNAMODB", "SQS", "S3", "SSM"] {
@@ -47,7 +75,8 @@ impl Inbox {
             .zip(proxies.iter().map(|proxy| proxy.url.clone()))
             .collect();
         let options = Options {
-            sources_file: Some(sources(&history.folder, &downstream.url)),
+            sources_file: Some(sources(&history.folder, &setup.sources)),
+            parameters: setup.parameters,
             max_processes: PROCESSES,
             function_env,
             ..Options::new(template(&history.folder), testkit::programs())
@@ -77,15 +106,10 @@ impl Inbox {
             }
             running.into_keys().collect()
         });
-        let calling = Arc::clone(&stack);
-        downstream.is_called_by(move || calling.function_processes("Processor").unwrap());
         let inbox = Self { stack };
         for source in SOURCES {
             inbox.secret("Catcher", source, &canaries.secret).await;
         }
-        inbox
-            .secret("Processor", "downstream", &canaries.downstream)
-            .await;
         inbox
     }
 
@@ -131,8 +155,17 @@ impl Inbox {
 
     /// Returns the `pk` of each row whose event is open.
     pub(crate) async fn open_rows(&self) -> Vec<String> {
+        self.rows_in(&["received", "processing", "failed"]).await
+    }
+
+    /// Returns the `pk` of each row in one of these states.
+    pub(crate) async fn rows_in(&self, states: &[&str]) -> Vec<String> {
         let dynamodb = self.stack.clients().dynamodb;
-        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let names: Vec<String> = states.iter().map(|state| format!(":{state}")).collect();
+        let values = states.iter().zip(&names).map(|(state, name)| {
+            let value = AttributeValue::S((*state).to_owned());
+            (name.clone(), value)
+        });
         #[expect(
             clippy::disallowed_methods,
             reason = "no single index contains all open events"
@@ -140,10 +173,8 @@ impl Inbox {
         let scan = dynamodb
             .scan()
             .table_name(self.stack.table().unwrap())
-            .filter_expression("st IN (:received, :processing, :failed)")
-            .expression_attribute_values(":received", text("received"))
-            .expression_attribute_values(":processing", text("processing"))
-            .expression_attribute_values(":failed", text("failed"))
+            .filter_expression(format!("st IN ({})", names.join(", ")))
+            .set_expression_attribute_values(Some(values.collect()))
             .projection_expression("pk");
         let mut pages = scan.into_paginator().items().send();
         let mut open = Vec::new();
@@ -180,9 +211,8 @@ fn template(folder: &Path) -> PathBuf {
     path
 }
 
-fn sources(folder: &Path, downstream: &str) -> PathBuf {
+fn sources(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("sources.toml");
-    let text = include_str!("sources.toml").replace("{downstream}", downstream);
     let text = text.replace("{attempts}", &ATTEMPTS.to_string());
     std::fs::write(&path, text).unwrap();
     path

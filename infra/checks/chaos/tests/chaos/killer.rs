@@ -84,7 +84,7 @@ pub(crate) fn kill(process: u32) {
 }
 
 /// A process that has exited needs no signal.
-fn signal(process: u32, signal: Signal) {
+pub(crate) fn signal(process: u32, signal: Signal) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     let _ = kill_process(process.expect("process ids are positive"), signal);
 }

@@ -150,6 +150,7 @@ impl Load {
                 Kind::Poison
             }
             Some(every) if number % (2 * every) == 9 => Kind::Permanent,
+            _ if self.is_held(number) => Kind::Held,
             _ => Kind::Plain,
         };
         // Some bodies fit into the state row, some need a separate row, and some are stored in the
@@ -162,8 +163,14 @@ impl Load {
             _ => 60,
         };
         let id = format!("{word}_{}_{number}", self.sky.weather.seed);
-        let source = SOURCES[number % SOURCES.len()];
+        let sources = self.sky.weather.sources;
+        let source = sources[number % sources.len()];
         Webhook::new(source, &id, kind, filler, &self.canaries, genuine, dice)
+    }
+
+    fn is_held(&self, number: usize) -> bool {
+        let every = self.sky.weather.held;
+        every.is_some_and(|every| number % every == 11 % every)
     }
 
     async fn insist(&self, delivery: &Delivery) {

@@ -5,13 +5,15 @@
 //! a share of the requests fail. Processes are killed and stopped, and the destination fails in
 //! every possible way. At the end, the whole history is in files. A program that shares no code
 //! with this one reports each violated guarantee. `make chaos` injects the faults. `make evolution`
-//! deploys two releases instead.
+//! deploys two releases instead. `make chaos CASE=agents` runs the clients for workers outside of
+//! Lambda.
 //!
 //! `MITT_DELIVERIES` is the number of deliveries. `SEED` repeats the random choices of a run.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod ablations;
+mod agents;
 mod caller;
 mod cells;
 mod downstream;

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Poison,
     /// The destination always rejects the event.
     Permanent,
+    /// A rule of the source holds the event until a person approves it.
+    Held,
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +57,7 @@ impl Kind {
             Self::Plain => "plain",
             Self::Poison => "poison",
             Self::Permanent => "permanent",
+            Self::Held => "held",
         }
     }
 
@@ -63,6 +66,7 @@ impl Kind {
         match word {
             "poison" => Self::Poison,
             "permanent" => Self::Permanent,
+            "held" => Self::Held,
             _ => Self::Plain,
         }
     }

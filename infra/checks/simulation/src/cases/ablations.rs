@@ -1,6 +1,6 @@
 //! The ablations: runs without one protection. They show what the protection prevents.
 
-use super::{Case, DAY_MS, Figure, HOUR_MS, LATEST, ROUGH, STOPPED, STRANGER, STRICT};
+use super::{AGENTS, Case, DAY_MS, Figure, HOUR_MS, LATEST, ROUGH, STOPPED, STRANGER, STRICT};
 use crate::scenario::{Scenario, Without};
 use crate::wire::dynamodb::Weakness;
 
@@ -16,7 +16,14 @@ pub struct Ablation {
 
 /// Returns all ablations.
 pub fn ablations() -> Vec<Ablation> {
-    [of_settlement(), of_claims(), of_order(), of_strangers()].concat()
+    [
+        of_settlement(),
+        of_claims(),
+        of_order(),
+        of_strangers(),
+        of_agents(),
+    ]
+    .concat()
 }
 
 /// Returns the ablations of the protections that settle every acknowledged event.
@@ -158,6 +165,43 @@ fn of_strangers() -> Vec<Ablation> {
         }),
         of("synchronized clocks", Figure::Refused, |s| {
             s.skew_ms = HOUR_MS;
+        }),
+    ]
+}
+
+/// Returns the ablations of the protections of workers outside of Lambda and of approvals.
+fn of_agents() -> Vec<Ablation> {
+    let of = |without, figure, change| Ablation {
+        without,
+        figure,
+        case: AGENTS,
+        events: 300,
+        change,
+    };
+    vec![
+        of("agents: the fence of a claim", Figure::StaleWrites, |s| {
+            s.weakness = Some(Weakness::NoFence);
+            s.freezes = 300;
+        }),
+        of(
+            "agents: the wait before a search",
+            Figure::DoubleEffects,
+            |s| {
+                s.without = Some(Without::Wait);
+            },
+        ),
+        of("agents: the rule that holds", Figure::Unapproved, |s| {
+            s.without = Some(Without::Rule);
+        }),
+        of("agents: the queue in a claim", Figure::Trespasses, |s| {
+            s.weakness = Some(Weakness::PullUnseen);
+        }),
+        of("agents: the hold in a claim", Figure::Trespasses, |s| {
+            s.weakness = Some(Weakness::HoldUnseen);
+        }),
+        of("agents: the part of the index", Figure::Misplaced, |s| {
+            s.weakness = Some(Weakness::PartStays);
+            s.ends_after_ms = HOUR_MS.unsigned_abs();
         }),
     ]
 }

@@ -37,6 +37,14 @@ pub struct Figures {
     pub delayed: u64,
     /// Keys of genuine senders that were not fetched in time.
     pub unfetched: u64,
+    /// Writes for workers that changed a row with a newer claim than theirs.
+    pub stale_writes: u64,
+    /// Calls of workers for held events without an approval.
+    pub unapproved: u64,
+    /// Events in another part of the index than their state says.
+    pub misplaced: u64,
+    /// Claims of a processor for events that wait for a worker or for a person.
+    pub trespasses: u64,
     /// Messages left in the spill queue at the end.
     pub undrained: u64,
     /// Messages sent to either queue. A message moved from the backlog queue counts once.
@@ -73,6 +81,10 @@ impl Figures {
             refused: self.refused + other.refused,
             delayed: self.delayed + other.delayed,
             unfetched: self.unfetched + other.unfetched,
+            stale_writes: self.stale_writes + other.stale_writes,
+            unapproved: self.unapproved + other.unapproved,
+            misplaced: self.misplaced + other.misplaced,
+            trespasses: self.trespasses + other.trespasses,
             undrained: self.undrained + other.undrained,
             sent: self.sent + other.sent,
             moved: self.moved + other.moved,

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use shared::base::timing::ROUND_EVERY;
 
+use super::agents::ends_a_hold;
 use super::{Figures, KEY_ROUNDS, Known, Named, QUARANTINED, Witness, event_of, is_settled, text};
+use crate::agents::ATTEMPTS;
 use crate::wire::dynamodb::{Item, Value};
 
 impl Witness {
@@ -18,6 +20,10 @@ impl Witness {
             refused: self.refused,
             delayed: self.delayed,
             unfetched: self.unfetched(),
+            stale_writes: self.agents.stale_writes,
+            unapproved: self.agents.unapproved,
+            misplaced: self.agents.misplaced,
+            trespasses: self.agents.trespasses,
             ..Figures::default()
         };
         let mut rows_of: HashMap<usize, &Item> = HashMap::new();
@@ -53,7 +59,10 @@ impl Witness {
                 "dead_letter" => {
                     figures.dead += 1;
                     let tried = asked.get(event).copied().unwrap_or(0);
-                    figures.unexplained += u64::from(!explained(row, tried, known.interrupted));
+                    let explained = explained(row, tried, known)
+                        || known.is_worn_out(row)
+                        || self.agents.is_forgotten(event, row);
+                    figures.unexplained += u64::from(!explained);
                 }
                 _ => figures.stuck += 1,
             }
@@ -100,13 +109,23 @@ enum Judged {
 }
 
 /// Returns whether a dead letter has a cause that happened.
-fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
+fn explained(row: &Item, asked: u32, known: &Known) -> bool {
+    let interrupted = known.interrupted;
     match text(row, "reason") {
         "permanent" => asked >= 1,
         "refused" => asked + interrupted >= 6,
         "attempts_exhausted" => asked + interrupted >= 10,
         "crash_loop" => interrupted >= 3,
         _ => false,
+    }
+}
+
+impl Known {
+    /// Returns whether workers outside of Lambda used all attempts. An attempt can end without a
+    /// call.
+    fn is_worn_out(&self, row: &Item) -> bool {
+        let last = i128::from(ATTEMPTS);
+        text(row, "reason") == "attempts_exhausted" && self.claimed_at.contains_key(&last)
     }
 }
 
@@ -124,18 +143,26 @@ fn fits(row: &Item) -> bool {
         .filter_map(Value::text)
         .map(|entry| entry.split('|').collect())
         .collect();
-    let ends = entries
+    let is_end = |what: &str| is_settled(what) || ends_a_hold(what);
+    let words: Vec<&str> = entries
         .iter()
-        .filter(|entry| entry.get(1).is_some_and(|what| is_settled(what)))
-        .count();
-    let last = entries.last().and_then(|entry| entry.get(1)).copied();
-    let attempts: Vec<u32> = entries
-        .iter()
-        .filter_map(|entry| entry.get(2)?.parse().ok())
+        .filter_map(|entry| entry.get(1).copied())
         .collect();
-    ends == 1
-        && last == Some(state)
-        && attempts.is_sorted()
-        && row.get("own").is_none()
-        && row.get("lu").is_none()
+    let ends = words.iter().filter(|what| is_end(what)).count();
+    let last = words.last().copied().unwrap_or_default();
+    let ended = last == state || (state == "dead_letter" && ends_a_hold(last));
+    // The attempts of a worker begin at one, and a held attempt does not count.
+    let mut runs = entries.split(|entry| is_a_wait(entry));
+    let sorted = runs.all(|run| {
+        let attempts = run
+            .iter()
+            .filter_map(|entry| entry.get(2)?.parse::<u32>().ok());
+        attempts.is_sorted()
+    });
+    ends == 1 && ended && sorted && row.get("own").is_none() && row.get("lu").is_none()
+}
+
+/// Returns whether the event waited for a worker or for a person after this entry.
+fn is_a_wait(entry: &[&str]) -> bool {
+    matches!(entry.get(1), Some(&("parked" | "held")))
 }

@@ -29,6 +29,14 @@ pub enum Weakness {
     BlindMarker,
     /// Requests that wait for a key share the daily limit of rejected requests.
     SharedBudget,
+    /// A processor claims an event that waits for a worker outside of Lambda. The version of the row
+    /// does not prevent that either.
+    PullUnseen,
+    /// A processor claims an event that waits for an approval. The version of the row does not
+    /// prevent that either.
+    HoldUnseen,
+    /// An event that waits for a worker or for an approval stays in its part of the index.
+    PartStays,
 }
 
 /// The sort key of markers. A marker records that a body or a signed message arrived under an event
@@ -49,6 +57,8 @@ impl Weakness {
             Self::BlindPut => without(condition, &["pk"]),
             Self::NoLease => without(condition, &["lu"]),
             Self::NotWaiting => without(condition, &["due"]),
+            Self::PullUnseen => without(condition, &["pul", "sv"]),
+            Self::HoldUnseen => without(condition, &["hld", "sv"]),
             _ => condition.clone(),
         }
     }
@@ -76,6 +86,16 @@ impl Weakness {
                     .cloned()
                     .collect();
                 update.add.extend(again);
+                return;
+            }
+            Self::PartStays => {
+                if update
+                    .set
+                    .iter()
+                    .any(|(path, _)| names(path, &["pul", "hld"]))
+                {
+                    update.set.retain(|(path, _)| !names(path, &["gpk"]));
+                }
                 return;
             }
             Self::AttemptsNotCounted => &["att", "cr"],
