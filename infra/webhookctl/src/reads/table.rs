@@ -63,6 +63,8 @@ const BUCKET: &str = "body-bucket";
 const SECRETS: &str = "secrets-path";
 const FUNCTION: &str = "function";
 const QUEUE: &str = "queue-url";
+const API: &str = "api";
+const ROLE: &str = "as";
 
 pub(crate) const READS: &[Read] = &[
     Read {
@@ -356,14 +358,14 @@ pub(crate) const WRITES: &[Read] = &[
         name: "hold.approve",
         words: &["hold", "approve"],
         flags: &[&["confirm"]],
-        withheld: &["reason", QUEUE, BUCKET],
+        withheld: &["reason", QUEUE, BUCKET, API, ROLE],
         positional: &["id"],
     },
     Read {
         name: "hold.reject",
         words: &["hold", "reject"],
         flags: &[&["confirm"]],
-        withheld: &["reason"],
+        withheld: &["reason", API, ROLE],
         positional: &["id"],
     },
     Read {
