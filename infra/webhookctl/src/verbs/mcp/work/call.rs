@@ -207,8 +207,8 @@ impl Worker {
     async fn begin_effect(&self, args: BeginArgs) -> Result<Value, Failed> {
         let lease = self.lease(&args.id)?;
         let mut body = json!({ "lease": lease, "effect": args.effect, "keys": args.keys });
-        set(&mut body, "asked", args.asked);
         set(&mut body, "plan", self.plan(&args));
+        set(&mut body, "asked", args.asked);
         // The API can record the effect although its answer is lost.
         let was_open = self.held.begins(&lease, &args.effect);
         let answer = self.client.ask("begin", &body).await;
