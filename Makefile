@@ -108,7 +108,7 @@ sam-local: test-build $(CHECK)/stamp # Run the functions with the environments o
 	$(CHECK)/bin/python infra/tests/sam_local.py $(BUILD)
 
 recipes: test-build $(RECIPE_PACKAGES) $(CLIENT_PACKAGES) # Run each recipe of infra/examples and send events to it; needs Node 20 and Go for some of them
-	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py $(RECIPES)/clients.py
+	.venv/recipes/bin/python -m pytest -q $(RECIPES)/http_receivers.py $(RECIPES)/aws_receivers.py $(RECIPES)/first_event.py $(RECIPES)/clients.py $(RECIPES)/frameworks.py
 
 test-pages: test-build # Run the commands of the pages, and compare the pictures with what the commands print
 	$(PYTHON) infra/tests/documented_commands.py

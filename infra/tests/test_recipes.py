@@ -1,4 +1,4 @@
-"""The recipes of receivers: their READMEs are short, the page lists and shows them, and each is tested."""
+"""The recipes of receivers and workers: their READMEs are short, the pages list and show them, and each is tested."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "infra/examples"
 PAGE = ROOT / "infra/docs/receivers.md"
+WORKERS = ROOT / "infra/docs/agents.md"
 TESTS = ROOT / "infra/tests/recipes"
 NAMES = sorted(folder.name for folder in EXAMPLES.iterdir() if folder.is_dir())
 
@@ -37,8 +38,9 @@ def test_code_that_differs_is_found():
     assert unequal(page.replace("express.raw(", "express.text(")) == ["express/server.js"]
 
 
-def test_the_page_lists_every_recipe():
-    listed = re.findall(r"\[`([\w-]+)`\]\(\.\./examples/([\w-]+)/README\.md\)", PAGE.read_text())
+def test_the_pages_list_every_recipe():
+    text = PAGE.read_text() + WORKERS.read_text()
+    listed = re.findall(r"\[`([\w-]+)`\]\(\.\./examples/([\w-]+)/README\.md\)", text)
 
     assert sorted(name for name, _ in listed) == NAMES
     assert all(name == folder for name, folder in listed)
@@ -52,16 +54,22 @@ def test_a_readme_is_short_and_shows_how_to_try_the_recipe(name):
     assert "webhookctl send stripe-main --wait" in readme
     if name in http_names():
         assert "webhookctl dev --forward :3000" in readme
+    if name in worker_names():
+        assert "](../../clients/mitt" in readme and 'kind = "pull"' in readme
 
 
 def http_names():
     return set(re.findall(r'^    "([\w-]+)": \(', (TESTS / "receivers.py").read_text(), re.MULTILINE))
 
 
+def worker_names():
+    return set(re.findall(r'^    "([\w-]+)": Recipe\(', (TESTS / "frameworks.py").read_text(), re.MULTILINE))
+
+
 def test_every_recipe_is_tested():
     aws = set(re.findall(r'"((?:lambda|sqs)-\w+)"', (TESTS / "aws_receivers.py").read_text()))
 
-    assert sorted(http_names() | aws) == NAMES
+    assert sorted(http_names() | aws | worker_names()) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

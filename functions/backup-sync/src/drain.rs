@@ -221,7 +221,9 @@ impl DrainReport {
             self.messages += 1;
             match one {
                 Drained::Entered(events) => events.iter().for_each(|received| match received {
-                    Received::New | Received::Recorded(TrialRecord::New) => self.new += 1,
+                    Received::New | Received::Parked | Received::Recorded(TrialRecord::New) => {
+                        self.new += 1;
+                    }
                     Received::Open { .. }
                     | Received::Settled
                     | Received::Recorded(TrialRecord::Known) => self.known += 1,

@@ -27,7 +27,7 @@ impl Durable {
         let (id, key, kind, secret, word, repeat) = match self {
             Self::Stored(kept) => {
                 let word = match &kept.received {
-                    Received::New => "new",
+                    Received::New | Received::Parked => "new",
                     Received::Open { .. } | Received::Settled => "duplicate",
                     Received::Conflict(_) => "conflict",
                     // Anyone can repeat a captured request, so no alarm counts this word.

@@ -392,6 +392,7 @@ fn row_of_trial(durable: &Durable) -> Option<(EventKey, &'static str)> {
         Received::Recorded(TrialRecord::Known) => "duplicate",
         Received::Recorded(TrialRecord::Conflict)
         | Received::New
+        | Received::Parked
         | Received::Open { .. }
         | Received::Settled
         | Received::Conflict(_)

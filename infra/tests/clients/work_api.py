@@ -27,8 +27,8 @@ class StandIn:
     """Hands out each of `events` once. `answers` has the answers to an operation: a status and a document each. The last
     one is repeated."""
 
-    def __init__(self, events=(), **answers):
-        self.events, self.answers = list(events), answers
+    def __init__(self, events=(), queue="triage", **answers):
+        self.events, self.queue, self.answers = list(events), queue, answers
         self.requests, self.wrong = [], []
         self.changed = threading.Condition()
 
@@ -73,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         if headers.get("authorization") != expected:
             self.stand_in.wrong.append((headers, expected))
         _, queue, op = self.path.removeprefix("/").split("/")
-        assert queue == "triage"
+        assert queue == self.stand_in.queue
         status, document = self.stand_in.answer(op, json.loads(body))
         answer = json.dumps(document).encode()
         self.send_response(status)

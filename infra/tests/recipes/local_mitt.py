@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = ROOT / "target/debug/webhookctl"
+PROGRAM = Path(os.environ.get("MITT_BIN", ROOT / "target/debug")) / "webhookctl"
 
 
 class LocalMitt:

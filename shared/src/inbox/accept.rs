@@ -46,7 +46,8 @@ impl Stored {
             Received::New => Some(0),
             // An earlier delivery may have stored the event without sending its message.
             Received::Open { silent: true, run } => Some(run),
-            Received::Open { silent: false, .. }
+            Received::Parked
+            | Received::Open { silent: false, .. }
             | Received::Settled
             | Received::Conflict(_)
             | Received::Repeated(_)

@@ -99,6 +99,20 @@ impl Source {
         actions.find_map(|action| Some((action, action.kind.pull()?)))
     }
 
+    /// Returns the queue whose workers take each event, if the processor has nothing to do or to
+    /// decide before them.
+    pub fn only_pulls(&self) -> Option<&str> {
+        let [action] = self.actions.as_slice() else {
+            return None;
+        };
+        let pull = action.kind.pull()?;
+        let is_direct = !action.filter.is_set()
+            && self.policy.is_empty()
+            && self.order.is_none()
+            && !self.verifier.confirms_subscriptions();
+        is_direct.then_some(&pull.queue)
+    }
+
     /// Returns whether an action can take longer than the processor runs. Then the function for
     /// long actions processes all events of the source.
     pub fn is_long(&self) -> bool {

@@ -309,6 +309,7 @@ async fn carry_out(table: &Table, op: Op, event: &Event, row: &Item, lease: Leas
     match op {
         Op::Receive => match ledger.receive(event, THEN).await.unwrap() {
             Received::New => "new",
+            Received::Parked => "parked",
             Received::Open { .. } => "open",
             Received::Settled => "settled",
             Received::Conflict(_) => "conflict",

@@ -1,6 +1,7 @@
 //! Tests the events that workers outside of Lambda claim from a queue.
 
 mod begin;
+mod direct;
 mod matrix;
 
 use std::slice::from_ref;

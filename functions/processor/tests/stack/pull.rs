@@ -116,3 +116,26 @@ async fn an_event_is_parked_once_its_other_actions_are_done() {
     assert_eq!(log.matches("\"outcome\":\"parked\"").count(), 2, "{log}");
     inbox.tells_nothing();
 }
+
+#[tokio::test]
+async fn an_event_that_only_workers_take_needs_no_run_of_the_processor() {
+    let direct = SOURCES.replace("kind = \"keep\"\nname = \"audit\"\n", "");
+    let direct = direct.replace("[[source.action]]\n\n[[", "[[");
+    let sources = SourcesFile::new(
+        "pull-direct",
+        &direct.replace("types = [\"charge.*\"]\n", ""),
+    );
+    let inbox = Inbox::start(Options {
+        sources_file: Some(sources.path()),
+        ..options()
+    })
+    .await;
+    let key = receive(&inbox, "charge.refunded").await;
+    let row = inbox.row(&key).await;
+    assert_eq!([&row["st"], &row["pul"]], [&s("received"), &s("triage")]);
+    assert_eq!(row["gpk"], s("P#stripe-main"));
+    assert!(!row.contains_key("enq"), "no message was sent: {row:?}");
+    // A message of a replay, or of an older configuration, changes nothing.
+    assert_eq!(process(&inbox, &key).await, row);
+    inbox.tells_nothing();
+}

@@ -183,6 +183,34 @@ fn a_worker_that_is_told_to_stop_releases_its_event() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_replay_does_not_wait_for_workers() -> anyhow::Result<()> {
+    let world = World::start("work-replay", SOURCES)?;
+    world.handler("exit 0")?;
+    let id = world.send_issue()?;
+    let worker = world.worker(&[])?;
+    until("done", || {
+        (world.status_of(&id).ok()? == "done").then_some(())
+    })?;
+    drop(worker);
+    let plan = world.json(&[
+        "replay",
+        "plan",
+        "--id",
+        &id,
+        "--mode",
+        "force",
+        "--new-effect",
+        "-m",
+        "again",
+    ])?;
+    let plan = plan["id"].as_str().context("a plan")?;
+    let applied = world.text(&["replay", "apply", plan, "--confirm", "1"])?;
+    ensure!(applied.contains("1 waiting"), "{applied}");
+    assert_eq!(world.status_of(&id)?, "received");
+    Ok(())
+}
+
+#[test]
 fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Result<()> {
     let world = World::start("work-operations", SOURCES)?;
     let id = world.send_issue()?;

@@ -16,6 +16,8 @@ pub(super) struct Policies {
     /// Sources that have a trial. The events that Mitt fetches for them are recorded, and not
     /// delivered.
     pub(super) trials: Arc<BTreeSet<String>>,
+    /// The sources whose events wait for a worker from the start, each with its queue.
+    pub(super) queues: Arc<BTreeMap<String, String>>,
 }
 
 /// The settings, shared by all clones of a ledger.
@@ -71,8 +73,16 @@ impl Policies {
             retentions: config.retentions(),
             strict: strict(config),
             trials: Arc::new(config.trials()),
+            queues: Arc::new(queues(config)),
         }
     }
+}
+
+fn queues(config: &Config) -> BTreeMap<String, String> {
+    let pulled = config
+        .sources()
+        .filter_map(|source| Some((source.name.clone(), source.only_pulls()?.to_owned())));
+    pulled.collect()
 }
 
 fn strict(config: &Config) -> Arc<BTreeMap<String, Order>> {

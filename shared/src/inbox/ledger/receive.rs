@@ -11,9 +11,12 @@ use super::body::StoredBody;
 use super::conflict::Why;
 use super::time_index::{self, Partition};
 use super::transition::trial::TEE;
+use super::transition::work::pull_partition;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
-use super::{FoundBy, Item, Ledger, Repetition, Row, SCHEMA, State, Write, item, repetition};
+use super::{
+    FoundBy, Item, Ledger, PULL_SCHEMA, Repetition, Row, SCHEMA, State, Write, item, repetition,
+};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{DeliveredBy, Event, EventKey, Sha, Via};
@@ -27,6 +30,8 @@ const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
 pub enum Received {
     /// The event is new.
     New,
+    /// The event is new, and waits for a worker outside of Lambda. No message is needed.
+    Parked,
     /// The event is known and not settled. `silent` is `true` if no work message was sent in the
     /// last 5 seconds, or if the row cannot be read. The first delivery may have stored the row but
     /// failed to send the message.
@@ -46,7 +51,10 @@ pub enum Received {
 impl Received {
     /// Returns whether no row existed for the event.
     pub fn is_new(&self) -> bool {
-        matches!(self, Self::New | Self::Recorded(TrialRecord::New))
+        matches!(
+            self,
+            Self::New | Self::Parked | Self::Recorded(TrialRecord::New)
+        )
     }
 }
 
@@ -57,6 +65,12 @@ pub(super) enum New<'n> {
     /// Like `Received`, for a request that a provider just sent. The time index finds the event. If
     /// the row exists, the request is counted as a repetition.
     Requested,
+    /// The processor has nothing to do for the event, so it waits for a worker of this queue.
+    Parked {
+        queue: &'n str,
+        /// Whether a provider just sent the request, as for `Requested`.
+        requested: bool,
+    },
     /// The event conflicts with another event, and is quarantined for this reason.
     Conflicting {
         reason: &'n str,
@@ -71,12 +85,19 @@ pub(super) enum New<'n> {
 
 impl New<'_> {
     pub(super) fn is_requested(self) -> bool {
-        matches!(self, Self::Requested)
+        matches!(
+            self,
+            Self::Requested
+                | Self::Parked {
+                    requested: true,
+                    ..
+                }
+        )
     }
 
     fn state(self) -> State {
         match self {
-            Self::Received(_) | Self::Requested => State::Received,
+            Self::Received(_) | Self::Requested | Self::Parked { .. } => State::Received,
             Self::Conflicting { .. } => State::Quarantined,
             Self::Trial { .. } => State::Done,
         }
@@ -85,6 +106,7 @@ impl New<'_> {
     fn schema(self) -> u32 {
         match self {
             Self::Received(_) | Self::Requested | Self::Conflicting { .. } => SCHEMA,
+            Self::Parked { .. } => PULL_SCHEMA,
             Self::Trial { .. } => TRIAL_SCHEMA,
         }
     }
@@ -155,7 +177,14 @@ impl Ledger {
         if let Some(entry) = self.entities().order_entry_of(event, placed).await? {
             self.entities().enter_order(&entry, now).await?;
         }
+        let policies = self.policies.now();
+        let queue = policies.queues.get(event.key.source());
+        let new = queue.map_or(new, |queue| New::Parked {
+            queue,
+            requested: new.is_requested(),
+        });
         let received = match self.put_event(event, &event.key, placed, new, now).await? {
+            None | Some(Refusal::Own) if queue.is_some() => Received::Parked,
             None | Some(Refusal::Own) => Received::New,
             Some(Refusal::Known(known, repetition)) => {
                 return Ok((known, repetition.filter(|_| new.is_requested())));
@@ -366,23 +395,28 @@ fn state_row(
             item::s(format!("{:013}#{}", received.0.max(0), event.kind)),
         ),
     ]);
-    add_state_attributes(&mut row, new, &pk, now);
+    add_state_attributes(&mut row, new, &event.key, now);
     add_optional_attributes(&mut row, event);
     row
 }
 
 /// Adds the attributes that depend on the first state, such as the entry in the `work` index.
-fn add_state_attributes(row: &mut Item, new: New<'_>, pk: &str, now: UnixMillis) {
+fn add_state_attributes(row: &mut Item, new: New<'_>, key: &EventKey, now: UnixMillis) {
     match new {
         New::Received(watched) => {
             row.insert("enq".into(), item::ms(now));
             if watched == FoundBy::WorkIndex {
-                row.insert("gpk".into(), item::s(work_partition(pk)));
+                row.insert("gpk".into(), item::s(work_partition(&key.pk())));
                 row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
             }
         }
         New::Requested => {
             row.insert("enq".into(), item::ms(now));
+        }
+        New::Parked { queue, .. } => {
+            row.insert("pul".into(), item::s(queue));
+            row.insert("gpk".into(), item::s(pull_partition(key)));
+            row.insert("gsk".into(), item::ms(now));
         }
         New::Conflicting { reason, other } => {
             row.insert("reason".into(), item::s(reason));

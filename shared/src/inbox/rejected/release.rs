@@ -84,7 +84,9 @@ impl RejectedRequests {
                 .await?;
         }
         let entered = kept.iter().map(|kept| match &kept.received {
-            Received::New | Received::Recorded(TrialRecord::New) => (Entered::New, &kept.key),
+            Received::New | Received::Parked | Received::Recorded(TrialRecord::New) => {
+                (Entered::New, &kept.key)
+            }
             Received::Open { .. } | Received::Settled | Received::Recorded(TrialRecord::Known) => {
                 (Entered::Known, &kept.key)
             }

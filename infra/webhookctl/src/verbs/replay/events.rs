@@ -111,7 +111,7 @@ impl Event {
     ) -> Self {
         let (outcome, error) = match became {
             Became::NotYet => ("planned", None),
-            Became::Waiting => ("waiting", None),
+            Became::Waiting | Became::Parked => ("waiting", None),
             Became::Done => ("done", None),
             Became::Failed { text, .. } => ("failed", Some(text)),
             Became::Changed => ("changed", None),

@@ -172,7 +172,8 @@ impl<'e> Engine<'e> {
         if !self.pace.wait {
             return Ok(Stop::Finished);
         }
-        let stop = self.outcomes(0).await?;
+        // A worker or an approval can take hours, and the run has nothing to do with them.
+        let stop = self.outcomes(0, &[Became::Waiting]).await?;
         Ok(stop.unwrap_or(Stop::Finished))
     }
 
@@ -199,7 +200,9 @@ impl<'e> Engine<'e> {
                 return Ok(Some(stop));
             }
         }
-        let stop = self.outcomes(from).await?;
+        // What a worker says about the canary events decides whether the others follow.
+        let both = [Became::Waiting, Became::Parked];
+        let stop = self.outcomes(from, &both).await?;
         self.trying = None;
         let tried = self.became.get(from..self.next).unwrap_or_default();
         let outcome = count(tried.iter());
@@ -268,13 +271,13 @@ impl<'e> Engine<'e> {
         }
     }
 
-    /// Waits for the outcomes of the queued events that come after the position `from`.
-    async fn outcomes(&mut self, from: usize) -> anyhow::Result<Option<Stop>> {
+    /// Waits until no queued event after the position `from` is in one of these states.
+    async fn outcomes(&mut self, from: usize, open: &[Became]) -> anyhow::Result<Option<Stop>> {
         let until = Instant::now() + self.pace.timeout;
         loop {
             self.look().await?;
             let queued = self.became.get(from..self.next).unwrap_or_default();
-            if !queued.contains(&Became::Waiting) {
+            if !queued.iter().any(|became| open.contains(became)) {
                 return Ok(None);
             }
             if self.interrupt.is_set() {
@@ -294,8 +297,9 @@ impl<'e> Engine<'e> {
 
     /// Reads the outcomes of those events that are not known to be finished.
     async fn look(&mut self) -> anyhow::Result<()> {
-        let waiting =
-            |(place, became): (usize, &Became)| (*became == Became::Waiting).then_some(place);
+        let waiting = |(place, became): (usize, &Became)| {
+            matches!(became, Became::Waiting | Became::Parked).then_some(place)
+        };
         let mut places: Vec<usize> = self.became.iter().enumerate().filter_map(waiting).collect();
         let begin = places.partition_point(|place| *place < self.look_from);
         places.rotate_left(begin);

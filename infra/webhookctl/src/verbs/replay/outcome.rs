@@ -15,8 +15,11 @@ const AT_ONCE: usize = 16;
 pub(super) enum Became {
     /// The run has not handled the event yet.
     NotYet,
-    /// The event is queued, or a worker is processing it.
+    /// The event is queued, or the processor works on it.
     Waiting,
+    /// The event waits for an approval, or is in a queue of workers outside of Lambda. Both can take
+    /// hours.
+    Parked,
     Done,
     /// The event failed again. Another attempt may be due.
     Failed {
@@ -43,11 +46,13 @@ pub(super) fn became(event: &PlanEvent, row: Option<&Row>, config: &Config) -> B
     match row.state {
         // A later replay has started another run of the event.
         _ if row.run > event.run + 1 => Became::Changed,
+        _ if row.is_held() => Became::Parked,
         State::Done => Became::Done,
         State::Quarantined => Became::Changed,
         State::DeadLetter => failed(row, config),
         // A deferred event had no attempt.
         State::Failed if row.attempts > 0 => failed(row, config),
+        _ if row.is_pulled() => Became::Parked,
         State::Failed | State::Received | State::Processing => Became::Waiting,
     }
 }
@@ -80,7 +85,7 @@ pub(super) fn count<'b>(all: impl Iterator<Item = &'b Became>) -> PlanOutcome {
     for became in all {
         match became {
             Became::NotYet => {}
-            Became::Waiting => outcome.waiting += 1,
+            Became::Waiting | Became::Parked => outcome.waiting += 1,
             Became::Done => outcome.done += 1,
             Became::Failed { .. } => outcome.failed += 1,
             Became::Changed => outcome.changed += 1,
@@ -176,10 +181,21 @@ mod tests {
             Became::Failed { .. } => "failed",
             Became::Done => "done",
             Became::Waiting => "waiting",
+            Became::Parked => "parked",
             Became::Changed => "changed",
             Became::NotYet => "not yet",
         };
         assert_eq!(of(None), "changed");
+        for (state, expected) in [
+            (State::Received, "parked"),
+            (State::Processing, "parked"),
+            (State::Failed, "parked"),
+            (State::Done, "done"),
+        ] {
+            let mut pulled = row(state, 1, 0);
+            pulled.pull = Some("triage".to_owned());
+            assert_eq!(of(Some(&pulled)), expected, "{state}");
+        }
         for (state, attempts, expected) in [
             (State::Received, 0, "waiting"),
             (State::Processing, 1, "waiting"),

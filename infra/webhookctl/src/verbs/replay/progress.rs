@@ -149,7 +149,7 @@ impl Watch {
 fn so_far(tried: &[Became]) -> String {
     let known = tried
         .iter()
-        .filter(|became| !matches!(became, Became::Waiting | Became::NotYet));
+        .filter(|became| !matches!(became, Became::Waiting | Became::Parked | Became::NotYet));
     format!("  Trying {} first …  {}", tried.len(), marks(known))
 }
 
@@ -157,7 +157,7 @@ fn marks<'b>(tried: impl Iterator<Item = &'b Became>) -> String {
     let marks = tried.map(|became| match became {
         Became::Done => "●",
         Became::Failed { .. } => "▲",
-        Became::Waiting | Became::NotYet => "◐",
+        Became::Waiting | Became::Parked | Became::NotYet => "◐",
         Became::Changed => "○",
     });
     marks.collect::<Vec<_>>().join(" ")
