@@ -15,7 +15,7 @@ use super::transition::work::pull_partition;
 use super::transition::{QUARANTINED, work_partition};
 use super::trial::{NewerRow, TRIAL_SCHEMA, TrialRecord};
 use super::{
-    FoundBy, Item, Ledger, PULL_SCHEMA, Repetition, Row, SCHEMA, State, Write, item, repetition,
+    FoundBy, Item, Ledger, PARKED_SCHEMA, Repetition, Row, SCHEMA, State, Write, item, repetition,
 };
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
@@ -106,7 +106,7 @@ impl New<'_> {
     fn schema(self) -> u32 {
         match self {
             Self::Received(_) | Self::Requested | Self::Conflicting { .. } => SCHEMA,
-            Self::Parked { .. } => PULL_SCHEMA,
+            Self::Parked { .. } => PARKED_SCHEMA,
             Self::Trial { .. } => TRIAL_SCHEMA,
         }
     }

@@ -2,7 +2,7 @@
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
-    Claim, FoundBy, Ledger, PULL_SCHEMA, Received, Settled, Settlement, State,
+    Claim, FoundBy, Ledger, PARKED_SCHEMA, Received, Settled, Settlement, State,
 };
 use shared::sources::Config;
 use shared::webhook::event::{EventKey, Via};
@@ -44,7 +44,7 @@ async fn an_event_that_only_workers_take_waits_for_them_from_the_start() {
     let row = table.row(&key).await;
     assert_eq!(text(&row, "pul"), QUEUE);
     assert_eq!(text(&row, "gpk"), "P#stripe-main");
-    for (name, value) in [("sv", i64::from(PULL_SCHEMA)), ("att", 0), ("gsk", NOW.0)] {
+    for (name, value) in [("sv", i64::from(PARKED_SCHEMA)), ("att", 0), ("gsk", NOW.0)] {
         assert_eq!(number(&row, name), value, "{name}");
     }
     let read = table.ledger.event(&key).await.unwrap().unwrap();
