@@ -4,7 +4,7 @@ import json
 import shlex
 
 RIGHT = [
-    "", "status:done", "status:failed", "status:dead_letter", "status:quarantined", "status:received", "status:processing",
+    "", "status:done", "status:failed", "status:dead_letter", "status:quarantined", "status:received", "status:processing", "status:held",
     "status:done status:dead_letter", "source:acme", "source:stripe-main", "source:stripe-main source:acme", "source:acme status:dead_letter",
     "type:job.completed", "type:job.*", "type:*", 'type:"Transcription completed"', "type:'Transcription completed'", "type:Transcription\\ completed",
     "type:no.such.type", "since:1h", "since:24h", "since:30m", "since:2d", "until:1h since:3h", "since:2026-01-01", "via:webhook", "via:backup_sync",
