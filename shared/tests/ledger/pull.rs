@@ -1,5 +1,6 @@
 //! Tests the events that workers outside of Lambda claim from a queue.
 
+mod approval;
 mod begin;
 mod direct;
 mod hold;

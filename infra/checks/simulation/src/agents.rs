@@ -58,11 +58,13 @@ pub fn act(run: &Rc<Run>) {
     tokio::task::spawn_local(approver::approve(run.clone()));
 }
 
-/// Returns the settings of the sources, with or without the rule that holds events.
+/// Returns the settings of the sources, with or without the rule that holds events. Only every second
+/// source has it: the catcher leaves the events of the others to the workers itself.
 pub fn sources(rule: bool) -> String {
-    let rule = if rule { RULE } else { "" };
-    let each = SOURCES.into_iter().zip(QUEUES).zip(LEASES);
-    let each = each.map(|((name, queue), lease)| {
+    let each = SOURCES.into_iter().zip(QUEUES).zip(LEASES).enumerate();
+    let each = each.map(|(place, ((name, queue), lease))| {
+        let ruled = rule && place.is_multiple_of(2);
+        let rule = if ruled { RULE } else { "" };
         format!(
             r#"
             [[source]]
@@ -83,9 +85,10 @@ pub fn sources(rule: bool) -> String {
     each.collect()
 }
 
-/// Returns whether a rule holds the event. This is every third event.
+/// Returns whether a rule holds the event. This is a third of the events, two of three of a source
+/// with the rule.
 pub fn is_held(event: usize) -> bool {
-    event.is_multiple_of(3)
+    event.is_multiple_of(2) && (event / SOURCES.len()) % 3 < 2
 }
 
 /// Returns whether no person decides about the event, if it is held.
