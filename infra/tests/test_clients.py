@@ -125,6 +125,23 @@ def test_the_examples_of_the_page_run(tmp_path, language):
     assert stand_in.said("begin", "end", "finish") == said
 
 
+@pytest.mark.parametrize("language", ["python", pytest.param("ts", marks=needs_npm)])
+def test_the_workers_of_the_page_run_when_pasted(tmp_path, language):
+    page = (CLIENTS.parent / "docs/agents.md").read_text()
+    example = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
+    assert len([line for line in example.splitlines() if line.strip()]) <= 20
+    opened = event("issues", body='{"issue": {"title": "It fails"}}')
+    with StandIn([opened], begin=[GO]) as stand_in:
+        assert "http://127.0.0.1:8787" in example
+        example = example.replace("http://127.0.0.1:8787", stand_in.url)
+        with working(in_folder(tmp_path, language, example), stand_in) as process:
+            assert stand_in.wait("finish"), process.communicate(process.terminate())
+
+    asked = {"effect": "open-ticket", "keys": "honoured", "plan": {"summary": "It fails"}, "lease": "lease-1"}
+    ended = {"effect": "open-ticket", "result": "done", "note": "T-1", "lease": "lease-1"}
+    assert stand_in.said("begin", "end", "finish") == [("begin", asked), ("end", ended), FINISHED]
+
+
 def in_folder(folder, language, example):
     """Writes a program with its tracker and the client, and returns its command."""
     if language == "python":
