@@ -81,6 +81,21 @@ fn refund(amount: u32, plan: &str) -> Value {
     json!({ "effect": "refund", "keys": "honoured", "plan": plan })
 }
 
+/// The worker of a held event has nothing more to say.
+async fn leaves(world: &World, event: &Value) {
+    for (outcome, status) in [
+        ("retry", 200),
+        ("release", 200),
+        ("done", 409),
+        ("permanent", 409),
+    ] {
+        let finish = with(event, json!({ "outcome": outcome }));
+        let (found, answer) = world.call("one", "triage/finish", &finish).await;
+        assert_eq!(found, status, "{outcome}: {answer}");
+        assert!(status == 409 || answer["held"] == true, "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn a_plan_survives_the_wait_for_its_approval() {
     let world = World::with("work-hold", SOURCES).await;
@@ -114,17 +129,7 @@ async fn a_plan_survives_the_wait_for_its_approval() {
     let other = with(&event, refund(74, "step 2"));
     let lost = world.refused("one", "begin", &other).await;
     assert_eq!(lost, (409, "lease_lost".into()));
-    for (outcome, status) in [
-        ("retry", 200),
-        ("release", 200),
-        ("done", 409),
-        ("permanent", 409),
-    ] {
-        let finish = with(&event, json!({ "outcome": outcome }));
-        let (found, answer) = world.call("one", "triage/finish", &finish).await;
-        assert_eq!(found, status, "{outcome}: {answer}");
-        assert!(status == 409 || answer["held"] == true, "{answer}");
-    }
+    leaves(&world, &event).await;
     let empty = world.ok("two", "next", &json!({})).await;
     assert_eq!(empty["reason"], "empty");
 

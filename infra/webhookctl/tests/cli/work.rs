@@ -238,6 +238,14 @@ fn one_command_for_each_operation_and_exit_3_for_a_lost_lease() -> anyhow::Resul
     Ok(())
 }
 
+/// Returns the words of `work begin` for an effect with the plan in `plan.json`.
+fn begin_refund(event: &Value) -> Vec<String> {
+    let lease = event["lease"].as_str().unwrap_or_default().to_owned();
+    let line = "work begin --queue triage --effect refund --keys honoured --plan plan.json --lease";
+    let line = line.split(' ').map(str::to_owned);
+    line.chain([lease]).collect()
+}
+
 /// A person sees each character of the plan, and the next worker gets it.
 #[test]
 fn a_plan_is_shown_approved_and_handed_out() -> anyhow::Result<()> {
@@ -250,16 +258,9 @@ fn a_plan_is_shown_approved_and_handed_out() -> anyhow::Result<()> {
         let event = answer["events"][0].take();
         event.is_object().then_some(event)
     };
-    let begin = |event: &Value| {
-        let lease = event["lease"].as_str().unwrap_or_default().to_owned();
-        let line =
-            "work begin --queue triage --effect refund --keys honoured --plan plan.json --lease";
-        let line = line.split(' ').map(str::to_owned);
-        line.chain([lease]).collect::<Vec<String>>()
-    };
     let event = until("an event", claim)?;
     world.write("plan.json", "[]")?;
-    let line = begin(&event);
+    let line = begin_refund(&event);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     assert_eq!(world.error(&line)?, (2, "work.plan".to_owned()));
     let plan = r#"{"summary": "refund \u001b[2J", "amount": "74.00", "full": "step 1\nstep 2"}"#;
@@ -297,7 +298,7 @@ fn a_plan_is_shown_approved_and_handed_out() -> anyhow::Result<()> {
     let approved = &event["effects"]["refund"]["plan"];
     assert_eq!(approved["full"], "step 1\nstep 2");
     world.write("plan.json", &approved.to_string())?;
-    let line = begin(&event);
+    let line = begin_refund(&event);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let begun = world.json(&line)?;
     assert_eq!(begun["go"], true, "{begun}");

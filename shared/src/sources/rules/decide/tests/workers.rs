@@ -162,3 +162,28 @@ fn a_rule_with_a_rate_is_asked_after_the_others() {
     assert_eq!(of(r#"{"amount": 11}"#, Some("q")), [large, cap]);
     assert!(concern(&rules, Subject::Effect("refund")) && !concern(&rules, Subject::Event));
 }
+
+#[test]
+fn a_rate_without_an_effect_or_a_rule_that_acts_is_refused() {
+    for (policy, part) in [
+        (
+            "name = \"a\"\ndecide = \"hold\"\nrate = \"20/1h\"",
+            "add effect",
+        ),
+        (
+            "name = \"a\"\ndecide = \"hold\"\neffect = \"*\"\nper = \"source\"",
+            "add rate, or remove per",
+        ),
+        (
+            "name = \"a\"\ndecide = \"dry-run\"\neffect = \"*\"\nrate = \"20/1h\"",
+            "use \"hold\" or \"deny\"",
+        ),
+        (
+            "name = \"a\"\ndecide = \"hold\"\neffect = \"*\"\nrate = \"20 per hour\"",
+            "use a rate like",
+        ),
+    ] {
+        let error = checked(&[policy]).unwrap_err();
+        assert!(error.contains(part), "{policy}\n{error}");
+    }
+}
