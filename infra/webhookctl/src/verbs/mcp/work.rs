@@ -3,6 +3,7 @@
 //! The leases stay in this process, and the agent names events by their ids. So an agent can end only
 //! the work that this process has claimed. No tool approves a held effect, and none reads the inbox.
 
+mod advice;
 mod call;
 mod claim;
 mod document;

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::Worker;
-use super::call::Failed;
+use super::advice::Failed;
 use super::document::{approved_plan, event_document, marked};
 use super::held::MOST;
 use crate::output::CliError;
