@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use shared::base::backoff::jitter;
 use shared::base::clock::UnixMillis;
 use shared::base::timing::ACTION_TIMEOUT;
-use shared::delivery::breaker::{CallResult, Pass, refuses};
+use shared::delivery::breaker::{CallResult, Pass, Position, refuses};
 use shared::delivery::effects::Effects;
 use shared::delivery::rates::Turn;
 use shared::inbox::ledger::{Content, Lease, Row};
@@ -63,6 +63,9 @@ impl Processor {
                 content,
                 given,
             };
+            if let Some(down) = self.down_before_rate(ruled, action).await {
+                return down.of_action(&action.name).into();
+            }
             let ledger = &self.services.inbox.ledger;
             let result = Box::pin(ruled.action(ledger, action, (self.clock)()));
             if let Some(result) = result.await {
@@ -109,6 +112,24 @@ impl Processor {
             quotes,
             queue: None,
             dry_run: false,
+        }
+    }
+
+    /// Returns the deferral of an action whose destination is down, if a rule would count its effect
+    /// first. An attempt without a call must not use up the rate.
+    async fn down_before_rate(&self, ruled: Ruled<'_>, action: &Action) -> Option<Outcome> {
+        let counts = ruled.source.policy.iter().any(|rule| rule.rate.is_some());
+        let destination = action.destination.as_ref().filter(|_| counts)?;
+        if ruled.is_settled(action) {
+            return None;
+        }
+        let position = self.breakers.position(&destination.name, (self.clock)());
+        match position.await {
+            Position::Open { until, .. } => {
+                let why = format!("{} is down", destination.name);
+                Some(Outcome::deferred(why, until))
+            }
+            Position::Closed | Position::Probing => None,
         }
     }
 

@@ -114,7 +114,7 @@ impl Ruled<'_> {
     }
 
     /// Returns whether no further call of the action is needed in this run.
-    fn is_settled(self, action: &Action) -> bool {
+    pub(crate) fn is_settled(self, action: &Action) -> bool {
         let row = &self.lease.row;
         let effect = row.effects.get(&action.name);
         effect.is_some_and(|effect| match effect.state {
@@ -205,8 +205,9 @@ pub(crate) fn held(
     }))
 }
 
-/// Counts an effect for the rules with a rate, the strictest first. Returns the first rule whose window
-/// is full: it applies. `role` stands for the role that causes the effect.
+/// Counts an effect for the rules with a rate. Returns the rules whose windows are full: they apply.
+/// Rules that hold come first, so that an effect that waits for an approval does not use up the window
+/// of a rule that denies. `role` stands for the role that causes the effect.
 pub(crate) async fn over_limit<'r>(
     ledger: &Ledger,
     row: &Row,
@@ -214,7 +215,12 @@ pub(crate) async fn over_limit<'r>(
     limits: Vec<(EffectRate, Finding<'r>)>,
     now: UnixMillis,
 ) -> anyhow::Result<Option<Finding<'r>>> {
+    let mut held: Option<Finding<'r>> = None;
     for (rate, finding) in limits {
+        let denies = finding.rule.verdict == Verdict::Deny;
+        if denies && held.is_some() {
+            break;
+        }
         let kind;
         let who = match rate.per {
             Per::Role => role,
@@ -230,11 +236,18 @@ pub(crate) async fn over_limit<'r>(
             rule: &finding.rule.name,
             who,
         };
-        if !ledger.count_effect(counted, rate, now).await? {
+        if ledger.count_effect(counted, rate, now).await? {
+            continue;
+        }
+        if denies {
             return Ok(Some(finding));
         }
+        match &mut held {
+            Some(held) => held.join(finding),
+            none => *none = Some(finding),
+        }
     }
-    Ok(None)
+    Ok(held)
 }
 
 fn denied(finding: &Finding<'_>) -> Outcome {

@@ -51,14 +51,23 @@ impl Processor {
             return Ok(Err(refusal));
         }
         let (keys, inquiry) = asked(begin);
-        let intent = effect_row(row, name, EffectState::Intent, keys, "", now);
+        let note = begun(begin);
+        let intent = effect_row(row, name, EffectState::Intent, keys, &note, now);
         if let Some(known) = known(before(row, name, keys, inquiry, now), &intent) {
             return Ok(Ok(known));
+        }
+        // A refused request must not use up a rate.
+        if lease.until() <= now + SHORTEST_CALL {
+            return Ok(Err(too_short()));
         }
         match self.decision(member, &lease, begin).await? {
             Decision::Allow => self.intend(&lease, name, intent).await,
             Decision::Hold(finding) => self.hold(member, lease, begin, &finding).await,
-            Decision::Deny(finding) => Ok(Ok(denied(&finding, &finding.why))),
+            Decision::Deny(finding) => {
+                let rule = &finding.rule.name;
+                tracing::warn!(event.key = %row.key, source = member.source.name, effect = name, rule, "rule {rule} denied the effect {name} of a worker");
+                Ok(Ok(denied(&finding, &finding.why)))
+            }
             Decision::DryRun(finding) => self.dry_run(&lease, begin, &finding).await,
         }
     }
@@ -91,8 +100,8 @@ impl Processor {
         };
         let facts = facts(row, &content);
         let decision = decide(rules, subject, facts, proposed);
-        // A repeated request is about the same effect.
-        if decision != Decision::Allow || has_begun(row, &begin.effect) {
+        // A repeated request is about the same effect and the same plan, and is counted already.
+        if decision != Decision::Allow || has_begun(row, begin) {
             return Ok(decision);
         }
         let (role, now) = (begin.token.role(), (self.clock)());
@@ -109,8 +118,7 @@ impl Processor {
     async fn intend(&self, lease: &Lease, name: &str, mut intent: EffectRow) -> Answered {
         let now = (self.clock)();
         if lease.until() <= now + SHORTEST_CALL {
-            let message = "the lease ends too soon for a call; extend it first";
-            return Ok(Err(Refusal::new(422, "lease_too_short", message)));
+            return Ok(Err(too_short()));
         }
         intent.lease = Some(EffectLease {
             epoch: lease.row.epoch,
@@ -203,13 +211,28 @@ fn known(known: Known, intent: &EffectRow) -> Option<Answer> {
     }
 }
 
-/// Returns whether this lease has begun the effect, which is counted already.
-fn has_begun(row: &Row, effect: &str) -> bool {
-    let before = row.effects.get(effect);
+/// Returns whether this lease has begun the effect with the same plan.
+fn has_begun(row: &Row, begin: &Begin) -> bool {
+    let before = row.effects.get(&begin.effect);
     before.is_some_and(|before| {
         let is_own = |lease: EffectLease| lease.epoch == row.epoch;
-        before.state == EffectState::Intent && before.lease.is_some_and(is_own)
+        before.state == EffectState::Intent
+            && before.lease.is_some_and(is_own)
+            && before.note == begun(begin)
     })
+}
+
+/// Returns the note of an intent: which plan the worker began with.
+fn begun(begin: &Begin) -> String {
+    if begin.plan.is_empty() {
+        return String::new();
+    }
+    format!("plan {}", begin.plan.hash(&begin.effect))
+}
+
+fn too_short() -> Refusal {
+    let message = "the lease ends too soon for a call; extend it first";
+    Refusal::new(422, "lease_too_short", message)
 }
 
 /// Answers a request whose lease ended. If it ended with the hold of this plan, the answer to the first

@@ -87,7 +87,8 @@ pub fn decide<'r>(
 }
 
 impl<'r> Finding<'r> {
-    fn join(&mut self, other: Self) {
+    /// Adds a finding of another rule that holds the same effect.
+    pub fn join(&mut self, other: Self) {
         self.why = format!("{}; {}", self.why, other.why);
         for path in other.read {
             if !self.read.contains(&path) {
@@ -119,7 +120,7 @@ impl<'r> Finding<'r> {
     }
 }
 
-/// Returns the rules with a rate whose other conditions are true, the strictest first. The caller asks
+/// Returns the rules with a rate whose other conditions are true, the strictest last. The caller asks
 /// them if [`decide`] allows the effect, because each answer counts the effect. Such a rule applies if
 /// its window is full.
 pub fn limits<'r>(
@@ -141,7 +142,7 @@ pub fn limits<'r>(
         Some((rate, finding))
     });
     let mut found: Vec<_> = found.collect();
-    found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.rule.strictness()));
+    found.sort_by_key(|(_, finding)| finding.rule.strictness());
     found
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn approve(
     }
     let shown = Shown::read(&inbox, &row, &hold).await?;
     confirmed(&shown, args.confirm.as_deref(), out)?;
-    if hold.over_api {
+    if needs_api(&inbox, &row, &hold) {
         let asked = ("approve", reason);
         return over_api(asked, (&row, &hold), &args.api_at, global, out).await;
     }
@@ -56,7 +56,7 @@ pub(super) async fn reject(
     if args.confirm.is_some_and(|wanted| wanted.trim() != hold.id) {
         return Err(moved(&row).into());
     }
-    if hold.over_api {
+    if needs_api(&inbox, &row, &hold) {
         let asked = ("reject", reason);
         return over_api(asked, (&row, &hold), &args.api_at, global, out).await;
     }
@@ -101,6 +101,16 @@ fn confirmed(shown: &Shown, given: Option<&str>, out: &mut Printer) -> anyhow::R
         .into())
 }
 
+/// Returns whether a rule of the hold names the roles that can decide. After its rule was renamed or
+/// removed, the hold is decided as one without such roles.
+fn needs_api(inbox: &Deployment, row: &Row, hold: &Hold) -> bool {
+    let source = inbox.config.source(row.key.source());
+    let mut rules = source.into_iter().flat_map(|source| &source.policy);
+    hold.over_api
+        && rules
+            .any(|rule| !rule.approvers.is_empty() && hold.rules().any(|name| name == rule.name))
+}
+
 /// Sends the decision to the API, which checks that the role of the caller is an approver, and which
 /// writes the audit log.
 async fn over_api(
@@ -138,13 +148,10 @@ async fn over_api(
 
 /// Describes a refusal of the API for an approver.
 fn of_approval(error: CliError) -> CliError {
-    match error.code {
-        "work.not_allowed" => error.tip("webhookctl policies approver --help"),
-        "work.lease_lost" => {
-            CliError::refused("hold.moved", error.message).note("nothing was changed")
-        }
-        _ => error,
+    if error.code == "work.not_allowed" {
+        return error.tip("webhookctl policies approver --help");
     }
+    error
 }
 
 async fn record(

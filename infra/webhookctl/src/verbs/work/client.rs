@@ -233,12 +233,17 @@ fn refused(status: u16, answer: &Value) -> CliError {
         message
     };
     match (status, code.as_str()) {
+        (409, "moved") => CliError::refused("hold.moved", what).note("nothing was changed"),
+        (409, "expired") => CliError::refused("hold.expired", what).note("nothing was changed"),
         (409, _) => CliError::not_found("work.lease_lost", what)
             .tip("stop the work; another worker can have the event"),
         (403, _) => CliError::new("work.not_allowed", Exit::Denied, what)
             .tip("webhookctl policies worker --help"),
         (404, "unknown_queue") => CliError::not_found("work.unknown_queue", what)
             .tip("add an action of kind pull with this queue to a source"),
+        (404, "unknown_source" | "unknown_event") => {
+            CliError::not_found("inbox.not_found", what).tip("webhookctl hold list")
+        }
         (404, _) => {
             CliError::usage("work.no_api", what).tip("deploy the stack with WorkerApi=true")
         }

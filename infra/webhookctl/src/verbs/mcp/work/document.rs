@@ -15,8 +15,9 @@ const OF_EVENT: &[(&str, Form)] = &[
     ("idempotency_key", Form::Key),
 ];
 
-/// The maximum length of a plan in characters.
-const MOST_OF_PLAN: usize = 4000;
+/// The maximum length of a plan in characters. It is longer than any plan, whose full text has at most
+/// 8 KiB and can be six times as long in JSON: the agent must see all of what a person approved.
+const MOST_OF_PLAN: usize = 64 * 1024;
 
 /// Marks a document. The named fields are our own if their values have these forms.
 pub(super) fn marked(document: &Value, ours: &[(&str, Form)]) -> Value {

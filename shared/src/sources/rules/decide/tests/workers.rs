@@ -156,10 +156,10 @@ fn a_rule_with_a_rate_is_asked_after_the_others() {
     let cap = "cap 20/1h per role: the rate 20/1h per role is used up";
     assert_eq!(of(r#"{"amount": 1}"#, None), [cap]);
     let large = "large 1/10m per source: amount is above 10; the rate 1/10m per source is used up";
-    assert_eq!(of(r#"{"amount": 11}"#, None), [large, cap]);
+    assert_eq!(of(r#"{"amount": 11}"#, None), [cap, large]);
     // An approval answers a rule that holds, and no other.
     assert_eq!(of(r#"{"amount": 11}"#, Some("p")), [large]);
-    assert_eq!(of(r#"{"amount": 11}"#, Some("q")), [large, cap]);
+    assert_eq!(of(r#"{"amount": 11}"#, Some("q")), [cap, large]);
     assert!(concern(&rules, Subject::Effect("refund")) && !concern(&rules, Subject::Event));
 }
 
