@@ -57,7 +57,7 @@ impl Processor {
         }
         match self.decision(member, &lease, begin).await? {
             Decision::Allow => self.intend(&lease, name, intent).await,
-            Decision::Hold(finding) => self.hold(member, lease, begin, &finding).await,
+            Decision::Hold(finding) => Box::pin(self.hold(member, lease, begin, &finding)).await,
             Decision::Deny(finding) => Ok(Ok(denied(&finding, &finding.why))),
             Decision::DryRun(finding) => self.dry_run(&lease, begin, &finding).await,
         }
