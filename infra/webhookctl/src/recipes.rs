@@ -262,7 +262,10 @@ mod tests {
             .into_iter()
             .map(|(name, _)| name)
             .collect();
-        assert_eq!(folders, names().map(str::to_owned).into());
+        // The pages link to the workers. They need an action of kind `pull` and the file of a client.
+        let workers = ["inngest-node", "langgraph-python", "temporal-python"];
+        let all = names().into_iter().chain(workers).map(str::to_owned);
+        assert_eq!(folders, all.collect());
         for recipe in &RECIPES {
             let files = recipe.unchanged();
             let embedded: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();

@@ -62,7 +62,7 @@ impl Processor {
         }
         match self.decision(member, &lease, begin).await? {
             Decision::Allow => self.intend(&lease, name, intent).await,
-            Decision::Hold(finding) => self.hold(member, lease, begin, &finding).await,
+            Decision::Hold(finding) => Box::pin(self.hold(member, lease, begin, &finding)).await,
             Decision::Deny(finding) => {
                 let rule = &finding.rule.name;
                 tracing::warn!(event.key = %row.key, source = member.source.name, effect = name, rule, "rule {rule} denied the effect {name} of a worker");

@@ -211,9 +211,6 @@ impl Ledger {
                 return Ok(WorkClaim::Busy);
             }
         };
-        if row.is_held() {
-            return Ok(WorkClaim::Busy);
-        }
         if row.pull.is_none() {
             return Ok(if row.is_open() {
                 WorkClaim::NotInQueue
