@@ -300,13 +300,13 @@ async fn a_plan_that_cannot_be_kept_is_refused() {
 async fn a_rule_with_a_rate_applies_when_its_window_is_full() {
     let sources = SOURCES.to_owned()
         + "\n[[source.policy]]\nname = \"cap\"\neffect = \"ticket\"\ndecide = \"hold\"\nrate = \"2/168h\"\n\
-           [[source.policy]]\nname = \"cap-all\"\neffect = \"ticket\"\ndecide = \"deny\"\nrate = \"4/168h\"\n\
+           [[source.policy]]\nname = \"cap-all\"\neffect = \"ticket\"\ndecide = \"deny\"\nrate = \"3/168h\"\n\
            per = \"source\"\n";
     let world = World::with("work-rate", &sources).await;
     let begin = json!({ "effect": "ticket", "keys": "honoured", "plan": { "full": "a" } });
     let mut said = Vec::new();
-    let mut held = None;
-    for role in ["one", "one", "one", "two", "two"] {
+    let (mut held, mut last) = (None, None);
+    for role in ["one", "one", "one", "two"] {
         let key = world.parked().await;
         let event = world.claimed(role).await;
         let begun = world.ok(role, "begin", &with(&event, begin.clone())).await;
@@ -321,12 +321,14 @@ async fn a_rule_with_a_rate_applies_when_its_window_is_full() {
         let words = ["go", "held", "denied"];
         let word = words.into_iter().find(|word| begun[*word] == true);
         said.push(format!("{role} {}", word.unwrap_or_default()));
+        last = Some(event);
     }
-    // The rule that denies is asked first, and counts an effect that the other one then holds.
-    assert_eq!(
-        said,
-        ["one go", "one go", "one held", "two go", "two denied"]
-    );
+    // The rule that denies does not count an effect that the other one holds.
+    assert_eq!(said, ["one go", "one go", "one held", "two go"]);
+    // Another plan under the same lease is counted, and its window is full.
+    let other = json!({ "effect": "ticket", "keys": "honoured", "plan": { "full": "b" } });
+    let begun = world.ok("two", "begin", &with(&last.unwrap(), other)).await;
+    assert_eq!(begun["denied"], true, "{begun}");
     let hold = approve(&world, &held.unwrap()).await;
     assert_eq!(
         (hold.rule.as_str(), hold.why.as_str()),
