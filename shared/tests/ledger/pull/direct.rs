@@ -49,7 +49,7 @@ async fn an_event_that_only_workers_take_waits_for_them_from_the_start() {
     }
     let read = table.ledger.event(&key).await.unwrap().unwrap();
     assert!(read.waits_for_worker() && !read.is_too_new());
-    assert_eq!(available(&table, NOW).await, [key.clone()]);
+    assert_eq!(available(&table, NOW).await, std::slice::from_ref(&key));
     // A message of an earlier configuration changes nothing.
     assert!(matches!(table.claim(&key, NOW).await, Claim::Parked));
 

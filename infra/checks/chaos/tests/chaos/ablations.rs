@@ -126,7 +126,7 @@ async fn without_a_wait_before_the_search_a_ticket_is_opened_twice() {
         downstream_faults: 0.5,
         ..agents::weather(100)
     };
-    let verdict = agents::open_tickets("no-wait", weather, Habit::Hasty).await;
+    let verdict = Box::pin(agents::open_tickets("no-wait", weather, Habit::Hasty)).await;
     let folder = verdict.folder.display();
     assert!(
         verdict.names("duplicate_effect"),

@@ -56,7 +56,7 @@ const RECOVERY: Duration = Duration::from_secs(480);
 #[ignore = "takes minutes: make chaos CASE=agents"]
 async fn killed_workers_open_each_ticket_once() {
     let events = fault_schedule::number("MITT_EVENTS").unwrap_or(300);
-    let verdict = open_tickets("agents", weather(events), Habit::Careful).await;
+    let verdict = Box::pin(open_tickets("agents", weather(events), Habit::Careful)).await;
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());
 }
 

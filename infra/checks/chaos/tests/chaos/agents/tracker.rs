@@ -117,7 +117,7 @@ impl Inner {
             "id": ticket["event"], "run": ticket["run"], "key": key, "sha": null,
             "answer": answer.word(), "applied": opened,
         }));
-        tokio::time::sleep(takes - before).await;
+        tokio::time::sleep(takes.saturating_sub(before)).await;
         match answer {
             Answer::Opened => numbered(number).write(client).await.ok(),
             Answer::Busy => {
