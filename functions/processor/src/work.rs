@@ -84,7 +84,7 @@ impl Processor {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let (caller, queue, op) = match asked {
-            Asked::Work(caller, queue, op) => (caller, queue, op),
+            Asked::Work(work) => *work,
             Asked::Decide(caller, source, decide) => {
                 let by = Approver {
                     arn: request.user_arn.as_deref().unwrap_or_default(),
@@ -114,7 +114,7 @@ impl Processor {
 /// What a request asks for, and who sends it.
 enum Asked<'c> {
     /// A worker asks about a queue.
-    Work(Caller, Queue<'c>, Op),
+    Work(Box<(Caller, Queue<'c>, Op)>),
     /// An approver decides about an event of a source.
     Decide(Caller, &'c str, Decide),
 }
@@ -137,7 +137,8 @@ fn read<'c>(request: &'c Request, config: &'c Config) -> Result<Asked<'c>, Refus
         return Ok(Asked::Decide(caller, name, decide?));
     }
     let queue = Queue::of(config, name, &caller)?;
-    Ok(Asked::Work(caller, queue, Op::read(op, &body)?))
+    let op = Op::read(op, &body)?;
+    Ok(Asked::Work(Box::new((caller, queue, op))))
 }
 
 impl<'c> Queue<'c> {

@@ -47,10 +47,22 @@ impl Processor {
         if let Err(refusal) = check_rules(source, hold, by.caller) {
             return Ok(Err(refusal));
         }
-        let now = (self.clock)();
-        if hold.expires <= now {
+        if hold.expires <= (self.clock)() {
             return Ok(Err(expired()));
         }
+        self.apply(source, &row, hold, by, decide).await
+    }
+
+    /// Writes the audit log, and then the decision.
+    async fn apply(
+        &self,
+        source: &Source,
+        row: &Row,
+        hold: &Hold,
+        by: &Approver<'_>,
+        decide: &Decide,
+    ) -> anyhow::Result<Result<Answer, Refusal>> {
+        let (now, key) = ((self.clock)(), &row.key);
         let action = AuditAction {
             what: if decide.approves {
                 "hold.approve"
@@ -73,9 +85,9 @@ impl Processor {
             why: &decide.reason,
         };
         let decision = if decide.approves {
-            inbox.approve(&key, &hold.id, by, now).await?
+            inbox.approve(key, &hold.id, by, now).await?
         } else {
-            inbox.ledger.reject(&key, &hold.id, by, now).await?
+            inbox.ledger.reject(key, &hold.id, by, now).await?
         };
         Ok(match decision {
             HoldDecision::Made(row) => {

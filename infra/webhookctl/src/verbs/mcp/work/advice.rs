@@ -8,7 +8,7 @@ use crate::verbs::mcp::fence::{Form, fenced, fits};
 
 /// Why a tool failed, and what to do.
 pub(super) struct Failed {
-    pub(super) error: CliError,
+    pub(super) error: Box<CliError>,
     /// The code of the API.
     reason: Option<String>,
     advice: &'static str,
@@ -28,7 +28,7 @@ impl Failed {
             _ => "Stop, and tell a person.",
         };
         Self {
-            error,
+            error: Box::new(error),
             reason: None,
             advice,
         }
@@ -65,7 +65,7 @@ impl Failed {
             }
         };
         Self {
-            error,
+            error: Box::new(error),
             reason: Some(reason.to_owned()),
             advice,
         }
@@ -74,7 +74,7 @@ impl Failed {
     pub(super) fn not_held(id: &str) -> Self {
         let message = format!("this server does not hold the event {id}");
         Self {
-            error: CliError::not_found("mcp.not_held", message),
+            error: Box::new(CliError::not_found("mcp.not_held", message)),
             reason: None,
             advice: "If you worked on this event, stop: its lease ended, or its work did. Then call \
                      next_work.",
