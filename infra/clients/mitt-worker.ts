@@ -99,7 +99,8 @@ class Api {
     const { api, queue, credentials } = this.settings;
     const url = new URL(`${api.replace(/\/+$/, "")}/work/${queue}/${op}`);
     const inHost = /\.execute-api\.([^.]+)/.exec(url.host)?.[1];
-    const region = this.settings.region ?? inHost ?? process.env.AWS_REGION ?? "";
+    const region = this.settings.region ?? inHost ?? process.env.AWS_REGION;
+    if (!region) throw new Error("no Region: pass region, or set AWS_REGION");
     const body = JSON.stringify(fields);
     for (let attempt = 0; ; attempt++) {
       let why: unknown;

@@ -67,6 +67,8 @@ class Api:
         self.session = session or botocore.session.get_session()
         in_host = url.partition(".execute-api.")[2].partition(".")[0]
         self.region = region or in_host or self.session.get_config_variable("region")
+        if not self.region:
+            raise ValueError("no Region: pass region=, or set AWS_DEFAULT_REGION")
 
     def signed(self, op, body):
         request = AWSRequest("POST", f"{self.url}/{op}", {"content-type": "application/json"}, body)

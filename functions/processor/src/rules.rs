@@ -180,11 +180,12 @@ pub(crate) fn not_applied(
 /// Returns whether a rule replaced an effect of this run by its record, and the effect did not happen
 /// after it.
 pub(crate) fn has_dry_run(row: &Row) -> bool {
-    row.effects.values().any(|effect| {
-        effect.run == row.run
-            && effect.state == EffectState::Not
-            && effect.note.starts_with(DRY_RUN)
-    })
+    row.effects.values().any(|effect| is_dry_run(row, effect))
+}
+
+/// Returns whether a rule replaced this effect by its record in this run.
+pub(crate) fn is_dry_run(row: &Row, effect: &EffectRow) -> bool {
+    effect.run == row.run && effect.state == EffectState::Not && effect.note.starts_with(DRY_RUN)
 }
 
 /// Returns the outcome of an effect that a rule holds, with the hash and the summary of its plan.

@@ -129,7 +129,7 @@ fn approvable<'c>(config: &'c Config, name: &str, caller: &Caller) -> Result<&'c
     let mut approvers = source.policy.iter().flat_map(|rule| &rule.approvers);
     if !approvers.any(|arn| caller.is(arn)) {
         let message = format!(
-            "{} is not in the approvers of a policy of the source",
+            "{} is not in the approvers of a rule of the source",
             caller.arn()
         );
         return Err(Refusal::new(403, "not_allowed", message));
@@ -149,14 +149,14 @@ fn check_rules(source: &Source, hold: &Hold, caller: &Caller) -> Result<(), Refu
         names_approvers = true;
         if !rule.approvers.iter().any(|arn| caller.is(arn)) {
             let message = format!(
-                "{} is not in the approvers of the policy {name}",
+                "{} is not in the approvers of the rule {name}",
                 caller.arn()
             );
             return Err(Refusal::new(403, "not_allowed", message));
         }
     }
     if !names_approvers {
-        let message = "the policy that holds the event has no approvers; an operator decides with \
+        let message = "the rule that holds the event has no approvers; an operator decides with \
                        webhookctl hold";
         return Err(Refusal::new(403, "not_allowed", message));
     }

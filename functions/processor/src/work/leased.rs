@@ -23,7 +23,7 @@ use super::protocol::{
 use super::token::LeaseToken;
 use crate::Processor;
 use crate::attempt::{Attempt, DRY_RUN};
-use crate::rules::has_dry_run;
+use crate::rules::{has_dry_run, is_dry_run};
 
 /// The error of an attempt that a worker ended. The row also has what the worker said, the log has
 /// not.
@@ -230,6 +230,10 @@ fn ended(
         let message = "the effect was not begun; call begin first";
         return Err(Refusal::new(422, "not_begun", message));
     };
+    if is_dry_run(row, before) {
+        let message = "a rule lets Mitt only record the effect; make no call, and do not call end";
+        return Err(Refusal::new(422, "not_begun", message));
+    }
     let state = match ended.result {
         EffectResult::Done => EffectState::Done,
         EffectResult::Not => EffectState::Not,

@@ -56,10 +56,10 @@ pub struct HoldApproveArgs {
     pub api_at: ApprovalAt,
 }
 
-/// How to reach the API, for an event of a policy with `approvers`.
+/// How to reach the API, for an event of a rule with `approvers`.
 #[derive(Debug, Args)]
 pub struct ApprovalAt {
-    /// Base URL of the API, for a policy with `approvers` [default: that of the deployment, or of
+    /// Base URL of the API, for a rule with `approvers` [default: that of the deployment, or of
     /// the running `dev`]
     #[arg(long, value_name = "URL", env = "MITT_API", hide_env = true)]
     pub api: Option<String>,

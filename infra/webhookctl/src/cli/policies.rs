@@ -13,7 +13,7 @@ pub enum PoliciesCommand {
     /// Print the IAM policy of an approver of one source
     ///
     /// The policy allows the two operations that decide about held events of the source, and
-    /// nothing else. The role must also be in the `approvers` of a policy of the source. To look at
+    /// nothing else. The role must also be in the `approvers` of a rule of the source. To look at
     /// held events, it needs the policies viewer and body-reader.
     Approver(PolicyApproverArgs),
 }

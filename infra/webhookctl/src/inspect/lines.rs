@@ -77,7 +77,7 @@ fn status(view: &EventView) -> String {
     let word = view.status_word();
     match (&view.trial, &view.queue) {
         (Some(trial), _) if trial.is_done_by_trial => "done (tee)".to_owned(),
-        (_, Some(queue)) if view.status != State::Processing => {
+        (_, Some(queue)) if view.status != State::Processing && view.hold.is_none() => {
             format!("{word} · waiting for a worker of {queue}")
         }
         _ => word.to_owned(),

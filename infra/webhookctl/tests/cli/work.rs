@@ -183,6 +183,21 @@ fn a_worker_that_is_told_to_stop_releases_its_event() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_program_that_does_not_start_ends_the_run() -> anyhow::Result<()> {
+    let world = World::start("work-program", SOURCES)?;
+    let id = world.send_issue()?;
+    until("parked", || {
+        let shown = world.json(&["inbox", "inspect", &id]).ok()?;
+        (shown["queue"] == "triage").then_some(())
+    })?;
+    let run = ["work", "run", "--queue", "triage", "--", "./missing"];
+    assert_eq!(world.error(&run)?, (2, "work.program".to_owned()));
+    let shown = world.json(&["inbox", "inspect", &id])?;
+    assert_eq!(shown["attempts"], 0, "a release is not an attempt: {shown}");
+    Ok(())
+}
+
+#[test]
 fn a_replay_does_not_wait_for_workers() -> anyhow::Result<()> {
     let world = World::start("work-replay", SOURCES)?;
     world.handler("exit 0")?;

@@ -28,8 +28,7 @@ pub(in crate::sources) struct FileRule {
     not_in: Option<FileNotIn>,
     decide: FileVerdict,
     expires: Option<String>,
-    #[serde(default)]
-    approvers: Vec<String>,
+    approvers: Option<Vec<String>>,
     rate: Option<String>,
     per: Option<FilePer>,
 }
@@ -141,7 +140,7 @@ impl FileRule {
         let not_in = self.not_in.map(|not_in| not_in.checked(places));
         let not_in = not_in.transpose();
         let expires = expires(self.expires.as_deref(), self.decide);
-        check_approvers(&self.approvers, self.decide, actions)
+        check_approvers(self.approvers.as_deref(), self.decide, actions)
             .at("approvers")
             .needs("decide")
             .needs("action")?;
@@ -159,7 +158,7 @@ impl FileRule {
             not_in: not_in.within("not_in")?,
             verdict: self.decide.verdict(),
             expires: expires.at("expires").needs("decide")?,
-            approvers: self.approvers,
+            approvers: self.approvers.unwrap_or_default(),
             rate: rate.at("rate").needs("decide").needs("effect")?,
         })
     }
@@ -243,12 +242,19 @@ fn expires(text: Option<&str>, verdict: FileVerdict) -> anyhow::Result<Duration>
 
 /// A role that takes the events must not approve them: an agent could then approve its own effects.
 fn check_approvers(
-    approvers: &[String],
+    approvers: Option<&[String]>,
     verdict: FileVerdict,
     actions: &[Action],
 ) -> anyhow::Result<()> {
+    let Some(approvers) = approvers else {
+        return Ok(());
+    };
     ensure!(
-        approvers.is_empty() || verdict == FileVerdict::Hold,
+        !approvers.is_empty(),
+        "approvers is empty; add at least one role, or remove the setting"
+    );
+    ensure!(
+        verdict == FileVerdict::Hold,
         "approvers is a setting of decide = \"hold\" only; remove it"
     );
     let mut pulls = actions.iter().filter_map(|action| action.kind.pull());

@@ -67,9 +67,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "source[].policy[].approvers",
         Strings,
-        Is("[]"),
-        "The ARNs of the IAM roles that can approve and reject over the API of the stack. Without it, the \
-         permissions for the table decide. See [who can approve](holds.md#who-can-approve).",
+        Means("the permissions for the table decide"),
+        "The ARNs of the IAM roles that can approve and reject over the API of the stack. See [who can approve](holds.md#who-can-approve).",
         "[\"arn:aws:iam::111122223333:role/oncall\"]",
     ),
     setting(

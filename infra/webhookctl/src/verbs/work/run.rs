@@ -97,7 +97,7 @@ impl Run<'_> {
                     wait = FIRST_WAIT;
                     match answer["events"].as_array().map(Vec::as_slice) {
                         Some([event, ..]) => {
-                            self.handle(event).await;
+                            self.handle(event).await?;
                             continue;
                         }
                         _ if self.args.once => return Ok(()),
@@ -129,7 +129,8 @@ impl Run<'_> {
     }
 
     /// Handles one event. What fails here concerns only this event.
-    async fn handle(&self, event: &Value) {
+    /// An error means that no event can be handled: the program does not start.
+    async fn handle(&self, event: &Value) -> Result<(), CliError> {
         let id = event["id"].as_str().unwrap_or_default();
         let began = Instant::now();
         let mut handler = match Handler::start(
@@ -140,10 +141,10 @@ impl Run<'_> {
         ) {
             Ok(handler) => handler,
             Err(error) => {
-                self.finish(event, "release", &format!("{error:#}")).await;
-                self.say(&format!("{id} released: {error:#}"));
-                self.pause(LONGEST_WAIT).await;
-                return;
+                self.finish(event, "release", "").await;
+                let message = format!("cannot {error:#}");
+                let error = CliError::usage("work.program", message);
+                return Err(error.tip("check the program after --"));
             }
         };
         let ended = match self.until_ended(&mut handler, event, began).await {
@@ -151,7 +152,7 @@ impl Run<'_> {
             Err(error) => {
                 self.failed.set(true);
                 self.say(&format!("{id} left to its lease: {error:#}"));
-                return;
+                return Ok(());
             }
         };
         let (outcome, error) = match ended {
@@ -169,10 +170,11 @@ impl Run<'_> {
                 self.say(&format!(
                     "{id} lost: the lease ended, and the program was stopped"
                 ));
-                return;
+                return Ok(());
             }
         };
         self.finish(event, outcome, &error).await;
+        Ok(())
     }
 
     /// Waits for the program, and extends the lease at each third of it.
