@@ -3,8 +3,10 @@
 import functools
 import http.server
 import json
+import re
 import threading
 import time
+import urllib.request
 
 import pytest
 from access import judged
@@ -43,7 +45,29 @@ name = "production"
 where = [{{ path = "ref", exists = true }}]
 decide = "hold"
 expires = "40m"
+
+[[source]]
+name = "desk"
+preset = "stripe"
+[[source.action]]
+kind = "pull"
+name = "agent"
+queue = "desk"
+workers = ["arn:aws:iam::000000000000:role/local-worker"]
+[[source.policy]]
+name = "each-effect"
+effect = "*"
+decide = "hold"
 """
+
+# What a worker declares. Its text is not markup, and the end of a long one is a part of it.
+PLAN = {
+    "summary": "thank the <b>customer</b>",
+    "target": "cus_of_another",
+    "amount": "7400.00",
+    "sha256": "0a" * 32,
+    "full": "\n".join(["a step"] * 700 + ["delete the account"]),
+}
 
 
 class Waiting:
@@ -85,6 +109,19 @@ class Waiting:
         known = {item["id"] for item in self.holds()}
         self.cli("send", "shop", "-t", "charge.refunded", "--set", "data.object.amount=7400")
         return self.until(lambda: [item for item in self.holds() if item["id"] not in known])[0]
+
+    def declare(self, plan):
+        """Lets a worker declare an effect, which a rule holds, and returns its hold."""
+        self.cli("send", "desk", "-t", "charge.refunded")
+        begun = self.until(lambda: self.cli.json("work", "next", "--queue", "desk").get("events"))[0]
+        api = re.search(r"http://[\w.]+:\d+", "".join(self.dev.lines))[0]
+        body = json.dumps({"lease": begun["lease"], "effect": "refund", "keys": "honoured", "plan": plan})
+        # The local gateway verifies no signature, and takes the name of the role from it.
+        head = {"authorization": "AWS4-HMAC-SHA256 Credential=local-worker/20260101/us-east-1/execute-api/aws4_request"}
+        request = urllib.request.Request(f"{api}/work/desk/begin", body.encode(), head | {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as response:
+            assert json.load(response)["held"]
+        return self.until(lambda: [item for item in self.holds() if item["id"] == begun["id"]])[0]
 
     def status(self, id, status):
         self.until(lambda: self.cli.json("inbox", "inspect", id)["status"] == status)
@@ -231,7 +268,9 @@ def test_an_approval_needs_a_reason_and_lets_the_effect_happen(writer, waiting):
     writer.open(f"event/{hold['id']}")
     writer.page.get_by_role("button", name="Approve…").click()
     dialog = writer.page.locator("dialog")
+    dialog.locator("dl").wait_for()
     assert hold["summary"] in dialog.inner_text() and hold["hold"] in dialog.inner_text()
+    assert "data.object.amount = 7400" in dialog.inner_text()
     assert judged(writer.page) == []
     dialog.locator(".primary").click()
     assert "needs a reason" in dialog.locator("[role=alert]").inner_text()
@@ -264,6 +303,8 @@ def test_a_hold_that_moved_is_not_decided(writer, waiting, verb):
     before = len(waiting.got)
     writer.open(f"event/{hold['id']}")
     writer.page.get_by_role("button", name=f"{verb}…").click()
+    if verb == "Approve":
+        writer.page.locator("dialog dl").wait_for()
     waiting.move(hold["id"])
     answer(writer)
     alert = writer.page.locator("dialog [role=alert]")
@@ -271,8 +312,10 @@ def test_a_hold_that_moved_is_not_decided(writer, waiting, verb):
     assert "held" in alert.inner_text() and "nothing was changed" in alert.inner_text()
     now = next(item for item in waiting.holds() if item["id"] == hold["id"])
     assert now["hold"] != hold["hold"] and len(waiting.got) == before
-    # The page shows the hold that waits now, and its button is about that one.
+    # The page shows the hold that waits now, and its button is about that one. A page that saw the dead letter in
+    # between reads no more.
     writer.page.get_by_role("button", name="Do nothing").click()
+    writer.open(f"event/{hold['id']}")
     writer.page.locator("main").get_by_text(now["hold"]).wait_for()
     writer.page.get_by_role("button", name="Reject…").click()
     answer(writer)
@@ -301,3 +344,54 @@ def test_a_page_without_holds_says_what_a_hold_is(look, waiting):
     tab.open("approvals")
     assert "No event waits for an approval." in tab.page.locator(".empty").inner_text()
     assert judged(tab.page) == []
+
+
+def declared(box):
+    """The text of strangers in a box, and whether a reader can scroll to the end of the long one."""
+    box.locator("pre.foreign").wait_for()
+    texts = box.locator("dl", has_text="Would send").locator(".foreign").all_text_contents()
+    pre = box.locator("pre.foreign")
+    pre.evaluate("(n) => n.scrollTo(0, n.scrollHeight)")
+    assert pre.evaluate("(n) => n.scrollTop > 0 && n.tabIndex === 0 && getComputedStyle(n).overflowY === 'auto'")
+    return texts
+
+
+def test_the_plan_of_a_worker_is_shown_as_a_whole_before_an_approval(writer, waiting):
+    hold = waiting.declare(PLAN)
+    assert hold["summary"].startswith(f"amount {PLAN['amount']}, target {PLAN['target']}, ")
+    writer.open("approvals?source=desk")
+    assert writer.page.locator("tbody a.foreign").all_text_contents() == [hold["summary"]]
+    writer.open(f"event/{hold['id']}")
+    whole = [hold["summary"], *PLAN.values()]
+    assert declared(writer.page.locator("main")) == whole
+    # Without an answer of `hold show`, there is nothing to approve.
+    denied = {"error": {"code": "auth.denied", "message": "you lack s3:GetObject", "exit": 4}}
+    writer.page.route("**/api/hold.show*", lambda route: route.fulfill(status=403, json=denied))
+    approve, dialog = writer.page.get_by_role("button", name="Approve…"), writer.page.locator("dialog")
+    approve.click()
+    dialog.get_by_text("you lack s3:GetObject").wait_for()
+    assert dialog.locator(".primary").is_disabled()
+    writer.page.get_by_role("button", name="Do nothing").click()
+    asked = []
+    writer.page.unroute("**/api/hold.show*")
+    writer.page.route("**/api/hold.show*", lambda route: asked.append(route))
+    approve.click()
+    dialog.locator("#reason").fill("the customer called")
+    writer.page.wait_for_timeout(300)
+    assert dialog.locator(".primary").is_disabled()
+    # An answer about another hold is not what the page asks about.
+    response = asked[-1].fetch()
+    asked[-1].fulfill(response=response, json=response.json() | {"hold": "another"})
+    dialog.get_by_text("another hold waits now").wait_for()
+    assert dialog.locator(".primary").is_disabled()
+    writer.page.get_by_role("button", name="Do nothing").click()
+    writer.page.unroute("**/api/hold.show*")
+    approve.click()
+    assert declared(dialog) == whole
+    assert judged(writer.page) == []
+    answer(writer, "the customer called")
+    approve.wait_for(state="detached")
+    again = waiting.until(lambda: waiting.cli.json("work", "next", "--queue", "desk").get("events"))[0]
+    plan = again["effects"]["refund"]["plan"]
+    assert plan == PLAN | {"approved": True}
+    writer.blameless()

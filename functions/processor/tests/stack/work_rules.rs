@@ -121,7 +121,7 @@ async fn a_plan_survives_the_wait_for_its_approval() {
         (hold.id.as_str(), hold.effect.as_str()),
         (held["hold"].as_str().unwrap(), "refund")
     );
-    assert_eq!(hold.summary, "refund the order, target cus_1, amount 74");
+    assert_eq!(hold.summary, "amount 74, target cus_1, refund the order");
     assert_eq!(hold.why, "the amount of the plan is above 50");
     // The answer was lost.
     assert_eq!(world.ok("one", "begin", &begin).await, held);

@@ -115,6 +115,12 @@ export const effect = (hold) => hold.effect === "*" ? "the event as a whole" : h
 /** Paths in a body that a rule read, with their values if they were read. */
 export const readBy = (read) => read.map(({ path, values }) => h("div", h("code", path),
   values ? [" = ", h("b.foreign", values.join(", ") || "missing")] : null));
+/** What an approval is about: all that a worker declared, as the text of a stranger. */
+export const waits = (doc) => facts([["Would send", h("b.foreign", doc.summary)], ["Effect", effect(doc)],
+  ["Rule", `${doc.rule}: ${doc.reason}`], ["The rule read", doc.read.length > 0 && readBy(doc.read)],
+  ...Object.entries(doc.declared ?? {}).map(([name, text]) => [`Worker's ${name}`, name === "full"
+    ? h("pre.code.foreign", { tabindex: 0, role: "region", "aria-label": "Plan" }, text)
+    : h("span.mono.foreign", text)])]);
 
 /** Rows of names and values, without those that have no value. */
 export const facts = (rows, more = "") => h(`dl.facts${more}`, rows

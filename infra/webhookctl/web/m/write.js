@@ -1,15 +1,15 @@
 // Changes, which only a console with `--write` makes. Each needs a reason, and shows the command that does the same.
 import { printFilter } from "./filter.js";
-import { button, change, command, failure, fill, h, plural, to } from "./kit.js";
+import { about, button, change, command, Failure, failure, fill, h, plural, read, to, waits } from "./kit.js";
 
 /**
  * A dialog that makes one change. `where` is the path of the change; `flags` are its flags; `count`, if there is
- * one, must be typed; `same` is the command of a terminal.
+ * one, must be typed; `same` is the command of a terminal. Until `see` has what to decide about, the button is off.
  * @param {{title: string, text: any, label: string, where: string, same?: string, flags?: () => any, more?: any,
- *   count?: number, then?: (doc: any) => any}} how
+ *   count?: number, then?: (doc: any) => any, see?: () => Promise<any>}} how
  */
-function ask({ title, text, label, where, same, flags = () => ({}), more, count, then }) {
-  const attempt = crypto.randomUUID(), says = h("div");
+function ask({ title, text, label, where, same, flags = () => ({}), more, count, then, see }) {
+  const attempt = crypto.randomUUID(), says = h("div"), after = h("p", text);
   const field = (id, name, input) => h("div.field", h("label", { for: id }, name), input);
   const reason = h("input", { id: "reason", maxlength: 200,
     placeholder: "GitHub outage, INC-2291" });
@@ -28,12 +28,14 @@ function ask({ title, text, label, where, same, flags = () => ({}), more, count,
     } catch (error) { fill(says, failure(error)); }
     ok.disabled = false;
   }, ".primary");
-  const dialog = h("dialog", { "aria-label": title }, h("h2", title), h("p", text),
+  const dialog = h("dialog", { "aria-label": title }, h("h2", title), after,
     count === undefined ? null : field("confirm", "Type the number of events", number),
     field("reason", "Reason, for the audit log", reason), more, says,
     same ? h("p.dim", "The same in a terminal: ", command(same)) : null,
     h("div.row.end", button("Do nothing", () => dialog.close()), ok));
   dialog.addEventListener("close", () => dialog.remove());
+  ok.disabled = !!see;
+  see?.().then((all) => { after.before(all); ok.disabled = false; }, (error) => fill(says, failure(error)));
   document.body.append(dialog);
   dialog.showModal();
 }
@@ -79,14 +81,20 @@ export const cancelButton = (plan, then) => button("Cancel…", () => ask({
 }));
 
 /** The decision on a quarantined event, or on the hold that is shown. */
-export const decideButtons = ({ id, hold }, then) => (hold ? [
-  ["hold approve", "Approve", `Mitt sends: ${hold.summary}. If it would send something else, the event is held again.`],
+export const decideButtons = ({ id, hold }, then) =>
+  /** @type {any[][]} */
+  (hold ? [
+  ["hold approve", "Approve", "This approves exactly that. Anything else is held again.", async () => {
+    const { doc } = await read(...about("hold.show", id));
+    if (doc.hold !== hold.id) throw new Failure(409, { code: "hold.moved", message: "another hold waits now" });
+    return waits(doc);
+  }],
   ["hold reject", "Reject", "The event becomes a dead letter, without the effect."],
 ] : [
   ["quarantine release", "Release", "Its actions run, as for any other event."],
   ["quarantine discard", "Discard", "Its actions never run. The event and its body stay until they expire."],
-]).map(([verb, name, text]) => button(`${name}…`, () => ask({
-  title: `${name} the event`, label: name, text, then, where: verb.replace(" ", "."),
+]).map(([verb, name, text, see]) => button(`${name}…`, () => ask({
+  title: `${name} the event`, label: name, text, then, see, where: verb.replace(" ", "."),
   flags: () => ({ id, confirm: hold?.id }),
   same: `webhookctl ${verb} ${id}${hold ? ` --confirm ${hold.id} -m "…"` : ""}`,
 })));

@@ -31,6 +31,10 @@ const ID_DIGITS: usize = 12;
 /// The largest text of a hold, in characters.
 const LONGEST_TEXT: usize = 200;
 
+/// The largest summary, in characters. The longest amount and the longest target of a worker's plan
+/// fit, which begin its summary.
+const LONGEST_SUMMARY: usize = 260;
+
 /// The most paths that a hold names.
 const MOST_PATHS: usize = 16;
 
@@ -112,15 +116,15 @@ impl Hold {
         if count > MOST_HOLDS {
             return None;
         }
-        let short = |text: &str| text.chars().take(LONGEST_TEXT).collect::<String>();
+        let short = |text: &str, most| text.chars().take(most).collect::<String>();
         Some(Self {
             id: id(row, request),
             rule: request.rule.clone(),
             over_api: request.over_api,
             effect: request.effect.clone(),
             plan: request.plan.clone(),
-            summary: short(&request.summary),
-            why: short(&request.why),
+            summary: short(&request.summary, LONGEST_SUMMARY),
+            why: short(&request.why, LONGEST_TEXT),
             read: request.read.iter().take(MOST_PATHS).cloned().collect(),
             at: now,
             expires: now + request.expires,

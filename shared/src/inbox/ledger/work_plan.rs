@@ -78,16 +78,17 @@ impl WorkPlan {
         *self == Self::default()
     }
 
-    /// Returns a text for a list of held events.
+    /// Returns a text for a list of held events. A hold keeps only the beginning of a long text, so the
+    /// amount and the target are before what the worker says.
     pub fn summary(&self) -> String {
         let parts = [
-            self.summary.clone(),
-            self.target
-                .as_ref()
-                .map(|target| format!("target {target}")),
             self.amount
                 .as_ref()
                 .map(|amount| format!("amount {amount}")),
+            self.target
+                .as_ref()
+                .map(|target| format!("target {target}")),
+            self.summary.clone(),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         match parts.as_slice() {
@@ -214,7 +215,7 @@ mod tests {
     fn a_summary_names_what_the_worker_declared() {
         assert_eq!(
             plan().summary(),
-            "refund the order, target cus_1, amount 74.00"
+            "amount 74.00, target cus_1, refund the order"
         );
         assert_eq!(WorkPlan::default().summary(), "the worker declared no plan");
         let full = WorkPlan {

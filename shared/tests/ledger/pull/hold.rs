@@ -63,6 +63,25 @@ async fn hold(table: &Table, key: &EventKey, plan: &WorkPlan, now: UnixMillis) -
     *hold
 }
 
+/// An operator sees the amount and the target, even if the worker says much.
+#[tokio::test]
+async fn a_long_plan_keeps_its_amount_and_its_target() {
+    let table = Table::fresh().await;
+    let key = park(&table, "evt_1").await;
+    let (amount, target) = ("1".repeat(40), "ä".repeat(200));
+    let long = WorkPlan {
+        summary: Some("x".repeat(200)),
+        target: Some(target.clone()),
+        amount: Some(amount.clone()),
+        ..WorkPlan::default()
+    };
+    let hold = hold(&table, &key, &long, NOW).await;
+    let first = format!("amount {amount}, target {target}, x");
+    assert!(hold.summary.starts_with(&first), "{}", hold.summary);
+    assert!(hold.summary.chars().count() <= 260);
+    assert_eq!(read(&table, &key).await.hold, Some(Box::new(hold)));
+}
+
 async fn read(table: &Table, key: &EventKey) -> Row {
     table.ledger.event(key).await.unwrap().unwrap()
 }

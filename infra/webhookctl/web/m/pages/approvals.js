@@ -19,7 +19,7 @@ export function open(page, route) {
     none: empty("No event waits for an approval.",
       "A rule of a source can hold an event until you approve or reject it."),
     columns: (at) => [["Expires in", "w-time", (i) => left(i.expires_at, at.asOf)],
-      ["Would send", "", (i) => [h("a.go.wrap", { href: eventPage(i) }, i.summary),
+      ["Would send", "", (i) => [h("a.go.wrap.foreign", { href: eventPage(i) }, i.summary),
         h("div.dim.wrap", `${effect(i)} · ${i.source}, ${i.type}`)]],
       ["Rule", "w-next.p1", (i) => [i.rule, h("div.dim.wrap", i.reason)]],
       ["The rule read", "w-next.p2", (i) => readBy(values.get(i.hold) ?? i.read.map((path) => ({ path })))],

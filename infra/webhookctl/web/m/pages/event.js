@@ -1,8 +1,8 @@
 // One event: what happened to it, whether the effect happened, and what to do.
 import { view } from "../body.js";
-import { about, ago, button, bytes, command, copy, effect, facts, failure, fill, grid, h, mark, neighbours, next,
-  note, num, oneKeys, panel, plural, read, readBy, section, short, size, sourceLink, span, state, statusOf, to, when,
-  words } from "../kit.js";
+import { about, ago, button, bytes, command, copy, facts, failure, fill, grid, h, mark, neighbours, next,
+  note, num, oneKeys, panel, plural, read, section, short, size, sourceLink, span, state, statusOf, to, waits,
+  when, words } from "../kit.js";
 import { timeline } from "../timeline.js";
 import { explain } from "../verify.js";
 import { decideButtons, planButton } from "../write.js";
@@ -42,8 +42,7 @@ function nextOf(doc, page, again) {
 function holdOf({ id, hold }, page) {
   const box = hold && panel(page, { slot: "hold", read: () => about("hold.show", id), draw: (doc, body) =>
     fill(body, h("div.split.even",
-      section("Waits for an approval", facts([["Would send", h("b", doc.summary)], ["Effect", effect(doc)],
-        ["Rule", `${doc.rule}: ${doc.reason}`], ["The rule read", doc.read.length > 0 && readBy(doc.read)]])),
+      section("Waits for an approval", waits(doc)),
       section("Hold", facts([["Held", when(doc.held_at)], ["Expires", when(doc.expires_at)],
         ["Hold", h("code", doc.hold)], ["Plan", h("code.cut", { title: doc.plan }, doc.plan)]])))) });
   box?.load();
