@@ -68,7 +68,7 @@ ENDS_WITH = {
     "webhookctl inbox diff <id> <other>": (1, "the bodies differ"),
     "webhookctl status": (5, "events of the demo need an operator"),
     'webhookctl sources rollback 1 -m "the new filter was wrong"': (7, "the local stack has Sources=embedded"),
-    "webhookctl work run --queue triage -- python3 triage.py": (3, "the sources of the pages have no queue; the Rust test `work` runs it"),
+    "webhookctl work run --queue triage -- python3 handle.py": (3, "the sources of the pages have no queue; the Rust test `work` runs it"),
     "webhookctl sources diff infra/sources.toml": (2, "the file differs from the sources of the demo"),
 }
 

@@ -113,11 +113,11 @@ class Running:
 
 
 def sources(name):
-    """Returns a file with the action that the README shows, with a short lease and short waits."""
+    """Returns the file that the README shows, with a short lease and short waits."""
     readme = (EXAMPLES / name / "README.md").read_text()
-    [action] = re.findall(r"^```toml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    action = action.replace('kind = "pull"\n', 'kind = "pull"\nlease = "30s"\n')
-    return f'schema = 1\n[[source]]\nname = "stripe-main"\npreset = "stripe"\nretry = {{ waits = ["5s"] }}\n{action}'
+    [file] = re.findall(r"^```toml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    file = file.replace('kind = "pull"\n', 'kind = "pull"\nlease = "30s"\n')
+    return file.replace('preset = "stripe"\n', 'preset = "stripe"\nretry = { waits = ["5s"] }\n')
 
 
 class Story:
