@@ -19,7 +19,7 @@ struct Entry {
     what: String,
     /// The AWS identity of the operator. On a local stack, this is the user name.
     by: String,
-    /// What the operator used: `cli`, `console` or `mcp`.
+    /// What the operator used: `cli`, `console`, `mcp` or `api`. A scheduled run has `schedule`.
     through: Through,
     events: u64,
     selection: String,

@@ -67,7 +67,7 @@ fn the_api_decides_who_may_approve() -> anyhow::Result<()> {
     let log = world.json(&["log"])?;
     let entry = &log["items"][0];
     assert_eq!(
-        (&entry["what"], &entry["who"]),
+        (&entry["what"], &entry["by"]),
         (&"hold.approve".into(), &by.into())
     );
     assert_eq!(entry["through"], "api");
