@@ -129,6 +129,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         },
         "ProcessorRole": {
             "WorkOnEvents": ("GetItem UpdateItem", ["E#*"]),
+            "RecordApprovals": ("PutItem", ["LOG#*"]),
             "SpareDestinations": ("GetItem UpdateItem", ["SYS"]),
             "NoteMissingPaths": ("UpdateItem", ["PATHS"]),
             "OrderEvents": ("Query PutItem UpdateItem DeleteItem", ["O#*"]),
