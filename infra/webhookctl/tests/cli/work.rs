@@ -190,10 +190,15 @@ fn a_program_that_does_not_start_ends_the_run() -> anyhow::Result<()> {
         let shown = world.json(&["inbox", "inspect", &id]).ok()?;
         (shown["queue"] == "triage").then_some(())
     })?;
-    let run = ["work", "run", "--queue", "triage", "--", "./missing"];
-    assert_eq!(world.error(&run)?, (2, "work.program".to_owned()));
+    let ran = world.run(&["work", "run", "--queue", "triage", "--", "./missing"])?;
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot start ./missing"), "{said}");
     let shown = world.json(&["inbox", "inspect", &id])?;
-    assert_eq!(shown["attempts"], 0, "a release is not an attempt: {shown}");
+    assert_eq!(
+        shown["attempt_count"], 0,
+        "a release is not an attempt: {shown}"
+    );
     Ok(())
 }
 
