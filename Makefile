@@ -36,6 +36,8 @@ UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 # Every target uses the whole workspace. With fewer crates, cargo would build the dependencies again with fewer features.
 TEST := $(CARGO) test --workspace --locked
 CHAOS := $(TEST) --profile $(PROFILE) --test chaos -- --ignored --nocapture
+# A recipe that names MAKE itself runs also with `make -n`.
+CHAOS_CASE = $(MAKE) --no-print-directory chaos-$(CASE)
 SIMULATION := $(CARGO) build --profile simulation --workspace --locked
 # Installs tools into folders that git ignores.
 INSTALL = CARGO=$(CARGO) PYTHON=$(PYTHON) infra/tests/install $@ $<
@@ -130,7 +132,7 @@ test-mcp: test-build .venv/mcp/stamp # Let a client of the Model Context Protoco
 	MITT_MCP_CALLS=10000 $(TEST) --test cli -- without_the_flag_no_input
 
 chaos: test-build # Run the real functions with faults in all services, and check the history of the run; CASE=agents or another case runs `make chaos-agents`
-	$(if $(CASE),$(MAKE) --no-print-directory chaos-$(CASE),MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose)
+	$(if $(CASE),$(CHAOS_CASE),MITT_DELIVERIES=$(DELIVERIES) $(CHAOS) faults_lose)
 
 chaos-agents: test-build $(CHECK)/stamp $(CLIENT_PACKAGES) # Kill the clients for workers while they open tickets in a tracker without keys; EVENTS=n sets the size
 	$(if $(filter command,$(origin EVENTS)),MITT_EVENTS=$(EVENTS)) $(CHAOS) agents::
