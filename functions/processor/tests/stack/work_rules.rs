@@ -1,6 +1,9 @@
 //! Rules about the effects of workers outside of Lambda, with the real functions: what `begin` answers,
 //! and how a plan survives the wait for its approval.
 
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
@@ -335,6 +338,28 @@ async fn a_rule_with_a_rate_applies_when_its_window_is_full() {
         ("cap", "the rate 2/168h per role is used up")
     );
     world.inbox.tells_nothing();
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_does_not_use_up_a_rate() {
+    let sources = SOURCES.to_owned()
+        + "\n[[source.policy]]\nname = \"cap\"\neffect = \"ticket\"\ndecide = \"deny\"\nrate = \"1/168h\"\n";
+    let world = World::with("work-rate-short", &sources).await;
+    let begin = json!({ "effect": "ticket", "keys": "honoured" });
+    let key = world.parked().await;
+    let event = world.claimed("one").await;
+    let mut row = world.inbox.row(&key).await;
+    let soon = UnixMillis::now() + Duration::from_secs(8);
+    row.insert("lu".into(), AttributeValue::N(soon.0.to_string()));
+    world.inbox.put(row).await;
+    let refused = world
+        .refused("one", "begin", &with(&event, begin.clone()))
+        .await;
+    assert_eq!(refused, (422, "lease_too_short".into()));
+    world.parked().await;
+    let event = world.claimed("one").await;
+    let begun = world.ok("one", "begin", &with(&event, begin)).await;
+    assert_eq!(begun["go"], true, "{begun}");
 }
 
 /// The rules of other sources' events are not asked, and those of push actions are as before.

@@ -99,7 +99,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "source[].policy[].amount.above",
         Number,
         Required,
-        "The limit. The rule applies to a larger number, and if there is no number at the path.",
+        "The limit. The rule applies to a larger number, and if the number is missing.",
         "5000",
     ),
     setting(
@@ -113,7 +113,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "source[].policy[].not_in.list",
         Other("list of values"),
         Required,
-        "The values. The rule applies to another value, and if there is no value at the path.",
+        "The values. The rule applies to another value, and if the value is missing.",
         "[\"cus_1\", \"cus_2\"]",
     ),
 ];

@@ -8,6 +8,7 @@ use shared::inbox::ledger::{By, EffectState, HoldDecision, Ledger, Row, State};
 use shared::webhook::event::EventKey;
 
 use super::World;
+use super::server::Answer;
 
 const ANNA: By<'static> = By {
     who: "anna",
@@ -257,5 +258,24 @@ async fn a_call_above_the_rate_is_held_and_an_approval_answers_it() {
     world.approve(&third).await;
     world.fate(&third).await.is("done", 1, 0);
     assert_eq!(world.called("/refund"), 3);
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn an_attempt_without_a_call_does_not_use_up_a_rate() {
+    let world = World::start(&[]).await;
+    let failures = vec![Answer::status(502); 6];
+    world.server.answers("/capped-down", &failures);
+    // Five calls fail, open the circuit breaker, and use up the window.
+    for number in 0..5 {
+        let key = world
+            .work("capped-down", &json!({ "number": number }))
+            .await;
+        world.fate(&key).await.is("failed", 1, 0);
+    }
+    // The rule would deny a call. While the destination is down, there is none.
+    let key = world.work("capped-down", &json!({ "number": 5 })).await;
+    world.fate(&key).await.is("failed", 0, 1);
+    assert_eq!(world.called("/capped-down"), 5);
     world.inbox.is_unharmed();
 }
