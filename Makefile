@@ -93,6 +93,7 @@ test: test-rust ## Run every test
 # Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.
 test-build:
 	$(CARGO) build --workspace --all-targets --locked
+	$(if $(filter-out test,$(PROFILE)),$(CARGO) build --workspace --locked --profile $(PROFILE))
 
 test-rust: test-build # Run the unit and integration tests in Rust, on the local stack
 	CARGO=$(CARGO) $(PYTHON) infra/tests/rust_tests.py

@@ -35,8 +35,15 @@ use crate::sender::Canaries;
 const SOURCES: [&str; 3] = ["github-main", "stripe-main", "standard-main"];
 
 /// The number of events that are delivered at once. The next ones wait until the workers have called
-/// for most of them, so that the faults last as long as the work.
-const WAVE: usize = 50;
+/// for most of them, so that the faults last as long as the work. A long run has larger waves.
+fn wave(events: usize) -> usize {
+    (events / 50).clamp(50, 200)
+}
+
+/// Returns the maximum time that the tracker takes for a call. A long run has shorter calls.
+fn call_time(events: usize) -> Duration {
+    Duration::from_secs(if events <= 1_000 { 5 } else { 1 })
+}
 
 /// The longest time for a wave. Events in doubt wait for a minute and a half.
 const LONGEST_WAVE: Duration = Duration::from_secs(20);
@@ -68,7 +75,7 @@ pub(crate) fn weather(events: usize) -> Weather {
         held: Some(21),
         faults: 0.03,
         downstream_faults: 0.06,
-        work: Duration::from_secs(5),
+        work: call_time(events),
         stranger: false,
         patience: Duration::from_secs(600),
         // The sender makes 13 deliveries of 10 events.
@@ -128,8 +135,9 @@ pub(crate) async fn open_tickets(name: &str, weather: Weather, habit: Habit) -> 
 /// Delivers the events in waves, and waits until workers have called for four fifths of them.
 async fn deliver(sky: &Sky, load: &Load, tracker: &Tracker) {
     let events = sky.weather.deliveries * 10 / 13;
-    for first in (0..events).step_by(WAVE) {
-        let last = events.min(first + WAVE);
+    let wave = wave(events);
+    for first in (0..events).step_by(wave) {
+        let last = events.min(first + wave);
         load.deliver(first..last).await;
         let until = Instant::now() + LONGEST_WAVE;
         while tracker.called() < last * 4 / 5 && Instant::now() < until {

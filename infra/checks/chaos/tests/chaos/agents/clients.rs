@@ -167,7 +167,10 @@ impl Slot {
     fn assert_running(&mut self) {
         let ended = self.child.try_wait().unwrap();
         let log = self.log.display();
-        assert!(ended.is_none(), "a client ended by itself: see {log}");
+        assert!(
+            ended.is_none(),
+            "a client ended by itself ({ended:?}): see {log}"
+        );
     }
 }
 
