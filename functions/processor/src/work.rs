@@ -19,6 +19,7 @@ mod plan;
 mod protocol;
 mod token;
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
@@ -155,8 +156,7 @@ impl<'c> Queue<'c> {
         });
         let sources: Vec<_> = sources.collect();
         if sources.is_empty() {
-            let message = "no source has an action of kind pull with this queue";
-            return Err(Refusal::new(404, "unknown_queue", message));
+            return Err(unknown_queue(config, caller));
         }
         let allows = |member: &Member| member.pull.workers.iter().any(|arn| caller.is(arn));
         let members: Vec<_> = sources.into_iter().filter(allows).collect();
@@ -167,4 +167,20 @@ impl<'c> Queue<'c> {
         }
         Ok(Self { name, members })
     }
+}
+
+/// Returns the refusal for a queue that no source has. It names the queues of the caller, and not
+/// those of others.
+fn unknown_queue(config: &Config, caller: &Caller) -> Refusal {
+    let pulls = config.sources().filter_map(Source::pull);
+    let own = pulls.filter(|(_, pull)| pull.workers.iter().any(|arn| caller.is(arn)));
+    let own: BTreeSet<&str> = own.map(|(_, pull)| pull.queue.as_str()).collect();
+    let own = if own.is_empty() {
+        "this role has no queue".to_owned()
+    } else {
+        let names: Vec<_> = own.into_iter().collect();
+        format!("the queues of this role: {}", names.join(", "))
+    };
+    let message = format!("no source has an action of kind pull with this queue; {own}");
+    Refusal::new(404, "unknown_queue", message)
 }

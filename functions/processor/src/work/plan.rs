@@ -17,6 +17,9 @@ const LONGEST_AMOUNT: usize = 40;
 /// The longest full plan, in bytes.
 const LONGEST_PLAN: usize = 8 * 1024;
 
+/// The fields of a plan. `approved` is in a plan that Mitt handed out, and has no effect.
+const FIELDS: [&str; 6] = ["summary", "target", "amount", "sha256", "full", "approved"];
+
 /// Reads the plan of a request. It is empty if there is none.
 pub(super) fn read(plan: Option<&Value>) -> Result<WorkPlan, Refusal> {
     let fields = match plan {
@@ -24,6 +27,12 @@ pub(super) fn read(plan: Option<&Value>) -> Result<WorkPlan, Refusal> {
         Some(Value::Object(fields)) => fields,
         Some(_) => return Err(Refusal::invalid("plan must be an object")),
     };
+    // A rule does not see a field whose name is wrong.
+    if let Some(other) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+        let (other, known) = (shortened(other), FIELDS.join(", "));
+        let message = format!("plan has no field {other:?}: the fields are {known}");
+        return Err(Refusal::invalid(message));
+    }
     Ok(WorkPlan {
         summary: short(fields, "summary")?,
         target: short(fields, "target")?,
@@ -46,6 +55,10 @@ fn text<'f>(fields: &'f Map<String, Value>, name: &str) -> Result<Option<&'f str
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(Refusal::invalid(format!("plan.{name} must be a text"))),
     }
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().take(40).collect()
 }
 
 fn short(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, Refusal> {
@@ -117,7 +130,7 @@ mod tests {
         assert_eq!(read(Some(&handed_out)).unwrap(), plan);
         let text = read(Some(&json!({ "amount": "74.50" }))).unwrap();
         assert_eq!(text.amount.as_deref(), Some("74.50"));
-        for nothing in [None, Some(Value::Null), Some(json!({ "later": 1 }))] {
+        for nothing in [None, Some(Value::Null), Some(json!({}))] {
             assert!(read(nothing.as_ref()).unwrap().is_empty());
         }
         assert_eq!(approved(&WorkPlan::default()), json!({ "approved": true }));
@@ -132,6 +145,10 @@ mod tests {
         };
         for (plan, said) in [
             (json!("refund"), "plan must be an object"),
+            (
+                with("ammount", json!(1)),
+                "plan has no field \"ammount\": the fields are summary, target, amount",
+            ),
             (with("summary", json!(1)), "plan.summary must be a text"),
             (with("summary", json!("x".repeat(201))), "200 characters"),
             (with("target", json!("x".repeat(201))), "200 characters"),

@@ -337,6 +337,14 @@ async fn only_the_roles_of_the_queue_get_events_and_only_their_own() {
     assert_eq!((status, &answer["error"]), (403, &json!("not_allowed")));
     let (status, answer) = world.call("one", "other/next", &json!({})).await;
     assert_eq!((status, &answer["error"]), (404, &json!("unknown_queue")));
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("the queues of this role: triage"),
+        "{message}"
+    );
+    let (_, answer) = world.call("three", "other/next", &json!({})).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.ends_with("this role has no queue"), "{message}");
     let (status, answer) = world.call("one", "triage/steal", &json!({})).await;
     assert_eq!(
         (status, &answer["error"]),

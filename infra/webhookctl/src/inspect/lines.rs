@@ -142,12 +142,13 @@ fn ways(view: &EventView) -> String {
 
 fn effects(view: &EventView, now_millis: i64) -> String {
     let row = |effect: &super::Effect| {
-        vec![
+        let fixed = [
             format!("  {}", effect.name),
             effect.key.clone(),
             effect.text().to_owned(),
             format!("last checked {}", clock(effect.at, now_millis)),
-        ]
+        ];
+        fixed.into_iter().chain(effect.note.clone()).collect()
     };
     if view.effects.is_empty() {
         return "  none started\n".to_owned();
@@ -297,6 +298,15 @@ mod tests {
     }
 
     #[test]
+    fn an_effect_says_what_was_recorded_with_its_state() {
+        let mut view = example();
+        view.effects[0].note = Some("dry run (large): refund the order, plan 0a".into());
+        let text = full(&view, NOW);
+        let note = "last checked 10:13:58.000  dry run (large): refund the order, plan 0a\n";
+        assert!(text.contains(note), "{text}");
+    }
+
+    #[test]
     fn a_lease_that_is_over_ends_the_timeline() {
         let mut view = example();
         view.status = State::Processing;
@@ -325,6 +335,7 @@ mod tests {
             view.body.sha256.clone_from(&text);
             view.effects[0].name.clone_from(&text);
             view.effects[0].key.clone_from(&text);
+            view.effects[0].note = Some(text.clone());
             view.timeline[0].what.clone_from(&text);
             view.timeline[0].detail.clone_from(&text);
             let shown = full(&view, NOW);

@@ -1,6 +1,6 @@
 //! Converts a row of the ledger to an `EventView`.
 
-use shared::inbox::ledger::{Moment as Stage, Row, State};
+use shared::inbox::ledger::{EffectState, Moment as Stage, Row, State};
 use shared::sources::Config;
 
 use super::repeats::Repeats;
@@ -106,6 +106,9 @@ fn effects(row: &Row) -> Vec<Effect> {
         state: effect.state,
         keyed: effect.keyed,
         at: effect.at.0,
+        // The note of an intent is the hash of its plan.
+        note: (effect.state != EffectState::Intent && !effect.note.is_empty())
+            .then(|| effect.note.clone()),
     });
     effects.collect()
 }

@@ -130,6 +130,7 @@ mod tests {
                     state: EffectState::Unknown,
                     keyed: false,
                     at: NOW,
+                    note: None,
                 }],
                 ..view(
                     "evt_01M7W53FEG8 acme job.completed",

@@ -131,6 +131,10 @@ pub(crate) struct Effect {
     pub keyed: bool,
     #[serde(rename = "checked_at", serialize_with = "as_rfc3339")]
     pub at: i64,
+    /// What was recorded with the state: the result that a worker reported, why the effect did not
+    /// happen, or what a rule only recorded. It is missing while the call runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -227,6 +231,7 @@ pub(crate) mod tests {
                 state: EffectState::Not,
                 keyed: true,
                 at: NOW - 43_000,
+                note: None,
             }],
             answers: Vec::new(),
             received_at: NOW - 3_756_882,

@@ -50,7 +50,7 @@ function holdOf({ id, hold }, page) {
 }
 
 const effectsOf = (doc) => doc.side_effects.length ? grid("Side effects", [["Effect"], ["State"], ["Idempotency key"]],
-  doc.side_effects.map((e) => [e.name, state(e.state), [
+  doc.side_effects.map((e) => [e.name, [state(e.state), h("span.dim.foreign", e.note)], [
     h("span.command", h("code", { title: e.key }, `${e.key.slice(0, 16)}…`), copy(() => e.key, "Copy", "Copy key")),
     e.keyed ? null : note("not sent to the destination")]])) : note("This event has no side effects yet.");
 
