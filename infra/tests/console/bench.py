@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 from conftest import ADDRESS, ROOT, Cli, Process
 from playwright.sync_api import sync_playwright
@@ -61,7 +62,9 @@ def main():
             arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
             browser = playwright.chromium.launch(executable_path=f"/usr/bin/{os.environ.get('CHROMIUM', 'chromium')}", args=arguments)
             page = browser.new_page()
-            empty(page, rounds)
+            print(f"{'page':36}{'shell':>11}{'first rows':>12}{'complete':>11}")
+            empty(page, rounds, "one word, no script", {})
+            empty(page, rounds, "the same with the console's headers", headers_of(address))
             page.goto(address)
             page.wait_for_selector("nav [aria-current]")
             pages(page, page.url.split("/#")[0], event, rounds)
@@ -95,9 +98,16 @@ def large(folder, rows):
             served.stdin.close()
 
 
-def empty(page, rounds):
+def headers_of(address):
+    """Returns the security headers of the console. For `cross-origin-opener-policy`, a browser starts a process."""
+    with urllib.request.urlopen(address.split("/#")[0] + "/") as answer:
+        return {name: value for name, value in answer.headers.items() if name.startswith(("cross-origin-", "content-security-"))}
+
+
+def empty(page, rounds, name, headers):
     """Prints how long this browser takes to paint a page with one word and no script: the least that any page can take here."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Word) as server:
+        server.more = headers
         threading.Thread(target=server.serve_forever, daemon=True).start()
         times = []
         for _ in range(rounds):
@@ -107,14 +117,15 @@ def empty(page, rounds):
                 page.wait_for_timeout(20)
             times.append(painted)
         server.shutdown()
-    print(f"{'page':24}{'shell':>11}{'first rows':>12}{'complete':>11}")
-    print(f"{'one word, no script':24}{middle(times)}")
+    print(f"{name:36}{middle(times)}")
 
 
 class Word(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.send_header("content-type", "text/html")
+        for name, value in self.server.more.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(b"<!doctype html><title>One word</title><p>word")
 
@@ -135,12 +146,12 @@ def pages(page, base, event, rounds):
                 page.wait_for_timeout(20)
             for key, value in page.evaluate("window.seen").items():
                 times[key].append(value)
-        print(f"{name:24}{middle(times['shell'])}{middle(times['rows']):>12}{middle(times['all'])}")
+        print(f"{name:36}{middle(times['shell'])}{middle(times['rows']):>12}{middle(times['all'])}")
     page.goto(f"{base}/#/")
     page.evaluate(TICK)
     page.wait_for_timeout(12000)
     tasks = page.evaluate("window.tasks")
-    print(f"{'a tick of Overview':24}{f'{max(tasks):.0f} ms' if tasks else 'below 50 ms':>11} on the main thread")
+    print(f"{'a tick of Overview':36}{f'{max(tasks):.0f} ms' if tasks else 'below 50 ms':>11} on the main thread")
 
 
 def reads(page, event, source, rounds):

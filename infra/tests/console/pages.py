@@ -97,10 +97,10 @@ def test_the_page_is_a_few_requests_and_a_reload_needs_none_of_them(tab):
     look.page.on("request", lambda request: asked.append(request.url.removeprefix(look.base)))
     look.open("")
     files = sorted({path.split("?")[0] for path in asked if not path.startswith(("/api/", "/session", "about:"))})
-    assert [path for path in files if path != "/icon.svg"] == ["/", "/app.css", "/console.js", "/first.js"], files
+    assert [path for path in files if path != "/icon.svg"] == ["/", "/console.js"], files
     look.open("")
-    sizes = look.page.evaluate("performance.getEntriesByType('resource').filter((e) => /console|first|app/.test(e.name)).map((e) => e.transferSize)")
-    assert sizes == [0, 0, 0], sizes
+    sizes = look.page.evaluate("performance.getEntriesByType('resource').filter((e) => /console/.test(e.name)).map((e) => e.transferSize)")
+    assert sizes == [0], sizes
 
 
 def test_the_first_page_names_the_dead_letter(tab):

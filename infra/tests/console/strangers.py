@@ -26,7 +26,6 @@ TRIES = """async (base) => {
   await way('beacon', async () => { navigator.sendBeacon(base + '/api/plan', '{}'); return 'sent'; });
   await way('script', () => soon(make('script', { src: base + '/console.js' })));
   await way('module', () => import(base + '/m/api.js').then(() => 'loaded'));
-  await way('style', () => soon(make('link', { rel: 'stylesheet', href: base + '/app.css' })));
   await way('image', () => soon(make('img', { src: base + '/icon.svg' })));
   await way('frame', () => soon(make('iframe', { src: base + '/' }), (f) => { try { return f.contentDocument.body.textContent.length; }
     catch (e) { return `refused: ${e.name}`; } }));
@@ -83,7 +82,7 @@ def test_a_page_of_another_port_gets_no_data_and_makes_no_change(chromium, write
     assert plans(cli) == before
 
 
-@pytest.mark.parametrize("path", ["/", "/app.css", "/console.js", "/session", "/api/status", "/api/inbox.list", "/api/inbox.tail", "/api/body/evt_1"])
+@pytest.mark.parametrize("path", ["/", "/icon.svg", "/console.js", "/session", "/api/status", "/api/inbox.list", "/api/inbox.tail", "/api/body/evt_1"])
 def test_a_rebound_name_gets_421_on_every_route(rebound, writer, path):
     port = writer[0].rsplit(":", 1)[1]
     page = rebound.new_page()

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 
 /// A file below `infra/webhookctl/web`, and its content.
@@ -58,11 +60,27 @@ const SCRIPT: &str = "console.js";
 
 const PAGE: &str = "index.html";
 
+const NOTHING: &str = "default-src 'none'";
+
+/// What the page contains, with the line that stands for it in the source of the page. A browser
+/// paints nothing before it has these, and a request for each of them would delay the first paint.
+const CONTAINED: [(&str, &str, &str); 2] = [
+    (
+        "app.css",
+        r#"<link rel="stylesheet" href="/app.css">"#,
+        "style",
+    ),
+    ("first.js", r#"<script src="/first.js"></script>"#, "script"),
+];
+
 /// What the page loads.
-const LOADED: [&str; 4] = ["app.css", "first.js", "icon.svg", SCRIPT];
+const LOADED: [&str; 2] = ["icon.svg", SCRIPT];
 
 /// What a browser requests for the page. The modules are there for tests, which import them alone.
-struct Files(Vec<File>);
+struct Files {
+    files: Vec<File>,
+    policy: String,
+}
 
 struct File {
     name: &'static str,
@@ -79,7 +97,7 @@ pub(super) fn find(uri: &Uri, asked: &HeaderMap) -> Option<Response> {
         path => path.strip_prefix('/')?,
     };
     let files = files();
-    let file = files.0.iter().find(|file| file.name == name)?;
+    let file = files.files.iter().find(|file| file.name == name)?;
     let kind = (header::CONTENT_TYPE, kind(name).to_owned());
     if name == PAGE {
         return Some(([kind], file.text.clone()).into_response());
@@ -106,6 +124,13 @@ pub(super) fn find(uri: &Uri, asked: &HeaderMap) -> Option<Response> {
     })
 }
 
+/// Returns the content security policy of each response. It allows the style and the script that the
+/// page contains by their hashes, and no other inline code.
+pub(super) fn policy() -> HeaderValue {
+    // The policy has only ASCII characters.
+    HeaderValue::from_str(&files().policy).unwrap_or(HeaderValue::from_static(NOTHING))
+}
+
 /// In a debug build, `MITT_WEB` names a folder with the files, for those who edit them.
 fn files() -> Arc<Files> {
     static BUILT_IN: LazyLock<Arc<Files>> =
@@ -124,6 +149,11 @@ impl Files {
     fn new(read: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut page = read(PAGE).unwrap_or_default();
         let mut files = Vec::new();
+        let hashes = CONTAINED.map(|(name, line, tag)| {
+            let text = read(name).unwrap_or_default();
+            page = page.replace(line, &format!("<{tag}>{text}</{tag}>"));
+            BASE64.encode(Sha256::digest(&text))
+        });
         let modules = ASSETS.iter().map(|asset| asset.0);
         let modules = modules.filter(|name| name.starts_with("m/"));
         for name in LOADED.into_iter().chain(modules) {
@@ -141,7 +171,13 @@ impl Files {
             text: page,
             tag: String::new(),
         });
-        Self(files)
+        let [style, script] = hashes;
+        let policy = format!(
+            "{NOTHING}; script-src 'self' 'sha256-{script}'; style-src 'sha256-{style}'; img-src \
+             'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors \
+             'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        );
+        Self { files, policy }
     }
 }
 
@@ -213,7 +249,7 @@ mod tests {
         }
         let files = files();
         let script = &files
-            .0
+            .files
             .iter()
             .find(|file| file.name == SCRIPT)
             .unwrap()
@@ -255,7 +291,11 @@ mod tests {
         let page = find(&Uri::from_static("/"), &asked).unwrap();
         assert_eq!(page.headers().get(header::CACHE_CONTROL), None);
         let files = files();
-        for file in files.0.iter().filter(|file| LOADED.contains(&file.name)) {
+        for file in files
+            .files
+            .iter()
+            .filter(|file| LOADED.contains(&file.name))
+        {
             let (name, tag) = (file.name, &file.tag);
             let of = |address: String, asked: &HeaderMap| {
                 let response = find(&address.parse().unwrap(), asked).unwrap();
@@ -267,7 +307,12 @@ mod tests {
             let kept = "max-age=31536000, immutable".to_owned();
             let asks = || ("no-cache".to_owned(), quoted.clone());
             let known = HeaderMap::from_iter([(header::IF_NONE_MATCH, quoted.parse().unwrap())]);
-            let page = &files.0.iter().find(|file| file.name == PAGE).unwrap().text;
+            let page = &files
+                .files
+                .iter()
+                .find(|file| file.name == PAGE)
+                .unwrap()
+                .text;
             assert!(page.contains(&format!("\"/{name}?v={tag}\"")), "{page}");
             assert_eq!(
                 of(format!("/{name}?v={tag}"), &asked),
@@ -279,6 +324,29 @@ mod tests {
             );
             assert_eq!(of(format!("/{name}"), &known), (304, asks().0, asks().1));
         }
+    }
+
+    /// Without its hash in the policy, a browser would refuse the style or the script.
+    #[test]
+    fn the_page_contains_its_style_and_first_script_and_the_policy_allows_only_these() {
+        let files = files();
+        let page = &files.files.iter().find(|file| file.name == PAGE).unwrap();
+        for (name, line, tag) in CONTAINED {
+            let (source, (open, close)) = (
+                built_in(name).unwrap(),
+                (format!("<{tag}>"), format!("</{tag}>")),
+            );
+            assert!(!page.text.contains(line), "{line}");
+            assert_eq!(page.text.matches(&open).count(), 1, "{open}");
+            let (_, text) = page.text.split_once(&open).unwrap();
+            let (text, _) = text.split_once(&close).unwrap();
+            assert_eq!(text, source, "{name}");
+            let hash = BASE64.encode(Sha256::digest(text));
+            let allowed = format!("'sha256-{hash}'");
+            assert!(files.policy.contains(&allowed), "{}", files.policy);
+        }
+        assert_eq!(files.policy.matches("sha256-").count(), 2);
+        assert!(!files.policy.contains("unsafe"), "{}", files.policy);
     }
 
     #[test]
@@ -294,7 +362,10 @@ mod tests {
     #[test]
     fn the_pages_stay_small() {
         let files = files();
-        let of_page = files.0.iter().filter(|file| !file.name.starts_with("m/"));
+        let of_page = files
+            .files
+            .iter()
+            .filter(|file| !file.name.starts_with("m/"));
         let whole: String = of_page.map(|file| file.text.as_str()).collect();
         let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::Write::write_all(&mut zipped, whole.as_bytes()).unwrap();

@@ -9,15 +9,12 @@ use axum::http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 
+use super::assets;
 use super::refusal::Refusal;
 use crate::output::CliError;
 
 /// The maximum size of a request: its target, its headers or its body.
 pub(super) const MOST_BYTES: usize = 64 * 1024;
-
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Returns an error unless the request can come from our own page or from a program on this machine.
 pub(super) fn check(request: &Parts, port: u16, peer: IpAddr) -> Result<(), Refusal> {
@@ -68,7 +65,6 @@ pub(super) fn too_large() -> Refusal {
 /// Adds the headers of every response. `cache-control` stays if it is set.
 pub(super) fn seal(headers: &mut HeaderMap) {
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (
@@ -86,6 +82,7 @@ pub(super) fn seal(headers: &mut HeaderMap) {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    headers.insert(header::CONTENT_SECURITY_POLICY, assets::policy());
     let uncached = HeaderValue::from_static("no-store");
     headers.entry(header::CACHE_CONTROL).or_insert(uncached);
 }
