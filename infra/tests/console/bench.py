@@ -137,16 +137,21 @@ def pages(page, base, event, rounds):
     selectors = {where.split("/")[0]: selector for where, selector in PAGES.values()}
     page.add_init_script(WATCH.replace("SELECTORS", json.dumps(selectors)))
     for name, (where, _) in PAGES.items():
-        times = {"shell": [], "rows": [], "all": []}
-        for _ in range(rounds):
-            page.goto("about:blank")
-            page.goto(f"{base}/#/{where.format(event=event)}", wait_until="commit")
-            # The policy of the page forbids `wait_for_function`, which evaluates a text.
-            while not page.evaluate("window.seen.all"):
-                page.wait_for_timeout(20)
-            for key, value in page.evaluate("window.seen").items():
-                times[key].append(value)
-        print(f"{name:36}{middle(times['shell'])}{middle(times['rows']):>12}{middle(times['all'])}")
+        # The browser starts a process for a page that is opened from another one, and keeps it for a reload.
+        for how in ("opened", "reloaded"):
+            times = {"shell": [], "rows": [], "all": []}
+            for _ in range(rounds):
+                if how == "opened":
+                    page.goto("about:blank")
+                    page.goto(f"{base}/#/{where.format(event=event)}", wait_until="commit")
+                else:
+                    page.reload(wait_until="commit")
+                # The policy of the page forbids `wait_for_function`, which evaluates a text.
+                while not page.evaluate("window.seen.all"):
+                    page.wait_for_timeout(20)
+                for key, value in page.evaluate("window.seen").items():
+                    times[key].append(value)
+            print(f"{f'{name}, {how}':36}{middle(times['shell'])}{middle(times['rows']):>12}{middle(times['all'])}")
     page.goto(f"{base}/#/")
     page.evaluate(TICK)
     page.wait_for_timeout(12000)
