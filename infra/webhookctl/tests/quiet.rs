@@ -41,7 +41,7 @@ async fn reads_of_a_quiet_inbox_are_cheap_and_complete() {
         for rows in [14, 1_000] {
             let folder = Folder::new(&format!("quiet-{sources}-{rows}"));
             let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
-            announce(&folder.0, &inbox.url, &inbox.table, sources);
+            let services = announce(&folder.0, &inbox.url, &inbox.table, sources).await;
             let inspect = format!("inbox inspect {}", &inbox.an_event[..15]);
             for line in [
                 "status",
@@ -64,6 +64,7 @@ async fn reads_of_a_quiet_inbox_are_cheap_and_complete() {
             let hours = hours["items"].as_array().unwrap();
             assert_eq!(hours.len(), 25, "every hour has a row");
             assert!(hours.iter().all(|hour| hour["counted"] == true));
+            services.stop().await;
         }
     }
 }

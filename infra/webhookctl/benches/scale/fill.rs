@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use aws_sdk_ssm::types::ParameterType::SecureString;
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
-use local::{Naming, Template, clients, create_table};
+use local::{Naming, Options, Stack, Template, clients, create_table};
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::transition::{dead_partition, work_partition};
@@ -15,6 +16,8 @@ use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::HourCount;
 use shared::webhook::event::{EventId, EventKey};
 use webhookctl::target::Local;
+
+const TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
 
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -74,8 +77,7 @@ impl Inbox {
             let never = std::future::pending();
             server::serve_with_shutdown(listener, served, never).await
         });
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
-        let template = Template::load(Path::new(path), &Naming::default()).unwrap();
+        let template = Template::load(Path::new(TEMPLATE), &Naming::default()).unwrap();
         let definition = template.table_definition().unwrap();
         let table = definition.name.clone();
         let client = clients::dynamodb(&url);
@@ -263,8 +265,9 @@ async fn count(ledger: &Ledger, (rows, sources): (usize, usize), now: UnixMillis
     }
 }
 
-/// Writes the file that tells commands the address of the table, as `dev` does.
-pub(crate) fn announce(folder: &Path, dynamodb: &str, table: &str, sources: usize) {
+/// Writes the file that tells commands the addresses of the services, as `dev` does. Returns the stack
+/// of the services other than the table. Its functions have no work.
+pub(crate) async fn announce(folder: &Path, dynamodb: &str, table: &str, sources: usize) -> Stack {
     let file = folder.join("sources.toml");
     let mut text = "schema = 1\n".to_owned();
     for n in 0..sources {
@@ -274,25 +277,29 @@ pub(crate) fn announce(folder: &Path, dynamodb: &str, table: &str, sources: usiz
         );
     }
     std::fs::write(&file, text).unwrap();
-    let unused = "http://127.0.0.1:9".to_owned();
+    let programs = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
+        .parent()
+        .unwrap();
+    let mut options = Options::new(TEMPLATE, programs);
+    options.mappings = false;
+    let stack = Stack::start(options).await.unwrap();
+    let path = stack.secrets_path("Catcher").unwrap().to_owned();
+    for n in 0..sources {
+        let ssm = stack.clients().ssm;
+        let name = format!("{path}/source-{n}");
+        let put = ssm
+            .put_parameter()
+            .name(name)
+            .value("whsec_of_the_benchmark");
+        put.r#type(SecureString).send().await.unwrap();
+    }
     let local = Local {
-        pid: std::process::id(),
-        url: unused.clone(),
         dynamodb: dynamodb.to_owned(),
-        sqs: unused.clone(),
-        s3: unused.clone(),
-        ssm: unused.clone(),
-        secrets_manager: unused.clone(),
         table: table.to_owned(),
-        bucket: "unused".to_owned(),
-        queue_url: unused,
-        secrets_path: "/unused".to_owned(),
-        sources: file,
-        lambda: None,
-        backup_sync: None,
-        names: webhookctl::target::Names::default(),
+        ..Local::of(&stack, &file).unwrap()
     };
     std::fs::create_dir_all(folder.join(".mitt")).unwrap();
     let text = serde_json::to_string(&local).unwrap();
     std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
+    stack
 }

@@ -107,11 +107,13 @@ async fn main() {
 async fn serve(rows: usize, folder: &Path) {
     let sources = SOURCES[0];
     let inbox = Inbox::fill(folder, (rows, sources), UnixMillis::now()).await;
-    announce(folder, &inbox.url, &inbox.table, sources);
+    let meter = Meter::stand_before(&inbox.url).await;
+    let services = announce(folder, &meter.url, &inbox.table, sources).await;
     println!("event {}", inbox.an_event);
     let ended =
         tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
     ended.await.unwrap().unwrap();
+    services.stop().await;
 }
 
 async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
@@ -119,7 +121,7 @@ async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
     let begun = Instant::now();
     let inbox = Inbox::fill(&folder.0, (rows, sources), UnixMillis::now()).await;
     let meter = Meter::stand_before(&inbox.url).await;
-    announce(&folder.0, &meter.url, &inbox.table, sources);
+    let services = announce(&folder.0, &meter.url, &inbox.table, sources).await;
     println!(
         "{sources:>7}  {rows:>9}  filled in {:.1}s, {} MB on disk",
         begun.elapsed().as_secs_f64(),
@@ -146,6 +148,7 @@ async fn measure(rows: usize, sources: usize) -> Vec<Measured> {
         let command = |round| ledger::command(step, &meter.url, &inbox.table, round);
         measured.extend(run(&folder.0, &meter, command, (sources, rows, name)).await);
     }
+    services.stop().await;
     measured
 }
 
