@@ -74,7 +74,7 @@ def test_a_page_of_another_port_gets_no_data_and_makes_no_change(chromium, write
     page.goto(stranger.replace("127.0.0.1", name))
     said = page.evaluate(TRIES, base)
     context.close()
-    assert len(said) == 13
+    assert len(said) == 12
     # An opaque answer has no length, and a beacon has no answer at all.
     allowed = {"no-cors": 0, "plain post": 0, "beacon": "sent"}
     for way, answer in said.items():
