@@ -317,6 +317,21 @@ next_action    retry-safe, side effect not committed
     }
 
     #[test]
+    fn an_effect_has_its_note_except_while_the_call_runs() {
+        let config = Config::parse(EMBEDDED).unwrap();
+        let noted = |state| {
+            let mut row = Row::read(&row()).unwrap();
+            let effect = row.effects.get_mut("open-issue").unwrap();
+            (effect.state, effect.note) = (state, "issue 7".to_owned());
+            view(&row, &config).effects[0].note.clone()
+        };
+        assert_eq!(noted(EffectState::Done).as_deref(), Some("issue 7"));
+        assert_eq!(noted(EffectState::Intent), None);
+        let unchanged = view(&Row::read(&row()).unwrap(), &config);
+        assert_eq!(unchanged.effects[0].note, None);
+    }
+
+    #[test]
     fn the_timeline_of_a_dead_letter_ends_with_its_error() {
         let config = Config::parse(EMBEDDED).unwrap();
         let ended = "1795169638000|dead_letter|3||processor/7f3c|attempts_exhausted";
