@@ -18,7 +18,8 @@ use super::position::Position;
 use crate::output::time::clock;
 
 /// The maximum number of hours that the scan opens together. The scan starts with one hour and
-/// doubles the number, so it reads only the newest hour of a busy inbox.
+/// doubles the number, so it reads only the newest hour of a busy inbox. It opens an hour whose own
+/// partitions it must read separately, because each source can have four of them.
 const MOST_HOURS: usize = 16;
 
 /// The number of parts to read in parallel.
@@ -271,16 +272,21 @@ impl<'a> Walk<'a> {
 
     /// Takes the next hours to open. Hours without events cost nothing, so they do not count.
     fn take_hours(&mut self, active: &ActiveHours) -> Vec<Hour> {
-        let (mut opened, mut left) = (Vec::new(), self.step);
-        self.step = (self.step * 2).min(MOST_HOURS);
-        while left > 0 {
-            let Some(hour) = self.hours.pop_front() else {
-                break;
+        let (mut opened, step) = (Vec::new(), self.step);
+        let mut left = step;
+        self.step = (step * 2).min(MOST_HOURS);
+        while left > 0
+            && let Some(hour) = self.hours.front().copied()
+        {
+            let readings = self.sources.iter();
+            let readings = readings.map(|source| active.reading(source, hour));
+            left = match readings.max() {
+                Some(Reading::All) if left < step => break,
+                Some(Reading::All) => 0,
+                Some(Reading::OfDay | Reading::OfDayFirst) => left - 1,
+                Some(Reading::Nothing) | None => left,
             };
-            let mut sources = self.sources.iter();
-            if sources.any(|source| active.reading(source, hour) != Reading::Nothing) {
-                left -= 1;
-            }
+            self.hours.pop_front();
             opened.push(hour);
         }
         self.opened += opened.len();

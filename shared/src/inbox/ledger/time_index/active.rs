@@ -17,6 +17,9 @@ use crate::inbox::ledger::{Ledger, item};
 /// The number of parts of the index that are read in parallel.
 const AT_ONCE: usize = 32;
 
+/// The number of events that are enough for a sample.
+const SAMPLE: usize = 8;
+
 /// The hours of a source on one day, as bits from 0 to 23: the counted hours, those of them with
 /// events, and those of them with events in the partitions of the hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +29,8 @@ pub(super) struct SourceHours {
     spread: u32,
 }
 
-/// What a reader has to ask to find all events of a source in an hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a reader has to ask to find all events of a source in an hour, in the order of its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reading {
     /// The hour has no events.
     Nothing,
@@ -226,6 +229,34 @@ impl Ledger {
                 entries.found.extend(part.found);
             }
         }
+        Ok(entries)
+    }
+
+    /// Reads up to `most` of the newest events of an hour of a source, as a sample. If the partitions
+    /// of the hour have events, the method reads one of them, which has about a quarter of the events.
+    /// It reads all of them only if it finds fewer than [`SAMPLE`].
+    pub async fn sample(
+        &self,
+        active: &ActiveHours,
+        source: &str,
+        (from, to): (UnixMillis, UnixMillis),
+        most: usize,
+    ) -> anyhow::Result<SourceEntries> {
+        let is_spread = active.reading(source, Hour::of(from)) == Reading::All;
+        let part = HourPart::of_hour(source, from, to).next();
+        let mut cost = Cost::default();
+        if let Some(part) = part.filter(|_| is_spread) {
+            let read = self.part(&part, most).await?;
+            if read.found.len() >= SAMPLE {
+                return Ok(SourceEntries {
+                    source: source.to_owned(),
+                    ..read
+                });
+            }
+            cost = read.cost;
+        }
+        let mut entries = self.entries(active, source, (from, to), most).await?;
+        entries.cost += cost;
         Ok(entries)
     }
 

@@ -57,7 +57,7 @@ pub(super) async fn samples(
     let read = quiet.into_iter().map(async |(source, hour)| {
         let active = &counts.live.active;
         let span = within(chosen, hour);
-        inbox.ledger.entries(active, &source, span, each).await
+        inbox.ledger.sample(active, &source, span, each).await
     });
     let read: Vec<_> = stream::iter(read)
         .buffer_unordered(AT_ONCE)
