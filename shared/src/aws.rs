@@ -5,6 +5,7 @@
 //! rest of the catcher. Lambda does not need the chain, because the keys and the region are in the
 //! environment. All timeouts are explicit, because the SDK sets no read timeout by default.
 
+mod direct;
 mod endpoints;
 mod guard;
 mod https;
@@ -19,17 +20,27 @@ use std::time::Duration;
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
 
-pub use https::https;
+pub use direct::{Reply, SendRequest, ServiceClient};
 pub use https::route::{RouteClient, RouteFailure, RouteReply, RouteRequest, is_of_connection};
+pub use https::{Http, https};
 pub use lazy::Lazy;
 
 use crate::base::env::env_var;
+use direct::{Common, DYNAMODB, Direct, SQS, SSM};
 use endpoints::LocalEndpoints;
+
+/// The client of a DynamoDB table.
+pub type TableClient = ServiceClient<aws_sdk_dynamodb::Client>;
+
+/// The client of SQS queues.
+pub type QueueClient = ServiceClient<aws_sdk_sqs::Client>;
+
+/// The client of Parameter Store.
+pub type ParameterClient = ServiceClient<aws_sdk_ssm::Client>;
 
 /// The timeouts of a call, and its maximum number of attempts.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +84,7 @@ pub struct Aws {
     /// The endpoints in `MITT_ENDPOINTS`, which override all others.
     local: Option<Arc<LocalEndpoints>>,
     patience: CallPolicy,
-    http: SharedHttpClient,
+    http: Http,
 }
 
 impl Aws {
@@ -109,7 +120,7 @@ impl Aws {
     /// client that responds inside the process. In the SDK, all clients with the same region name
     /// share one retry quota.
     pub fn over(
-        http: SharedHttpClient,
+        http: Http,
         region: String,
         credentials: Credentials,
         endpoint: Option<String>,
@@ -155,6 +166,53 @@ impl Aws {
         }
     }
 
+    /// Returns the client of the table for a function, which sends its frequent calls directly.
+    pub fn table(&self) -> TableClient {
+        self.with_direct(&DYNAMODB, Self::dynamodb)
+    }
+
+    /// Like [`table`](Self::table), for the queues.
+    pub fn queues(&self) -> QueueClient {
+        self.with_direct(&SQS, Self::sqs)
+    }
+
+    /// Like [`table`](Self::table), for Parameter Store.
+    pub fn parameters(&self) -> ParameterClient {
+        self.with_direct(&SSM, Self::ssm)
+    }
+
+    fn with_direct<C: 'static>(
+        &self,
+        service: &'static direct::Service,
+        make: fn(&Self) -> C,
+    ) -> ServiceClient<C> {
+        // The direct attempt is the first of the attempts.
+        let attempts = self.patience.attempts - 1;
+        let http = self.http.direct.clone().filter(|_| attempts > 0);
+        let direct = http.and_then(|http| {
+            let common = Common {
+                http,
+                region: &self.region,
+                credentials: self.credentials.clone(),
+                connect: self.patience.connect,
+                attempt: self.patience.attempt,
+            };
+            let direct = Direct::new(service, self.endpoint(service.setting), common)?;
+            let rest = self.with_patience(CallPolicy {
+                attempts,
+                ..self.patience
+            });
+            Some((direct, rest.later(make)))
+        });
+        ServiceClient::with_direct(self.later(make), direct)
+    }
+
+    /// Returns the lazily created client of a service, which sends all calls with the SDK.
+    pub fn later<C: 'static>(&self, make: fn(&Self) -> C) -> Lazy<C> {
+        let aws = self.clone();
+        Lazy::new(move || make(&aws))
+    }
+
     /// Returns the SDK configuration, for services for which this type has no method. `service` is
     /// the last part of the environment variable `AWS_ENDPOINT_URL_{service}`, which overrides the
     /// endpoint.
@@ -163,7 +221,7 @@ impl Aws {
             .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
             .region(aws_sdk_dynamodb::config::Region::new(self.region.clone()))
             .credentials_provider(self.credentials.clone())
-            .http_client(self.http.clone())
+            .http_client(self.http.sdk.clone())
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
             .identity_cache(aws_sdk_dynamodb::config::IdentityCache::no_cache());
@@ -207,7 +265,7 @@ macro_rules! client {
                     .behavior_version($sdk::config::BehaviorVersion::latest())
                     .region($sdk::config::Region::new(self.region.clone()))
                     .credentials_provider(self.credentials.clone())
-                    .http_client(self.http.clone())
+                    .http_client(self.http.sdk.clone())
                     .timeout_config(self.timeouts())
                     .retry_config(self.retries())
                     .identity_cache($sdk::config::IdentityCache::no_cache());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::aws::secrets::{Managed, Secrets};
-use crate::aws::{Aws, CallPolicy, Lazy};
+use crate::aws::{Aws, CallPolicy, TableClient};
 use crate::base::env::env_var;
 use crate::inbox::Inbox;
 use crate::inbox::current_sources::CurrentSources;
@@ -109,7 +109,7 @@ impl Settings {
     fn sources(
         &self,
         config: Config,
-        dynamodb: &aws_sdk_dynamodb::Client,
+        dynamodb: &TableClient,
         ledger: &Ledger,
         managed: Managed,
         is_local: bool,
@@ -176,10 +176,9 @@ impl Services {
         let settings = Settings::from_env()?;
         let aws = Aws::from_env(patience)?;
         let config = settings.config()?;
-        let dynamodb = aws.dynamodb();
-        let (sqs, ssm) = (later(&aws, Aws::sqs), later(&aws, Aws::ssm));
+        let (dynamodb, sqs, ssm) = (aws.table(), aws.queues(), aws.parameters());
         let ledger = Ledger::new(dynamodb.clone(), &settings.table, None)
-            .with_bucket(later(&aws, Aws::s3), &settings.body_bucket)
+            .with_bucket(aws.later(Aws::s3), &settings.body_bucket)
             .with_sources(&config);
         let prefix = settings.secrets_manager_prefix.as_deref();
         let managed = Managed::new(config.managed_secrets(), prefix);
@@ -213,13 +212,6 @@ impl Services {
             aws,
         })
     }
-}
-
-/// Returns a client that is created at its first use. Every function calls DynamoDB first. It calls
-/// the other services later, or never.
-fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
-    let aws = aws.clone();
-    Lazy::new(move || make(&aws))
 }
 
 fn required(name: &str) -> anyhow::Result<String> {

@@ -154,7 +154,7 @@ impl BackupSync {
     /// Creates the tasks with the given HTTP client.
     pub fn with_outbound(services: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
-            breakers: Breakers::new(services.aws.dynamodb(), &services.table),
+            breakers: Breakers::new(services.aws.table(), &services.table),
             pauses: Pauses::new(services.inbox.ledger.clone()),
             health: health::Health::default(),
             beats: heartbeat::Heartbeats::default(),

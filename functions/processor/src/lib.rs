@@ -91,9 +91,9 @@ impl Processor {
         Self {
             clients: Clients::new(&services.aws),
             answers: Answers::beside(&services.inbox.ledger),
-            breakers: Breakers::new(services.aws.dynamodb(), &services.table),
+            breakers: Breakers::new(services.aws.table(), &services.table),
             pauses: Pauses::new(services.inbox.ledger.clone()),
-            rates: Rates::new(services.aws.dynamodb(), &services.table),
+            rates: Rates::new(services.aws.table(), &services.table),
             missing: MissingPaths::default(),
             large: Semaphore::new(1),
             services,

@@ -25,7 +25,9 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::retry::ErrorKind;
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Extensions, Uri};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
@@ -39,19 +41,72 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use super::direct::{Reply, SendRequest};
+
 /// The idle time after which TCP tests a connection.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// The HTTP client of all AWS clients.
-pub fn https() -> SharedHttpClient {
-    SharedHttpClient::new(Https::default())
+/// The HTTP client of all AWS clients, and of the calls that skip the SDK. Both use the same
+/// connections.
+pub fn https() -> Http {
+    let https = Https::default();
+    Http {
+        sdk: SharedHttpClient::new(https.clone()),
+        direct: Some(Arc::new(https)),
+    }
+}
+
+/// The HTTP clients of a process.
+#[derive(Clone, Debug)]
+pub struct Http {
+    pub sdk: SharedHttpClient,
+    /// If it is `None`, the SDK sends every call.
+    pub direct: Option<Arc<dyn SendRequest>>,
 }
 
 /// Keeps one connection pool for each connect timeout.
+#[derive(Clone, Debug, Default)]
+struct Https(Arc<Pools>);
+
 #[derive(Debug, Default)]
-struct Https {
+struct Pools {
     tls: Tls,
-    pools: Mutex<Vec<(Option<Duration>, SharedHttpConnector)>>,
+    known: Mutex<Vec<(Option<Duration>, Pool, SharedHttpConnector)>>,
+}
+
+impl Https {
+    fn pool(&self, limit: Option<Duration>) -> (Pool, SharedHttpConnector) {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool, connector)) = known.iter().find(|(of, _, _)| *of == limit) {
+            return (pool.clone(), connector.clone());
+        }
+        let pool = Pool::new(limit, self.0.tls.clone());
+        let connector = SharedHttpConnector::new(pool.clone());
+        known.push((limit, pool.clone(), connector.clone()));
+        (pool, connector)
+    }
+}
+
+impl SendRequest for Https {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+        connect: Duration,
+    ) -> BoxFuture<'static, Result<Reply, ConnectorError>> {
+        let (Pool(client), _) = self.pool(Some(connect));
+        Box::pin(async move {
+            let answer = client.request(request.map(SdkBody::from)).await;
+            let (head, body) = answer.map_err(|error| trouble(error.into()))?.into_parts();
+            let body = ByteStream::new(SdkBody::from_body_1_x(body))
+                .collect()
+                .await;
+            let body = body.map_err(|error| ConnectorError::io(error.into()))?;
+            Ok(Reply {
+                status: head.status.as_u16(),
+                body: body.into_bytes(),
+            })
+        })
+    }
 }
 
 impl HttpClient for Https {
@@ -62,14 +117,7 @@ impl HttpClient for Https {
         settings: &HttpConnectorSettings,
         _: &RuntimeComponents,
     ) -> SharedHttpConnector {
-        let limit = settings.connect_timeout();
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, pool)) = pools.iter().find(|(known, _)| *known == limit) {
-            return pool.clone();
-        }
-        let pool = SharedHttpConnector::new(Pool::new(limit, self.tls.clone()));
-        pools.push((limit, pool.clone()));
-        pool
+        self.pool(settings.connect_timeout()).1
     }
 }
 
@@ -83,7 +131,7 @@ impl Tls {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pool(Client<Connect, SdkBody>);
 
 impl Pool {

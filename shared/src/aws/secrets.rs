@@ -6,6 +6,7 @@
 //! valid during a rotation.
 
 mod managed;
+mod page;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,10 +17,11 @@ use aws_sdk_ssm::operation::delete_parameter::DeleteParameterError;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 
-use crate::aws::Lazy;
+use crate::aws::ParameterClient;
 use crate::base::clock::UnixMillis;
 pub use crate::webhook::secret::{Live, Secret};
 pub use managed::{Managed, is_same, short};
+use page::Page;
 
 /// How long cached secrets are used before they are read again.
 pub const FRESH: Duration = Duration::from_secs(300);
@@ -36,7 +38,7 @@ const HANDSHAKE: &str = "handshake";
 
 /// The secrets below one path of Parameter Store, and the secrets in Secrets Manager.
 pub struct Secrets {
-    ssm: Lazy<aws_sdk_ssm::Client>,
+    ssm: ParameterClient,
     path: String,
     managed: Managed,
     /// The cached values by the name of the secret. Mitt reads each secret separately, because a
@@ -58,7 +60,7 @@ struct Cache {
 type Found = (String, i64, Secret);
 
 impl Secrets {
-    pub fn new(ssm: impl Into<Lazy<aws_sdk_ssm::Client>>, path: impl Into<String>) -> Self {
+    pub fn new(ssm: impl Into<ParameterClient>, path: impl Into<String>) -> Self {
         Self {
             ssm: ssm.into(),
             path: path.into(),
@@ -269,38 +271,21 @@ impl Secrets {
         let mut found: Vec<Found> = Vec::new();
         let mut token = None;
         loop {
-            let page = self
-                .ssm
-                .get_parameters_by_path()
-                .path(path)
-                .recursive(true)
-                .with_decryption(true)
-                .set_next_token(token)
-                .send()
-                .await
-                .context("read the secrets from Parameter Store")?;
-            for parameter in page.parameters() {
-                let (Some(full), Some(value)) = (parameter.name(), parameter.value()) else {
+            let page = Page::read(&self.ssm, path, token).await;
+            let page = page.context("read the secrets from Parameter Store")?;
+            for parameter in page.parameters {
+                let rest = parameter.name.strip_prefix(&self.path);
+                let name = rest.and_then(|rest| rest.trim_start_matches('/').split_once('/'));
+                let Some((name, slot)) = name else {
                     continue;
                 };
-                let Some((name, slot)) = full
-                    .strip_prefix(&self.path)
-                    .and_then(|rest| rest.trim_start_matches('/').split_once('/'))
-                else {
-                    continue;
-                };
-                let at = parameter
-                    .last_modified_date()
-                    .map_or(0, aws_smithy_types::DateTime::secs);
-                let label = format!("{slot}.{}", parameter.version());
+                let at = parameter.last_modified_date;
+                let label = format!("{slot}.{}", parameter.version);
                 let since = (at > 0).then(|| UnixMillis(at * 1000));
-                let secret = Secret::stored(label, value, since);
+                let secret = Secret::stored(label, &parameter.value, since);
                 found.push((name.to_owned(), at, secret));
             }
-            token = page
-                .next_token()
-                .filter(|token| !token.is_empty())
-                .map(str::to_owned);
+            token = page.next_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(found);
             }
@@ -333,7 +318,47 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use aws_credential_types::Credentials;
+    use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
+
     use super::*;
+    use crate::aws::{Aws, CallPolicy};
+
+    #[tokio::test]
+    async fn secrets_are_read_without_the_sdk_as_with_it() {
+        let emulators = local::Emulators::start(None).unwrap();
+        let url = &emulators.endpoints().ssm;
+        let aws = |url: &str| {
+            let credentials = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+            let endpoint = Some(url.to_owned());
+            Aws::new(REGION.to_owned(), credentials, endpoint, CallPolicy::SHORT)
+        };
+        let nowhere = aws("http://127.0.0.1:9").later(Aws::ssm);
+        let direct = Secrets::new(aws(url).parameters().with_rest(nowhere), "/mitt/ingress");
+        let sdk = Secrets::new(aws(url).ssm(), "/mitt/ingress");
+        // More values than one page has.
+        for n in 0..12 {
+            let value = Secret::new("", format!("whsec_{n}_\"\u{1}ä"));
+            let stored = sdk.put(&format!("source-{n}"), "current", &value).await;
+            assert!(stored.unwrap());
+        }
+        let value = Secret::new("", "whsec_before");
+        assert!(sdk.put("source-1", "previous", &value).await.unwrap());
+        let seen = async |secrets: &Secrets| {
+            let all = secrets.all().await.unwrap().into_iter();
+            let values = |live: Live| {
+                let live = live.iter();
+                let each =
+                    live.map(|one| (one.label().to_owned(), one.expose().to_owned(), one.since()));
+                each.collect::<Vec<_>>()
+            };
+            all.map(|(name, live)| (name, values(live)))
+                .collect::<Vec<_>>()
+        };
+        let found = seen(&direct).await;
+        assert_eq!(found.len(), 12);
+        assert_eq!(found, seen(&sdk).await);
+    }
 
     #[test]
     fn a_fingerprint_is_that_of_the_value_alone() {

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use crate::aws::TableClient;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::ACTION_TIMEOUT;
 use crate::inbox::ledger::{Ledger, item};
@@ -101,7 +102,7 @@ pub enum CallResult {
 }
 
 impl Breakers {
-    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+    pub fn new(dynamodb: impl Into<TableClient>, table: impl Into<String>) -> Self {
         let mut process = [0; 6];
         // If no random bytes are available, two processes can have the same id. One process can
         // then mistake a write of the other process for its own write, so that both probe.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use crate::aws::TableClient;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::item;
 use crate::inbox::table::{Change, Returns, Table, Write};
@@ -43,7 +44,7 @@ pub enum Turn {
 }
 
 impl Rates {
-    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+    pub fn new(dynamodb: impl Into<TableClient>, table: impl Into<String>) -> Self {
         Self {
             table: Table::new(dynamodb, table),
         }

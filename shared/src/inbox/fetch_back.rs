@@ -24,6 +24,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use bytes::Bytes;
 
+use crate::aws::TableClient;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::inbox::table::{Change, Returns, Table, Transaction};
@@ -94,7 +95,7 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
 }
 
 impl FetchBack {
-    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+    pub fn new(dynamodb: impl Into<TableClient>, table: impl Into<String>) -> Self {
         Self {
             table: Table::new(dynamodb, table),
         }

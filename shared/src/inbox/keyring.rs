@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use crate::aws::TableClient;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::inbox::table::{Returns, Table};
@@ -71,7 +72,7 @@ struct Failure {
 }
 
 impl Keyring {
-    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+    pub fn new(dynamodb: impl Into<TableClient>, table: impl Into<String>) -> Self {
         Self {
             table: Table::new(dynamodb, table),
             read_at: Mutex::default(),

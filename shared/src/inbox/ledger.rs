@@ -75,7 +75,7 @@ mod trial;
 mod work;
 mod work_plan;
 
-use crate::aws::Lazy;
+use crate::aws::{Lazy, TableClient};
 pub use arrivals::{OtherArrival, Seen};
 pub(crate) use audit_log::entry as audit_entry;
 pub use audit_log::{AuditAction, AuditEntry, AuditLog, Through};
@@ -153,7 +153,7 @@ pub struct Ledger {
 impl Ledger {
     /// `bodies` is the bucket for large bodies. Without it, large bodies cannot be stored or read.
     pub fn new(
-        dynamodb: aws_sdk_dynamodb::Client,
+        dynamodb: impl Into<TableClient>,
         table: impl Into<String>,
         bodies: Option<(aws_sdk_s3::Client, String)>,
     ) -> Self {

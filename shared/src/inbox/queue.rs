@@ -15,10 +15,12 @@ mod backlog;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use serde::{Deserialize, Serialize};
 
-use crate::aws::Lazy;
+use crate::aws::{QueueClient, Reply};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::{LATE, LONGEST_DELAY, OLD};
 use crate::webhook::event::EventKey;
@@ -106,10 +108,45 @@ impl QueueName {
     }
 }
 
+/// A message to send, as in the JSON of SQS.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct NewMessage<'a> {
+    pub(super) queue_url: &'a str,
+    pub(super) message_body: &'a str,
+    pub(super) message_group_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delay_seconds: Option<i32>,
+}
+
+impl NewMessage<'_> {
+    /// Sends the message: first directly, then with the SDK.
+    pub(super) async fn send(&self, sqs: &QueueClient) -> Result<(), SdkError<SendMessageError>> {
+        if let Some(direct) = sqs.direct()
+            && let Ok(message) = serde_json::to_vec(self)
+        {
+            let is_sent = |reply: &Reply| (reply.status == 200).then_some(());
+            let sent = direct.send("SendMessage", message, is_sent);
+            if Box::pin(sent).await.is_some() {
+                return Ok(());
+            }
+        }
+        let request = sqs
+            .rest()
+            .send_message()
+            .queue_url(self.queue_url)
+            .message_body(self.message_body)
+            .message_group_id(self.message_group_id)
+            .set_delay_seconds(self.delay_seconds);
+        Box::pin(request.send()).await.map(|_| ())
+    }
+}
+
 /// The queues between the functions that store events and the workers that process them.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    sqs: Lazy<aws_sdk_sqs::Client>,
+    sqs: QueueClient,
     url: String,
     /// If `None`, all messages go to the work queue.
     backlog: Option<String>,
@@ -118,7 +155,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(sqs: impl Into<Lazy<aws_sdk_sqs::Client>>, url: impl Into<String>) -> Self {
+    pub fn new(sqs: impl Into<QueueClient>, url: impl Into<String>) -> Self {
         Self {
             sqs: sqs.into(),
             url: url.into(),
@@ -192,16 +229,14 @@ impl Queue {
         work_message: &WorkMessage,
         delay: Duration,
     ) -> anyhow::Result<()> {
-        self.sqs
-            .send_message()
-            .queue_url(url)
-            .message_body(work_message.to_message())
-            .message_group_id(work_message.key.source())
-            .set_delay_seconds(delay_seconds(delay))
-            .send()
-            .await
-            .context("send a message for an event")?;
-        Ok(())
+        let message = NewMessage {
+            queue_url: url,
+            message_body: &work_message.to_message(),
+            message_group_id: work_message.key.source(),
+            delay_seconds: delay_seconds(delay),
+        };
+        let sent = message.send(&self.sqs).await;
+        sent.context("send a message for an event")
     }
 
     /// Sends messages to one queue, with up to ten messages in a request. Returns, in the order of
@@ -280,7 +315,11 @@ fn delay_seconds(delay: Duration) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use aws_credential_types::Credentials;
+    use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
+
     use super::*;
+    use crate::aws::{Aws, CallPolicy};
 
     #[test]
     fn a_message_is_read_back() {
@@ -323,6 +362,30 @@ mod tests {
             QueueName::Main
         );
         assert_eq!(QueueName::of(UnixMillis(0), now), QueueName::Backlog);
+    }
+
+    #[tokio::test]
+    async fn a_message_is_sent_without_the_sdk() {
+        let emulators = local::Emulators::start(None).unwrap();
+        let sqs = emulators.clients().sqs;
+        let made = sqs.create_queue().queue_name("work").send().await;
+        let url = made.unwrap().queue_url.unwrap();
+        let aws = |url: &str| {
+            let credentials = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+            let endpoint = Some(url.to_owned());
+            Aws::new(REGION.to_owned(), credentials, endpoint, CallPolicy::SHORT)
+        };
+        let nowhere = aws("http://127.0.0.1:9").later(Aws::sqs);
+        let direct = aws(&emulators.endpoints().sqs).queues().with_rest(nowhere);
+        let message = WorkMessage {
+            key: EventKey::new("a", "\"\u{1}ä"),
+            run: 1,
+        };
+        let queue = Queue::new(direct, &url);
+        queue.send(&message, Duration::ZERO).await.unwrap();
+        let received = sqs.receive_message().queue_url(&url).send().await.unwrap();
+        let body = received.messages()[0].body().unwrap();
+        assert_eq!(WorkMessage::from_message(body), Ok(message));
     }
 
     #[test]

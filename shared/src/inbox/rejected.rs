@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 
+use crate::aws::TableClient;
 use crate::aws::secrets::Secret;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Packed, RouteAnswer};
@@ -91,7 +92,7 @@ pub struct RejectedRequests {
 }
 
 impl RejectedRequests {
-    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+    pub fn new(dynamodb: impl Into<TableClient>, table: impl Into<String>) -> Self {
         Self {
             table: Table::new(dynamodb, table),
             gate: Mutex::default(),

@@ -18,6 +18,7 @@ use zstd::stream::read::Decoder;
 use super::item::{self, Item};
 use super::ledger::{Ledger, NEWEST_SCHEMA};
 use super::table::Table;
+use crate::aws::TableClient;
 use crate::base::clock::UnixMillis;
 use crate::sources::Config;
 pub use write::{Applied, NewVersion};
@@ -78,7 +79,7 @@ pub enum Consistency {
 }
 
 impl SourceVersions {
-    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+    pub fn new(dynamodb: impl Into<TableClient>, table: impl Into<String>) -> Self {
         Self {
             table: Table::new(dynamodb, table),
         }
@@ -86,8 +87,9 @@ impl SourceVersions {
 
     /// Returns the versions in the table of a ledger.
     pub fn beside(ledger: &Ledger) -> Self {
-        let table = ledger.table();
-        Self::new(table.client().clone(), table.name())
+        Self {
+            table: ledger.table().clone(),
+        }
     }
 
     /// Returns the version in force, or `None` if no operator has applied a version.

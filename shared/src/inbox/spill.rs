@@ -11,10 +11,11 @@ use anyhow::{Context as _, bail};
 use aws_sdk_sqs::types::QueueAttributeName;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use crate::aws::Lazy;
+use crate::aws::QueueClient;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::SPILL_HIDDEN;
 use crate::inbox::ledger::StoredBody;
+use crate::inbox::queue::NewMessage;
 use crate::webhook::event::Event;
 
 pub use message::Unreadable;
@@ -75,12 +76,12 @@ pub struct Messages {
 /// The spill queue.
 #[derive(Clone, Debug)]
 pub struct Spill {
-    sqs: Lazy<aws_sdk_sqs::Client>,
+    sqs: QueueClient,
     url: String,
 }
 
 impl Spill {
-    pub fn new(sqs: impl Into<Lazy<aws_sdk_sqs::Client>>, url: impl Into<String>) -> Self {
+    pub fn new(sqs: impl Into<QueueClient>, url: impl Into<String>) -> Self {
         Self {
             sqs: sqs.into(),
             url: url.into(),
@@ -110,15 +111,14 @@ impl Spill {
 
     /// Sends one message. The source is the message group, as in the work queue.
     async fn send_one(&self, source: &str, message: String) -> anyhow::Result<()> {
-        self.sqs
-            .send_message()
-            .queue_url(&self.url)
-            .message_body(message)
-            .message_group_id(source)
-            .send()
-            .await
-            .context("send an event to the spill queue")?;
-        Ok(())
+        let message = NewMessage {
+            queue_url: &self.url,
+            message_body: &message,
+            message_group_id: source,
+            delay_seconds: None,
+        };
+        let sent = message.send(&self.sqs).await;
+        sent.context("send an event to the spill queue")
     }
 
     /// Receives up to ten messages. SQS hides them from other receivers for the visibility timeout.

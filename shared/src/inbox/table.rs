@@ -4,28 +4,35 @@
 //! are items of one table. All of them use this module, so conditional writes and transaction
 //! conflicts are handled in the same way everywhere.
 
+#[cfg(test)]
+mod tests;
+mod wire;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::QueryError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_types::body::SdkBody;
+use http::StatusCode;
 
 use super::item::{self, Item};
+use crate::aws::TableClient;
+use wire::{Answer, Attributes, Condition, GetItem, Key, PutItem, UpdateItem};
 
 /// The client and the name of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    client: Client,
+    client: TableClient,
     name: String,
 }
 
@@ -104,9 +111,9 @@ impl Change {
 }
 
 impl Table {
-    pub(crate) fn new(client: Client, name: impl Into<String>) -> Self {
+    pub(crate) fn new(client: impl Into<TableClient>, name: impl Into<String>) -> Self {
         Self {
-            client,
+            client: client.into(),
             name: name.into(),
         }
     }
@@ -126,35 +133,33 @@ impl Table {
         change: Change,
         returns: Returns,
     ) -> anyhow::Result<Write> {
-        let mut request = self
-            .client
-            .update_item()
-            .table_name(&self.name)
-            .key("pk", item::s(pk))
-            .key("sk", item::s(sk))
-            .update_expression(change.update)
-            .set_condition_expression(Some(change.condition).filter(|it| !it.is_empty()))
-            .set_expression_attribute_values(Some(change.values).filter(|it| !it.is_empty()))
-            .set_expression_attribute_names(Some(change.names).filter(|it| !it.is_empty()));
-        if let Returns::All | Returns::Updated = returns {
-            let values = match returns {
-                Returns::All => ReturnValue::AllNew,
-                _ => ReturnValue::UpdatedNew,
-            };
-            request = request.return_values(values);
-        }
-        if let Returns::All | Returns::Refused = returns {
-            let old = ReturnValuesOnConditionCheckFailure::AllOld;
-            request = request.return_values_on_condition_check_failure(old);
-        }
-        match retry_on_transaction_conflict(async || request.clone().send().await).await {
-            Ok(output) => Ok(Write::Applied(output.attributes)),
+        let call = UpdateItem {
+            table_name: &self.name,
+            key: Key::new(pk, sk),
+            update_expression: &change.update,
+            expression_attribute_names: &change.names,
+            return_values: match returns {
+                Returns::All => Some("ALL_NEW"),
+                Returns::Updated => Some("UPDATED_NEW"),
+                Returns::Nothing | Returns::Refused => None,
+            },
+            condition: Condition::new(&change.condition, &change.values, returns),
+        };
+        let sent = retry_on_transaction_conflict(async || {
+            if let Some(answer) = self.direct("UpdateItem", &call).await {
+                return written(answer, UpdateItemError::generic);
+            }
+            let sent = Box::pin(call.for_sdk().send_with(self.client.rest())).await;
+            sent.map(|output| Write::Applied(output.attributes))
+        });
+        match sent.await {
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
                     Ok(Write::Refused(refused.item.clone()))
                 }
                 _ => Err(error).context(change.what),
             },
+            Ok(write) => Ok(write),
         }
     }
 
@@ -168,28 +173,27 @@ impl Table {
         condition: Option<(&str, Item)>,
         returns: Returns,
     ) -> anyhow::Result<Write> {
-        let mut request = self
-            .client
-            .put_item()
-            .table_name(&self.name)
-            .set_item(Some(item));
-        if let Some((condition, values)) = condition {
-            request = request
-                .condition_expression(condition)
-                .set_expression_attribute_values(Some(values).filter(|it| !it.is_empty()));
-        }
-        if returns == Returns::Refused {
-            let old = ReturnValuesOnConditionCheckFailure::AllOld;
-            request = request.return_values_on_condition_check_failure(old);
-        }
-        match retry_on_transaction_conflict(async || request.clone().send().await).await {
-            Ok(_) => Ok(Write::Applied(None)),
+        let (text, values) = condition.unwrap_or_default();
+        let call = PutItem {
+            table_name: &self.name,
+            item: Attributes(&item),
+            condition: Condition::new(text, &values, returns),
+        };
+        let sent = retry_on_transaction_conflict(async || {
+            if let Some(answer) = self.direct("PutItem", &call).await {
+                return written(answer, PutItemError::generic);
+            }
+            let sent = Box::pin(call.for_sdk().send_with(self.client.rest())).await;
+            sent.map(|_| Write::Applied(None))
+        });
+        match sent.await {
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(refused)) => {
                     Ok(Write::Refused(refused.item.clone()))
                 }
                 _ => Err(error).context(what),
             },
+            Ok(write) => Ok(write),
         }
     }
 
@@ -231,18 +235,29 @@ impl Table {
         consistent: bool,
         attributes: Option<&str>,
     ) -> anyhow::Result<Option<Item>> {
-        let answer = self
-            .client
-            .get_item()
-            .table_name(&self.name)
-            .key("pk", item::s(pk))
-            .key("sk", item::s(sk))
-            .consistent_read(consistent)
-            .set_projection_expression(attributes.map(str::to_owned))
-            .send()
-            .await
-            .context(what)?;
-        Ok(answer.item)
+        let call = GetItem {
+            table_name: &self.name,
+            key: Key::new(pk, sk),
+            consistent_read: consistent,
+            projection_expression: attributes,
+        };
+        let read = if let Some(answer) = self.direct("GetItem", &call).await {
+            written(answer, GetItemError::generic)
+        } else {
+            let read = Box::pin(call.for_sdk().send_with(self.client.rest())).await;
+            read.map(|output| Write::Applied(output.item))
+        };
+        match read.context(what)? {
+            Write::Applied(item) | Write::Refused(item) => Ok(item),
+        }
+    }
+
+    /// Sends the first attempt of a call without the SDK. Returns `None` if the SDK has to send it.
+    async fn direct(&self, operation: &str, call: &impl serde::Serialize) -> Option<Answer> {
+        let direct = self.client.direct()?;
+        let call = serde_json::to_vec(call).ok()?;
+        // The box keeps the futures of the callers small.
+        Box::pin(direct.send(operation, call, Answer::of)).await
     }
 
     /// Starts a query of the table or of one of its indexes.
@@ -264,6 +279,22 @@ impl Table {
                 Some(outcome) => Ok(outcome),
                 None => Err(error).context(what),
             },
+        }
+    }
+}
+
+/// Returns the result of a call, with the error type of the SDK.
+#[expect(clippy::result_large_err, reason = "the error of the SDK is large")]
+fn written<E>(
+    answer: Answer,
+    error: impl FnOnce(ErrorMetadata) -> E,
+) -> Result<Write, SdkError<E, HttpResponse>> {
+    match answer {
+        Answer::Applied(item) => Ok(Write::Applied(item)),
+        Answer::Refused(item) => Ok(Write::Refused(item)),
+        Answer::Failed(metadata) => {
+            let response = HttpResponse::new(StatusCode::BAD_REQUEST.into(), SdkBody::empty());
+            Err(SdkError::service_error(error(metadata), response))
         }
     }
 }
@@ -335,37 +366,5 @@ where
             }
             answer => return answer,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use aws_sdk_dynamodb::types::CancellationReason;
-    use aws_sdk_dynamodb::types::error::TransactionCanceledException;
-
-    use super::*;
-
-    fn error(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
-        let reasons = codes
-            .iter()
-            .map(|code| CancellationReason::builder().code(*code).build());
-        let error = TransactionCanceledException::builder()
-            .set_cancellation_reasons(Some(reasons.collect()))
-            .build();
-        let error = TransactWriteItemsError::TransactionCanceledException(error);
-        SdkError::service_error(error, ())
-    }
-
-    #[test]
-    fn the_reasons_say_why_a_transaction_was_cancelled() {
-        let of = |codes: &[&str]| cancelled(&error(codes));
-        let refused = of(&["ConditionalCheckFailed", "None"]);
-        assert_eq!(refused, Some(Transaction::Refused(0)));
-        let both = of(&["TransactionConflict", "ConditionalCheckFailed"]);
-        assert_eq!(both, Some(Transaction::Refused(1)));
-        let conflict = of(&["None", "TransactionConflict"]);
-        assert_eq!(conflict, Some(Transaction::Conflict));
-        assert_eq!(of(&["ThrottlingError", "None"]), None);
-        assert_eq!(of(&[]), None);
     }
 }

@@ -5,13 +5,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_types::retry::RetryConfig;
 use bytes::Bytes;
 use local::clients::{self, Endpoints};
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
 use local::preflight::preflight;
 use local::{Emulators, Naming, Template, create_table};
 use shared::aws::secrets::Secret;
+use shared::aws::{Aws, CallPolicy, TableClient};
 use shared::base::clock::UnixMillis;
 use shared::base::env::env_var;
 use shared::base::timing::LEASE;
@@ -127,7 +130,7 @@ impl Table {
             .await
             .unwrap();
         Self {
-            ledger: Ledger::new(db.clone(), &name, None),
+            ledger: Ledger::new(table_client(&services.endpoints.dynamodb), &name, None),
             db,
             name,
             bucket: None,
@@ -141,14 +144,15 @@ impl Table {
         let bucket = table.name.clone();
         s3.create_bucket().bucket(&bucket).send().await.unwrap();
         table.bucket = Some((s3, bucket));
-        table.ledger = Ledger::new(table.db.clone(), &table.name, table.bucket.clone());
+        let client = table_client(&table.services.endpoints.dynamodb);
+        table.ledger = Ledger::new(client, &table.name, table.bucket.clone());
         table
     }
 
     /// Returns a proxy in front of the emulator, and a ledger that uses the proxy.
     pub(crate) async fn through_proxy(&self) -> (Proxy, Ledger) {
         let proxy = Proxy::start(&self.services.endpoints.dynamodb).await;
-        let ledger = Ledger::new(quick(&proxy.url), &self.name, self.bucket.clone());
+        let ledger = Ledger::new(table_client(&proxy.url), &self.name, self.bucket.clone());
         (proxy, ledger)
     }
 
@@ -289,6 +293,17 @@ pub(crate) fn quick(url: &str) -> aws_sdk_dynamodb::Client {
         .with_initial_backoff(Duration::from_millis(5));
     let config = clients::dynamodb(url).config().to_builder();
     aws_sdk_dynamodb::Client::from_conf(config.retry_config(retries).interceptor(Cut).build())
+}
+
+/// Returns the client of the functions, which sends the frequent calls directly. For
+/// `infra/tests/clauses.py`, returns a client of the SDK that changes conditions.
+pub(crate) fn table_client(url: &str) -> TableClient {
+    if env_var("MITT_CUT").is_some() || env_var("MITT_SEEN").is_some() {
+        return quick(url).into();
+    }
+    let credentials = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+    let endpoint = Some(url.to_owned());
+    Aws::new(REGION.to_owned(), credentials, endpoint, CallPolicy::LONG).table()
 }
 
 pub(crate) fn leased(claim: Claim) -> Lease {

@@ -133,23 +133,23 @@ impl Sandboxes {
         let aws = self.aws(patience);
         let config = Config::parse(sources).context("parse the sources of the simulation")?;
         let bodies = Some((aws.s3(), "bodies".to_owned()));
-        let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies).with_sources(&config);
+        let ledger = Ledger::new(aws.table(), TABLE, bodies).with_sources(&config);
         Ok(Services {
             runs_long_actions: false,
             sources: CurrentSources::fixed(config),
-            secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
+            secrets: Secrets::new(aws.parameters(), SECRETS_PATH),
             egress: None,
             answer_timeout: std::time::Duration::from_secs(10),
             longest_wait: std::time::Duration::from_secs(30 * 60),
-            ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),
-            keyring: Keyring::new(aws.dynamodb(), TABLE),
-            fetch_back: FetchBack::new(aws.dynamodb(), TABLE),
-            quarantine: RejectedRequests::new(aws.dynamodb(), TABLE),
-            spill: Spill::new(aws.sqs(), "https://simulated/spill"),
+            ingress: Some(Secrets::new(aws.parameters(), SECRETS_PATH)),
+            keyring: Keyring::new(aws.table(), TABLE),
+            fetch_back: FetchBack::new(aws.table(), TABLE),
+            quarantine: RejectedRequests::new(aws.table(), TABLE),
+            spill: Spill::new(aws.queues(), "https://simulated/spill"),
             table: TABLE.to_owned(),
             inbox: Inbox {
                 ledger,
-                queue: Queue::new(aws.sqs(), "https://simulated/work")
+                queue: Queue::new(aws.queues(), "https://simulated/work")
                     .with_backlog(Some("https://simulated/backlog".to_owned())),
             },
             aws,

@@ -5,15 +5,19 @@ pub mod dynamodb;
 pub mod fate;
 pub mod sqs;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector, http_client_fn,
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use shared::aws::{Http, Reply as Answered, SendRequest};
 use tokio::time::sleep;
 
 use crate::crash_injection::{self, Role};
@@ -21,9 +25,13 @@ use crate::world::{Shared, World};
 use fate::{Fate, Service};
 
 /// Returns a client that reaches only the simulated stores and the simulated destination.
-pub fn client(world: &Shared) -> SharedHttpClient {
-    let connector = SharedHttpConnector::new(Wire(world.clone()));
-    http_client_fn(move |_, _| connector.clone())
+pub fn client(world: &Shared) -> Http {
+    let wire = Wire(world.clone());
+    let connector = SharedHttpConnector::new(wire.clone());
+    Http {
+        sdk: http_client_fn(move |_, _| connector.clone()),
+        direct: Some(Arc::new(wire)),
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +62,26 @@ impl HttpConnector for Wire {
         let world = self.0.clone();
         let call = Call::read(&request);
         HttpConnectorFuture::new(async move { pass(world, call).await })
+    }
+}
+
+impl SendRequest for Wire {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<Answered, ConnectorError>> {
+        let world = self.0.clone();
+        let request = HttpRequest::try_from(request.map(SdkBody::from));
+        let call = request.map(|request| Call::read(&request));
+        Box::pin(async move {
+            let call = call.map_err(|error| ConnectorError::user(error.into()))?;
+            let response = pass(world, call).await?;
+            Ok(Answered {
+                status: response.status().as_u16(),
+                body: Bytes::copy_from_slice(response.body().bytes().unwrap_or_default()),
+            })
+        })
     }
 }
 

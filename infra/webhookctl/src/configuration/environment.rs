@@ -109,6 +109,11 @@ pub(super) const FUNCTIONS: &[Variable] = &[
         "Set by Lambda. The function then logs an error if `MITT_ENDPOINTS` has a value.",
     ),
     variable(
+        "_X_AMZN_TRACE_ID",
+        "not in Lambda",
+        "Set by Lambda for each invocation. The function sends it to AWS, and Lambda detects loops with it.",
+    ),
+    variable(
         "AWS_LAMBDA_LOG_LEVEL",
         "`INFO`",
         "The lowest level of log lines. Lambda sets it to the log level of the function.",

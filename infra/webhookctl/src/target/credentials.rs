@@ -79,7 +79,7 @@ impl Operator {
     async fn look(&self) -> provider::Result {
         let config = ProviderConfig::default()
             .with_region(Some(Region::new(self.region.clone())))
-            .with_http_client(https());
+            .with_http_client(https().sdk);
         match &self.profile {
             Some(Profile::Flag(name)) => {
                 let provider = ProfileFileCredentialsProvider::builder()
