@@ -16,6 +16,7 @@ CLIENTS := infra/tests/clients
 CLIENT_PACKAGES := $(if $(shell command -v npm),$(CLIENTS)/node_modules/stamp)
 RECIPE_PACKAGES := .venv/recipes/stamp $(RECIPE_LOCKS:package-lock.json=node_modules/stamp)
 NODE_PEER := infra/bench/peers/node
+NODE_BUNDLES := target/bench/catcher.mjs target/bench/powertools.mjs
 CASES := 5000000
 DELIVERIES := 5000
 SECONDS := 60
@@ -194,7 +195,7 @@ test-long: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .venv/forei
 budgets: test-build $(CHECK)/stamp $(VALGRIND) # Compare instructions, requests and write units with infra/bench/budgets.toml; needs valgrind
 	$(UNLINKED) CARGO=$(CARGO) PYTHON=$(PYTHON) infra/bench/run budgets
 
-bench: $(VALGRIND) .venv/peers/stamp target/bench/catcher.mjs ## Compare the functions with Node.js, Python and a minimal program; needs Node 20
+bench: $(VALGRIND) .venv/peers/stamp $(NODE_BUNDLES) ## Compare the functions with Node.js, Python and a minimal program; needs Node 20
 	CARGO=$(CARGO) ROWS="$(ROWS)" infra/bench/run table $(BENCH)
 
 bench-profile: $(VALGRIND) # Profile the instructions, bytes and memory of the catcher; needs valgrind and binutils
@@ -250,8 +251,8 @@ $(CHECK)/stamp: infra/requirements.txt
 $(DENY) $(CYCLONEDX) .tools/bin/cargo-fuzz .tools/bin/cargo-mutants .tools/valgrind/usr/bin/valgrind:
 	$(INSTALL)
 
-target/bench/catcher.mjs: $(NODE_PEER)/node_modules/stamp $(wildcard $(NODE_PEER)/*.mjs) $(NODE_PEER)/package.json
-	cd $(NODE_PEER) && npm run --silent bundle -- --outfile=$(abspath $@)
+$(NODE_BUNDLES): target/bench/%.mjs: $(NODE_PEER)/node_modules/stamp $(wildcard $(NODE_PEER)/*.mjs) $(NODE_PEER)/package.json
+	cd $(NODE_PEER) && npm run --silent bundle -- --alias:handler=./$*.mjs --outfile=$(abspath $@)
 
 # Downloads every crate in Cargo.lock, including those for other systems, so that cargo-deny needs no network.
 target/fetched: Cargo.lock

@@ -1,9 +1,11 @@
 //! A minimal HTTP/1.1 server and client for connections within this machine. Each connection has a
 //! thread, and every message has a content length.
 
-use std::io::{BufRead, BufReader, Result, Write as _};
+use std::io::{BufRead, BufReader, Error, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A request or a response.
 #[derive(Clone, Debug, Default)]
@@ -19,28 +21,42 @@ pub(crate) struct Message {
 pub(crate) fn serve(
     answer: impl Fn(&Message) -> Option<Message> + Send + Sync + 'static,
 ) -> Result<String> {
+    accept(move |stream| talk(stream, &answer))
+}
+
+/// Like [`serve`], but with TLS.
+pub(crate) fn serve_tls(
+    tls: Arc<ServerConfig>,
+    answer: impl Fn(&Message) -> Option<Message> + Send + Sync + 'static,
+) -> Result<String> {
+    accept(move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&tls)).map_err(Error::other)?;
+        talk(StreamOwned::new(connection, stream), &answer)
+    })
+}
+
+/// Accepts connections on a free local port, and calls a function for each in a new thread.
+fn accept(serve: impl Fn(TcpStream) -> Result<()> + Send + Sync + 'static) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
-    let answer = Arc::new(answer);
+    let serve = Arc::new(serve);
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            let answer = Arc::clone(&answer);
+            let serve = Arc::clone(&serve);
             // A client that disconnects is not an error.
-            std::thread::spawn(move || talk(stream, &*answer));
+            std::thread::spawn(move || stream.set_nodelay(true).and_then(|()| serve(stream)));
         }
     });
     Ok(address)
 }
 
-fn talk(stream: TcpStream, answer: impl Fn(&Message) -> Option<Message>) -> Result<()> {
-    stream.set_nodelay(true)?;
-    let mut writer = stream.try_clone()?;
-    let mut reader = BufReader::new(stream);
-    while let Some(request) = Message::read(&mut reader)? {
+fn talk(stream: impl Read + Write, answer: impl Fn(&Message) -> Option<Message>) -> Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = Message::read(&mut stream)? {
         let Some(response) = answer(&request) else {
             break;
         };
-        writer.write_all(&response.bytes())?;
+        stream.get_mut().write_all(&response.bytes())?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ mod webhook;
 use std::process::ExitCode;
 
 const USAGE: &str = "cost [--events N] [--json] [--page FILE] [--parameter NAME=VALUE], figures FUNCTIONS VALGRIND, \
-                     profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON [--rounds N] [--scale FILE] \
+                     profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLES PYTHON [--rounds N] [--scale FILE] \
                      [--named CATCHER] [--page FILE]";
 
 /// The text to print, and whether every target is met.

@@ -3,6 +3,7 @@
 mod count;
 mod flow;
 mod functions;
+mod load;
 mod previous;
 mod profile;
 mod report;
@@ -11,6 +12,7 @@ mod stats;
 mod stores;
 mod targets;
 mod times;
+mod tls;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -20,13 +22,24 @@ use anyhow::{Context as _, bail, ensure};
 
 use self::functions::Bench;
 use self::report::Measured;
-use self::times::Runner;
+use self::times::{Runner, Times};
 use self::work::Job;
 use crate::{Outcome, USAGE, page};
 
 /// The number of rounds of the time measurement. With half as many rounds, the slowest times differ
 /// by a fifth between runs.
 const ROUNDS: usize = 41;
+
+/// The other implementations of the catcher, which the report compares with it.
+const PEERS: [&str; 5] = [
+    "floor",
+    "Node.js",
+    "Python",
+    NODE_POWERTOOLS,
+    PYTHON_POWERTOOLS,
+];
+const NODE_POWERTOOLS: &str = "Node.js + Powertools";
+const PYTHON_POWERTOOLS: &str = "Python + Powertools";
 
 pub(crate) fn run(words: &[&str]) -> Outcome {
     let text = match words {
@@ -37,11 +50,11 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         ["profile", catcher, valgrind] => {
             profile::text(&Bench::new()?, Path::new(catcher), valgrind)?
         }
-        ["table", functions, valgrind, bundle, python, rest @ ..] => {
+        ["table", functions, valgrind, bundles, python, rest @ ..] => {
             let inputs = Inputs {
                 functions: Path::new(functions),
                 valgrind,
-                bundle,
+                bundles: Path::new(bundles),
                 python,
             };
             table_of(&inputs, &Options::read(rest)?)?
@@ -56,10 +69,16 @@ struct Inputs<'a> {
     /// The folder with the functions and the floor.
     functions: &'a Path,
     valgrind: &'a str,
-    /// The bundled catcher for Node.js.
-    bundle: &'a str,
+    /// The folder with the bundled programs for Node.js.
+    bundles: &'a Path,
     /// The Python interpreter with the dependencies.
     python: &'a str,
+}
+
+impl Inputs<'_> {
+    fn bundle(&self, name: &str) -> PathBuf {
+        self.bundles.join(format!("{name}.mjs"))
+    }
 }
 
 struct Options {
@@ -109,13 +128,12 @@ fn measured(inputs: &Inputs<'_>, options: &Options) -> anyhow::Result<Measured> 
     let bench = Bench::new()?;
     let runners = runners(inputs);
     let samples = times::run(&bench, inputs.functions, &runners, options.rounds)?;
-    let of = |name: &str| {
+    let times = |tls: bool| {
         let all = runners.iter().zip(&samples);
-        let found = all.into_iter().find(|(runner, _)| runner.name == name);
-        found.map_or(&[][..], |(_, samples)| samples)
+        let these = all.filter(|(runner, _)| runner.tls == tls);
+        let named = these.map(|(runner, samples)| (runner.name, samples.clone()));
+        Times::new(named.collect(), &PEERS)
     };
-    let peers = ["floor", "Node.js", "Python"];
-    let ratios = peers.map(|name| (name, times::ratios(of(name), of("catcher"))));
     let floor = inputs.functions.join("floor").display().to_string();
     let scale = options.scale.as_ref().map(std::fs::read_to_string);
     let named = options.named.as_ref();
@@ -123,35 +141,47 @@ fn measured(inputs: &Inputs<'_>, options: &Options) -> anyhow::Result<Measured> 
     Ok(Measured {
         figures: count::figures(&bench, inputs.functions, inputs.valgrind)?,
         floor: count::of_peer(&bench, inputs.valgrind, "floor", &[floor])?,
-        ratios: ratios.into(),
+        times: times(false),
+        tls: times(true),
         sizes: sizes(&bench, inputs)?,
         flow: flow::run(&bench, inputs.functions)?,
+        load: load::run(&bench, inputs.functions)?,
         scale: scale
             .transpose()
             .context("read the output of the scale bench")?,
         profile: profile.transpose()?,
-        samples: runners
-            .iter()
-            .map(|it| it.name)
-            .zip(samples.iter().cloned())
-            .collect(),
     })
 }
 
-fn runners(inputs: &Inputs<'_>) -> [Runner; 6] {
+fn runners(inputs: &Inputs<'_>) -> Vec<Runner> {
     let file = |name: &str| vec![inputs.functions.join(name).display().to_string()];
-    let runner = |name, command, job| Runner { name, command, job };
+    let node = |name: &str| vec!["node".to_owned(), inputs.bundle(name).display().to_string()];
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/runtime.py");
-    let node = ["node", inputs.bundle].map(str::to_owned).to_vec();
-    let python = [inputs.python, script].map(str::to_owned).to_vec();
-    [
-        runner("catcher", file("catcher"), Job::Webhooks),
+    let python = |module: &str| [inputs.python, script, module].map(str::to_owned).to_vec();
+    let runner = |name, command, job| Runner {
+        name,
+        command,
+        job,
+        tls: false,
+    };
+    let catcher = runner("catcher", file("catcher"), Job::Webhooks);
+    let in_node = runner("Node.js", node("catcher"), Job::Webhooks);
+    let in_python = runner("Python", python("catcher"), Job::Webhooks);
+    let with_tls = [&catcher, &in_node, &in_python].map(|runner| Runner {
+        tls: true,
+        ..runner.clone()
+    });
+    let without = [
+        catcher,
         runner("floor", file("floor"), Job::Webhooks),
-        runner("Node.js", node, Job::Webhooks),
-        runner("Python", python, Job::Webhooks),
+        in_node,
+        in_python,
+        runner(NODE_POWERTOOLS, node("powertools"), Job::Webhooks),
+        runner(PYTHON_POWERTOOLS, python("powertools"), Job::Webhooks),
         runner("processor", file("processor"), Job::Batches),
         runner("backup-sync", file("backup-sync"), Job::Sweeps),
-    ]
+    ];
+    without.into_iter().chain(with_tls).collect()
 }
 
 /// A Python program that creates a zip in the same way as `infra/package.py`.
@@ -164,7 +194,8 @@ fn sizes(bench: &Bench, inputs: &Inputs<'_>) -> anyhow::Result<Vec<(&'static str
     let mut files = names
         .map(|name| (name, inputs.functions.join(name)))
         .to_vec();
-    files.push(("Node.js", inputs.bundle.into()));
+    files.push(("Node.js", inputs.bundle("catcher")));
+    files.push((NODE_POWERTOOLS, inputs.bundle("powertools")));
     let sizes = files.iter().map(|(name, file)| {
         let zip = bench.file(&format!("{name}.zip"));
         let mut command = Command::new(inputs.python);

@@ -1,7 +1,8 @@
 // Requests events from the Runtime API, as Lambda's own client does, but with less work.
 import http from 'node:http';
 
-import { handler } from './catcher.mjs';
+// The option `--alias:handler=FILE` of the bundler selects the program.
+import { handler } from 'handler';
 
 const [host, port] = process.env.AWS_LAMBDA_RUNTIME_API.split(':');
 const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
@@ -21,7 +22,9 @@ function ask(method, path, body) {
 
 for (;;) {
   const event = await ask('GET', 'invocation/next');
-  const answer = await handler(JSON.parse(event.body));
   const id = event.headers['lambda-runtime-aws-request-id'];
+  const deadline = Number(event.headers['lambda-runtime-deadline-ms']);
+  const context = { awsRequestId: id, getRemainingTimeInMillis: () => deadline - Date.now() };
+  const answer = await handler(JSON.parse(event.body), context);
   await ask('POST', `invocation/${id}/response`, JSON.stringify(answer));
 }

@@ -1,12 +1,26 @@
-"""Requests events from the Runtime API, as Lambda's own client does, but with less work."""
+"""Requests events from the Runtime API, as Lambda's own client does, but with less work.
+
+The argument is the name of the module with the handler.
+"""
 
 import json
 import os
+import sys
+import time
 from http.client import HTTPConnection
+from importlib import import_module
 
-from catcher import handler
-
+handler = import_module(sys.argv[1]).handler
 api = HTTPConnection(os.environ["AWS_LAMBDA_RUNTIME_API"])
+
+
+class Context:
+    def __init__(self, headers):
+        self.aws_request_id = headers["lambda-runtime-aws-request-id"]
+        self.deadline_ms = int(headers["lambda-runtime-deadline-ms"])
+
+    def get_remaining_time_in_millis(self):
+        return self.deadline_ms - int(time.time() * 1000)
 
 
 def ask(method, path, body=None):
@@ -17,5 +31,6 @@ def ask(method, path, body=None):
 
 while True:
     headers, event = ask("GET", "invocation/next")
-    reply = json.dumps(handler(json.loads(event)))
-    ask("POST", f"invocation/{headers['lambda-runtime-aws-request-id']}/response", reply)
+    context = Context(headers)
+    reply = json.dumps(handler(json.loads(event), context))
+    ask("POST", f"invocation/{context.aws_request_id}/response", reply)

@@ -86,9 +86,9 @@ fn busy(bench: &Bench, functions: &Path) -> anyhow::Result<(u64, f64, f64)> {
             scope.spawn(move || work(processor, stores, all_sent))
         });
         let processing: Vec<_> = processing.collect();
-        let caught = joined(catching).map(|()| began.elapsed());
+        let caught = joined(catching).map(|_| began.elapsed());
         all_sent.store(true, Ordering::Release);
-        let done = joined(processing).map(|()| began.elapsed());
+        let done = joined(processing).map(|_| began.elapsed());
         anyhow::Ok((caught?, done?))
     })?;
     stores.check()?;
@@ -118,14 +118,15 @@ fn work(mut processor: Running, stores: &Stores, all_sent: &AtomicBool) -> anyho
     }
 }
 
-fn joined(
-    threads: Vec<std::thread::ScopedJoinHandle<'_, anyhow::Result<()>>>,
-) -> anyhow::Result<()> {
-    for thread in threads {
+/// Waits for threads, and returns their results.
+pub(crate) fn joined<T>(
+    threads: Vec<std::thread::ScopedJoinHandle<'_, anyhow::Result<T>>>,
+) -> anyhow::Result<Vec<T>> {
+    let ended = threads.into_iter().map(|thread| {
         let ended = thread.join();
-        ended.map_err(|_| anyhow::anyhow!("a thread panicked"))??;
-    }
-    Ok(())
+        ended.map_err(|_| anyhow::anyhow!("a thread panicked"))?
+    });
+    ended.collect()
 }
 
 /// Sends a webhook, waits for its effect, and sends the next one.
@@ -153,7 +154,7 @@ fn alone(bench: &Bench, functions: &Path) -> anyhow::Result<Vec<f64>> {
             Ok(())
         });
         all_sent.store(true, Ordering::Release);
-        sent.and(joined(vec![working]))
+        sent.and(joined(vec![working]).map(drop))
     })?;
     let effects = stores.effects();
     let answered = answered
@@ -167,6 +168,6 @@ fn alone(bench: &Bench, functions: &Path) -> anyhow::Result<Vec<f64>> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the number is small")]
-fn rate(many: u64) -> f64 {
+pub(crate) fn rate(many: u64) -> f64 {
     many as f64
 }

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, ensure};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, Through};
@@ -16,6 +14,7 @@ use simulation::wire::sqs::{Message, Name};
 use crate::machine::Folder;
 use crate::speed::runtime::Program;
 use crate::speed::stores::Stores;
+use crate::speed::tls::{Tls, pem};
 use crate::webhook::{SECRET, SOURCE, Shape, Webhook};
 
 /// The size of a webhook's body in bytes.
@@ -25,15 +24,21 @@ pub(crate) const SIZE: usize = 2_048;
 pub(crate) struct Bench {
     folder: Folder,
     processes: AtomicU64,
+    tls: Tls,
 }
 
 impl Bench {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let folder = Folder::new("bench")?;
-        std::fs::write(folder.file(ROOTS), roots()).context("write the roots")?;
+        let tls = Tls::new().context("create the certificates")?;
+        let all = roots() + &tls.root;
+        for (name, certificates) in [(ROOTS, &all), (OWN_ROOT, &tls.root)] {
+            std::fs::write(folder.file(name), certificates).context("write the roots")?;
+        }
         Ok(Self {
             folder,
             processes: AtomicU64::new(0),
+            tls,
         })
     }
 
@@ -95,6 +100,32 @@ impl Bench {
         })
     }
 
+    /// Returns the same program, which calls the stores only with TLS. Each service has its own
+    /// address, as on AWS, so a program needs a connection for each service.
+    pub(crate) fn over_tls(
+        &self,
+        mut program: Program,
+        stores: &Stores,
+    ) -> anyhow::Result<Program> {
+        let serve = || stores.serve_tls(self.tls.server.clone());
+        let (table, queues, parameters) = (serve()?, serve()?, serve()?);
+        let file = |name: &str| self.file(name).display().to_string();
+        let environment = [
+            ("MITT_QUEUE_URL", format!("{queues}/123456789012/work")),
+            ("AWS_ENDPOINT_URL", table.clone()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", table),
+            ("AWS_ENDPOINT_URL_SQS", queues),
+            ("AWS_ENDPOINT_URL_SSM", parameters),
+            // Node.js adds this file to its built-in copy of Mozilla's root certificates. The AWS
+            // SDK for Python reads only the file in its variable.
+            ("NODE_EXTRA_CA_CERTS", file(OWN_ROOT)),
+            ("AWS_CA_BUNDLE", file(ROOTS)),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value));
+        program.environment.extend(environment);
+        Ok(program)
+    }
+
     /// Returns one of the deployed functions.
     pub(crate) fn function(
         &self,
@@ -107,23 +138,19 @@ impl Bench {
     }
 }
 
-/// The name of the file with the root certificates, which programs read at their start.
+/// The name of the file with all root certificates.
 const ROOTS: &str = "roots.pem";
+
+/// The name of the file with only the root certificate of the emulated services.
+const OWN_ROOT: &str = "own-root.pem";
 
 /// Returns the root certificates of Mozilla, which Lambda also has.
 fn roots() -> String {
     let certificates = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
-    let certificates = certificates.map(|certificate| {
-        let text = STANDARD.encode(certificate);
-        let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy);
-        let lines: Vec<_> = lines.collect();
-        let body = lines.join("\n");
-        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
-    });
-    certificates.collect()
+    certificates.map(|certificate| pem(certificate)).collect()
 }
 
-fn sources_for(url: &str) -> String {
+pub(crate) fn sources_for(url: &str) -> String {
     format!(
         "schema = 1\n[forward]\nallow_loopback = true\n\n[[source]]\nname = \"{SOURCE}\"\n\
          preset = \"stripe\"\n[[source.action]]\nkind = \"http\"\nurl = \"{url}/hooks\"\n\
@@ -158,9 +185,18 @@ pub(crate) fn apply_sources(stores: &Stores) -> anyhow::Result<()> {
 /// Returns a webhook in the format of the HTTP API. The same number gives the same webhook, with a
 /// current signature.
 pub(crate) fn webhook(number: u64) -> anyhow::Result<String> {
+    webhook_to(SOURCE, number)
+}
+
+/// Returns a webhook to a source whose secret is that of the sender.
+pub(crate) fn webhook_to(source: &str, number: u64) -> anyhow::Result<String> {
     const EVENT: &str = include_str!("../../../events/catcher-stripe.json");
     let webhook = Webhook::new(number, SIZE, Shape::Documented);
     let mut event: Value = serde_json::from_str(EVENT).context("parse the sample event")?;
+    let path = format!("/in/{source}");
+    event["rawPath"] = path.clone().into();
+    event["requestContext"]["http"]["path"] = path.into();
+    event["pathParameters"]["source"] = source.into();
     event["headers"]["stripe-signature"] = webhook.signature()?.into();
     event["headers"]["content-length"] = SIZE.to_string().into();
     event["body"] = String::from_utf8(webhook.body)?.into();

@@ -4,26 +4,36 @@ use std::fmt::Display;
 
 use crate::speed::count::Figures;
 use crate::speed::flow::Flow;
+use crate::speed::load::{self, Load};
 use crate::speed::previous::Repeatable;
-use crate::speed::stats::{Range, figure, median};
+use crate::speed::stats::figure;
 use crate::speed::targets;
-use crate::speed::times::{NAMES, Sample, megabytes};
+use crate::speed::times::{NAMES, Times, megabytes};
 use crate::table::Table;
 
 const PROGRAMS: [&str; 4] = ["catcher", "catcher, duplicates", "processor", "backup-sync"];
+
+/// The programs and the measurements in the table of times with TLS.
+const WITH_TLS: [&str; 4] = ["catcher", "floor", "Node.js", "Python"];
+const TLS_NAMES: [&str; 4] = [
+    "first response, ms",
+    "CPU to the first response, ms",
+    "warm p50, ms",
+    "warm CPU, µs",
+];
 
 /// All measurements.
 pub(crate) struct Measured {
     pub(crate) figures: Figures,
     /// The instructions of the floor: its start, its first invocation and each later one.
     pub(crate) floor: [f64; 3],
-    /// Samples by program name.
-    pub(crate) samples: Vec<(&'static str, Vec<Sample>)>,
-    /// Ratios of each other implementation to the catcher.
-    pub(crate) ratios: Vec<(&'static str, Vec<Range>)>,
+    /// Without TLS.
+    pub(crate) times: Times,
+    pub(crate) tls: Times,
     /// The bytes of each deployed program, uncompressed and zipped.
     pub(crate) sizes: Vec<(&'static str, u64, u64)>,
     pub(crate) flow: Flow,
+    pub(crate) load: Vec<Load>,
     /// The output of the scale bench.
     pub(crate) scale: Option<String>,
     /// The breakdown of the catcher's instructions, size and memory.
@@ -41,8 +51,13 @@ impl Measured {
         section("Times on this machine, medians", &self.times());
         let title = "Compared with the catcher, medians of paired ratios";
         section(title, &self.compared());
+        section(
+            "Times with TLS, and ratios to the catcher",
+            &self.with_tls(),
+        );
         section("Sizes, MB", &self.sizes());
         section("End to end", &self.end_to_end());
+        section("Latency under load", &load::text(&self.load));
         if let Some(scale) = &self.scale {
             let scale = format!("```\n{}\n```\n", scale.trim());
             section("As the inbox grows", &scale);
@@ -85,27 +100,37 @@ impl Measured {
     }
 
     fn times(&self) -> Table {
-        let names = self.samples.iter().map(|(name, _)| *name);
-        let mut table = Table::new([""].into_iter().chain(names));
-        for (at, name) in NAMES.iter().enumerate() {
-            let samples = self.samples.iter();
-            table.named(
-                name,
-                samples.map(|(_, samples)| figure(measure(samples, at))),
-            );
+        let programs: Vec<&str> = self.times.samples.iter().map(|(name, _)| *name).collect();
+        let mut table = Table::new([""].iter().chain(&programs).copied());
+        for name in NAMES {
+            let times = programs.iter().map(|it| self.times.time(it, name));
+            table.named(name, times.map(|it| it.map_or("-".to_owned(), figure)));
         }
         table
     }
 
     fn compared(&self) -> Table {
-        let names = self.ratios.iter().map(|(name, _)| *name);
-        let mut table = Table::new([""].into_iter().chain(names));
-        for (at, name) in NAMES.iter().enumerate() {
-            let ranges = self.ratios.iter().map(|(_, ranges)| ranges.get(at));
-            table.named(
-                name,
-                ranges.map(|it| it.map_or(String::new(), Range::to_string)),
-            );
+        let programs: Vec<&str> = self.times.ratios.iter().map(|(name, _)| *name).collect();
+        let mut table = Table::new([""].iter().chain(&programs).copied());
+        for name in NAMES {
+            let ratios = programs.iter().map(|it| self.times.ratio(it, name));
+            table.named(name, ratios.flatten().map(|it| it.to_string()));
+        }
+        table
+    }
+
+    fn with_tls(&self) -> Table {
+        let peers = self.tls.ratios.iter().map(|(name, _)| *name);
+        let peers: Vec<&str> = peers.collect();
+        let ratios = peers.iter().map(|peer| format!("{peer} / catcher"));
+        let programs = WITH_TLS.iter().map(|it| (*it).to_owned());
+        let mut table = Table::new([String::new()].into_iter().chain(programs).chain(ratios));
+        for name in TLS_NAMES {
+            let times = WITH_TLS.iter().map(|it| self.tls.time(it, name));
+            let times = times.map(|it| it.map_or("-".to_owned(), figure));
+            let ratios = peers.iter().map(|it| self.tls.ratio(it, name));
+            let ratios = ratios.flatten().map(|it| it.to_string());
+            table.named(name, times.chain(ratios));
         }
         table
     }
@@ -132,36 +157,29 @@ impl Measured {
 
     /// Returns a measurement of a program.
     pub(crate) fn time(&self, program: &str, name: &str) -> Option<f64> {
-        let (_, samples) = self.samples.iter().find(|(known, _)| *known == program)?;
-        Some(measure(
-            samples,
-            NAMES.iter().position(|known| *known == name)?,
-        ))
+        self.times.time(program, name)
     }
 
     pub(crate) fn ratio(&self, program: &str, name: &str) -> Option<f64> {
-        let (_, ranges) = self.ratios.iter().find(|(known, _)| *known == program)?;
-        let at = NAMES.iter().position(|known| *known == name)?;
-        Some(ranges.get(at)?.median)
+        Some(self.times.ratio(program, name)?.median)
     }
 
     /// Returns the figures for the comparison with another run.
     pub(crate) fn repeatable(&self) -> Repeatable {
-        let ratios = self.ratios.iter().flat_map(|(program, ranges)| {
-            let named = NAMES.iter().zip(ranges);
-            named.map(move |(name, range)| (format!("{program}/{name}"), range.median))
-        });
+        let named = |times: &Times, suffix: &str| -> Vec<(String, f64)> {
+            let ratios = times.ratios.iter().flat_map(|(program, ranges)| {
+                let named = NAMES.iter().zip(ranges);
+                named.map(move |(name, range)| (format!("{program}{suffix}/{name}"), range.median))
+            });
+            ratios.collect()
+        };
+        let ratios = [named(&self.times, ""), named(&self.tls, " with TLS")].concat();
         let of_waiting = |name: &str| !name.contains("CPU") && !name.contains("RSS");
-        let (waits, work) = ratios.partition(|(name, _)| of_waiting(name));
+        let (waits, work) = ratios.into_iter().partition(|(name, _)| of_waiting(name));
         Repeatable {
             counts: self.figures.clone(),
             work,
             waits,
         }
     }
-}
-
-fn measure(samples: &[Sample], at: usize) -> f64 {
-    let values = samples.iter().filter_map(|sample| sample.get(at).copied());
-    median(&values.collect::<Vec<_>>())
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use md5::{Digest as _, Md5};
+use rustls::ServerConfig;
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use simulation::rng::Dice;
@@ -66,6 +67,13 @@ impl Stores {
         })
     }
 
+    /// Serves the same stores also with TLS, on another port. Returns the URL.
+    pub(crate) fn serve_tls(&self, tls: Arc<ServerConfig>) -> std::io::Result<String> {
+        let served = Arc::clone(&self.inner);
+        let answer = move |request: &Http| Some(locked(&served).answer(request));
+        Ok(format!("https://{}", http::serve_tls(tls, answer)?))
+    }
+
     pub(crate) fn take_tally(&self) -> Tally {
         std::mem::take(&mut locked(&self.inner).tally)
     }
@@ -90,6 +98,11 @@ impl Stores {
 
     pub(crate) fn has_effect(&self, id: &str) -> bool {
         locked(&self.inner).effects.contains_key(id)
+    }
+
+    /// Returns the number of events that had an effect.
+    pub(crate) fn effect_count(&self) -> usize {
+        locked(&self.inner).effects.len()
     }
 
     /// Returns the number of events whose state row has the state `done`.

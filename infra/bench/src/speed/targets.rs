@@ -18,21 +18,26 @@ enum Target {
 /// Finds a figure among the measurements.
 type Of = fn(&Measured) -> Option<f64>;
 
-const TARGETS: [(&str, Target, Of); 12] = [
+const TARGETS: [(&str, Target, Of); 15] = [
     (
         "catcher, start, millions of instructions",
-        AtMost(2.0),
+        AtMost(1.5),
         start,
     ),
     (
         "catcher, to the first response, millions of instructions",
-        AtMost(8.0),
+        AtMost(5.0),
         |it| Some(start(it)? + millions(it, "first")?),
     ),
     (
         "catcher, each further webhook, millions of instructions",
-        AtMost(2.0),
+        AtMost(1.4),
         |it| millions(it, "warm"),
+    ),
+    (
+        "processor, ten events forwarded, millions of instructions",
+        AtMost(12.0),
+        |it| Some(it.figures.get("processor/warm/instructions")? / 1e6),
     ),
     (
         "Node.js / catcher, CPU to the first response",
@@ -44,19 +49,29 @@ const TARGETS: [(&str, Target, Of); 12] = [
         AtLeast(50.0),
         |it| it.ratio("Python", COLD),
     ),
-    ("Node.js / catcher, warm CPU", AtLeast(6.0), |it| {
+    ("Node.js / catcher, warm CPU", AtLeast(8.0), |it| {
         it.ratio("Node.js", WARM)
     }),
-    ("Python / catcher, warm CPU", AtLeast(4.0), |it| {
+    ("Python / catcher, warm CPU", AtLeast(5.0), |it| {
         it.ratio("Python", WARM)
     }),
-    ("catcher, peak RSS, MB", AtMost(10.0), |it| {
+    ("catcher, peak RSS, MB", AtMost(9.0), |it| {
         it.time("catcher", "peak RSS, MB")
     }),
-    ("catcher, executable, MB", AtMost(6.5), |it| {
+    ("catcher, executable, MB", AtMost(7.0), |it| {
         Some(sizes(it)?.0)
     }),
-    ("catcher, zip, MB", AtMost(3.0), |it| Some(sizes(it)?.1)),
+    ("catcher, zip, MB", AtMost(3.2), |it| Some(sizes(it)?.1)),
+    (
+        "two processes each, webhooks answered per second",
+        AtLeast(1_500.0),
+        |it| Some(it.flow.caught),
+    ),
+    (
+        "two processes each, events done per second",
+        AtLeast(1_500.0),
+        |it| Some(it.flow.done),
+    ),
     (
         "an event of 2 KB from webhook to done, write units",
         AtMost(6.0),

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use crate::speed::functions::Bench;
 use crate::speed::runtime::Running;
-use crate::speed::stats::{Range, percentile};
+use crate::speed::stats::{Range, median, percentile};
 use crate::speed::stores::Stores;
 use crate::speed::work::Job;
 
@@ -18,6 +18,8 @@ pub(crate) struct Runner {
     pub(crate) name: &'static str,
     pub(crate) command: Vec<String>,
     pub(crate) job: Job,
+    /// Whether the program calls the stores with TLS.
+    pub(crate) tls: bool,
 }
 
 /// The measurements of one process, in the order of [`NAMES`].
@@ -68,8 +70,44 @@ pub(crate) fn run(
     Ok(samples)
 }
 
+/// The measurements of programs, and their comparison with the catcher.
+pub(crate) struct Times {
+    /// Samples by program name.
+    pub(crate) samples: Vec<(&'static str, Vec<Sample>)>,
+    /// Ratios of each other implementation to the catcher.
+    pub(crate) ratios: Vec<(&'static str, Vec<Range>)>,
+}
+
+impl Times {
+    pub(crate) fn new(samples: Vec<(&'static str, Vec<Sample>)>, peers: &[&str]) -> Self {
+        let catcher = samples.iter().find(|(name, _)| *name == "catcher");
+        let catcher = catcher.map_or(&[][..], |(_, samples)| samples);
+        let peers = samples.iter().filter(|(name, _)| peers.contains(name));
+        let ratios = peers.map(|(name, samples)| (*name, ratios(samples, catcher)));
+        Self {
+            ratios: ratios.collect(),
+            samples,
+        }
+    }
+
+    /// Returns the median of a measurement of a program.
+    pub(crate) fn time(&self, program: &str, name: &str) -> Option<f64> {
+        let (_, samples) = self.samples.iter().find(|(known, _)| *known == program)?;
+        let at = NAMES.iter().position(|known| *known == name)?;
+        let values = samples.iter().filter_map(|sample| sample.get(at).copied());
+        Some(median(&values.collect::<Vec<_>>()))
+    }
+
+    /// Returns the ratio of a measurement of a program to that of the catcher.
+    pub(crate) fn ratio(&self, program: &str, name: &str) -> Option<Range> {
+        let (_, ranges) = self.ratios.iter().find(|(known, _)| *known == program)?;
+        let at = NAMES.iter().position(|known| *known == name)?;
+        ranges.get(at).copied()
+    }
+}
+
 /// Returns the ratios of two runners' rounds, for each measurement.
-pub(crate) fn ratios(of: &[Sample], to: &[Sample]) -> Vec<Range> {
+fn ratios(of: &[Sample], to: &[Sample]) -> Vec<Range> {
     let measures = 0..NAMES.len();
     let measures = measures.map(|at| {
         let pairs = of.iter().zip(to);
@@ -85,7 +123,10 @@ fn measure(bench: &Bench, functions: &Path, runner: &Runner) -> anyhow::Result<S
     let job = runner.job;
     let times = warm(job);
     job.prepare(bench, functions, &stores, u64::from(times) + 1)?;
-    let program = bench.program(runner.name, runner.command.clone(), &stores)?;
+    let mut program = bench.program(runner.name, runner.command.clone(), &stores)?;
+    if runner.tls {
+        program = bench.over_tls(program, &stores)?;
+    }
     let mut running = Running::start(&program)?;
     let init_cpu = running.cpu()?;
     let first = job.step(&mut running, &stores, 0)?.took;

@@ -84,7 +84,12 @@ impl Job {
 }
 
 pub(crate) fn catch(catcher: &mut Running, number: u64) -> anyhow::Result<Answer> {
-    let answer = catcher.invoke(webhook(number)?)?;
+    catch_event(catcher, webhook(number)?)
+}
+
+/// Passes an event of the HTTP API to a catcher.
+pub(crate) fn catch_event(catcher: &mut Running, event: String) -> anyhow::Result<Answer> {
+    let answer = catcher.invoke(event)?;
     let said: Value = serde_json::from_slice(&answer.body).context("the answer is not JSON")?;
     ensure!(said["statusCode"] == 200, "a webhook was answered {said}");
     Ok(answer)
@@ -94,7 +99,7 @@ pub(crate) fn catch(catcher: &mut Running, number: u64) -> anyhow::Result<Answer
 pub(crate) struct Batch {
     work_messages: usize,
     /// Messages that failed because another worker holds their event.
-    again: usize,
+    pub(crate) again: usize,
     answer: Answer,
 }
 

@@ -272,9 +272,13 @@ fn split(path: &Path) -> Result<(&Part, &[Part]), Refusal> {
 }
 
 fn whole(value: Option<&Value>) -> Result<i128, Refusal> {
-    value
-        .and_then(Value::number)
-        .ok_or_else(|| Refusal::invalid("an operand of an update is not a number"))
+    match value {
+        Some(Value::N(digits)) => {
+            let number = value.and_then(Value::number);
+            number.ok_or_else(|| Refusal::unknown(format!("a sum with {digits}")))
+        }
+        _ => Err(Refusal::invalid("an operand of an update is not a number")),
+    }
 }
 
 fn compares(one: Option<&Value>, compare: Compare, two: Option<&Value>) -> bool {

@@ -60,7 +60,10 @@ impl Index {
             .filter(|text| !text.is_empty())
             .ok_or_else(wrong)?;
         let sort = match sort {
-            Value::N(_) if self.numbers => Sort::Number(sort.number().ok_or_else(wrong)?),
+            Value::N(digits) if self.numbers => {
+                let unsupported = || Refusal::unknown(format!("the key {digits}"));
+                Sort::Number(sort.number().ok_or_else(unsupported)?)
+            }
             Value::S(text) if !self.numbers && !text.is_empty() => Sort::Text(text.clone()),
             _ => return Err(wrong()),
         };
@@ -77,7 +80,7 @@ impl Index {
     fn checked_alone(&self, item: &Item) -> Result<(), Refusal> {
         let wrong = match (item.get(self.partition), item.get(self.sort)) {
             (Some(partition), _) => partition.text().is_none_or(str::is_empty),
-            (_, Some(sort)) => (sort.number().is_some()) != self.numbers,
+            (_, Some(sort)) => matches!(sort, Value::N(_)) != self.numbers,
             (None, None) => false,
         };
         if wrong {
