@@ -177,11 +177,7 @@ impl Processor {
         let now = (self.clock)();
         let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
-            let later = now + STRAINED.mul_f64(1.0 + jitter());
-            return Outcome::deferred(
-                format!("{name} is failing, so its older events wait"),
-                later,
-            );
+            return strained(name, now);
         }
         let pass = self.breakers.pass_for(name, call, now).await;
         match (&pass, destination.rate) {
@@ -203,6 +199,7 @@ impl Processor {
         let probes = matches!(pass, Pass::Probe(_));
         // If a slow table left little time, a timeout does not show that the destination is slow.
         let had_time = until.since((self.clock)()) >= call;
+        let began = (self.clock)();
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
         // The action timed out, during a call or before it. The destination counts as failing only
@@ -212,11 +209,12 @@ impl Processor {
         } else {
             work.health.heard()
         };
+        let heard = heard.after(now.since(began));
         self.breakers.heard(name, pass, heard, now, jitter()).await;
         match outcome {
             // A failed probe does not count as an attempt of its event.
             Outcome::Retry { error, .. }
-                if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
+                if probes && heard.is_failure() && work.row.deferrals < FREE_PROBES =>
             {
                 deferred(&self.breakers.pass_for(name, call, now).await, error)
             }
@@ -318,6 +316,13 @@ pub(crate) fn facts<'e>(row: &'e Row, content: &'e Content) -> Facts<'e> {
         request: content.request.as_ref().map(|kept| &kept.context),
         headers: &row.headers,
     }
+}
+
+/// Defers an older event while its destination is failing.
+fn strained(destination: &str, now: UnixMillis) -> Outcome {
+    let later = now + STRAINED.mul_f64(1.0 + jitter());
+    let why = format!("{destination} is failing, so its older events wait");
+    Outcome::deferred(why, later)
 }
 
 /// Defers an event by a random additional time, so that deferred events do not all return at once.

@@ -50,7 +50,7 @@ pub use work::{Answer, Invocation, Payload, Reply, Request};
 const AT_ONCE: usize = 4;
 
 /// The time after which a record releases its permit to the next record, so that a destination that
-/// hangs delays only its own events.
+/// hangs does not delay the other events of a batch.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The body size above which only one body is in memory at a time. Only the sync stores such

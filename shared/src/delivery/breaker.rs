@@ -8,6 +8,9 @@
 //! one call as a *probe*. If the probe succeeds, the breaker closes. Otherwise, the breaker opens
 //! for a longer time.
 //!
+//! A process that waits for a destination receives no messages of other sources, so a failed call
+//! counts more if it took long.
+//!
 //! A destination that refuses requests may be right: one event can be wrong. Only if it refuses ten
 //! different events in a row, the breaker opens, and one call a minute probes the destination.
 //!
@@ -97,8 +100,25 @@ pub enum CallResult {
     Refused { status: u16, event: u64 },
     /// The destination was unreachable, did not answer, or answered that it is unavailable.
     Failure,
+    /// The same, after this long time.
+    SlowFailure(Duration),
     /// The destination was not called.
     NotCalled,
+}
+
+impl CallResult {
+    /// Returns the same result of a call that took this long.
+    #[must_use]
+    pub fn after(self, took: Duration) -> Self {
+        match self {
+            Self::Failure => Self::SlowFailure(took),
+            other => other,
+        }
+    }
+
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Failure | Self::SlowFailure(_))
+    }
 }
 
 impl Breakers {
@@ -229,7 +249,7 @@ impl Breakers {
                 let next = mine.closed(now);
                 (mine, next)
             }
-            (Pass::Probe(Probe(mine)), CallResult::Failure) => {
+            (Pass::Probe(Probe(mine)), CallResult::Failure | CallResult::SlowFailure(_)) => {
                 tracing::warn!(
                     destination,
                     breaker = "open",
@@ -287,6 +307,7 @@ impl Breakers {
         let (trips, seen) = self.known(destination, |known| {
             let trips = match heard {
                 CallResult::Refused { event, .. } => known.health.note_refused(event, now),
+                CallResult::SlowFailure(took) => known.health.note_failure(took, now),
                 _ => known.health.note(heard == CallResult::Success, now),
             };
             (trips, known.standing.clone())

@@ -7,6 +7,13 @@ use crate::base::clock::UnixMillis;
 /// The number of consecutive failures that opens the breaker.
 const IN_A_ROW: u32 = 5;
 
+/// A failed call counts once more for each such time that it took, because its process received no
+/// messages meanwhile.
+const LONG: Duration = Duration::from_secs(10);
+
+/// The most that one failed call counts. One call that takes very long must not open the breaker.
+const MOST: u32 = 3;
+
 /// The different events that a destination refuses in a row before it counts as down. One event
 /// that it refuses each time is one.
 const REFUSED_IN_A_ROW: usize = 10;
@@ -30,6 +37,14 @@ pub(super) struct Health {
 }
 
 impl Health {
+    /// Counts a failed call that took this long. Returns whether the destination counts as down.
+    pub(super) fn note_failure(&mut self, took: Duration, now: UnixMillis) -> bool {
+        let times = u32::try_from(took.as_secs() / LONG.as_secs()).unwrap_or(MOST);
+        let more = times.saturating_add(1).min(MOST) - 1;
+        self.in_a_row += more;
+        self.note(false, now)
+    }
+
     /// Counts a call. Returns whether the destination counts as down.
     pub(super) fn note(&mut self, well: bool, now: UnixMillis) -> bool {
         if now.since(self.minute) >= MINUTE {
@@ -93,6 +108,20 @@ mod tests {
         assert_eq!(trips([false; 9].into_iter(), hour), Some(5));
         let mended = [false, false, false, false, true, false, false, false, false];
         assert_eq!(trips(mended.into_iter(), hour), None);
+    }
+
+    #[test]
+    fn calls_that_hang_trip_it_sooner_but_one_never_does() {
+        for (seconds, calls) in [(0, 5), (2, 5), (9, 5), (10, 3), (20, 2), (480, 2)] {
+            let mut health = Health::default();
+            let took = Duration::from_secs(seconds);
+            let tripped = (1..=9).find(|_| health.note_failure(took, NOW));
+            assert_eq!(tripped, Some(calls), "{seconds} s");
+            // A success resets the count.
+            let mut health = Health::default();
+            let hangs = (0..9).any(|_| health.note_failure(took, NOW) || health.note(true, NOW));
+            assert!(!hangs, "{seconds} s");
+        }
     }
 
     #[test]
