@@ -24,7 +24,7 @@ use super::Lazy;
 use crate::base::backoff::jitter;
 use crate::base::clock::UnixMillis;
 use crate::base::env::env_var;
-use sign::Signer;
+use sign::{Signer, Stamp};
 
 const AGENT: &str = concat!("mitt/", env!("CARGO_PKG_VERSION"));
 
@@ -174,7 +174,7 @@ impl Sender {
     async fn request(&self, operation: &str, body: Bytes) -> Option<Request<Bytes>> {
         let credentials = self.credentials.provide_credentials().await.ok()?;
         // The service compares the time of the signature with its own clock.
-        let now = UnixMillis::now();
+        let stamp = Stamp::of(UnixMillis::now());
         let target = HeaderValue::try_from(format!("{}.{operation}", self.service.target)).ok()?;
         let token = credentials.session_token();
         let token = token.map(HeaderValue::from_str).transpose().ok()?;
@@ -183,10 +183,10 @@ impl Sender {
         let mut signed = Vec::with_capacity(5);
         signed.push((CONTENT_TYPE, content_type));
         signed.push((HOST, self.host.clone()));
-        signed.push((sign::DATE, sign::time(now)));
+        signed.push((sign::DATE, stamp.header()));
         signed.extend(token.map(|token| (sign::TOKEN, token)));
         signed.push((TARGET, target));
-        let authorization = self.signer.sign(&signed, &body, &credentials, now)?;
+        let authorization = self.signer.sign(&signed, &body, &credentials, &stamp)?;
         let mut request = Request::post(self.uri.clone()).body(body).ok()?;
         let headers = request.headers_mut();
         headers.reserve(signed.len() + 3);

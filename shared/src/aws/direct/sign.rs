@@ -36,16 +36,30 @@ struct Key {
     bytes: Vec<u8>,
 }
 
-/// Returns the time as in the header `x-amz-date`: `yyyymmddThhmmssZ`.
-pub(super) fn time(now: UnixMillis) -> HeaderValue {
-    HeaderValue::try_from(clock(now)).unwrap_or(HeaderValue::from_static(""))
+/// The time of a signature.
+pub(super) struct Stamp {
+    day: Day,
+    /// The header `x-amz-date`: `yyyymmddThhmmssZ`.
+    text: String,
 }
 
-fn clock(now: UnixMillis) -> String {
-    let day = Day::of(now);
-    let seconds = (now.0 - day.begins().0) / 1000;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{}T{hours:02}{minutes:02}{seconds:02}Z", day.name())
+impl Stamp {
+    pub(super) fn of(now: UnixMillis) -> Self {
+        let day = Day::of(now);
+        let seconds = (now.0 - day.begins().0) / 1000;
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let text = format!("{}T{hours:02}{minutes:02}{seconds:02}Z", day.name());
+        Self { day, text }
+    }
+
+    pub(super) fn header(&self) -> HeaderValue {
+        HeaderValue::from_str(&self.text).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// The day as `yyyymmdd`.
+    fn date(&self) -> &str {
+        self.text.split('T').next().unwrap_or_default()
+    }
 }
 
 impl Signer {
@@ -64,7 +78,7 @@ impl Signer {
         headers: &[(HeaderName, HeaderValue)],
         body: &[u8],
         credentials: &Credentials,
-        now: UnixMillis,
+        stamp: &Stamp,
     ) -> Option<HeaderValue> {
         let mut canonical = String::with_capacity(2048);
         canonical.push_str("POST\n/\n\n");
@@ -80,19 +94,14 @@ impl Signer {
         }
         let body = hex::encode(Sha256::digest(body));
         write!(canonical, "\n{names}\n{body}").ok()?;
-        let day = Day::of(now);
-        let scope = format!(
-            "{}/{}/{}/aws4_request",
-            day.name(),
-            self.region,
-            self.service
-        );
+        let (date, region, service) = (stamp.date(), &self.region, self.service);
+        let scope = format!("{date}/{region}/{service}/aws4_request");
         let text = format!(
             "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
-            clock(now),
+            stamp.text,
             hex::encode(Sha256::digest(canonical))
         );
-        let signature = self.with_key(credentials, day, |key| {
+        let signature = self.with_key(credentials, stamp.day, |key| {
             calculate_signature(key, text.as_bytes())
         });
         let access_key = credentials.access_key_id();
@@ -148,7 +157,7 @@ mod tests {
         let mut headers = vec![
             (CONTENT_TYPE, text("application/x-amz-json-1.0")),
             (HOST, text("sqs.eu-central-1.amazonaws.com")),
-            (DATE, time(now)),
+            (DATE, Stamp::of(now).header()),
         ];
         headers.extend(token.map(|token| (TOKEN, text(token))));
         headers.push((TARGET, text("AmazonSQS.SendMessage")));
@@ -196,7 +205,9 @@ mod tests {
         ] {
             let credentials = Credentials::new("AKID", secret, token.map(Into::into), None, "test");
             let headers = headers(token, now);
-            let ours = signer.sign(&headers, BODY, &credentials, now).unwrap();
+            let ours = signer
+                .sign(&headers, BODY, &credentials, &Stamp::of(now))
+                .unwrap();
             assert!(ours.is_sensitive());
             let sdk = of_sdk(&headers, &credentials, now);
             assert_eq!(ours.to_str().unwrap(), sdk, "{secret} {token:?} {now:?}");
@@ -205,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_time_is_written_as_in_a_signature() {
-        assert_eq!(time(NOW), "20261120T101441Z");
-        assert_eq!(time(UnixMillis(0)), "19700101T000000Z");
+        assert_eq!(Stamp::of(NOW).header(), "20261120T101441Z");
+        assert_eq!(Stamp::of(NOW).date(), "20261120");
+        assert_eq!(Stamp::of(UnixMillis(0)).header(), "19700101T000000Z");
     }
 }
