@@ -263,6 +263,21 @@ async fn more_events_than_fit_one_request_are_looked_at() {
     assert!(all.is_spread);
     let some = table.ledger.entries(&active, SOURCE, span, 20).await;
     assert!(some.unwrap().or_more);
+    // A sample of an hour that is counted takes one request.
+    let arrived = Arrived {
+        has_entries: true,
+        is_spread: true,
+        ..Arrived::default()
+    };
+    let counted = BTreeMap::from([(SOURCE.to_owned(), arrived)]);
+    let noted = table.ledger.statistics().note_active(hour(), &counted);
+    noted.await.unwrap();
+    let active = table.ledger.active_hours(hour().begins(), hour().ends());
+    let active = active.await.unwrap();
+    let sample = table.ledger.sample(&active, SOURCE, span, 100).await;
+    let sample = sample.unwrap();
+    assert_eq!(sample.cost.calls, 1);
+    assert!((8..130).contains(&sample.found.len()), "{sample:?}");
 }
 
 #[tokio::test]

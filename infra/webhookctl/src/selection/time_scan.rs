@@ -18,8 +18,8 @@ use super::position::Position;
 use crate::output::time::clock;
 
 /// The maximum number of hours that the scan opens together. The scan starts with one hour and
-/// doubles the number, so it reads only the newest hour of a busy inbox. It opens an hour whose own
-/// partitions it must read separately, because each source can have four of them.
+/// doubles the number, so it reads only the newest hour of a busy inbox. It opens an hour alone if it
+/// must read the partitions of the hour, because each source can have four of them.
 const MOST_HOURS: usize = 16;
 
 /// The number of parts to read in parallel.
@@ -256,10 +256,20 @@ impl<'a> Walk<'a> {
             self.open_day(&active, Day::of(hour.begins()));
         }
         self.refill().await?;
-        for hour in &opened {
-            self.open_hour(&active, *hour);
+        let mut last = None;
+        for (index, hour) in opened.iter().enumerate() {
+            let parts = self.parts_of(&active, *hour);
+            let is_alone = !parts.is_empty();
+            if index == 0 || !is_alone {
+                self.parts.extend(parts);
+                last = Some(*hour);
+            }
+            if is_alone {
+                self.put_back(opened.get(index.max(1)..).unwrap_or_default());
+                break;
+            }
         }
-        if let Some(last) = opened.last() {
+        if let Some(last) = last {
             self.horizon = Some(if self.forward {
                 UnixMillis(last.ends().0 - 1)
             } else {
@@ -272,21 +282,16 @@ impl<'a> Walk<'a> {
 
     /// Takes the next hours to open. Hours without events cost nothing, so they do not count.
     fn take_hours(&mut self, active: &ActiveHours) -> Vec<Hour> {
-        let (mut opened, step) = (Vec::new(), self.step);
-        let mut left = step;
-        self.step = (step * 2).min(MOST_HOURS);
-        while left > 0
-            && let Some(hour) = self.hours.front().copied()
-        {
-            let readings = self.sources.iter();
-            let readings = readings.map(|source| active.reading(source, hour));
-            left = match readings.max() {
-                Some(Reading::All) if left < step => break,
-                Some(Reading::All) => 0,
-                Some(Reading::OfDay | Reading::OfDayFirst) => left - 1,
-                Some(Reading::Nothing) | None => left,
+        let (mut opened, mut left) = (Vec::new(), self.step);
+        self.step = (self.step * 2).min(MOST_HOURS);
+        while left > 0 {
+            let Some(hour) = self.hours.pop_front() else {
+                break;
             };
-            self.hours.pop_front();
+            let mut sources = self.sources.iter();
+            if sources.any(|source| active.reading(source, hour) != Reading::Nothing) {
+                left -= 1;
+            }
             opened.push(hour);
         }
         self.opened += opened.len();
@@ -328,25 +333,31 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens the parts of an hour, of each source that needs them.
-    fn open_hour(&mut self, active: &ActiveHours, hour: Hour) {
+    /// Leaves hours for a later step.
+    fn put_back(&mut self, hours: &[Hour]) {
+        self.opened -= hours.len();
+        for hour in hours.iter().rev() {
+            self.hours.push_front(*hour);
+        }
+    }
+
+    /// Returns the parts of an hour, of each source that needs them.
+    fn parts_of(&self, active: &ActiveHours, hour: Hour) -> Vec<Part> {
         let (from, to) = (
             hour.begins().max(self.from),
             UnixMillis(hour.ends().0 - 1).min(self.to),
         );
-        for source in &self.sources {
-            let wanted = match active.reading(source, hour) {
+        let wanted = self.sources.iter().filter(|source| {
+            let crowded = self.crowded.get(*source);
+            match active.reading(source, hour) {
                 Reading::All => true,
                 Reading::OfDayFirst => {
-                    let hours = self.crowded.get(source);
-                    self.forward || hours.is_some_and(|hours| hours.contains(&hour))
+                    self.forward || crowded.is_some_and(|hours| hours.contains(&hour))
                 }
                 Reading::OfDay | Reading::Nothing => false,
-            };
-            if wanted {
-                let parts = HourPart::of_hour(source, from, to).map(Part::new);
-                self.parts.extend(parts);
             }
-        }
+        });
+        let parts = wanted.flat_map(|source| HourPart::of_hour(source, from, to));
+        parts.map(Part::new).collect()
     }
 }

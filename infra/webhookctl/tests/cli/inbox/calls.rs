@@ -1,7 +1,9 @@
 //! Read commands send few requests, and only read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use shared::base::calendar::{Day, Hour};
 
 use super::proxy::Proxy;
 use super::world::{New, World, dead, stderr};
@@ -18,6 +20,31 @@ async fn counted(name: &str) -> (World, Proxy) {
     let proxy = Proxy::start(&world.dynamodb).await;
     world.dynamodb.clone_from(&proxy.url);
     (world, proxy)
+}
+
+/// The newest events are in one of two busy hours, so the list needs only the partitions of that hour.
+#[tokio::test]
+async fn a_list_opens_one_busy_hour_at_a_time() {
+    let (world, proxy) = counted("busy").await;
+    let hour = Hour::of(world.ago(0));
+    for before in [2, 1] {
+        for number in 0..80_u64 {
+            let at = hour.before(before).begins() + Duration::from_secs(number);
+            let id = format!("evt_{before}_{number}");
+            let new = New::of("stripe-main", &id);
+            world.put_at(at, new).await;
+        }
+    }
+    let list = world.run(&["inbox", "list", "-n", "20"]).await;
+    assert!(stderr(&list).contains("20 newest since"), "{list:?}");
+    // The read of the active hours, a partition of each day and source, and those of one hour.
+    let days: BTreeSet<Day> = (0..3)
+        .map(|before| Day::of(hour.before(before).begins()))
+        .collect();
+    let first = 1 + days.len() * SOURCES + TIME_PARTS;
+    let queries = of(&proxy.operations(), "Query");
+    // A partition can need a second page.
+    assert!((first..first + TIME_PARTS).contains(&queries), "{queries}");
 }
 
 fn of(operations: &BTreeMap<String, usize>, name: &str) -> usize {

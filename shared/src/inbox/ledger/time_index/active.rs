@@ -29,8 +29,8 @@ pub(super) struct SourceHours {
     spread: u32,
 }
 
-/// What a reader has to ask to find all events of a source in an hour, in the order of its cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a reader has to ask to find all events of a source in an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// The hour has no events.
     Nothing,
