@@ -187,7 +187,7 @@ impl Aws {
         make: fn(&Self) -> C,
     ) -> ServiceClient<C> {
         // The direct attempt is the first of the attempts.
-        let attempts = self.patience.attempts - 1;
+        let attempts = self.patience.attempts.saturating_sub(1);
         let http = self.http.direct.clone().filter(|_| attempts > 0);
         let direct = http.and_then(|http| {
             let common = Common {

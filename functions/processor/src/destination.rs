@@ -197,9 +197,9 @@ impl Processor {
             (Pass::Free | Pass::Probe(_), _) => {}
         }
         let probes = matches!(pass, Pass::Probe(_));
-        // If a slow table left little time, a timeout does not show that the destination is slow.
-        let had_time = until.since((self.clock)()) >= call;
         let began = (self.clock)();
+        // If a slow table left little time, a timeout does not show that the destination is slow.
+        let had_time = until.since(began) >= call;
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
         // The action timed out, during a call or before it. The destination counts as failing only

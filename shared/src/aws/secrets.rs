@@ -281,7 +281,7 @@ impl Secrets {
                 };
                 let at = parameter.last_modified_date;
                 let label = format!("{slot}.{}", parameter.version);
-                let since = (at > 0).then(|| UnixMillis(at * 1000));
+                let since = (at > 0).then(|| UnixMillis::from_secs(at));
                 let secret = Secret::stored(label, &parameter.value, since);
                 found.push((name.to_owned(), at, secret));
             }

@@ -38,6 +38,7 @@ use crate::base::timing::ACTION_TIMEOUT;
 use crate::inbox::ledger::{Ledger, item};
 use crate::inbox::table::{Change, Returns, Table, Write};
 use health::Health;
+pub use health::LONG;
 use state::BreakerState;
 pub use state::Position;
 
@@ -100,22 +101,23 @@ pub enum CallResult {
     Refused { status: u16, event: u64 },
     /// The destination was unreachable, did not answer, or answered that it is unavailable.
     Failure,
-    /// The same, after this long time.
+    /// The same, after this time, which is at least [`LONG`].
     SlowFailure(Duration),
     /// The destination was not called.
     NotCalled,
 }
 
 impl CallResult {
-    /// Returns the same result of a call that took this long.
+    /// Returns the result of a call that took this long.
     #[must_use]
     pub fn after(self, took: Duration) -> Self {
         match self {
-            Self::Failure => Self::SlowFailure(took),
+            Self::Failure if took >= LONG => Self::SlowFailure(took),
             other => other,
         }
     }
 
+    /// Returns whether the call failed because of the destination.
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failure | Self::SlowFailure(_))
     }

@@ -515,6 +515,20 @@ async fn a_destination_that_hangs_holds_up_nobody_else() {
     assert_eq!(world.server.all("/works").len(), 8);
 }
 
+/// Each process that waits for a destination receives no other messages, so its circuit breaker opens
+/// after fewer of such calls.
+#[tokio::test]
+async fn two_calls_that_hang_open_the_circuit_breaker() {
+    let world = World::start(&[]).await;
+    world.server.answers("/hanging", &vec![Answer::Never; 3]);
+    let keys = [world.push("hanging").await, world.push("hanging").await];
+    world.ring(&keys.iter().collect::<Vec<_>>()).await;
+    let key = world.push("hanging").await;
+    world.ring(&[&key]).await;
+    world.fate(&key).await.is("failed", 0, 1);
+    assert_eq!(world.server.all("/hanging").len(), 2);
+}
+
 #[tokio::test]
 async fn a_destination_gets_no_more_than_its_rate() {
     let world = World::start(&[]).await;

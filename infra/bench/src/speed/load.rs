@@ -12,8 +12,9 @@
 //! - An invocation ends when all of its messages are processed. A call that hangs lets the other
 //!   events of its batch continue after a second, but its process receives no further messages
 //!   until the time limit of the action.
-//! - The circuit breaker opens after five timeouts in a row in one process. The other processes read
-//!   its state at most every five seconds. The events of the destination are then deferred at once.
+//! - The circuit breaker opens after five timeouts in a row in one process, or after fewer if the
+//!   time limit is long. The other processes read its state at most every five seconds. The events
+//!   of the destination are then deferred at once.
 //!
 //! In [`Case::Hanging`], the circuit breaker is closed at the start. New events wait while all
 //! processes wait for the time limit, until the circuit breaker opens. In [`Case::Open`], it is open

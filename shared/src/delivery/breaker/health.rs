@@ -9,7 +9,7 @@ const IN_A_ROW: u32 = 5;
 
 /// A failed call counts once more for each such time that it took, because its process received no
 /// messages meanwhile.
-const LONG: Duration = Duration::from_secs(10);
+pub const LONG: Duration = Duration::from_secs(10);
 
 /// The most that one failed call counts. One call that takes very long must not open the breaker.
 const MOST: u32 = 3;

@@ -140,7 +140,12 @@ fn any_item_is_stored_and_read_as_by_the_sdk() {
     let fixture = runtime.block_on(Fixture::new());
     let sdk = through(NOWHERE, fixture.url());
     let names = proptest::collection::hash_map("[a-z]{3,9}", values(), 0..6);
-    proptest!(ProptestConfig::with_cases(64), |(values in names)| {
+    let config = ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(values in names)| {
         let wanted = item("M", values);
         runtime.block_on(async {
             let put = fixture.table.put("put", wanted.clone(), None, Returns::Nothing).await;

@@ -34,8 +34,8 @@ use crate::sender::Canaries;
 
 const SOURCES: [&str; 3] = ["github-main", "stripe-main", "standard-main"];
 
-/// Returns the number of events that are delivered at once. The next ones wait until the workers have called
-/// for most of them, so that the faults last as long as the work. A long run has larger waves.
+/// Returns the number of events that are delivered at once. The next ones wait until the workers have
+/// called for most of them, so that the faults last as long as the work. A long run has larger waves.
 fn wave(events: usize) -> usize {
     (events / 50).clamp(50, 200)
 }
