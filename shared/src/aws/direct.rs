@@ -177,7 +177,10 @@ impl Sender {
         let stamp = Stamp::of(UnixMillis::now());
         let target = HeaderValue::try_from(format!("{}.{operation}", self.service.target)).ok()?;
         let token = credentials.session_token();
-        let token = token.map(HeaderValue::from_str).transpose().ok()?;
+        let mut token = token.map(HeaderValue::from_str).transpose().ok()?;
+        if let Some(token) = &mut token {
+            token.set_sensitive(true);
+        }
         let content_type = HeaderValue::from_static(self.service.content_type);
         // In the order of their names, as the signature needs them.
         let mut signed = Vec::with_capacity(5);
@@ -193,7 +196,9 @@ impl Sender {
         headers.extend(signed);
         headers.insert(AUTHORIZATION, authorization);
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        headers.extend(trace().map(|trace| (TRACE, trace)));
+        // Lambda detects a loop of functions by the trace of the invocation.
+        // <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>
+        headers.extend(trace(env_var("_X_AMZN_TRACE_ID")));
         Some(request)
     }
 }
@@ -201,10 +206,8 @@ impl Sender {
 pub(super) const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const TRACE: HeaderName = HeaderName::from_static("x-amzn-trace-id");
 
-/// Returns the trace of the invocation, which Lambda uses to detect a loop of functions.
-/// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>
-fn trace() -> Option<HeaderValue> {
-    HeaderValue::try_from(env_var("_X_AMZN_TRACE_ID")?).ok()
+fn trace(invocation: Option<String>) -> Option<(HeaderName, HeaderValue)> {
+    Some((TRACE, HeaderValue::try_from(invocation?).ok()?))
 }
 
 /// Returns the endpoint of a service in the Regions of the partitions `aws` and `aws-cn`. The SDK
@@ -280,9 +283,77 @@ impl<C> Deref for ServiceClient<C> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use aws_credential_types::Credentials;
     use aws_sdk_dynamodb::config::endpoint::{DefaultResolver, Params, ResolveEndpoint as _};
 
     use super::*;
+    use crate::aws::{Aws, CallPolicy, Http, https};
+
+    /// Keeps the last request, and gives no answer.
+    #[derive(Debug, Default)]
+    struct Kept(Mutex<Option<Request<Bytes>>>);
+
+    impl SendRequest for Kept {
+        fn send(
+            &self,
+            request: Request<Bytes>,
+            _: Duration,
+        ) -> BoxFuture<'static, Result<Reply, ConnectorError>> {
+            *self.0.lock().unwrap() = Some(request);
+            Box::pin(async { Err(ConnectorError::io("no answer".into())) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_has_the_headers_of_the_protocol() {
+        let kept = Arc::new(Kept::default());
+        let http = Http {
+            direct: Some(kept.clone()),
+            ..https()
+        };
+        let token = Some("token".to_owned());
+        let credentials = Credentials::new("AKID", "secret", token, None, "test");
+        let region = "eu-central-1".to_owned();
+        let aws = Aws::over(http, region, credentials, None, CallPolicy::SHORT);
+        let client = aws.queues();
+        let sent = client
+            .direct()
+            .unwrap()
+            .send("SendMessage", "{}", |_| Some(()));
+        assert_eq!(sent.await, None);
+        let request = kept.0.lock().unwrap().take().unwrap();
+        assert_eq!(request.uri(), "https://sqs.eu-central-1.amazonaws.com/");
+        let header = |name: &str| request.headers()[name].to_str().unwrap();
+        assert_eq!(header("content-type"), "application/x-amz-json-1.0");
+        assert_eq!(header("host"), "sqs.eu-central-1.amazonaws.com");
+        assert_eq!(header("x-amz-target"), "AmazonSQS.SendMessage");
+        assert_eq!(header("x-amz-security-token"), "token");
+        let signed =
+            "SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target,";
+        assert!(header("authorization").contains(signed));
+        // The secret key is in no header, and no log shows the token or the signature.
+        let shown = format!("{request:?}");
+        for hidden in ["secret\"", "\"token\"", "Signature="] {
+            assert!(!shown.contains(hidden), "{shown}");
+        }
+        // With one attempt, the SDK sends the call.
+        let once = aws.with_patience(CallPolicy::ONCE);
+        assert!(once.queues().direct().is_none());
+    }
+
+    #[test]
+    fn the_trace_of_the_invocation_is_sent_on() {
+        let root = "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Lineage=1:a:0";
+        let header = trace(Some(root.to_owned())).unwrap();
+        assert_eq!(
+            (header.0.as_str(), header.1.to_str().unwrap()),
+            ("x-amzn-trace-id", root)
+        );
+        assert_eq!(trace(None), None);
+        assert_eq!(trace(Some("\n".to_owned())), None);
+    }
 
     #[tokio::test]
     async fn the_endpoint_of_a_region_is_the_one_of_the_sdk() {
