@@ -84,6 +84,8 @@ pub struct Aws {
     /// The endpoints in `MITT_ENDPOINTS`, which override all others.
     local: Option<Arc<LocalEndpoints>>,
     patience: CallPolicy,
+    /// The number of attempts before the SDK gets a call. They use a part of its time.
+    direct_attempts: u32,
     http: Http,
 }
 
@@ -132,6 +134,7 @@ impl Aws {
             endpoint,
             local: None,
             patience,
+            direct_attempts: 0,
             http,
         }
     }
@@ -186,9 +189,8 @@ impl Aws {
         service: &'static direct::Service,
         make: fn(&Self) -> C,
     ) -> ServiceClient<C> {
-        // The direct attempt is the first of the attempts.
-        let attempts = self.patience.attempts.saturating_sub(1);
-        let http = self.http.direct.clone().filter(|_| attempts > 0);
+        let may_repeat = self.patience.attempts > 1;
+        let http = self.http.direct.clone().filter(|_| may_repeat);
         let direct = http.and_then(|http| {
             let common = Common {
                 http,
@@ -198,10 +200,10 @@ impl Aws {
                 attempt: self.patience.attempt,
             };
             let direct = Direct::new(service, self.endpoint(service.setting), common)?;
-            let rest = self.with_patience(CallPolicy {
-                attempts,
-                ..self.patience
-            });
+            let rest = Self {
+                direct_attempts: 1,
+                ..self.clone()
+            };
             Some((direct, rest.later(make)))
         });
         ServiceClient::with_direct(self.later(make), direct)
@@ -237,16 +239,18 @@ impl Aws {
     }
 
     fn timeouts(&self) -> TimeoutConfig {
+        let attempts = self.patience.attempts.saturating_sub(self.direct_attempts);
         TimeoutConfig::builder()
             .connect_timeout(self.patience.connect)
             .read_timeout(self.patience.attempt)
             .operation_attempt_timeout(self.patience.attempt)
-            .operation_timeout(
-                self.patience.attempt * self.patience.attempts + Duration::from_millis(200),
-            )
+            .operation_timeout(self.patience.attempt * attempts + Duration::from_millis(200))
             .build()
     }
 
+    /// After a direct attempt, the SDK still has all of its attempts, within the shorter time. It
+    /// corrects a clock that is wrong only with another attempt, and AWS refuses such an attempt at
+    /// once.
     fn retries(&self) -> RetryConfig {
         RetryConfig::standard()
             .with_max_attempts(self.patience.attempts)

@@ -164,8 +164,11 @@ impl Direct {
             sender.http.send(request, sender.connect).await.ok()
         };
         let reply = tokio::time::timeout(sender.attempt, attempt).await;
-        let answer = reply.ok().flatten().as_ref().and_then(read);
+        let reply = reply.ok().flatten();
+        let answer = reply.as_ref().and_then(read);
         if answer.is_none() {
+            let (service, status) = (sender.service.name, reply.map_or(0, |reply| reply.status));
+            tracing::debug!(service, operation, status, "the SDK repeats a direct call");
             tokio::time::sleep(PAUSE.mul_f64(jitter())).await;
         }
         answer

@@ -94,9 +94,16 @@ impl SendRequest for Https {
         connect: Duration,
     ) -> BoxFuture<'static, Result<Reply, ConnectorError>> {
         let (Pool(client), _) = self.pool(Some(connect));
+        let mut request = request.map(SdkBody::from);
+        let connection = capture_connection(&mut request);
         Box::pin(async move {
-            let answer = client.request(request.map(SdkBody::from)).await;
+            let answer = client.request(request).await;
             let (head, body) = answer.map_err(|error| trouble(error.into()))?.into_parts();
+            // The SDK also sends no further request on the connection of such a response, because the
+            // host may be the cause.
+            if head.status.is_server_error() {
+                poison(&connection);
+            }
             let body = ByteStream::new(SdkBody::from_body_1_x(body))
                 .collect()
                 .await;
@@ -174,6 +181,12 @@ impl SmithyConnector for Pool {
     }
 }
 
+fn poison(connection: &CaptureConnection) {
+    if let Some(connected) = connection.connection_metadata().as_ref() {
+        connected.poison();
+    }
+}
+
 fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     let poisoned = connection.clone();
     let connected = connection.connection_metadata();
@@ -182,11 +195,7 @@ fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     let info = known.get::<HttpInfo>();
     let mut metadata = ConnectionMetadata::builder()
         .proxied(false)
-        .poison_fn(move || {
-            if let Some(connected) = poisoned.connection_metadata().as_ref() {
-                connected.poison();
-            }
-        });
+        .poison_fn(move || poison(&poisoned));
     metadata
         .set_local_addr(info.map(HttpInfo::local_addr))
         .set_remote_addr(info.map(HttpInfo::remote_addr));

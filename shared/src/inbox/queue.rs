@@ -120,14 +120,29 @@ pub(super) struct NewMessage<'a> {
     pub(super) delay_seconds: Option<i32>,
 }
 
+/// The answer of SQS to a message that it has stored.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Sent {
+    message_id: String,
+}
+
+impl Sent {
+    /// Returns `None` if the answer is not one of SQS. A proxy can answer with 200, too.
+    fn read(reply: &Reply) -> Option<Self> {
+        let body = (reply.status == 200).then_some(&reply.body)?;
+        let sent: Self = serde_json::from_slice(body).ok()?;
+        (!sent.message_id.is_empty()).then_some(sent)
+    }
+}
+
 impl NewMessage<'_> {
     /// Sends the message: first directly, then with the SDK.
     pub(super) async fn send(&self, sqs: &QueueClient) -> Result<(), SdkError<SendMessageError>> {
         if let Some(direct) = sqs.direct()
             && let Ok(message) = serde_json::to_vec(self)
         {
-            let is_sent = |reply: &Reply| (reply.status == 200).then_some(());
-            let sent = direct.send("SendMessage", message, is_sent);
+            let sent = direct.send("SendMessage", message, Sent::read);
             if Box::pin(sent).await.is_some() {
                 return Ok(());
             }
@@ -335,6 +350,27 @@ mod tests {
             WorkMessage::from_message(&message.to_message()),
             Ok(message)
         );
+    }
+
+    #[test]
+    fn only_sqs_confirms_a_message() {
+        let read = |status, body: &'static str| {
+            let body = body.into();
+            Sent::read(&Reply { status, body }).is_some()
+        };
+        let stored =
+            r#"{"MD5OfMessageBody":"9bb58f26192e4ba00f01e2e7b136bbd8","MessageId":"5fea7756"}"#;
+        assert!(read(200, stored));
+        for (status, body) in [
+            (500, stored),
+            (204, ""),
+            (200, ""),
+            (200, "{}"),
+            (200, r#"{"MessageId":""}"#),
+            (200, "<html>Sign in</html>"),
+        ] {
+            assert!(!read(status, body), "{status} {body}");
+        }
     }
 
     #[test]

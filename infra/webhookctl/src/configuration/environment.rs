@@ -375,7 +375,7 @@ mod tests {
                 found.extend(in_folder(&path));
             } else if path.extension().is_some_and(|it| it == "rs") && !is_tests {
                 let text = std::fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
                 for read in READS {
                     let names = code.split(read).skip(1);
                     let names = names.filter_map(|rest| rest.split('"').next());

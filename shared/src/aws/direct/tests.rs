@@ -1,6 +1,9 @@
-//! Tests of single direct calls.
+//! Tests of single direct calls, and of what the SDK does after one.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::endpoint::{DefaultResolver, Params, ResolveEndpoint as _};
@@ -96,4 +99,104 @@ async fn the_endpoint_of_a_region_is_the_one_of_the_sdk() {
     ] {
         assert_eq!(regional("dynamodb", region), None, "{region}");
     }
+}
+
+/// A service that answers all requests with one function. The function gets the number of requests
+/// before, the number of the connection, and the time of the signature.
+fn serve(
+    answer: impl Fn(usize, usize, jiff::Timestamp) -> String + Send + Sync + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let state = Arc::new((answer, AtomicUsize::new(0)));
+    std::thread::spawn(move || {
+        for (connection, stream) in listener.incoming().enumerate() {
+            let (state, stream) = (Arc::clone(&state), stream.unwrap());
+            std::thread::spawn(move || {
+                while let Some(signed_at) = signed_at(&stream) {
+                    let number = state.1.fetch_add(1, Ordering::SeqCst);
+                    let answer = (state.0)(number, connection, signed_at);
+                    (&stream).write_all(answer.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    url
+}
+
+/// Reads a request, and returns the time of its signature.
+fn signed_at(stream: &TcpStream) -> Option<jiff::Timestamp> {
+    let (mut signed_at, mut length) = (None, 0);
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            if line.starts_with("POST") {
+                continue;
+            }
+            break;
+        };
+        match name {
+            "x-amz-date" => {
+                let time = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", value).unwrap();
+                signed_at = Some(time.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp());
+            }
+            "content-length" => length = value.parse().unwrap(),
+            _ => {}
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).ok()?;
+    signed_at
+}
+
+fn response(status: &str, date: jiff::Timestamp, body: &str) -> String {
+    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ndate: {date}\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+fn aws(url: String) -> Aws {
+    let credentials = Credentials::from_keys("AKID", "secret", None);
+    Aws::new(
+        "eu-central-1".to_owned(),
+        credentials,
+        Some(url),
+        CallPolicy::SHORT,
+    )
+}
+
+/// A Lambda function can continue after hours with a clock that has not yet been set.
+#[tokio::test]
+async fn a_clock_that_is_wrong_is_corrected_after_a_direct_call() {
+    const REFUSED: &str = r#"{"__type":"com.amazon.coral.service#InvalidSignatureException",
+        "message":"Signature expired"}"#;
+    let url = serve(|_, _, signed_at| {
+        let now = jiff::Timestamp::now() + Duration::from_secs(600);
+        if now.duration_since(signed_at).abs() > jiff::SignedDuration::from_mins(5) {
+            response("400 Bad Request", now, REFUSED)
+        } else {
+            response("200 OK", now, "{}")
+        }
+    });
+    let table = crate::inbox::table::Table::new(aws(url).table(), "inbox");
+    for _ in 0..2 {
+        assert_eq!(table.get("read", ("a", "M")).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn the_connection_of_a_failed_response_is_not_used_again() {
+    let connections: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let seen = Arc::clone(&connections);
+    let url = serve(move |number, connection, _| {
+        seen.lock().unwrap().push(connection);
+        let status = if number == 0 { "503 Slow" } else { "200 OK" };
+        response(status, jiff::Timestamp::now(), "{}")
+    });
+    let table = crate::inbox::table::Table::new(aws(url).table(), "inbox");
+    for _ in 0..2 {
+        assert_eq!(table.get("read", ("a", "M")).await.unwrap(), None);
+    }
+    assert_eq!(*connections.lock().unwrap(), [0, 1, 1]);
 }
