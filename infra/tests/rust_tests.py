@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -60,11 +61,12 @@ def programs():
 def run(name, executable, folder):
     began = time.monotonic()
     environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder), "MITT_RIGHTS_RECORD": str(RECORD)}
-    ended = subprocess.run(
-        [executable], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-    )
-    return f"{folder.name} {name}", ended.returncode, time.monotonic() - began, ended.stdout
+    # A process that outlives its test would hold a pipe open until it ends.
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        ended = subprocess.run([executable], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        seconds = time.monotonic() - began
+        output.seek(0)
+        return f"{folder.name} {name}", ended.returncode, seconds, output.read()
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ fn a_worker_is_killed_another_takes_over_and_a_person_approves() -> anyhow::Resu
     let end = told.last().context("an end")?;
     assert_eq!(end["unexpected"], 0, "{end}");
 
-    let mut first = worker(&folder, "sleep 600")?;
+    let mut first = worker(&folder, "sleep 60")?;
     let claimed = until("claimed", || got(&folder).pop())?;
     assert_eq!(claimed["takeover"], false);
     first.0.kill()?;

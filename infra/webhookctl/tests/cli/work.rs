@@ -150,7 +150,7 @@ fn another_worker_takes_over_when_one_is_killed() -> anyhow::Result<()> {
 #[test]
 fn a_worker_that_is_told_to_stop_releases_its_event() -> anyhow::Result<()> {
     let world = World::start("work-stopped", SOURCES)?;
-    world.handler("trap 'touch stopped; exit 1' TERM; sleep 600 & wait")?;
+    world.handler("trap 'touch stopped; exit 1' TERM; sleep 60 & wait")?;
     let id = world.send_issue()?;
     let mut first = world.worker(&[])?;
     world.event(0)?;
