@@ -151,8 +151,8 @@ impl Measured {
         row("events done per second", flow.done);
         row("from 2xx to effect, ms, median", flow.alone_p50);
         row("from 2xx to effect, ms, p99", flow.alone_p99);
-        let (deliveries, events) = (flow.deliveries, flow.events);
-        format!("{deliveries} deliveries of {events} events.\n\n{table}")
+        let (runs, deliveries, events) = (flow.runs, flow.deliveries, flow.events);
+        format!("{runs} runs, each with {deliveries} deliveries of {events} events.\n\n{table}")
     }
 
     /// Returns a measurement of a program.
