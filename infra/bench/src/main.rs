@@ -15,6 +15,9 @@ mod webhook;
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "cost [--events N] [--json] [--page FILE] [--parameter NAME=VALUE], figures FUNCTIONS VALGRIND, \
                      profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLES PYTHON [--rounds N] [--scale FILE] \
                      [--named CATCHER] [--page FILE]";
