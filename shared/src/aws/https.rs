@@ -85,6 +85,13 @@ impl Https {
         known.push((limit, pool.clone(), connector.clone()));
         (pool, connector)
     }
+
+    /// Makes the next requests open new connections. This costs a request without a failure nothing,
+    /// unlike a way to find its connection.
+    fn forget(&self, limit: Option<Duration>) {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(of, _, _)| *of != limit);
+    }
 }
 
 impl SendRequest for Https {
@@ -94,15 +101,14 @@ impl SendRequest for Https {
         connect: Duration,
     ) -> BoxFuture<'static, Result<Reply, ConnectorError>> {
         let (Pool(client), _) = self.pool(Some(connect));
-        let mut request = request.map(SdkBody::from);
-        let connection = capture_connection(&mut request);
+        let pools = self.clone();
         Box::pin(async move {
-            let answer = client.request(request).await;
+            let answer = client.request(request.map(SdkBody::from)).await;
             let (head, body) = answer.map_err(|error| trouble(error.into()))?.into_parts();
             // The SDK also sends no further request on the connection of such a response, because the
             // host may be the cause.
             if head.status.is_server_error() {
-                poison(&connection);
+                pools.forget(Some(connect));
             }
             let body = ByteStream::new(SdkBody::from_body_1_x(body))
                 .collect()
@@ -181,12 +187,6 @@ impl SmithyConnector for Pool {
     }
 }
 
-fn poison(connection: &CaptureConnection) {
-    if let Some(connected) = connection.connection_metadata().as_ref() {
-        connected.poison();
-    }
-}
-
 fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     let poisoned = connection.clone();
     let connected = connection.connection_metadata();
@@ -195,7 +195,11 @@ fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     let info = known.get::<HttpInfo>();
     let mut metadata = ConnectionMetadata::builder()
         .proxied(false)
-        .poison_fn(move || poison(&poisoned));
+        .poison_fn(move || {
+            if let Some(connected) = poisoned.connection_metadata().as_ref() {
+                connected.poison();
+            }
+        });
     metadata
         .set_local_addr(info.map(HttpInfo::local_addr))
         .set_remote_addr(info.map(HttpInfo::remote_addr));
