@@ -42,7 +42,8 @@ pub type QueueClient = ServiceClient<aws_sdk_sqs::Client>;
 /// The client of Parameter Store.
 pub type ParameterClient = ServiceClient<aws_sdk_ssm::Client>;
 
-/// The timeouts of a call, and its maximum number of attempts.
+/// The timeouts of a call, and the maximum number of attempts of the SDK. A direct attempt before
+/// these uses a part of the time for the call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallPolicy {
     pub connect: Duration,

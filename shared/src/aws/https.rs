@@ -86,8 +86,7 @@ impl Https {
         (pool, connector)
     }
 
-    /// Makes the next requests open new connections. This costs a request without a failure nothing,
-    /// unlike a way to find its connection.
+    /// Makes the next requests open new connections.
     fn forget(&self, limit: Option<Duration>) {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(of, _, _)| *of != limit);
