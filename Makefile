@@ -6,6 +6,7 @@ PYTHON ?= python3
 CHECK := .venv/check
 SIGNERS := infra/tests/foreign_signers
 CONSOLE := infra/tests/console
+LOOK = .venv/console/bin/python -m pytest -q $(patsubst %,$(CONSOLE)/%.py,$(1))
 RECEIVERS := infra/tests/receivers
 RECIPES := infra/tests/recipes
 EXAMPLES := infra/examples
@@ -124,9 +125,9 @@ test-pages: test-build # Run the commands of the pages, and compare the pictures
 
 # The pictures are first: the other tests send events. Two stacks at the same time, because the tests mostly wait.
 test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
-	@.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,access.py filters.py hostile.py approvals.py) & first=$$!; \
-	.venv/console/bin/python -m pytest -q $(addprefix $(CONSOLE)/,screenshots.py pages.py changes.py strangers.py rights.py live.py); \
-	second=$$?; wait $$first && exit $$second
+	@$(call LOOK,access filters strangers) & first=$$!; $(call LOOK,changes approvals hostile) & second=$$!; \
+	$(call LOOK,screenshots pages rights live); status=$$?; \
+	wait $$first || status=$$?; wait $$second || status=$$?; exit $$status
 
 bench-console: .venv/console/stamp # Measure the console in Chromium, optimized: first paint, rows, reads and sizes; of the demo, or ROWS=1000000
 	$(SIMULATION)

@@ -196,7 +196,7 @@ def test_the_page_lists_what_would_be_sent_and_why(look, waiting):
     for text in ["23h59m", "refund · shop, charge.refunded", "large-refund", "data.object.amount is above 5000", "data.object.amount = 7400"]:
         assert text in second, second
     assert tab.page.locator("footer code.main").inner_text() == "webhookctl hold list"
-    assert tab.page.locator("nav a[href='#/approvals'] .badge").inner_text() == "2"
+    tab.page.locator("nav a[href='#/approvals'] .badge:text-is('2')").wait_for()
     tab.open("approvals?source=shop")
     assert tab.page.locator("tbody tr").count() == 1
     tab.blameless()

@@ -195,9 +195,13 @@ class Tab:
 
     def open(self, where):
         """Opens a page as if its address were typed, and waits until nothing is read any more."""
-        # A change of the fragment alone would not load the page again.
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.base}/#/{where}")
+        address = f"{self.base}/#/{where}"
+        if self.page.url.startswith(self.base):
+            # A change of the fragment alone would not load the page again. For a reload, the browser starts no process.
+            self.page.evaluate("(address) => history.replaceState(null, '', address)", address)
+            self.page.reload()
+        else:
+            self.page.goto(address)
         self.settle()
 
     def settle(self):
