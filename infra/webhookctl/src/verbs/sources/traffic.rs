@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed, Waiting};
 
@@ -17,7 +17,7 @@ const HOURS: i64 = 24;
 /// The number at which counting the events of a source stops.
 pub(super) const MOST: usize = 1000;
 
-/// The number of hours of a source that are read in parallel.
+/// The number of hours of a source that are read together.
 const AT_ONCE: usize = 6;
 
 /// Returns the events of a source in the last 24 hours, newest first and at most `most`, and
@@ -28,13 +28,25 @@ pub(super) async fn last_day(
     now: UnixMillis,
     most: usize,
 ) -> anyhow::Result<(Vec<Listed>, bool)> {
-    let mut found = Vec::new();
+    let active = ledger.active_hours(UnixMillis(now.0 - HOURS * HOUR_MS), now);
+    let active = active.await?;
+    let (mut found, mut more) = (Vec::new(), false);
     for hours in hours(now).chunks(AT_ONCE) {
-        let reads = hours
-            .iter()
-            .map(|(from, to)| ledger.received_in_hour(source, *from, *to, most + 1));
-        found.extend(try_join_all(reads).await?.into_iter().flatten());
-        if found.len() > most {
+        let (Some((_, to)), Some((from, _))) = (hours.first(), hours.last()) else {
+            continue;
+        };
+        let span = (*from, *to);
+        let read = ledger
+            .entries_of_all(&active, &[source], span, most + 1)
+            .await?;
+        let mut of_hours = Vec::new();
+        for of_day in read {
+            more |= of_day.or_more;
+            of_hours.extend(of_day.found);
+        }
+        of_hours.sort_by(|a, b| b.id.cmp(&a.id));
+        found.extend(of_hours);
+        if more || found.len() > most {
             found.truncate(most);
             return Ok((found, true));
         }

@@ -47,6 +47,27 @@ async fn a_list_opens_one_busy_hour_at_a_time() {
     assert!((first..first + TIME_PARTS).contains(&queries), "{queries}");
 }
 
+/// The 24 hours of a source are a few partitions, and four more for each busy hour.
+#[tokio::test]
+async fn a_source_is_shown_without_a_query_for_each_hour() {
+    let (world, proxy) = counted("source").await;
+    let hour = Hour::of(world.ago(0));
+    for (before, count) in [(20, 1), (9, 80), (2, 30)] {
+        for number in 0..count {
+            let at = hour.before(before).begins() + Duration::from_secs(number);
+            let id = format!("evt_{before}_{number}");
+            world.put_at(at, New::of("stripe-main", &id)).await;
+        }
+    }
+    let show = world
+        .run(&["sources", "show", "stripe-main", "-o", "json"])
+        .await;
+    let shown: serde_json::Value = serde_json::from_slice(&show.stdout).unwrap();
+    assert_eq!(shown["last_24h"]["count"], 111, "{shown}");
+    let queries = of(&proxy.operations(), "Query");
+    assert!(queries <= 60, "{queries}");
+}
+
 fn of(operations: &BTreeMap<String, usize>, name: &str) -> usize {
     operations.get(name).copied().unwrap_or(0)
 }
