@@ -12,6 +12,16 @@ pub(crate) struct Count {
     pub or_more: bool,
 }
 
+impl Count {
+    /// Returns the count and the noun, such as `1 event` or `1,000+ events`.
+    pub(crate) fn of(self, noun: &str) -> String {
+        if self.or_more {
+            return format!("{self} {noun}s");
+        }
+        plural(self.count, noun)
+    }
+}
+
 impl Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plus = if self.or_more { "+" } else { "" };
@@ -48,6 +58,19 @@ mod tests {
         assert_eq!(
             [0, 999, 1000, 27_038].map(thousands),
             ["0", "999", "1,000", "27,038"]
+        );
+    }
+
+    #[test]
+    fn one_has_no_s_unless_it_is_a_minimum() {
+        let dead = |count, or_more| Count { count, or_more }.of("dead letter");
+        assert_eq!(
+            (dead(1, false), dead(1, true), dead(1000, true)),
+            (
+                "1 dead letter".into(),
+                "1+ dead letters".into(),
+                "1,000+ dead letters".into()
+            )
         );
     }
 

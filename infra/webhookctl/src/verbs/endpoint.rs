@@ -11,6 +11,7 @@ use shared::sources::Source;
 
 use crate::audit::{self, Change};
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
+use crate::output::count::plural;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::run_task::run_task;
@@ -198,13 +199,15 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     let _ = match (&enabled.synced, has_sync) {
         (Some(synced), _) if synced.complete => writeln!(
             text,
-            "  the sync from {} found {} missed events",
-            synced.from, synced.found
+            "  the sync from {} found {}",
+            synced.from,
+            plural(synced.found, "missed event")
         ),
         (Some(synced), _) => writeln!(
             text,
-            "  the sync from {} has found {} missed events so far; the next sync continues",
-            synced.from, synced.found
+            "  the sync from {} has found {} so far; the next sync continues",
+            synced.from,
+            plural(synced.found, "missed event")
         ),
         (None, true) => writeln!(
             text,

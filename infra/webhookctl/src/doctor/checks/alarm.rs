@@ -2,6 +2,7 @@
 
 use crate::doctor::facts::known;
 use crate::doctor::{Alarm, Check, Facts, Finding, Unknown, Verdict};
+use crate::output::count::plural;
 
 pub(super) static PRESENT: Check = Check {
     name: "alarm.present",
@@ -71,7 +72,7 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
         .chain(long)
         .filter(|(_, metric, about)| !is_there(metric, about))
         .map(|(what, _, _)| format!("no alarm for {what}"));
-    let well = format!("{} alarms", alarms.len());
+    let well = plural(alarms.len(), "alarm");
     Ok(Finding::of_each(Verdict::Fail, missing.collect(), well))
 }
 

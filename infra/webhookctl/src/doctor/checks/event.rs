@@ -2,7 +2,6 @@
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
-use crate::output::count::thousands;
 
 pub(super) static DEAD_LETTERS: Check = Check {
     name: "event.dead_letters",
@@ -18,9 +17,5 @@ fn dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
     if dead.count == 0 {
         return Ok(Finding::pass("none"));
     }
-    let more = if dead.or_more { "+" } else { "" };
-    Ok(Finding::warn(format!(
-        "{}{more} dead letters",
-        thousands(dead.count)
-    )))
+    Ok(Finding::warn(dead.of("dead letter")))
 }

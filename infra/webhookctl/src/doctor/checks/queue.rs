@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Queue, Unknown, Verdict};
-use crate::output::count::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::time::duration;
 
 /// The minimum of `maxReceiveCount`. Polls that Lambda throttles count as receives, and they must
@@ -230,9 +230,10 @@ fn work_dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
     if count > 0 {
         let rows = known(&facts.dead_letters).ok();
         let beside = rows.map_or(String::new(), |rows| {
-            format!("; {} dead letters in the table", rows.count)
+            format!("; {} in the table", rows.of("dead letter"))
         });
-        return Ok(Finding::warn(format!("{} messages{beside}", thousands(count))).want("0"));
+        let messages = plural(count, "message");
+        return Ok(Finding::warn(format!("{messages}{beside}")).want("0"));
     }
     Ok(Finding::pass("none"))
 }
@@ -240,7 +241,7 @@ fn work_dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
 fn failed_runs(facts: &Facts) -> Result<Finding, Unknown> {
     let count = known(&facts.queues.ops_dead_letters)?.visible;
     if count > 0 {
-        return Ok(Finding::warn(format!("{} runs failed", thousands(count))).want("0"));
+        return Ok(Finding::warn(format!("{} failed", plural(count, "run"))).want("0"));
     }
     Ok(Finding::pass("none failed"))
 }

@@ -4,6 +4,7 @@ use shared::delivery::breaker::refuses;
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown, Verdict};
+use crate::output::count::plural;
 use crate::output::time::age;
 
 /// The outage of the stack that must not lose events. A failed deployment and its fix take about
@@ -188,6 +189,6 @@ fn each(
         let wrong = wrong(source)?;
         Some(format!("{}: {wrong}", source.name))
     });
-    let well = format!("{} sources", sources.len());
+    let well = plural(sources.len(), "source");
     Ok(Finding::of_each(bad, lines.collect(), well))
 }

@@ -16,7 +16,7 @@ use super::rotation::{Rotation, Told};
 use super::traffic;
 use super::{Known, secrets};
 use crate::cli::{Global, SelectionArgs, SourcesListArgs};
-use crate::output::count::Count;
+use crate::output::count::{Count, plural};
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
@@ -77,7 +77,7 @@ pub(super) async fn list(
                 out.say(&format!("the secrets cannot be read: {error:#}"));
             }
             see(inbox, &mut rows, live.ok().as_ref(), now).await?;
-            let mut footer = format!("{} sources · {}", rows.len(), inbox.name);
+            let mut footer = format!("{} · {}", plural(rows.len(), "source"), inbox.name);
             if let Some(version) = inbox.version {
                 let _ = write!(footer, " · version {version}");
             }

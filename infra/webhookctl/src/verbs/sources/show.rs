@@ -337,11 +337,11 @@ fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<String> {
 
 fn traffic_line(seen: &Seen) -> String {
     format!(
-        "{} received · {} open, {} dead letters in total · {} rejected today · of the newest {}: \
+        "{} received · {} open, {} in total · {} rejected today · of the newest {}: \
          {} failed, {} found by sync",
         seen.last_24h,
         seen.open,
-        seen.dead_letters,
+        seen.dead_letters.of("dead letter"),
         seen.refused_today,
         seen.looked_at,
         seen.failed,

@@ -10,7 +10,7 @@ use shared::webhook::event::EventKey;
 use super::span::Span;
 use crate::cli::{Global, SyncSpanArgs};
 use crate::inspect::later;
-use crate::output::count::thousands;
+use crate::output::count::{plural, thousands};
 use crate::output::time::{duration, rfc3339};
 use crate::output::{Column, Exit, List, Printer, Range};
 use crate::target::Deployment;
@@ -86,8 +86,8 @@ pub(super) async fn gaps(
         )
     } else {
         format!(
-            "{} missed events since {since} · {}",
-            thousands(named),
+            "{} since {since} · {}",
+            plural(named, "missed event"),
             inbox.name
         )
     };
