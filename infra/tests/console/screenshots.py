@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 FOLDER = Path(__file__).parents[2] / "docs/console"
 PAGES = "overview inbox event dead plans quarantine sync drift sources flow log doctor".split()
@@ -31,6 +32,8 @@ def test_the_pages_look_like_their_pictures(tab, pages, scheme):
         look.open(pages[name])
         text = look.page.locator("main").inner_text()
         assert all(words in text for words in TEXT[name]), (name, text)
+        # The lines of the hours are read one after another, after the page.
+        expect(look.page.locator("td.w-spark:not(:has(svg))")).to_have_count(0, timeout=10_000)
         look.page.mouse.move(0, 0)
         picture = look.page.screenshot(path=FOLDER / f"{name}-{scheme}.png")
         assert 10_000 < len(picture) < LIMIT, (name, len(picture))
