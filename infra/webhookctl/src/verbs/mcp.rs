@@ -10,16 +10,18 @@ mod answer;
 mod body;
 mod call;
 mod fence;
-mod handler;
+mod reader;
+mod server;
 mod stdin;
 mod tools;
 mod work;
 
-use rmcp::ServiceExt as _;
+use std::sync::Arc;
 
-use self::handler::Agent;
+use self::reader::Agent;
+use self::stdin::stdin;
 use crate::cli::{Global, McpArgs};
-use crate::output::{CliError, Exit, Printer};
+use crate::output::{Exit, Printer};
 use crate::reads::Reader;
 use crate::target::{Caller, Deployment};
 use shared::inbox::ledger::Through;
@@ -36,17 +38,7 @@ pub(super) async fn mcp(args: McpArgs, global: &Global, out: &mut Printer) -> an
         out.say("An agent starts this command; infra/docs/mcp.md shows its configuration.");
     }
     let reader = Reader::new(global, super::run_boxed).for_caller(Caller::new(Through::Mcp));
-    let agent = Agent::new(reader, &args);
-    let (stdin, stdout) = rmcp::transport::stdio();
-    let service = agent.serve((stdin, stdout)).await;
-    let service = service.map_err(|error| stopped(&error))?;
-    service.waiting().await.map_err(|error| stopped(&error))?;
+    let (input, _) = stdin();
+    server::serve(Arc::new(Agent::new(reader, &args)), input).await?;
     Ok(Exit::Done)
-}
-
-fn stopped(error: &dyn std::fmt::Display) -> CliError {
-    CliError::failed(
-        "mcp.protocol",
-        format!("the connection to the agent failed: {error}"),
-    )
 }

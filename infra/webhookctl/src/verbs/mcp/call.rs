@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::Answered;
-use super::handler::Agent;
+use super::reader::Agent;
 use super::tools::{MOST_EVENTS, MOST_REPLAYED, Tool};
 use super::{answer, body};
 use crate::output::{CliError, Format};

@@ -7,21 +7,18 @@ mod advice;
 mod call;
 mod claim;
 mod document;
-mod handler;
 mod held;
 mod keep;
+mod server;
 mod tools;
 
 use std::sync::Arc;
 
-use rmcp::ServiceExt as _;
 use tokio::io::DuplexStream;
 use tokio::sync::{Mutex, watch};
 
-use self::handler::Agent;
 use self::held::Held;
 use super::stdin::stdin;
-use super::stopped as failed;
 use crate::cli::{Global, McpArgs, WorkAt};
 use crate::output::{Exit, Printer};
 use crate::verbs::dev::stopped;
@@ -73,15 +70,9 @@ pub(super) async fn serve(
 
 /// Serves until the end of the input, or until a signal.
 async fn until_ended(worker: &Arc<Worker>, input: DuplexStream) -> anyhow::Result<()> {
-    let agent = Agent(Arc::clone(worker));
-    let served = async {
-        let service = agent.serve((input, tokio::io::stdout())).await;
-        let service = service.map_err(|error| failed(&error))?;
-        service.waiting().await.map_err(|error| failed(&error))?;
-        Ok(())
-    };
+    let worker = Arc::clone(worker);
     tokio::select! {
-        served = served => served,
+        served = super::server::serve(worker, input) => served,
         heard = stopped() => heard,
     }
 }
