@@ -123,7 +123,7 @@ test-pages: test-build # Run the commands of the pages, and compare the pictures
 	$(PYTHON) infra/tests/documented_commands.py
 	$(PYTHON) infra/pictures.py --check
 
-# The pictures are first: the other tests send events. Two stacks at the same time, because the tests mostly wait.
+# The pictures are first: the other tests send events. Three stacks run at the same time.
 test-console: test-build .venv/console/stamp # Look at the console with Debian's Chromium (CHROMIUM=name selects another), and write the pictures of infra/docs/console
 	@$(call LOOK,access filters strangers) & first=$$!; $(call LOOK,changes approvals hostile) & second=$$!; \
 	$(call LOOK,screenshots pages rights live); status=$$?; \

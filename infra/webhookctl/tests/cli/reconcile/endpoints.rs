@@ -262,7 +262,7 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     let done = enable(&world, "stripe-main", &[]).await;
     assert!(done.status.success(), "{}", told(&done));
     assert!(
-        told(&done).contains("found 1 missed event"),
+        told(&done).contains("found 1 missed event\n"),
         "{}",
         told(&done)
     );
