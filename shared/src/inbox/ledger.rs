@@ -110,7 +110,7 @@ pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepRe
 pub use sync_state::{Lost, SyncState};
 pub(crate) use time_index::Counted;
 use time_index::TimeIndex;
-pub use time_index::{ActiveHours, FIRST, Reading, SourceEntries, crowded};
+pub use time_index::{ActiveHours, FIRST, ReadLimits, Reading, SourceEntries, crowded};
 use transition::Change;
 pub use trial::{
     MOST_ANSWERS, NewerRow, RouteAnswer, RouteOutcome, TRIAL_SCHEMA, TrialAnswers, TrialRecord,

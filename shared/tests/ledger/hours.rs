@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{Reading, Settlement, State, Waiting};
+use shared::inbox::ledger::{ReadLimits, Reading, Settlement, State, Waiting};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::{Brief, HourCount};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
@@ -324,4 +324,43 @@ async fn a_busy_hour_is_found_in_all_its_partitions() {
         let entries = table.ledger.entries(&active, SOURCE, span, 1000).await;
         assert_eq!(entries.unwrap().found.len(), expected, "up to {last} s");
     }
+}
+
+#[tokio::test]
+async fn the_events_after_the_checkpoint_are_read_from_few_partitions() {
+    let table = Table::fresh().await;
+    let ledger = &table.ledger;
+    for id in 0..200 {
+        let at = hour().begins() + Duration::from_secs(id);
+        let event = came(&format!("evt_{id}"), "a", at);
+        ledger.receive(&event, at).await.unwrap();
+    }
+    let span = (hour().begins(), UnixMillis(hour().ends().0 - 1));
+    let mut checkpoint = ledger.sweep().begin_sweep_checkpoint(span.1).await.unwrap();
+    checkpoint.at = hour().begins() + Duration::from_secs(149);
+    let arrived = BTreeMap::from([(SOURCE.to_owned(), 150)]);
+    checkpoint.add_arrived(hour().begins(), Some(&arrived));
+    let stored = ledger.sweep().store_sweep_checkpoint(&checkpoint).await;
+    stored.unwrap();
+    let read = async |parts| {
+        let active = ledger.active_hours(span.0, span.1).await.unwrap();
+        let events = 1000;
+        let limits = ReadLimits { events, parts };
+        let read = ledger.uncounted_entries(&active, &[SOURCE], span, limits);
+        let read = read.await.unwrap().remove(0);
+        let found = read.found.iter().map(|event| event.received_at);
+        let found = found.filter(|at| *at > checkpoint.at).count();
+        let seen = active.arrived(SOURCE, hour()).map(|(events, _)| events);
+        (seen, found, read.partial.len(), read.cost.calls)
+    };
+    assert_eq!(read(4).await, (Some(150), 50, 0, 5));
+    let (_, some, partial, calls) = read(3).await;
+    assert!((1..50).contains(&some), "{some}");
+    assert_eq!((partial, calls), (1, 2));
+    assert_eq!(read(0).await, (Some(150), 0, 1, 1));
+    // Without a count, no event may be left out.
+    let late = hour().ends() + Duration::from_secs(7200);
+    let event = came("evt_late", "a", hour().begins());
+    ledger.receive(&event, late).await.unwrap();
+    assert_eq!(read(0).await, (None, 50, 0, 5));
 }

@@ -2,8 +2,10 @@
 //!
 //! The sweep scans the `time` index in the order of receipt, two minutes after receipt, and adds
 //! the events that are still open to the `work` index. One hour after the end of each hour, a
-//! checksum shows whether the `time` index had late entries. If so, the hour is scanned again.
+//! checksum shows whether the `time` index had late entries. If so, the hour is scanned again. The
+//! scan also counts the events, so that commands need not read the current hour of a busy source.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
@@ -45,6 +47,8 @@ enum ScanMode {
 #[derive(Debug, Default)]
 struct Scanned {
     sum: Checksum,
+    /// The number of events of each source, without quarantined events that conflict with another.
+    arrived: BTreeMap<String, u64>,
     /// Events that were open and are now in the `work` index, with their times of receipt.
     open: Vec<(UnixMillis, EventKey)>,
     failed: u64,
@@ -69,8 +73,12 @@ struct Scan {
 impl Scanned {
     fn and(mut self, other: Self) -> Self {
         self.open.extend(other.open);
+        for (source, events) in other.arrived {
+            *self.arrived.entry(source).or_default() += events;
+        }
         Self {
             sum: self.sum.and(other.sum),
+            arrived: self.arrived,
             open: self.open,
             failed: self.failed + other.failed,
             was_cut: self.was_cut || other.was_cut,
@@ -162,10 +170,12 @@ impl BackupSync {
                 step.sum = step.sum.and(Checksum::UNKNOWN);
                 whole &= now.since(to) > PATIENCE;
             }
-            let sum = step.sum;
+            let (sum, arrived) = (step.sum, std::mem::take(&mut step.arrived));
+            let arrived = Some(arrived).filter(|_| step.failed == 0);
             *gone = std::mem::take(gone).and(step);
             if whole {
                 marks.add_seen(hour, sum);
+                marks.add_arrived(from, arrived.as_ref());
                 marks.at = to;
                 ledger.sweep().store_sweep_checkpoint(marks).await?;
             }
@@ -246,20 +256,20 @@ impl BackupSync {
             scan.from
         };
         let of_day = HourPart::of_day(source, begins, scan.to);
-        let gone = self.scan_part(scan, of_day).await;
+        let gone = self.scan_part(scan, source, of_day).await;
         if gone.was_cut || scan.by_day && gone.failed == 0 && gone.seen < FIRST {
             return gone;
         }
         let parts = HourPart::of_hour(source, scan.from, scan.to);
         let parts: Vec<Scanned> = stream::iter(parts)
-            .map(|part| self.scan_part(scan, part))
+            .map(|part| self.scan_part(scan, source, part))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
         parts.into_iter().fold(gone, Scanned::and)
     }
 
-    async fn scan_part(&self, scan: Scan, part: HourPart) -> Scanned {
+    async fn scan_part(&self, scan: Scan, source: &str, part: HourPart) -> Scanned {
         let Scan {
             what, now, until, ..
         } = scan;
@@ -289,6 +299,8 @@ impl BackupSync {
             let events = events.filter(|event| event.received_at >= scan.from);
             let keys: Vec<EventKey> = events.map(|event| event.key).collect();
             gone.sum = gone.sum.and(Checksum::of(&keys));
+            let arrived = keys.iter().filter(|key| !key.id().contains('~'));
+            *gone.arrived.entry(source.to_owned()).or_default() += arrived.count() as u64;
             if what == ScanMode::Index {
                 for keys in keys.chunks(A_BATCH) {
                     if Instant::now() >= until {

@@ -231,6 +231,19 @@ fn time_shard(pk: &str) -> u8 {
 async fn count(ledger: &Ledger, (rows, sources): (usize, usize), now: UnixMillis) {
     let mut checkpoint = ledger.sweep().begin_sweep_checkpoint(now).await.unwrap();
     checkpoint.at = UnixMillis(now.0 - 5 * 60_000);
+    let scanned = Hour::of(checkpoint.at);
+    for hour in [scanned.before(1), scanned] {
+        let mut arrived: BTreeMap<String, u64> = BTreeMap::new();
+        let events = (0..rows).map(|n| place(n, (rows, sources), now));
+        let events = events.skip_while(|(_, at)| *at > checkpoint.at);
+        for (key, _) in events
+            .skip_while(|(_, at)| Hour::of(*at) > hour)
+            .take_while(|(_, at)| Hour::of(*at) == hour)
+        {
+            *arrived.entry(key.source().to_owned()).or_default() += 1;
+        }
+        checkpoint.add_arrived(hour.begins(), Some(&arrived));
+    }
     let stored = ledger.sweep().store_sweep_checkpoint(&checkpoint).await;
     stored.unwrap();
     let last = Hour::of(now).before(1);

@@ -18,7 +18,7 @@ use crate::target::Deployment;
 pub(super) use chosen::Chosen;
 use figures::{Lags, seconds};
 use gather::Gathered;
-pub(super) use gather::{Counts, Waits, arrivals, open};
+pub(super) use gather::{Counts, PARTS, Waits, arrivals, open};
 use rows::StatRow;
 
 /// The default limit for a waiting event. If an event has waited for longer, its source is late.

@@ -105,7 +105,7 @@ impl SweepStore<'_> {
         let (from, to) = recent_span(active.checkpoint(), now);
         let entries = self.entries_of_all(&active, sources, (from, to), most);
         let entries = entries.await?;
-        let mut fresh = self.open_of(&entries, from).await?;
+        let mut fresh = self.open_of(&entries, from, usize::MAX).await?;
         fresh.cost += active.cost;
         for of_source in &entries {
             fresh.cost += of_source.cost;
@@ -114,11 +114,12 @@ impl SweepStore<'_> {
     }
 
     /// Returns those of these events that were received at `from` or later, are open and not in the
-    /// `work` index.
+    /// `work` index. Reads at most `most` of them, the newest.
     pub async fn open_of(
         self,
         entries: &[SourceEntries],
         from: UnixMillis,
+        most: usize,
     ) -> anyhow::Result<RecentEvents> {
         let mut fresh = RecentEvents::default();
         let mut keys = Vec::new();
@@ -128,8 +129,14 @@ impl SweepStore<'_> {
                 .found
                 .iter()
                 .filter(|event| event.received_at >= from);
-            keys.extend(recent.map(|event| event.key.clone()));
+            keys.extend(recent.map(|event| (event.received_at, event.key.clone())));
         }
+        if keys.len() > most {
+            keys.sort_unstable_by(|a, b| b.cmp(a));
+            keys.truncate(most);
+            fresh.or_more = true;
+        }
+        let keys: Vec<EventKey> = keys.into_iter().map(|(_, key)| key).collect();
         let read = keys
             .chunks(MOST_AT_ONCE)
             .map(|keys| self.unindexed_keys(keys));

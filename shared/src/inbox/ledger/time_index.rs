@@ -29,7 +29,7 @@ use crate::base::calendar::Hour;
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
-pub use active::{ActiveHours, Reading, SourceEntries, crowded};
+pub use active::{ActiveHours, ReadLimits, Reading, SourceEntries, crowded};
 pub(crate) use notes::Counted;
 
 /// The number of events of a source and hour that a process puts into the partition of the day.

@@ -2,6 +2,7 @@
 //! if the index shows the event late, if a request fails, or if the source is no longer configured.
 
 use backup_sync::Task;
+use shared::base::calendar::Hour;
 use simulation::sandbox::SOURCE;
 use tokio::time::{sleep, timeout};
 
@@ -82,6 +83,36 @@ fn an_hour_of_which_all_was_seen_is_not_gone_over_again() {
         assert_eq!(report, 0);
         let batches = world.stores.lock().table.batches;
         assert_eq!(batches, 1, "one for the partition of the day");
+    });
+}
+
+#[test]
+fn the_checkpoint_has_the_number_of_the_events_that_the_sweep_has_seen() {
+    live(async |world| {
+        world.sweep().await;
+        let hour = Hour::of(now()).next();
+        sleep(hour.begins().since(now())).await;
+        let arrived = async |hour| {
+            let checkpoint = world.ledger.sweep().sweep_checkpoint().await;
+            checkpoint.unwrap().unwrap().arrived(SOURCE, hour)
+        };
+        for n in 0..100 {
+            world.comes(&format!("evt_{n}")).await;
+        }
+        sleep(10 * MINUTE).await;
+        world.comes("evt_100").await;
+        world.sweep().await;
+        assert_eq!(arrived(hour).await, Some(100));
+        world.sweeps_for(3 * MINUTE).await;
+        assert_eq!(arrived(hour).await, Some(101));
+        world.sweeps_for(HOUR).await;
+        assert_eq!(arrived(hour).await, Some(101), "the hour before");
+        assert_eq!(arrived(hour.next()).await, Some(0));
+        // After ten minutes, the sweep passes an event that it cannot read.
+        world.comes("evt_101").await;
+        world.stores.lock().table.batches_to_refuse = 100;
+        world.sweeps_for(25 * MINUTE).await;
+        assert_eq!(arrived(hour.next()).await, None);
     });
 }
 

@@ -15,13 +15,13 @@ use super::pause::Pause;
 use super::rotation::{Rotation, Told};
 use super::traffic;
 use super::{Known, secrets};
-use crate::cli::{Global, SelectionArgs, SourcesListArgs};
+use crate::cli::{By, Global, SelectionArgs, SourcesListArgs};
 use crate::output::count::{Count, plural};
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 use crate::verbs::missing_paths::{missing_paths, note};
-use crate::verbs::stats::{self, Chosen, Counts, arrivals};
+use crate::verbs::stats::{self, Chosen, Counts, PARTS, arrivals};
 use crate::verbs::sync::facts::Facts;
 
 /// The number of concurrent reads.
@@ -138,7 +138,7 @@ async fn see(
     let ledger = &inbox.ledger;
     let operations = ledger.operations();
     let (counts, dead, facts, pauses, rotations, missing) = tokio::join!(
-        Box::pin(arrivals(inbox, &chosen, now)),
+        Box::pin(arrivals(inbox, &chosen, (By::Source, PARTS), now)),
         traffic::waiting(inbox, Waiting::Dead, now),
         Box::pin(Facts::all(ledger, &sources, now)),
         operations.flags(FlagKind::Pause("")),
@@ -178,10 +178,7 @@ async fn see(
         row.seen = Some(Seen {
             last_event_at: last.get(&row.source).map(|at| rfc3339(at.0)),
             last_24h,
-            open: Count {
-                count: open.by_source.get(&row.source).copied().unwrap_or(0),
-                or_more: open.or_more,
-            },
+            open: open.of(&row.source),
             dead_letters: dead,
             live_secrets: count,
             health: checked.health,
@@ -202,9 +199,15 @@ async fn last_events(
 ) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
     let mut last: BTreeMap<String, UnixMillis> = BTreeMap::new();
     for of_source in &counts.live.entries {
-        for event in &of_source.found {
+        // Not all partitions of a counted hour are read, so the newest webhook that backup-sync knows
+        // can be newer.
+        let facts = facts.get(&of_source.source);
+        let webhook = facts.filter(|_| of_source.is_spread);
+        let webhook = webhook.and_then(|facts| facts.last_webhook);
+        let found = of_source.found.iter().map(|event| event.received_at);
+        for received_at in found.chain(webhook) {
             let at = last.entry(of_source.source.clone()).or_default();
-            *at = (*at).max(event.received_at);
+            *at = (*at).max(received_at);
         }
     }
     let hours = counts.arrived.keys();

@@ -1,7 +1,7 @@
 //! Reads the data of `inbox stats`, within limits.
 //!
-//! backup-sync has counted the past hours. This module counts the current hour, and hours without a
-//! stored count. The `work` index has open events and dead letters. Processing times come from a
+//! backup-sync has counted the past hours, and the events of the current hour up to its last sweep.
+//! This module counts the events since then, and hours without a stored count. The `work` index has open events and dead letters. Processing times come from a
 //! sample of the newest events.
 
 mod samples;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::{ActiveHours, SourceEntries, State, Waiting, recent_span};
+use shared::inbox::ledger::{ActiveHours, ReadLimits, SourceEntries, State, Waiting, recent_span};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::{Brief, HourCount};
 use shared::monitoring::silence::Quiet;
@@ -19,6 +19,7 @@ use shared::sources::Source;
 use super::chosen::Chosen;
 use super::is_finer;
 use crate::cli::By;
+use crate::output::count::Count;
 use crate::selection::{held_keys, with_rules};
 use crate::target::Deployment;
 pub(super) use samples::Sample;
@@ -30,11 +31,15 @@ const MOST_LIVE: usize = 26;
 /// The maximum number of events that are read from each partition to count the events of an hour.
 const MOST_ENTRIES: usize = 12_000;
 
+/// The maximum number of partitions of counted hours that are read for the events since the last
+/// sweep. It is enough for three sources with many events in the current hour.
+pub(in crate::verbs) const PARTS: usize = 12;
+
 /// The maximum number of open events that are read from each of the eight parts of the index.
 const OPEN: i32 = 250;
 
-/// The maximum number of events that are read because the `work` index may not have them yet, for
-/// each part of the index.
+/// The maximum number of events that are read because the `work` index may not have them yet: in all,
+/// or if the time range does not end now, for each part of the index.
 const FRESH: usize = 1000;
 
 /// The maximum number of dead letters that are counted in each part of the index, and the maximum
@@ -64,6 +69,8 @@ pub(in crate::verbs) struct Waits {
     pub(in crate::verbs) briefs: Vec<Brief>,
     /// Whether more events exist.
     pub(in crate::verbs) or_more: bool,
+    /// The sources that can have more events since the last sweep.
+    pub(in crate::verbs) partial: BTreeSet<String>,
 }
 
 impl Gathered {
@@ -86,7 +93,7 @@ pub(super) async fn gather(
     now: UnixMillis,
 ) -> anyhow::Result<Gathered> {
     let each = is_finer(by) || !chosen.all_kinds();
-    let counts = Box::pin(arrivals(inbox, chosen, now));
+    let counts = Box::pin(arrivals(inbox, chosen, (by, PARTS), now));
     let (counts, dead) = tokio::join!(counts, Box::pin(dead(inbox, chosen, each)));
     let (counts, dead) = (counts?, dead?);
     let (open, samples) = tokio::join!(
@@ -115,6 +122,8 @@ pub(in crate::verbs) struct Counts {
     pub(in crate::verbs) arrived: Arrivals,
     /// The hours without a count.
     pub(in crate::verbs) uncounted: BTreeSet<Hour>,
+    /// The hours whose events were read.
+    read: BTreeSet<Hour>,
     pub(in crate::verbs) live: Live,
 }
 
@@ -123,15 +132,18 @@ pub(in crate::verbs) struct Counts {
 pub(in crate::verbs) struct Live {
     pub(in crate::verbs) active: ActiveHours,
     pub(in crate::verbs) entries: Vec<SourceEntries>,
-    /// From this time until now, `entries` has every event.
+    /// From this time until now, `entries` has every event, except those of partial hours.
     since: Option<UnixMillis>,
 }
 
 /// Counts the received events. backup-sync has counted the past hours; this function reads the events
-/// of the other hours.
+/// of the other hours. For the newest hours, it uses the number of events that the sweep has seen, if
+/// the time range has all of them. This number is not known by type. `parts` limits the number of
+/// partitions that are read for the events since the last sweep.
 pub(in crate::verbs) async fn arrivals(
     inbox: &Deployment,
     chosen: &Chosen,
+    (by, parts): (By, usize),
     now: UnixMillis,
 ) -> anyhow::Result<Counts> {
     let (first, last) = (Hour::of(chosen.from), Hour::of(chosen.to));
@@ -140,16 +152,16 @@ pub(in crate::verbs) async fn arrivals(
         statistics.hour_counts(first, last),
         inbox.ledger.active_hours(chosen.from, chosen.to),
     );
-    let (counted, active) = (counted?.0, active?);
+    let (counted, mut active) = (counted?.0, active?);
     let counted: BTreeMap<Hour, HourCount> = counted.into_iter().map(|c| (c.hour, c)).collect();
     let mut arrived = Arrivals::new();
-    let (mut live, mut uncounted) = (BTreeSet::new(), BTreeSet::new());
+    let (mut read, mut uncounted) = (BTreeSet::new(), BTreeSet::new());
     for hour in first.up_to(last).rev() {
         let span = within(chosen, hour);
         let whole = span == (hour.begins(), UnixMillis(hour.ends().0 - 1));
         match counted.get(&hour).filter(|_| whole) {
-            None if live.len() < MOST_LIVE => {
-                live.insert(hour);
+            None if read.len() < MOST_LIVE => {
+                read.insert(hour);
             }
             None => {
                 uncounted.insert(hour);
@@ -163,8 +175,12 @@ pub(in crate::verbs) async fn arrivals(
             ),
         }
     }
-    let live = Live::read(inbox, chosen, active, &live, now).await?;
-    live.count(chosen, &mut arrived);
+    let is_whole = chosen.from <= Hour::of(now).before(1).begins() && chosen.to >= now;
+    if !is_whole || by == By::Type || !chosen.all_kinds() {
+        active.ignore_arrived();
+    }
+    let live = Live::read(inbox, chosen, (active, parts), &read, now).await?;
+    live.count(chosen, &read, &mut arrived);
     for came in arrived.values_mut().filter(|_| !chosen.all_kinds()) {
         came.kinds.retain(|kind, _| chosen.has_kind(kind));
         came.events = came.kinds.values().sum();
@@ -176,6 +192,7 @@ pub(in crate::verbs) async fn arrivals(
     Ok(Counts {
         arrived,
         uncounted,
+        read,
         live,
     })
 }
@@ -186,7 +203,7 @@ impl Live {
     async fn read(
         inbox: &Deployment,
         chosen: &Chosen,
-        active: ActiveHours,
+        (active, parts): (ActiveHours, usize),
         hours: &BTreeSet<Hour>,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
@@ -206,10 +223,11 @@ impl Live {
         }
         let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
         let mut entries = Vec::new();
+        let ledger = &inbox.ledger;
+        let events = MOST_ENTRIES;
+        let limits = ReadLimits { events, parts };
         for span in spans {
-            let read = inbox
-                .ledger
-                .entries_of_all(&active, &sources, span, MOST_ENTRIES);
+            let read = ledger.uncounted_entries(&active, &sources, span, limits);
             entries.extend(read.await?);
         }
         Ok(Self {
@@ -220,19 +238,36 @@ impl Live {
     }
 
     /// Adds the events of the time range to the counts. Hours with a stored count are complete.
-    fn count(&self, chosen: &Chosen, arrived: &mut Arrivals) {
+    fn count(&self, chosen: &Chosen, hours: &BTreeSet<Hour>, arrived: &mut Arrivals) {
         let mut counted = Arrivals::new();
+        for source in &chosen.sources {
+            for hour in hours {
+                if let Some((events, _)) = self.active.arrived(source, *hour) {
+                    let came = counted.entry((source.clone(), *hour)).or_default();
+                    came.events = events;
+                }
+            }
+        }
         for of_source in &self.entries {
             for event in &of_source.found {
                 let inside = (chosen.from..=chosen.to).contains(&event.received_at);
-                let at = (of_source.source.clone(), Hour::of(event.received_at));
+                let hour = Hour::of(event.received_at);
+                let at = (of_source.source.clone(), hour);
                 // Quarantined events have the key of another event, and do not count.
                 if !inside || event.key.id().contains('~') || arrived.contains_key(&at) {
                     continue;
                 }
+                let seen = self.active.arrived(&of_source.source, hour);
                 let came = counted.entry(at).or_default();
-                came.add(event.received_at, &event.kind);
                 came.or_more |= of_source.or_more;
+                if seen.is_none_or(|(_, until)| event.received_at > until) {
+                    came.add(event.received_at, &event.kind);
+                }
+            }
+            for hour in &of_source.partial {
+                if let Some(came) = counted.get_mut(&(of_source.source.clone(), *hour)) {
+                    came.or_more = true;
+                }
             }
         }
         arrived.extend(counted);
@@ -258,7 +293,7 @@ pub(in crate::verbs) async fn open(
         let recent = live.map(|live| recent_span(live.active.checkpoint(), now).0);
         match (live, recent) {
             (Some(live), Some(from)) if live.since.is_some_and(|since| since <= from) => {
-                ledger.sweep().open_of(&live.entries, from).await
+                ledger.sweep().open_of(&live.entries, from, FRESH).await
             }
             _ => ledger.sweep().recent_events(&sources, now, FRESH).await,
         }
@@ -285,7 +320,12 @@ pub(in crate::verbs) async fn open(
     // An event that was settled after the index was read is not open.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
-    Ok(Waits::new(briefs, more || fresh.or_more))
+    let entries = live.into_iter().flat_map(|live| &live.entries);
+    let partial = entries.filter(|of_source| !of_source.partial.is_empty());
+    Ok(Waits {
+        partial: partial.map(|of_source| of_source.source.clone()).collect(),
+        ..Waits::new(briefs, more || fresh.or_more)
+    })
 }
 
 async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<Waits> {
@@ -317,6 +357,15 @@ impl Waits {
             by_source,
             briefs,
             or_more: more,
+            partial: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the number of waiting events of a source.
+    pub(in crate::verbs) fn of(&self, source: &str) -> Count {
+        Count {
+            count: self.by_source.get(source).copied().unwrap_or(0),
+            or_more: self.or_more || self.partial.contains(source),
         }
     }
 }

@@ -17,6 +17,7 @@ use shared::monitoring::source_records::SourceRecords;
 use shared::sources::Source;
 use shared::webhook::event::EventKey;
 
+use crate::cli::By;
 use crate::doctor::{Known, Queues, Table};
 use crate::output::aws::{Place, rewrite};
 use crate::output::time::DAY_MS;
@@ -28,6 +29,11 @@ use crate::verbs::stats::{Chosen, Counts, Waits, arrivals, open};
 
 /// The maximum number of dead letters that are read, for each of the eight parts of the index.
 const DEAD: i32 = 125;
+
+/// The maximum number of partitions that are read for the events since the last sweep, see
+/// [`arrivals`]. The newest event comes from the busiest of these sources. An open event that is not
+/// read is too new to be late.
+const PARTS: usize = 4;
 
 /// The maximum number of plans that are read, and their age in days. These are the newest plans.
 const PLANS: usize = 20;
@@ -92,7 +98,10 @@ pub(super) async fn facts(
     let records = records(inbox, &sources, now).await?;
     let ledger = &inbox.ledger;
     let operations = ledger.operations();
-    let counts = told(QUERY, Box::pin(arrivals(inbox, chosen, now)).await);
+    let counts = told(
+        QUERY,
+        Box::pin(arrivals(inbox, chosen, (By::Source, PARTS), now)).await,
+    );
     let live = counts.as_ref().ok().map(|counts| &counts.live);
     let (dead, open, newest, drift, plans) = tokio::join!(
         Box::pin(dead(inbox, chosen)),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde_json::json;
 use shared::base::calendar::{Day, Hour};
 
 use super::proxy::Proxy;
@@ -12,8 +13,15 @@ use super::world::{New, World, dead, stderr};
 const TIME_PARTS: usize = 4;
 const WORK_PARTS: usize = 8;
 
-/// The number of sources in the configuration of the deployment.
-const SOURCES: usize = 5;
+/// The sources in the configuration of the deployment.
+const NAMES: [&str; 5] = [
+    "fireflies-main",
+    "github-main",
+    "slack-main",
+    "standard-main",
+    "stripe-main",
+];
+const SOURCES: usize = NAMES.len();
 
 async fn counted(name: &str) -> (World, Proxy) {
     let mut world = World::start(name).await;
@@ -66,6 +74,79 @@ async fn a_source_is_shown_without_a_query_for_each_hour() {
     assert_eq!(shown["last_24h"]["count"], 111, "{shown}");
     let queries = of(&proxy.operations(), "Query");
     assert!(queries <= 60, "{queries}");
+}
+
+/// The sweep has counted the events of the current hour up to its checkpoint. If few sources are busy,
+/// the commands also read all events since then. If many are, they read a part of them, and say so.
+#[tokio::test]
+async fn the_current_hour_of_busy_sources_is_counted_with_few_queries() {
+    let (world, proxy) = counted("current-hour").await;
+    let begins = Hour::of(world.now).begins();
+    let sweep = world.ledger.sweep();
+    let mut checkpoint = sweep.begin_sweep_checkpoint(world.now).await.unwrap();
+    checkpoint.at = begins + Duration::from_millis(39);
+    let mut arrived = BTreeMap::new();
+    for source in NAMES {
+        for number in 0..100_u64 {
+            let id = format!("evt_{source}_{number}");
+            let at = begins + Duration::from_millis(number);
+            world.put_at(at, New::of(source, &id)).await;
+        }
+        arrived.insert(source.to_owned(), 40);
+    }
+    checkpoint.add_arrived(begins, Some(&arrived));
+    let stored = sweep.store_sweep_checkpoint(&checkpoint);
+    stored.await.unwrap();
+    proxy.operations();
+
+    let rows = async |line: &[&str]| {
+        let shown = world.json(line).await;
+        let operations = proxy.operations();
+        (shown["items"].as_array().unwrap().clone(), operations)
+    };
+    let one = ["inbox", "stats", "-s", NAMES[0]];
+    let (items, operations) = rows(&one).await;
+    assert_eq!(
+        items[0]["received"],
+        json!({"count": 100, "or_more": false})
+    );
+    // The stored counts, the active hours, the partitions of two days, and the `work` index.
+    let others = 2 + 2 + 2 * WORK_PARTS;
+    assert_eq!(
+        of(&operations, "Query"),
+        others + TIME_PARTS,
+        "{operations:?}"
+    );
+
+    let all = ["inbox", "stats"];
+    let (items, operations) = rows(&all).await;
+    assert_eq!(items.len(), SOURCES);
+    for item in &items {
+        let received = &item["received"];
+        let count = received["count"].as_u64().unwrap();
+        assert!((64..=100).contains(&count), "{item}");
+        assert_eq!(received["or_more"], true, "{item}");
+    }
+    let others = 2 + 2 * SOURCES + 2 * WORK_PARTS;
+    assert_eq!(of(&operations, "Query"), others + SOURCES, "{operations:?}");
+
+    let (items, _) = rows(&["sources", "list"]).await;
+    for item in &items {
+        assert_eq!(item["open"]["or_more"], true, "{item}");
+        // One of the four partitions has one of the newest events.
+        let last = item["last_event_at"].as_str().unwrap();
+        let last = last.split_once('.').unwrap().1.trim_end_matches('Z');
+        assert!(last.parse::<u64>().unwrap() >= 64, "{item}");
+    }
+
+    // The number of each type is not in the checkpoint, so all events are read.
+    let by_type = ["inbox", "stats", "--by", "type"];
+    let (items, _) = rows(&by_type).await;
+    assert_eq!(items.len(), SOURCES);
+    for item in &items {
+        let all = json!({"count": 100, "or_more": false});
+        assert_eq!(item["received"], all, "{item}");
+    }
 }
 
 fn of(operations: &BTreeMap<String, usize>, name: &str) -> usize {

@@ -1,5 +1,5 @@
-//! The checkpoint of the sweep over recent events, and the checksums of hours that are not verified
-//! yet.
+//! The checkpoint of the sweep over recent events, the checksums of hours that are not verified yet,
+//! and the numbers of events of the newest hours.
 
 use crate::inbox::ledger::SweepStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,10 @@ pub struct SweepCheckpoint {
     pub hour: Hour,
     /// The checksum of the events that the sweep has seen, for each hour that is not verified.
     seen: BTreeMap<Hour, Checksum>,
+    /// The number of events that the sweep has seen up to `at`, for each source with events, in the
+    /// hour of `at` and the hour before. An hour is missing if the sweep has not scanned it from its
+    /// beginning without a failure.
+    arrived: BTreeMap<Hour, BTreeMap<String, u64>>,
     /// All catchers put events into the partitions of days from this time on, as `time_index.rs`
     /// describes. A sweep of an older release removes it.
     pub by_day_from: Option<UnixMillis>,
@@ -55,6 +59,7 @@ impl SweepCheckpoint {
             at: now - MARKS_FROM,
             hour: Hour::of(now - MARKS_FROM),
             seen: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             // The inbox is new, so no older release has put events into it.
             by_day_from: Some(UnixMillis(0)),
             sources: BTreeSet::new(),
@@ -81,6 +86,7 @@ impl SweepCheckpoint {
             return;
         };
         self.at = self.at.min(at);
+        self.arrived.clear();
         if hour < self.hour {
             self.hour = hour;
             // The sums of the hours since then lack the events that were not seen.
@@ -116,6 +122,40 @@ impl SweepCheckpoint {
         *seen = seen.and(sum);
     }
 
+    /// Adds the numbers of events that a scan from `from` on has seen, by source, or `None` if the
+    /// scan had a failure. The scan must be within one hour, and follow the checkpoint.
+    pub fn add_arrived(&mut self, from: UnixMillis, arrived: Option<&BTreeMap<String, u64>>) {
+        let hour = Hour::of(from);
+        let oldest = hour.before(1);
+        self.arrived
+            .retain(|known, _| (oldest..=hour).contains(known));
+        let Some(arrived) = arrived else {
+            self.arrived.remove(&hour);
+            return;
+        };
+        if from == hour.begins() {
+            self.arrived.insert(hour, BTreeMap::new());
+        }
+        let Some(known) = self.arrived.get_mut(&hour) else {
+            return;
+        };
+        for (source, events) in arrived.iter().filter(|(_, events)| **events > 0) {
+            *known.entry(source.clone()).or_default() += events;
+        }
+    }
+
+    /// Returns how many events of a source the sweep has seen in an hour, up to the checkpoint. An
+    /// event that was stored late can be missing. Returns `None` if the number is unknown.
+    pub fn arrived(&self, source: &str, hour: Hour) -> Option<u64> {
+        let arrived = self.arrived.get(&hour)?;
+        Some(arrived.get(source).copied().unwrap_or(0))
+    }
+
+    /// Removes the numbers of events.
+    pub(in crate::inbox::ledger) fn ignore_arrived(&mut self) {
+        self.arrived.clear();
+    }
+
     /// Removes the checksum of an hour. Returns whether `sum` equals the checksum of the events
     /// that the sweep has seen in this hour.
     pub fn take_if_complete(&mut self, hour: Hour, sum: Checksum) -> bool {
@@ -126,6 +166,13 @@ impl SweepCheckpoint {
         let seen = item.get("seen").and_then(|seen| seen.as_m().ok());
         let seen = seen.into_iter().flatten().filter_map(|(hour, sum)| {
             Some((Hour::parse(hour)?, Checksum(sum.as_n().ok()?.parse().ok()?)))
+        });
+        let arrived = item.get("n").and_then(|arrived| arrived.as_m().ok());
+        let arrived = arrived.into_iter().flatten().filter_map(|(hour, sources)| {
+            let sources = sources.as_m().ok()?.iter().filter_map(|(source, events)| {
+                Some((source.clone(), events.as_n().ok()?.parse().ok()?))
+            });
+            Some((Hour::parse(hour)?, sources.collect()))
         });
         let gone = item.get("gone").and_then(|gone| gone.as_m().ok());
         let gone = gone.into_iter().flatten().filter_map(|(source, since)| {
@@ -138,6 +185,7 @@ impl SweepCheckpoint {
             at: item::time(item, "at")?,
             hour: Hour::parse(item::text(item, "hour")?)?,
             seen: seen.collect(),
+            arrived: arrived.collect(),
             by_day_from: item::time(item, "tl"),
             sources: sources.collect(),
             gone: gone.collect(),
@@ -159,6 +207,14 @@ impl SweepCheckpoint {
             let seen = self.seen.iter();
             let seen = seen.map(|(hour, sum)| (hour.name(), item::n(sum.0)));
             item.insert("seen".to_owned(), AttributeValue::M(seen.collect()));
+        }
+        if !self.arrived.is_empty() {
+            let arrived = self.arrived.iter().map(|(hour, sources)| {
+                let sources = sources.iter();
+                let sources = sources.map(|(source, events)| (source.clone(), item::n(events)));
+                (hour.name(), AttributeValue::M(sources.collect()))
+            });
+            item.insert("n".to_owned(), AttributeValue::M(arrived.collect()));
         }
         if !self.sources.is_empty() {
             let sources = self.sources.iter().map(item::s).collect();
@@ -255,6 +311,8 @@ mod tests {
         marks.sources(["a", "b"].into_iter(), NOW);
         marks.sources(["b"].into_iter(), NOW);
         marks.add_seen(Hour::of(NOW), Checksum(u64::MAX));
+        let arrived = BTreeMap::from([("b".to_owned(), 7)]);
+        marks.add_arrived(Hour::of(NOW).begins(), Some(&arrived));
         marks.by_day_from = None;
         marks.begin_by_day(NOW);
         assert_eq!(SweepCheckpoint::read(&marks.write()), Some(marks));
@@ -268,6 +326,7 @@ mod tests {
         newer.at = NOW;
         newer.hour = Hour::of(NOW);
         newer.add_seen(newer.hour, Checksum(7));
+        newer.add_arrived(newer.hour.begins(), Some(&BTreeMap::new()));
         newer.move_back(&seen);
         assert_eq!(newer, SweepCheckpoint::new(NOW));
         newer.move_back(&Item::new());
@@ -289,6 +348,38 @@ mod tests {
         assert_eq!(at(&["b"], 180), ["b", "a"]);
         assert_eq!(at(&["b"], 181), ["b"]);
         assert_eq!(at(&["a", "b"], 182), ["a", "b"]);
+    }
+
+    #[test]
+    fn an_hour_has_a_number_of_events_if_all_of_it_was_scanned() {
+        let (begin, hour) = (Hour::of(NOW).begins(), Hour::of(NOW));
+        let middle = begin + Duration::from_secs(600);
+        let seven = BTreeMap::from([("a".to_owned(), 7), ("b".to_owned(), 0)]);
+        let after = |scans: &[(UnixMillis, Option<&BTreeMap<String, u64>>)]| {
+            let mut marks = SweepCheckpoint::new(NOW);
+            for (from, arrived) in scans {
+                marks.add_arrived(*from, *arrived);
+            }
+            marks
+        };
+        let all = after(&[(begin, Some(&seven)), (middle, Some(&seven))]);
+        let of = |marks: &SweepCheckpoint, source| marks.arrived(source, hour);
+        assert_eq!((of(&all, "a"), of(&all, "b")), (Some(14), Some(0)));
+        assert_eq!(of(&all, "c"), Some(0), "no events");
+        assert_eq!(all.arrived("a", hour.next()), None, "not scanned yet");
+        let cut = after(&[(middle, Some(&seven))]);
+        assert_eq!(
+            of(&cut, "a"),
+            None,
+            "an older release scanned the beginning"
+        );
+        let failed = after(&[(begin, Some(&seven)), (middle, None)]);
+        assert_eq!(of(&failed, "a"), None, "a scan failed");
+        let next = hour.ends();
+        let mut later = after(&[(begin, Some(&seven)), (next, Some(&seven))]);
+        assert_eq!(of(&later, "a"), Some(7));
+        later.add_arrived(Hour::of(next).ends(), None);
+        assert_eq!(of(&later, "a"), None, "only two hours are kept");
     }
 
     #[test]

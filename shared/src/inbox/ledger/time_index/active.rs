@@ -1,5 +1,6 @@
 //! Reads which hours of which sources can have events, and reads these hours.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use anyhow::Context as _;
@@ -17,6 +18,9 @@ use crate::inbox::ledger::{Ledger, item};
 /// The number of parts of the index that are read in parallel.
 const AT_ONCE: usize = 32;
 
+/// The number of events in one page of a partition of an hour whose older events are counted.
+const A_PAGE: i32 = 250;
+
 /// The number of events that are enough for a sample.
 const SAMPLE: usize = 8;
 
@@ -27,6 +31,15 @@ pub(super) struct SourceHours {
     counted: u32,
     events: u32,
     spread: u32,
+}
+
+/// How much of each source a read of several sources reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// The number of events of each partition.
+    pub events: usize,
+    /// The number of partitions of counted hours, of all sources together.
+    pub parts: usize,
 }
 
 /// What a reader has to ask to find all events of a source in an hour.
@@ -61,7 +74,27 @@ pub struct SourceEntries {
     pub or_more: bool,
     /// Whether a partition of an hour has events.
     pub is_spread: bool,
+    /// The hours of which only some partitions were read.
+    pub partial: BTreeSet<Hour>,
     pub cost: Cost,
+}
+
+/// The read of an hour of a source in the partitions of the hour.
+struct OfHour {
+    hour: Hour,
+    /// The source and day, as an index into the results.
+    of: usize,
+    parts: Vec<HourPart>,
+    /// The number of events that the sweep has counted, and up to which time.
+    counted: Option<(u64, UnixMillis)>,
+}
+
+impl OfHour {
+    /// Returns whether all events of the hour are counted.
+    fn is_whole(&self) -> bool {
+        let last = UnixMillis(self.hour.ends().0 - 1);
+        self.counted.is_some_and(|(_, at)| at >= last)
+    }
 }
 
 impl SourceHours {
@@ -132,6 +165,23 @@ impl ActiveHours {
         }
     }
 
+    /// Returns how many events of a source the sweep has seen in an hour, and the time of its
+    /// checkpoint. Returns `None` if the number is unknown, or if the hour got an event late.
+    pub fn arrived(&self, source: &str, hour: Hour) -> Option<(u64, UnixMillis)> {
+        if self.late.contains(&(source.to_owned(), hour)) {
+            return None;
+        }
+        let checkpoint = self.checkpoint.as_ref()?;
+        Some((checkpoint.arrived(source, hour)?, checkpoint.at))
+    }
+
+    /// Forgets how many events the sweep has seen, for a reader that needs all events.
+    pub fn ignore_arrived(&mut self) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.ignore_arrived();
+        }
+    }
+
     /// The checkpoint of the sweep, if there was a sweep.
     pub fn checkpoint(&self) -> Option<&SweepCheckpoint> {
         self.checkpoint.as_ref()
@@ -184,9 +234,31 @@ impl Ledger {
         &self,
         active: &ActiveHours,
         source: &str,
-        (from, to): (UnixMillis, UnixMillis),
+        span: (UnixMillis, UnixMillis),
         most: usize,
     ) -> anyhow::Result<SourceEntries> {
+        let (mut entries, crowded) = self.of_day(active, source, span, most).await?;
+        for hour in crowded {
+            let (from, to) = within(hour, span);
+            let parts = HourPart::of_hour(source, from, to);
+            let parts =
+                stream::iter(parts).map(|part| async move { self.part(&part, most, None).await });
+            let read: Vec<SourceEntries> = parts.buffer_unordered(4).try_collect().await?;
+            for part in read {
+                entries.add(part);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Reads the partition of a day. Also returns the hours whose partitions must be read.
+    async fn of_day(
+        &self,
+        active: &ActiveHours,
+        source: &str,
+        (from, to): (UnixMillis, UnixMillis),
+        most: usize,
+    ) -> anyhow::Result<(SourceEntries, BTreeSet<Hour>)> {
         let mut entries = SourceEntries {
             source: source.to_owned(),
             ..SourceEntries::default()
@@ -199,7 +271,7 @@ impl Ledger {
             .iter()
             .filter(|(_, reading)| *reading != Reading::Nothing);
         let Some((first, of_first)) = asked.next() else {
-            return Ok(entries);
+            return Ok((entries, BTreeSet::new()));
         };
         // The number of events of an hour is known only if the hour is read from its beginning.
         let begin = match of_first {
@@ -207,29 +279,14 @@ impl Ledger {
             _ => first.begins().max(from),
         };
         let part = HourPart::of_day(source, begin, to);
-        let of_day = self.part(&part, most.max(FIRST)).await?;
+        let of_day = self.part(&part, most.max(FIRST), None).await?;
         entries.cost += of_day.cost;
         let crowded = crowded(&of_day.found, of_day.or_more, &readings);
         entries.or_more |= of_day.or_more;
         let inside = of_day.found.into_iter();
         let inside = inside.filter(|event| (from..=to).contains(&event.received_at));
         entries.found.extend(inside);
-        for hour in crowded {
-            let (from, to) = (
-                hour.begins().max(from),
-                UnixMillis(hour.ends().0 - 1).min(to),
-            );
-            let parts = HourPart::of_hour(source, from, to);
-            let parts = stream::iter(parts).map(|part| async move { self.part(&part, most).await });
-            let read: Vec<SourceEntries> = parts.buffer_unordered(4).try_collect().await?;
-            for part in read {
-                entries.is_spread |= !part.found.is_empty();
-                entries.or_more |= part.or_more;
-                entries.cost += part.cost;
-                entries.found.extend(part.found);
-            }
-        }
-        Ok(entries)
+        Ok((entries, crowded))
     }
 
     /// Reads up to `most` of the newest events of an hour of a source, as a sample. If the partitions
@@ -246,7 +303,7 @@ impl Ledger {
         let part = HourPart::of_hour(source, from, to).next();
         let mut cost = Cost::default();
         if let Some(part) = part.filter(|_| is_spread) {
-            let read = self.part(&part, most).await?;
+            let read = self.part(&part, most, None).await?;
             if read.found.len() >= SAMPLE {
                 return Ok(SourceEntries {
                     source: source.to_owned(),
@@ -277,16 +334,84 @@ impl Ledger {
         asked.buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    async fn part(&self, part: &HourPart, most: usize) -> anyhow::Result<SourceEntries> {
+    /// Reads the events of several sources in a time range as [`entries_of_all`](Self::entries_of_all)
+    /// does, but from the partitions of a counted hour only the newest page, and the events after the
+    /// checkpoint of the sweep. The number of these partitions is limited. If they are too many, the
+    /// method reads one of the four for each hour, or none, and marks the hour as partial.
+    pub async fn uncounted_entries(
+        &self,
+        active: &ActiveHours,
+        sources: &[&str],
+        (from, to): (UnixMillis, UnixMillis),
+        limits: ReadLimits,
+    ) -> anyhow::Result<Vec<SourceEntries>> {
+        let (days, most) = (days(from, to), limits.events);
+        let asked = sources
+            .iter()
+            .flat_map(|source| days.iter().map(move |span| (*source, *span)));
+        let asked = stream::iter(asked).map(|(source, span)| async move {
+            let (entries, crowded) = self.of_day(active, source, span, most).await?;
+            anyhow::Ok((entries, crowded, span))
+        });
+        // In order of the sources, so that each run reads the same partitions.
+        let read: Vec<_> = asked.buffered(AT_ONCE).try_collect().await?;
+        let (mut all, mut hours): (Vec<SourceEntries>, _) = (Vec::new(), Vec::new());
+        for (of, (entries, crowded, span)) in read.into_iter().enumerate() {
+            hours.extend(crowded.into_iter().map(|hour| {
+                let counted = active.arrived(&entries.source, hour);
+                // The newest event is read also if it is counted.
+                let from = counted.map_or(span.0, |_| hour.begins());
+                let (from, to) = within(hour, (from, span.1));
+                let parts = HourPart::of_hour(&entries.source, from, to).collect();
+                OfHour {
+                    hour,
+                    of,
+                    parts,
+                    counted,
+                }
+            }));
+            all.push(entries);
+        }
+        for (of, hour) in limit_parts(&mut hours, limits.parts) {
+            if let Some(entries) = all.get_mut(of) {
+                entries.partial.insert(hour);
+            }
+        }
+        let parts = hours.into_iter().flat_map(|hour| {
+            let (of, until) = (hour.of, hour.counted.map(|(_, at)| at));
+            hour.parts.into_iter().map(move |part| (of, until, part))
+        });
+        let read = stream::iter(parts).map(|(of, until, part)| async move {
+            anyhow::Ok((of, self.part(&part, most, until).await?))
+        });
+        let read: Vec<_> = read.buffer_unordered(AT_ONCE).try_collect().await?;
+        for (of, part) in read {
+            if let Some(entries) = all.get_mut(of) {
+                entries.add(part);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reads a partition, newest first, until `most` events are read. If the events up to a time are
+    /// counted, stops after the page that reaches this time.
+    async fn part(
+        &self,
+        part: &HourPart,
+        most: usize,
+        counted: Option<UnixMillis>,
+    ) -> anyhow::Result<SourceEntries> {
         let (mut entries, mut start): (_, Option<Next>) = (SourceEntries::default(), None);
         // A large read takes as many entries as one response holds.
         let limit = i32::try_from(most).ok().filter(|limit| *limit <= 1000);
+        let limit = counted.map_or(limit, |_| Some(A_PAGE));
         loop {
             let page = self.of_hour(part, false, limit, start).await?;
             entries.cost += page.cost;
             entries.found.extend(page.found.iter().filter_map(listed));
             start = page.next;
-            if start.is_none() {
+            let oldest = entries.found.last().map(|event| event.received_at);
+            if start.is_none() || counted.is_some_and(|at| oldest.is_some_and(|of| of <= at)) {
                 return Ok(entries);
             }
             if entries.found.len() >= most {
@@ -309,6 +434,43 @@ impl ActiveHours {
         }
         self.late.extend(late(stored, day));
     }
+}
+
+impl SourceEntries {
+    /// Adds the events of a partition of an hour.
+    fn add(&mut self, part: Self) {
+        self.is_spread |= !part.found.is_empty();
+        self.or_more |= part.or_more;
+        self.cost += part.cost;
+        self.found.extend(part.found);
+    }
+}
+
+/// Limits the partitions of counted hours, first those of the newest hours and of the busiest sources.
+/// Returns the hours whose uncounted events are not all in the remaining partitions.
+fn limit_parts(hours: &mut [OfHour], most: usize) -> Vec<(usize, Hour)> {
+    hours.sort_by_key(|of| Reverse((of.hour, of.counted)));
+    let mut counted: Vec<&mut OfHour> =
+        hours.iter_mut().filter(|of| of.counted.is_some()).collect();
+    // One partition has the newest event, or one that is not much older.
+    for of in counted.iter_mut().filter(|of| of.is_whole()) {
+        of.parts.truncate(1);
+    }
+    let parts: usize = counted.iter().map(|of| of.parts.len()).sum();
+    if parts <= most {
+        return Vec::new();
+    }
+    for (index, of) in counted.iter_mut().enumerate() {
+        of.parts.truncate(usize::from(index < most));
+    }
+    let partial = counted.iter().filter(|of| !of.is_whole());
+    partial.map(|of| (of.of, of.hour)).collect()
+}
+
+/// Returns the part of an hour that is inside a time range.
+fn within(hour: Hour, (from, to): (UnixMillis, UnixMillis)) -> (UnixMillis, UnixMillis) {
+    let last = UnixMillis(hour.ends().0 - 1);
+    (hour.begins().max(from), last.min(to))
 }
 
 /// Returns the hours whose own partitions must be read too: those with events there, and those that

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use shared::base::calendar::Hour;
 use shared::base::clock::UnixMillis;
-use shared::inbox::ledger::State;
+use shared::inbox::ledger::{FIRST, State};
 use shared::monitoring::hours::Brief;
 use shared::webhook::event::EventKey;
 
@@ -47,7 +47,7 @@ pub(super) async fn samples(
     let sources = inbox.config.sources();
     let quiet = chosen.sources.iter().filter_map(|source| {
         let known = newest.get(source).map_or(0, Vec::len);
-        let hour = last_counted(counts, source).filter(|_| known < each)?;
+        let hour = last_counted(counts, source).filter(|_| known < each.min(FIRST))?;
         Some((source.clone(), hour))
     });
     let mut quiet: Vec<(String, Hour)> = quiet.collect();
@@ -97,11 +97,11 @@ fn of_live(chosen: &Chosen, counts: &Counts) -> BTreeMap<String, Vec<(UnixMillis
     newest
 }
 
-/// Returns the newest hour in which events of a source arrived.
+/// Returns the newest hour with a stored count in which events of a source arrived.
 fn last_counted(counts: &Counts, source: &str) -> Option<Hour> {
     let hours = counts.arrived.keys().rev();
-    let mut hours = hours.filter(|(of, _)| of == source);
-    hours.next().map(|(_, hour)| *hour)
+    let hours = hours.filter(|(of, _)| of == source).map(|(_, hour)| *hour);
+    hours.into_iter().find(|hour| !counts.read.contains(hour))
 }
 
 impl Sample {
