@@ -5,12 +5,13 @@ use std::{env, fmt::Write as _, fs, path::Path};
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "Cargo passes the output directory in an environment variable"
+    reason = "Cargo passes its directories in environment variables"
 )]
 fn main() {
-    let root = env!("CARGO_MANIFEST_DIR");
-    let presets = Path::new(root).join("presets");
-    let sources = Path::new(root).join("../infra/sources.toml");
+    // Read at run time, because two checkouts can share a target directory, and so this program.
+    let root = env::var("CARGO_MANIFEST_DIR").expect("Cargo sets CARGO_MANIFEST_DIR");
+    let presets = Path::new(&root).join("presets");
+    let sources = Path::new(&root).join("../infra/sources.toml");
     println!("cargo::rerun-if-changed={}", presets.display());
     println!("cargo::rerun-if-changed={}", sources.display());
 
