@@ -217,8 +217,8 @@ fn depth(facts: &Facts) -> Result<Finding, Unknown> {
     let spilled = spill.visible + spill.in_flight;
     if spilled > 0 {
         lines.push(format!(
-            "{} spilled events wait for the table",
-            thousands(spilled)
+            "waiting for the table: {}",
+            plural(spilled, "spilled event")
         ));
     }
     let well = format!("{} waiting, 0 spilled", thousands(waiting));

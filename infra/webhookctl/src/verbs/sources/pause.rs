@@ -8,7 +8,7 @@ use shared::inbox::ledger::{FlagKind, FlagResult, OperatorFlag};
 use super::find;
 use crate::audit::{self, Change, who};
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
-use crate::output::count::thousands;
+use crate::output::count::plural;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
@@ -139,14 +139,14 @@ pub(super) async fn resume(
     let now = UnixMillis::now();
     let called = call_up(&inbox.ledger, source, now).await?;
     let text = format!(
-        "{source} is {}. {} events are due now: each sweep sends as many of their messages as \
-        the queue accepts.\n",
+        "{source} is {}. Due now: {}. Each sweep sends as many of their messages as the queue \
+        accepts.\n",
         if up.is_some() {
             "resumed"
         } else {
             "not paused"
         },
-        thousands(called)
+        plural(called, "event")
     );
     let notice = match up {
         Some(up) => up,
