@@ -11,7 +11,7 @@ mod wire;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
@@ -20,7 +20,9 @@ use aws_sdk_dynamodb::operation::query::QueryError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity, TransactWriteItem,
+};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::body::SdkBody;
 use http::StatusCode;
@@ -28,6 +30,14 @@ use http::StatusCode;
 use super::item::{self, Item};
 use crate::aws::TableClient;
 use wire::{Answer, Attributes, Condition, GetItem, Key, PutItem, UpdateItem};
+
+/// The maximum number of items in one request:
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
+pub(crate) const MOST_AT_ONCE: usize = 100;
+
+/// The maximum number of requests for a batch of keys. DynamoDB can leave keys of a batch
+/// unprocessed, and the next request then contains these keys.
+const TRIES: u32 = 8;
 
 /// The client and the name of the table.
 #[derive(Clone, Debug)]
@@ -250,6 +260,50 @@ impl Table {
         match read.context(what)? {
             Write::Applied(item) | Write::Refused(item) => Ok(item),
         }
+    }
+
+    /// Reads items by their keys, with the given attributes or with all attributes. Items that do not
+    /// exist are left out. Also returns what each request has consumed.
+    pub(crate) async fn batch(
+        &self,
+        keys: &[Item],
+        attributes: Option<&str>,
+        consistent: bool,
+    ) -> anyhow::Result<(Vec<Item>, Vec<Option<ConsumedCapacity>>)> {
+        let (mut items, mut used) = (Vec::with_capacity(keys.len()), Vec::new());
+        for keys in keys.chunks(MOST_AT_ONCE) {
+            let (mut left, mut tries) = (keys.to_vec(), 0);
+            while !left.is_empty() {
+                let count = left.len();
+                ensure!(
+                    tries < TRIES,
+                    "DynamoDB did not return {count} rows in {TRIES} requests; try again later"
+                );
+                if tries > 0 {
+                    // After a delay, DynamoDB is more likely to process the rest of a batch.
+                    tokio::time::sleep(Duration::from_millis(25 << tries)).await;
+                }
+                tries += 1;
+                let asked = KeysAndAttributes::builder()
+                    .set_keys(Some(left))
+                    .consistent_read(consistent)
+                    .set_projection_expression(attributes.map(str::to_owned));
+                let answer = self
+                    .client
+                    .batch_get_item()
+                    .request_items(&self.name, asked.build()?)
+                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                    .send()
+                    .await
+                    .context("read rows of the table")?;
+                used.push(answer.consumed_capacity().first().cloned());
+                let found = answer.responses.unwrap_or_default();
+                items.extend(found.into_values().flatten());
+                let unread = answer.unprocessed_keys.unwrap_or_default();
+                left = unread.into_values().flat_map(|keys| keys.keys).collect();
+            }
+        }
+        Ok((items, used))
     }
 
     /// Sends the first attempt of a call without the SDK. Returns `None` if the SDK has to send it.

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use futures::future::join_all;
 use local::clients;
 use shared::aws::secrets::Secret;
+use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
 use shared::inbox::Inbox;
 use shared::inbox::ledger::{Item, Ledger, Received};
 use shared::inbox::queue::Queue;
 use shared::inbox::rejected::{
-    DOCUMENTS, Entered, NAMED, NewRejection, RejectedRequest, RejectedRequests, SENDERS,
+    DOCUMENTS, Entered, KEEP, NAMED, NewRejection, RejectedRequest, RejectedRequests, SENDERS,
     StoreResult, Verdict,
 };
 use shared::sources::Config;
@@ -110,6 +111,35 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
         keep(&processes[0], &config, &tomorrow).await,
         StoreResult::Stored(_)
     ));
+}
+
+#[tokio::test]
+async fn a_request_outlives_the_count_of_its_day() {
+    let table = Table::fresh().await;
+    let config = config("per_day = 20, bytes_per_day = \"100KB\"");
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
+    let kept = keep(&quarantine, &config, &request(&config, "{}")).await;
+    assert!(matches!(kept, StoreResult::Stored(_)), "{kept:?}");
+    let found = async |now| {
+        let held = quarantine.held("stripe-main", NOW - LONG, now, now).await;
+        held.unwrap().len()
+    };
+    // DynamoDB deletes the count a week after the first request of the day.
+    let begins = Day::of(NOW).begins();
+    let week = begins + KEEP;
+    assert_eq!((found(LATER).await, found(week).await), (1, 1));
+    let counts = table.all().await.into_iter();
+    let counts = counts.filter(|row| text(row, "sk") == "N");
+    for count in counts.collect::<Vec<_>>() {
+        let pk = text(&count, "pk");
+        table.delete(&pk, "N").await;
+    }
+    assert_eq!(found(week).await, 1);
+    assert_eq!(
+        found(LATER).await,
+        0,
+        "no request is stored without a count"
+    );
 }
 
 /// Returns a request from this address to a PayPal source. The request names a certificate.

@@ -1,25 +1,16 @@
 //! Reads of many rows, and their cost.
 
 use std::ops::AddAssign;
-use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::{ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 
 use super::read::{TIME_SHARDS, Waiting};
 use super::transition::{QUARANTINED, WORK_SHARDS};
 use super::{Item, Ledger, item, time_index};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
-
-/// The maximum number of items in one request:
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
-pub(super) const MOST_AT_ONCE: usize = 100;
-
-/// The maximum number of requests for a batch of keys. DynamoDB can leave keys of a batch
-/// unprocessed, and the next request then contains these keys.
-const TRIES: u32 = 8;
 
 /// The cost of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -222,40 +213,12 @@ impl Ledger {
         keys: &[Item],
         attributes: Option<&str>,
     ) -> anyhow::Result<(Vec<Item>, Cost)> {
-        let (mut rows, mut cost) = (Vec::with_capacity(keys.len()), Cost::default());
-        for keys in keys.chunks(MOST_AT_ONCE) {
-            let (mut left, mut tries) = (keys.to_vec(), 0);
-            while !left.is_empty() {
-                let count = left.len();
-                ensure!(
-                    tries < TRIES,
-                    "DynamoDB did not return {count} rows in {TRIES} requests; try again later"
-                );
-                if tries > 0 {
-                    // After a delay, DynamoDB is more likely to process the rest of a batch.
-                    tokio::time::sleep(Duration::from_millis(25 << tries)).await;
-                }
-                tries += 1;
-                let asked = KeysAndAttributes::builder()
-                    .set_keys(Some(left))
-                    .set_projection_expression(attributes.map(str::to_owned));
-                let answer = self
-                    .table
-                    .client()
-                    .batch_get_item()
-                    .request_items(self.table.name(), asked.build()?)
-                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
-                    .send()
-                    .await
-                    .context("read rows of the ledger")?;
-                cost += Cost::of(answer.consumed_capacity().first());
-                let found = answer.responses.unwrap_or_default();
-                rows.extend(found.into_values().flatten());
-                let unread = answer.unprocessed_keys.unwrap_or_default();
-                left = unread.into_values().flat_map(|keys| keys.keys).collect();
-            }
+        let (items, used) = self.table.batch(keys, attributes, false).await?;
+        let mut cost = Cost::default();
+        for used in &used {
+            cost += Cost::of(used.as_ref());
         }
-        Ok((rows, cost))
+        Ok((items, cost))
     }
 }
 

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use super::pages::{Cost, HourPart, MOST_AT_ONCE, Next, Page, key_of};
+use super::pages::{Cost, HourPart, Next, Page, key_of};
 use super::read::listed;
 use super::{Item, Listed, SourceEntries, State, Write, item, transition};
 use crate::base::clock::UnixMillis;
+use crate::inbox::table::MOST_AT_ONCE;
 use crate::webhook::event::EventKey;
 pub use checkpoint::{Checksum, SweepCheckpoint};
 

@@ -1,8 +1,13 @@
 //! Counts requests against the daily quota of a source.
 
+use std::collections::BTreeSet;
+
+use anyhow::Context as _;
+
 use super::{KEEP, RejectedRequests, day};
+use crate::base::calendar::Day;
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{SCHEMA, item};
+use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::inbox::table::{Change, Returns};
 use crate::sources::policy::{LARGEST_REFUSED, Limits};
 
@@ -92,14 +97,18 @@ impl RejectedRequests {
 
     /// Returns the counts of rejected requests for the day that contains `at`.
     pub async fn tally(&self, source: &str, at: UnixMillis) -> anyhow::Result<Option<DailyQuota>> {
-        let day = day(at);
-        let pk = pk(source, &day);
-        let key = (&*pk, Budget::Refused.sk());
-        let stored = self
-            .table
-            .get_eventually("read the daily quota", key, None)
-            .await?;
-        Ok(stored.map(|stored| DailyQuota {
+        Ok(self.tallies(source, &[at]).await?.pop())
+    }
+
+    /// Returns the counts of rejected requests for the days that contain these times, oldest first.
+    /// A day without rejected requests has none.
+    pub async fn tallies(
+        &self,
+        source: &str,
+        days: &[UnixMillis],
+    ) -> anyhow::Result<Vec<DailyQuota>> {
+        let counts = self.counts(source, days, &[Budget::Refused]).await?;
+        let tallies = counts.into_iter().map(|(day, stored)| DailyQuota {
             source: source.to_owned(),
             day,
             requests: item::number(&stored, "n").unwrap_or(0),
@@ -109,7 +118,54 @@ impl RejectedRequests {
                 per_day: item::number(&stored, "maxn").unwrap_or(u32::MAX),
                 bytes_per_day: item::number(&stored, "maxb").unwrap_or(u64::MAX),
             },
-        }))
+        });
+        Ok(tallies.collect())
+    }
+
+    /// Returns the days that can have stored requests, of those that contain these times. The read is
+    /// strongly consistent, so it has the day of every request that is stored.
+    pub(super) async fn days_with_requests(
+        &self,
+        source: &str,
+        days: &[UnixMillis],
+        now: UnixMillis,
+    ) -> anyhow::Result<BTreeSet<String>> {
+        let budgets = [Budget::Refused, Budget::Waiting];
+        // The count of a day expires with the first request of the day, before the others.
+        let expiring = days
+            .iter()
+            .filter(|at| Day::of(**at).begins() + KEEP <= now);
+        let expiring = expiring.map(|at| day(*at)).collect::<Vec<_>>();
+        let counts = self.counts(source, days, &budgets).await?;
+        let days = counts.into_iter().map(|(day, _)| day);
+        Ok(days.chain(expiring).collect())
+    }
+
+    async fn counts(
+        &self,
+        source: &str,
+        days: &[UnixMillis],
+        budgets: &[Budget],
+    ) -> anyhow::Result<Vec<(String, Item)>> {
+        let days: BTreeSet<String> = days.iter().map(|at| day(*at)).collect();
+        let keys = days.iter().flat_map(|day| {
+            budgets.iter().map(|budget| {
+                Item::from([
+                    ("pk".to_owned(), item::s(pk(source, day))),
+                    ("sk".to_owned(), item::s(budget.sk())),
+                ])
+            })
+        });
+        let keys: Vec<Item> = keys.collect();
+        let read = self.table.batch(&keys, None, true).await;
+        let (items, _) = read.context("read the daily quotas")?;
+        let counts = items.into_iter().filter_map(|stored| {
+            let (_, day) = item::text(&stored, "pk")?.rsplit_once('#')?;
+            Some((day.to_owned(), stored))
+        });
+        let mut counts: Vec<(String, Item)> = counts.collect();
+        counts.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(counts)
     }
 }
 

@@ -1,19 +1,25 @@
 //! Lists rejected requests by source and period, or by the prefix of an id.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::request::{RejectedRequest, SHARDS, partition};
-use super::{KEEP, RejectedRequests};
+use super::{KEEP, RejectedRequests, day};
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, item};
 use crate::webhook::event::EventId;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
+/// The number of partitions of a source that are read in parallel.
+const AT_ONCE: usize = 8;
+
 impl RejectedRequests {
     /// Returns the rejected requests of a source that were received from `from` to `to`, both
     /// inclusive, newest first. Requests are kept for a week, so this function does not read older
-    /// days.
+    /// days. It also reads no day without requests.
     pub async fn held(
         &self,
         source: &str,
@@ -22,18 +28,27 @@ impl RejectedRequests {
         now: UnixMillis,
     ) -> anyhow::Result<Vec<RejectedRequest>> {
         // DynamoDB deletes expired items late, so this function reads one more day.
-        let mut at = from.max(now - KEEP - std::time::Duration::from_millis(86_400_000));
+        let mut at = from.max(now - KEEP - Duration::from_millis(DAY_MS.unsigned_abs()));
         let to = to.min(UnixMillis(now.0 + DAY_MS));
-        let mut held = Vec::new();
+        let mut days = Vec::new();
         while at <= to {
             let end = UnixMillis((at.0.div_euclid(DAY_MS) + 1) * DAY_MS - 1).min(to);
-            for shard in 0..SHARDS {
-                self.part(&partition(source, at, shard), at, end, &mut held)
-                    .await?;
-            }
+            days.push((at, end));
             at = UnixMillis(end.0 + 1);
         }
-        held.sort_by(|a: &RejectedRequest, b: &RejectedRequest| b.id.cmp(&a.id));
+        let begins: Vec<UnixMillis> = days.iter().map(|(at, _)| *at).collect();
+        let counted = self.days_with_requests(source, &begins, now).await?;
+        days.retain(|(at, _)| counted.contains(&day(*at)));
+        let parts = days
+            .into_iter()
+            .flat_map(|span| (0..SHARDS).map(move |shard| (span, shard)));
+        let read = stream::iter(parts).map(|((at, end), shard)| {
+            let pk = partition(source, at, shard);
+            async move { self.part(&pk, at, end).await }
+        });
+        let read: Vec<Vec<RejectedRequest>> = read.buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut held: Vec<RejectedRequest> = read.into_iter().flatten().collect();
+        held.sort_by(|a, b| b.id.cmp(&a.id));
         Ok(held)
     }
 
@@ -67,9 +82,8 @@ impl RejectedRequests {
         pk: &str,
         from: UnixMillis,
         to: UnixMillis,
-        held: &mut Vec<RejectedRequest>,
-    ) -> anyhow::Result<()> {
-        let mut start: Option<Item> = None;
+    ) -> anyhow::Result<Vec<RejectedRequest>> {
+        let (mut held, mut start): (_, Option<Item>) = (Vec::new(), None);
         loop {
             let answer = self
                 .table
@@ -86,7 +100,7 @@ impl RejectedRequests {
             held.extend(answer.items().iter().filter_map(RejectedRequest::read));
             start = answer.last_evaluated_key;
             if start.is_none() {
-                return Ok(());
+                return Ok(held);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `quarantine list`: lists rejected requests, grouped or one by one.
 
+use futures::future::try_join_all;
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
 use shared::inbox::rejected::{DailyQuota, RejectedRequest};
@@ -132,25 +133,25 @@ pub(in crate::verbs) async fn tallies(
     source: &str,
     now: UnixMillis,
 ) -> anyhow::Result<Vec<DailyQuota>> {
-    let mut tallies = Vec::new();
-    for days in 0..7 {
-        let at = UnixMillis(now.0 - days * DAY_MS);
-        tallies.extend(inbox.quarantine.tally(source, at).await?);
-    }
-    Ok(tallies)
+    let days: Vec<UnixMillis> = (0..7)
+        .map(|days| UnixMillis(now.0 - days * DAY_MS))
+        .collect();
+    inbox.quarantine.tallies(source, &days).await
 }
 
-/// Describes the days on which the catcher rejected more requests than the quarantine stores.
+/// Describes the days on which the catcher rejected more requests than the quarantine stores, by
+/// source, newest first.
 async fn spent(
     inbox: &Deployment,
     sources: &[String],
     now: UnixMillis,
 ) -> anyhow::Result<Vec<String>> {
-    let mut lines = Vec::new();
-    for source in sources {
-        lines.extend(tallies(inbox, source, now).await?.iter().filter_map(line));
-    }
-    Ok(lines)
+    let read = sources.iter().map(|source| tallies(inbox, source, now));
+    let read = try_join_all(read).await?;
+    let lines = read
+        .iter()
+        .flat_map(|days| days.iter().rev().filter_map(line));
+    Ok(lines.collect())
 }
 
 fn line(tally: &DailyQuota) -> Option<String> {

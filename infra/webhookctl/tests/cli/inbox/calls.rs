@@ -149,6 +149,23 @@ async fn the_current_hour_of_busy_sources_is_counted_with_few_queries() {
     }
 }
 
+/// The counts of rejected requests tell which days have some. The counts of the oldest two days may
+/// have expired before the requests.
+#[tokio::test]
+async fn a_day_without_rejected_requests_is_not_queried() {
+    let (world, proxy) = counted("rejected").await;
+    let list = world.run(&["quarantine", "list"]).await;
+    assert!(list.status.success(), "{}", stderr(&list));
+    let operations = proxy.operations();
+    let oldest = 2 * SOURCES * TIME_PARTS;
+    assert_eq!(of(&operations, "Query"), oldest, "{operations:?}");
+    assert_eq!(
+        of(&operations, "BatchGetItem"),
+        2 * SOURCES,
+        "{operations:?}"
+    );
+}
+
 fn of(operations: &BTreeMap<String, usize>, name: &str) -> usize {
     operations.get(name).copied().unwrap_or(0)
 }
