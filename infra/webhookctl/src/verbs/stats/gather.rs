@@ -32,14 +32,16 @@ const MOST_LIVE: usize = 26;
 const MOST_ENTRIES: usize = 12_000;
 
 /// The maximum number of partitions of counted hours that are read for the events since the last
-/// sweep. It is enough for three sources with many events in the current hour.
-pub(in crate::verbs) const PARTS: usize = 12;
+/// sweep. It is enough for four sources with many events in the current hour.
+pub(in crate::verbs) const PARTS: usize = 16;
 
 /// The maximum number of open events that are read from each of the eight parts of the index.
 const OPEN: i32 = 250;
 
-/// The maximum number of events that are read because the `work` index may not have them yet: in all,
-/// or if the time range does not end now, for each part of the index.
+/// The maximum number of events that are looked up because the `work` index may not have them yet.
+const NEWEST: usize = 500;
+
+/// The same for each part of the `time` index, if the time range does not end now.
 const FRESH: usize = 1000;
 
 /// The maximum number of dead letters that are counted in each part of the index, and the maximum
@@ -67,9 +69,10 @@ pub(in crate::verbs) struct Waits {
     pub(in crate::verbs) by_source: BTreeMap<String, u64>,
     /// The events that were read.
     pub(in crate::verbs) briefs: Vec<Brief>,
-    /// Whether more events exist.
+    /// Whether more events exist that are in the `work` index, or wait for an operator or a worker.
     pub(in crate::verbs) or_more: bool,
-    /// The sources that can have more events since the last sweep.
+    /// The sources that can have more open events since the last sweep. A failed event is in the `work`
+    /// index.
     pub(in crate::verbs) partial: BTreeSet<String>,
 }
 
@@ -293,7 +296,7 @@ pub(in crate::verbs) async fn open(
         let recent = live.map(|live| recent_span(live.active.checkpoint(), now).0);
         match (live, recent) {
             (Some(live), Some(from)) if live.since.is_some_and(|since| since <= from) => {
-                ledger.sweep().open_of(&live.entries, from, FRESH).await
+                ledger.sweep().open_of(&live.entries, from, NEWEST).await
             }
             _ => ledger.sweep().recent_events(&sources, now, FRESH).await,
         }
@@ -322,10 +325,13 @@ pub(in crate::verbs) async fn open(
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
     let entries = live.into_iter().flat_map(|live| &live.entries);
     let partial = entries.filter(|of_source| !of_source.partial.is_empty());
-    Ok(Waits {
-        partial: partial.map(|of_source| of_source.source.clone()).collect(),
-        ..Waits::new(briefs, more || fresh.or_more)
-    })
+    let mut waits = Waits::new(briefs, more);
+    waits.partial = if fresh.or_more {
+        chosen.sources.iter().cloned().collect()
+    } else {
+        partial.map(|of_source| of_source.source.clone()).collect()
+    };
+    Ok(waits)
 }
 
 async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<Waits> {
