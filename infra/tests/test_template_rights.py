@@ -138,7 +138,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         "BackupSyncRole": {
             "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "O#*", "SYNC#*", "SYS"]),
             "RecordRepairs": ("PutItem", ["LOG#*"]),
-            "ReadSeveralEvents": ("BatchGetItem", ["E#*"]),
+            "ReadSeveralItems": ("BatchGetItem", ["E#*", "Q#*"]),
             "ReadFigures": ("Query", ["SYNC#*", "SYS", "PATHS"]),
             "KeepKeys": ("GetItem PutItem", ["K#*"]),
             "JudgeWaiting": ("Query UpdateItem", ["Q#*"]),

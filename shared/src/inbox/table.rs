@@ -286,7 +286,7 @@ impl Table {
                 tries += 1;
                 let asked = KeysAndAttributes::builder()
                     .set_keys(Some(left))
-                    .consistent_read(consistent)
+                    .set_consistent_read(consistent.then_some(true))
                     .set_projection_expression(attributes.map(str::to_owned));
                 let answer = self
                     .client

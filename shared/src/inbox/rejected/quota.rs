@@ -46,6 +46,20 @@ pub struct DailyQuota {
 }
 
 impl DailyQuota {
+    fn read(source: &str, day: String, stored: &Item) -> Self {
+        Self {
+            source: source.to_owned(),
+            day,
+            requests: item::number(stored, "n").unwrap_or(0),
+            too_large: item::number(stored, "big").unwrap_or(0),
+            bytes: item::number(stored, "siz").unwrap_or(0),
+            limits: Limits {
+                per_day: item::number(stored, "maxn").unwrap_or(u32::MAX),
+                bytes_per_day: item::number(stored, "maxb").unwrap_or(u64::MAX),
+            },
+        }
+    }
+
     /// Returns whether the quota is used up, or has too little space for a request of the maximum
     /// size.
     pub fn is_spent(&self) -> bool {
@@ -97,7 +111,14 @@ impl RejectedRequests {
 
     /// Returns the counts of rejected requests for the day that contains `at`.
     pub async fn tally(&self, source: &str, at: UnixMillis) -> anyhow::Result<Option<DailyQuota>> {
-        Ok(self.tallies(source, &[at]).await?.pop())
+        let day = day(at);
+        let pk = pk(source, &day);
+        let key = (&*pk, Budget::Refused.sk());
+        let stored = self
+            .table
+            .get_eventually("read the daily quota", key, None)
+            .await?;
+        Ok(stored.map(|stored| DailyQuota::read(source, day, &stored)))
     }
 
     /// Returns the counts of rejected requests for the days that contain these times, oldest first.
@@ -108,17 +129,8 @@ impl RejectedRequests {
         days: &[UnixMillis],
     ) -> anyhow::Result<Vec<DailyQuota>> {
         let counts = self.counts(source, days, &[Budget::Refused]).await?;
-        let tallies = counts.into_iter().map(|(day, stored)| DailyQuota {
-            source: source.to_owned(),
-            day,
-            requests: item::number(&stored, "n").unwrap_or(0),
-            too_large: item::number(&stored, "big").unwrap_or(0),
-            bytes: item::number(&stored, "siz").unwrap_or(0),
-            limits: Limits {
-                per_day: item::number(&stored, "maxn").unwrap_or(u32::MAX),
-                bytes_per_day: item::number(&stored, "maxb").unwrap_or(u64::MAX),
-            },
-        });
+        let counts = counts.into_iter();
+        let tallies = counts.map(|(day, stored)| DailyQuota::read(source, day, &stored));
         Ok(tallies.collect())
     }
 
