@@ -43,6 +43,9 @@ pub(super) struct Request {
 pub(super) struct Keys {
     pub keys: Vec<Item>,
     pub projection_expression: Option<String>,
+    /// The value is ignored, because the items of the table are always current.
+    #[serde(rename = "ConsistentRead", default)]
+    pub _consistent_read: bool,
 }
 
 /// One write of a transaction.
