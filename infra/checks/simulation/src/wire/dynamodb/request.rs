@@ -34,13 +34,13 @@ pub(super) struct Request {
     #[serde(rename = "ReturnConsumedCapacity")]
     pub _return_consumed_capacity: Option<String>,
     #[serde(rename = "RequestItems")]
-    pub batch: BTreeMap<String, Keys>,
+    pub batch: BTreeMap<String, BatchRead>,
 }
 
 /// The keys that a batch reads from a table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(super) struct Keys {
+pub(super) struct BatchRead {
     pub keys: Vec<Item>,
     pub projection_expression: Option<String>,
     /// The value is ignored, because the items of the table are always current.
