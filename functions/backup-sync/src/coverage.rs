@@ -233,7 +233,7 @@ impl BackupSync {
         };
         // The ids of quarantined events contain `~`.
         let unlisted =
-            |one: &Listed| !counting.tally.has(one.key.id()) && !one.key.id().contains('~');
+            |one: &Listed| !counting.tally.has(one.key.id()) && !one.key.is_conflicting();
         let unlisted: Vec<Listed> = came.into_iter().filter(unlisted).collect();
         if unlisted.len() > MOST_JUDGED {
             return Ok(None);

@@ -284,7 +284,7 @@ impl EventKey {
     }
 
     /// Returns whether this is the key of an event that Mitt quarantined on arrival.
-    pub(crate) fn is_conflicting(&self) -> bool {
+    pub fn is_conflicting(&self) -> bool {
         self.id.contains('~')
     }
 

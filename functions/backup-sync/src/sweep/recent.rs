@@ -299,7 +299,7 @@ impl BackupSync {
             let events = events.filter(|event| event.received_at >= scan.from);
             let keys: Vec<EventKey> = events.map(|event| event.key).collect();
             gone.sum = gone.sum.and(Checksum::of(&keys));
-            let arrived = keys.iter().filter(|key| !key.id().contains('~'));
+            let arrived = keys.iter().filter(|key| !key.is_conflicting());
             *gone.arrived.entry(source.to_owned()).or_default() += arrived.count() as u64;
             if what == ScanMode::Index {
                 for keys in keys.chunks(A_BATCH) {

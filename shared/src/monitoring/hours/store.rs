@@ -200,7 +200,7 @@ fn brief(row: &Item) -> Option<Brief> {
 fn listed(keys: &Item) -> Option<(UnixMillis, &str, EventKey)> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
-    let apart = key.id().contains('~');
+    let apart = key.is_conflicting();
     (!apart).then_some((UnixMillis(time.parse().ok()?), kind, key))
 }
 

@@ -240,36 +240,42 @@ impl Live {
         })
     }
 
-    /// Adds the events of the time range to the counts. Hours with a stored count are complete.
+    /// Adds the events of the time range to the counts. Hours with a stored count are complete. If the
+    /// sweep has counted an hour, not all events before its checkpoint were read. But if all were, they
+    /// can be more than the sweep has seen, for example if it does not know a new source yet.
     fn count(&self, chosen: &Chosen, hours: &BTreeSet<Hour>, arrived: &mut Arrivals) {
         let mut counted = Arrivals::new();
-        for source in &chosen.sources {
-            for hour in hours {
-                if let Some((events, _)) = self.active.arrived(source, *hour) {
-                    let came = counted.entry((source.clone(), *hour)).or_default();
-                    came.events = events;
-                }
-            }
-        }
+        let mut fresh: BTreeMap<(String, Hour), u64> = BTreeMap::new();
         for of_source in &self.entries {
             for event in &of_source.found {
                 let inside = (chosen.from..=chosen.to).contains(&event.received_at);
                 let hour = Hour::of(event.received_at);
                 let at = (of_source.source.clone(), hour);
                 // Quarantined events have the key of another event, and do not count.
-                if !inside || event.key.id().contains('~') || arrived.contains_key(&at) {
+                if !inside || event.key.is_conflicting() || arrived.contains_key(&at) {
                     continue;
                 }
                 let seen = self.active.arrived(&of_source.source, hour);
-                let came = counted.entry(at).or_default();
-                came.or_more |= of_source.or_more;
-                if seen.is_none_or(|(_, until)| event.received_at > until) {
-                    came.add(event.received_at, &event.kind);
+                if seen.is_some_and(|(_, until)| event.received_at > until) {
+                    *fresh.entry(at.clone()).or_default() += 1;
                 }
+                let came = counted.entry(at).or_default();
+                came.add(event.received_at, &event.kind);
+                came.or_more |= of_source.or_more;
             }
             for hour in &of_source.partial {
                 if let Some(came) = counted.get_mut(&(of_source.source.clone(), *hour)) {
                     came.or_more = true;
+                }
+            }
+        }
+        for source in &chosen.sources {
+            for hour in hours {
+                if let Some((events, _)) = self.active.arrived(source, *hour) {
+                    let at = (source.clone(), *hour);
+                    let fresh = fresh.get(&at).copied().unwrap_or(0);
+                    let came = counted.entry(at).or_default();
+                    came.events = came.events.max(events + fresh);
                 }
             }
         }

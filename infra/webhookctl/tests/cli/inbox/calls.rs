@@ -149,6 +149,25 @@ async fn the_current_hour_of_busy_sources_is_counted_with_few_queries() {
     }
 }
 
+/// The sweep has passed the events of a new source that it did not know yet.
+#[tokio::test]
+async fn an_event_that_the_sweep_has_not_seen_is_counted() {
+    let (world, _) = counted("unseen").await;
+    let begins = Hour::of(world.now).begins();
+    world
+        .put_at(begins, New::of("stripe-main", "evt_first"))
+        .await;
+    let sweep = world.ledger.sweep();
+    let mut checkpoint = sweep.begin_sweep_checkpoint(world.now).await.unwrap();
+    checkpoint.at = begins + Duration::from_millis(1);
+    checkpoint.add_arrived(begins, Some(&BTreeMap::new()));
+    let stored = sweep.store_sweep_checkpoint(&checkpoint);
+    stored.await.unwrap();
+    let stats = world.json(&["inbox", "stats", "-s", "stripe-main"]).await;
+    let one = json!({"count": 1, "or_more": false});
+    assert_eq!(stats["items"][0]["received"], one, "{stats}");
+}
+
 /// The counts of rejected requests tell which days have some. The counts of the oldest two days may
 /// have expired before the requests.
 #[tokio::test]

@@ -33,7 +33,7 @@ pub(super) struct SourceHours {
     spread: u32,
 }
 
-/// How much of each source a read of several sources reads.
+/// The limits of a read of several sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
     /// The number of events of each partition.
@@ -325,11 +325,7 @@ impl Ledger {
         (from, to): (UnixMillis, UnixMillis),
         most: usize,
     ) -> anyhow::Result<Vec<SourceEntries>> {
-        let days = days(from, to);
-        let asked = sources
-            .iter()
-            .flat_map(|source| days.iter().map(move |span| (*source, *span)));
-        let asked = stream::iter(asked)
+        let asked = stream::iter(of_each(sources, from, to))
             .map(|(source, span)| async move { self.entries(active, source, span, most).await });
         asked.buffer_unordered(AT_ONCE).try_collect().await
     }
@@ -345,10 +341,8 @@ impl Ledger {
         (from, to): (UnixMillis, UnixMillis),
         limits: ReadLimits,
     ) -> anyhow::Result<Vec<SourceEntries>> {
-        let (days, most) = (days(from, to), limits.events);
-        let asked = sources
-            .iter()
-            .flat_map(|source| days.iter().map(move |span| (*source, *span)));
+        let most = limits.events;
+        let asked = of_each(sources, from, to);
         let asked = stream::iter(asked).map(|(source, span)| async move {
             let (entries, crowded) = self.of_day(active, source, span, most).await?;
             anyhow::Ok((entries, crowded, span))
@@ -491,14 +485,20 @@ pub fn crowded(found: &[Listed], or_more: bool, readings: &[(Hour, Reading)]) ->
     crowded.map(|(hour, _)| *hour).collect()
 }
 
-/// Splits a time range at the ends of days.
-fn days(from: UnixMillis, to: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
+/// Returns each source with each part of the time range, which is split at the ends of days.
+fn of_each<'s>(
+    sources: &[&'s str],
+    from: UnixMillis,
+    to: UnixMillis,
+) -> Vec<(&'s str, (UnixMillis, UnixMillis))> {
     let mut days: BTreeMap<Day, (UnixMillis, UnixMillis)> = BTreeMap::new();
     for (from, to) in calendar::cut(from, to) {
         let day = days.entry(Day::of(from)).or_insert((from, to));
         day.1 = to;
     }
-    days.into_values().collect()
+    let of_each = sources.iter();
+    let of_each = of_each.flat_map(|source| days.values().map(move |span| (*source, *span)));
+    of_each.collect()
 }
 
 #[cfg(test)]

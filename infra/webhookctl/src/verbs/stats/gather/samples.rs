@@ -100,8 +100,8 @@ fn of_live(chosen: &Chosen, counts: &Counts) -> BTreeMap<String, Vec<(UnixMillis
 /// Returns the newest hour with a stored count in which events of a source arrived.
 fn last_counted(counts: &Counts, source: &str) -> Option<Hour> {
     let hours = counts.arrived.keys().rev();
-    let hours = hours.filter(|(of, _)| of == source).map(|(_, hour)| *hour);
-    hours.into_iter().find(|hour| !counts.read.contains(hour))
+    let mut hours = hours.filter(|(of, _)| of == source).map(|(_, hour)| *hour);
+    hours.find(|hour| !counts.read.contains(hour))
 }
 
 impl Sample {
