@@ -36,7 +36,7 @@ impl Fingerprint {
                 Piece::Text(text) => text.as_str(),
                 // The kind of the part is ignored: an id that has only digits and an id with
                 // letters belong to the same error.
-                Piece::Place(_) => "#",
+                Piece::Place(_) | Piece::Address(_) => "#",
             })
             .collect();
         let counted: String = counted.chars().take(COUNTED).collect();
@@ -107,6 +107,7 @@ mod tests {
         ] {
             assert!(same(&text("8f14e45f"), &text(id)), "{id}");
         }
+        assert!(same("10.0.0.1:443 refused", "10.0.3.17:443 refused"));
         assert!(!same("GitHub API 502", "GitHub API 403"));
         assert!(!same("connection refused", "connection reset"));
         // The row cuts the text at a position that depends on the length of the ids.

@@ -1,5 +1,7 @@
 //! Computes the template of an error text: the text without its variable parts.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
+
 /// The minimum length of an id. A shorter mix of letters and digits can be a word with a number,
 /// such as `30s`.
 const LONG: usize = 8;
@@ -10,7 +12,7 @@ pub(crate) fn template(text: &str) -> String {
     pieces(text)
         .iter()
         .map(|piece| match piece {
-            Piece::Text(text) => text.as_str(),
+            Piece::Text(text) | Piece::Address(text) => text.as_str(),
             Piece::Place(name) => name,
         })
         .collect()
@@ -21,6 +23,8 @@ pub(super) enum Piece {
     Text(String),
     /// A variable part, with its placeholder.
     Place(&'static str),
+    /// An IP address, with or without a port. It can vary, but it says which system failed.
+    Address(String),
 }
 
 pub(super) fn pieces(text: &str) -> Vec<Piece> {
@@ -91,7 +95,9 @@ impl Pieces {
             return self.text(word);
         };
         self.text(word.get(..at).unwrap_or_default());
-        if is_time(core) {
+        if is_address(core) {
+            self.0.push(Piece::Address(core.to_owned()));
+        } else if is_time(core) {
             self.place("<time>");
         } else if is_hash(core) {
             self.place("<id>");
@@ -173,6 +179,11 @@ fn is_time(core: &str) -> bool {
     (shape.starts_with("9999-99-99") || shape.starts_with("99:99")) && core.chars().all(rest)
 }
 
+/// `10.0.0.1`, `10.0.0.1:443`
+fn is_address(core: &str) -> bool {
+    core.parse::<SocketAddrV4>().is_ok() || core.parse::<Ipv4Addr>().is_ok()
+}
+
 /// A hash, a UUID, a token.
 fn is_hash(core: &str) -> bool {
     let digits = core.bytes().any(|b| b.is_ascii_digit());
@@ -217,7 +228,11 @@ mod tests {
                 "request 8f14e45f-ceea-467f-a0e6-41a2cf7e64c5.",
                 "request <id>.",
             ),
-            ("10.0.0.1:443 refused", "<n>.<n>.<n>.<n>:<n> refused"),
+            ("10.0.0.1:443 refused", "10.0.0.1:443 refused"),
+            (
+                "10.0.0.1, port 8080, 1.2.3.4.5",
+                "10.0.0.1, port <n>, <n>.<n>.<n>.<n>.<n>",
+            ),
             ("it doesn't 'like  it' `at all`", "it doesn't <s> <s>"),
             ("status=503 in 1500 ms", "status=503 in <n> ms"),
             (
