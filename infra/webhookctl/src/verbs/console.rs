@@ -80,7 +80,7 @@ impl Shown<'_> {
             [] => String::new(),
             place => format!(" ({})", place.join(", ")),
         };
-        let may = if write { "may write" } else { "read-only" };
+        let may = if write { "read-write" } else { "read-only" };
         let who = who.map_or_else(String::new, |who| format!(", as {who}"));
         let text = format!("Console for {}{place}, {may}{who}\n", inbox.name);
         self.out.text(&text)

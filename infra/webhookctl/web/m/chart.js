@@ -37,7 +37,7 @@ export function bars({ name, series, unit, step = HOUR, height = 168, compact, t
     const title = !bar ? name : isDay ? label(bar) : `${label(bar)}–${hourMinute(bar.at + step)}`;
     fill(readout, h("b", title), series.map(([what, tone], k) =>
       h(`span.key.${tone}`, `${what} `, h("b", text(bar ? bar.parts[k] : sum(k))))),
-    bar?.counted === false ? h("span", "not counted yet") : bar?.open ? h("span", "so far") : null);
+    h("span", bar?.counted === false ? "not counted yet" : (bar ?? data.at(-1))?.open && "Striped: so far"));
   }
 
   function draw(now) {

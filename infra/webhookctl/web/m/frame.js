@@ -95,7 +95,7 @@ function drawFoot() {
   fill(part.foot, h("span.dim.same", "same in a terminal:"), h("code.main", first.command), copy(() => first.command,
     "Copy", "Copy the command of this page"),
     h("kbd.same", "c"), h("details.reads", { open },
-      h("summary", `${plural(all.length, "read")} · ${plural(sum("calls"), "call")} · ${num(sum("units"))} RU`),
+      h("summary", `${plural(all.length, "read")} · ${plural(sum("calls"), "call")} · ${num(sum("units"))} read units`),
       h("ul", all.map((a) => h("li", h("code", a.command),
         h("span.dim", `${a.calls} calls, ${num(a.units)} read units`))))));
 }
@@ -192,14 +192,15 @@ const common = [["?", "Keys", help], ["t", "Theme", nextTheme], [" ", "Live", to
 
 /** Fills the header with the facts of the session. */
 function build() {
-  const s = me, who = s.who?.split("/").slice(-2).join("/"), tone = s.protected ? "protected" : s.local ? "local" : "";
+  const s = me, tone = s.protected ? "protected" : s.local ? "local" : "";
   if (!part.menu.isConnected) fill(document.body, shell);
   set(document.body, "class", tone ? `band ${tone}` : "");
   set(part.where, "class", `where ${tone}`);
   part.where.hidden = false;
   say(part.where, s.context);
-  say(part.facts, [s.region, s.account, s.protected ? "protected" : null, who].filter(Boolean).join(" · "));
-  say(part.mode, `${s.write ? "may write" : "read-only"}${s.private ? ", private" : ""}`);
+  say(part.facts, s.local ? "this machine" : [s.region, s.account, s.protected && tone,
+    s.who?.split("/").slice(-2).join("/")].filter(Boolean).join(" · "));
+  say(part.mode, `read-${s.write ? "write" : "only"}${s.private ? ", private" : ""}`);
 }
 
 /** What stands instead of the pages while there is no session. */

@@ -96,7 +96,7 @@ impl Destination {
                     duration((until - now).max(0) / 1000)
                 ))
             }
-            (Some("probing"), _) => Some("down: the next event is a probe".to_owned()),
+            (Some("probing"), _) => Some("down: the next event tests it".to_owned()),
             (Some(_), _) => Some("up".to_owned()),
             (None, _) => None,
         });

@@ -9,7 +9,7 @@ use shared::sources::Source;
 use shared::webhook::missing::PathUse;
 
 use super::About;
-use crate::output::count::plural;
+use crate::output::count::{plural, thousands};
 use crate::output::time::{age, duration, rfc3339};
 use crate::verbs::missing_paths::text_of;
 use crate::verbs::sources::Rotation;
@@ -96,7 +96,9 @@ fn gaps(source: &Source, record: &SourceRecords) -> Option<Item> {
     };
     let first = counts.gaps.iter().map(|gap| gap.happened).min();
     let text = format!(
-        "no webhook arrived, the sync found it; of {} ({})",
+        "no webhook arrived, but the sync stored {}: {} of {} ({})",
+        if counts.sync == 1 { "it" } else { "them" },
+        thousands(counts.sync),
         plural(counts.all(), "event"),
         percent(rate)
     );
@@ -209,18 +211,18 @@ fn breakers(about: &About<'_>) -> Vec<Item> {
         let first = sources.first()?;
         let state = match position {
             Position::Closed => return None,
-            Position::Probing => "the next event is a probe".to_owned(),
+            Position::Probing => "the next event tests it".to_owned(),
             Position::Open { until, refused } => {
                 let left = duration((until.0 - about.now.0).max(0) / 1000);
                 let why = refused.map_or(String::new(), |status| format!("{}; ", refuses(status)));
-                format!("{why}probes again in {left}")
+                format!("{why}tested again in {left}")
             }
         };
         let others = match sources.len() {
             1 => String::new(),
             several => format!(" ({several} sources)"),
         };
-        let text = format!("{destination}{others}, {state}");
+        let text = format!("{destination} is not called{others}; {state}");
         let item = Item::new(Code::BreakerOpen, Severity::Warn, text)
             .since(Some(*since))
             .command(format!("webhookctl sources show {first}"));
