@@ -87,14 +87,13 @@ advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabil
 	$(DENY) --locked check advisories
 
 test: test-rust ## Run every test
-	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory -j2 chaos beside-chaos
 
 # Chaos delivers for half a minute, in which it limits the response times, and then waits for retries for five minutes.
-# Most of the time, the other steps wait too.
+# Most of the time, the other steps wait too. The longest are first.
 beside-chaos:
 	sleep 60
-	$(MAKE) --no-print-directory -j3 recipes test-pages sam-local chaos-agents EVENTS=100
+	$(MAKE) --no-print-directory -j3 test-template recipes second-opinion test-pages sam-local chaos-agents EVENTS=100
 
 # Uses the features that the tests add, so that cargo builds the dependencies only once for all targets.
 test-build:
