@@ -89,8 +89,8 @@ advisories: $(DENY) target/fetched # Check the dependencies for known vulnerabil
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 chaos beside-chaos
 
-# Chaos delivers for half a minute, in which it limits the response times, and then waits for retries for five minutes.
-# Most of the time, the other steps wait too. The longest are first.
+# Chaos delivers for half a minute, in which it limits the response times, and then waits for retries for minutes. The
+# other steps use this time. The longest are first.
 beside-chaos:
 	sleep 60
 	$(MAKE) --no-print-directory -j3 test-template recipes second-opinion test-pages sam-local chaos-agents EVENTS=100

@@ -24,7 +24,7 @@ const SHORT: usize = 6;
 const COUNTED: usize = 160;
 
 /// Returns the fingerprint of an error text. It is equal for texts that differ only in numbers,
-/// ids, hashes, quotes and times.
+/// IP addresses, ids, hashes, quotes and times.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(String);
 

@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use shared::base::calendar::Day;
 use shared::base::clock::UnixMillis;
+use shared::delivery::breaker::{Breakers, CallResult};
 use shared::inbox::ledger::Lost;
 use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Piece, Sighting, Tally, Window};
@@ -156,6 +157,35 @@ async fn coverage_counts_what_it_has_seen_and_claims_nothing_else() -> anyhow::R
         text.contains("2 of 4 events did not arrive by webhook"),
         "{text}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn status_says_that_missed_events_are_stored_and_which_destination_is_not_called()
+-> anyhow::Result<()> {
+    let forward = r#"kind = "http", url = "https://hooks.acme.example/in", secret = "acme-route""#;
+    let hosts = "schema = 1\nforward.allow_hosts = [\"hooks.acme.example\"]\n";
+    let sources = SOURCES.replace("kind = \"keep\"", forward);
+    let sources = sources.replace("schema = 1\n", hosts);
+    let world = World::start("status-command", &sources)?;
+    world.yesterdays_events().await?;
+    let breakers = Breakers::beside(&world.ledger);
+    let destination = "hooks.acme.example";
+    for _ in 0..20 {
+        let pass = breakers.pass(destination, world.now).await;
+        let heard = CallResult::Failure;
+        let told = breakers.heard(destination, pass, heard, world.now, 1.0);
+        told.await;
+    }
+    let output = world.run(&["status"])?;
+    let text = String::from_utf8(output.stdout)?;
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    for said in [
+        "no webhook arrived, but the sync stored them: 2 of 4 events (50.0 %)",
+        "hooks.acme.example is not called (2 sources); tested again in ",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
     Ok(())
 }
 
